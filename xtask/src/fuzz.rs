@@ -1,8 +1,8 @@
 //! Long random testing. A fuzz target is a property test named `fuzz_*` and marked `#[ignore]` that takes its
 //! number of cases from proptest's default configuration.
 
-use crate::shell::{Outcome, capture, cargo, run as spawn, step};
-use std::process::Command;
+use crate::shell::{Outcome, capture, cargo, judge, run_filtered, step};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const DEFAULT_SECONDS: u64 = 60;
@@ -20,10 +20,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if targets.is_empty() {
         return Err("no fuzz targets: no test is both named `fuzz_*` and marked `#[ignore]`".into());
     }
-    step(
-        &format!("fuzz {} for {} s", targets.join(", "), budget.as_secs()),
-        || rounds(budget),
-    )
+    let title = format!("fuzz {} for {} s", targets.join(", "), budget.as_secs());
+    step(&title, || rounds(budget))
 }
 
 /// Runs rounds of growing size until the time is used. Every round draws new cases.
@@ -33,19 +31,21 @@ fn rounds(budget: Duration) -> Outcome {
     loop {
         eprintln!("    {cases} cases for each target");
         let round = Instant::now();
-        spawn(&mut fuzz_round(cases)).map_err(|message| {
+        run_filtered(&mut fuzz_round(cases), tells_something).map_err(|message| {
             format!("{message}\nThe case is above; commit the seed that proptest wrote for it with the fix")
         })?;
-        match next_round(
-            cases,
-            round.elapsed(),
-            budget.saturating_sub(start.elapsed()),
-            budget,
-        ) {
-            Some(next) => cases = next,
-            None => return Ok(()),
-        }
+        let left = budget.saturating_sub(start.elapsed());
+        let Some(next) = next_round(cases, round.elapsed(), left, budget) else {
+            return Ok(());
+        };
+        cases = next;
     }
+}
+
+/// Not what every test binary says in every round: how many tests it runs, a dot for each, that all is well.
+fn tells_something(line: &str) -> bool {
+    let routine = line.starts_with("running ") || line.starts_with("test result: ok.");
+    !routine && !line.chars().all(|letter| letter == '.')
 }
 
 /// How many cases fit into the time that is left; none when that is not worth another start.
@@ -58,43 +58,30 @@ fn next_round(cases: u32, took: Duration, left: Duration, budget: Duration) -> O
 }
 
 fn fuzz_round(cases: u32) -> Command {
-    let mut command = fuzz_targets();
-    command.env("PROPTEST_CASES", cases.to_string());
     // A long run discards many cases in total; only a test that discards nearly all should fail for it.
-    command.env(
-        "PROPTEST_MAX_GLOBAL_REJECTS",
-        cases.saturating_mul(20).to_string(),
-    );
+    let rejects = cases.saturating_mul(20);
+    let mut command = fuzz_targets();
+    command.env("CARGO_TERM_QUIET", "true");
+    command.env("PROPTEST_CASES", cases.to_string());
+    command.env("PROPTEST_MAX_GLOBAL_REJECTS", rejects.to_string());
     command
 }
 
 fn list_targets() -> Outcome<Vec<String>> {
     let mut command = fuzz_targets();
-    command.args(["--list", "--format", "terse"]);
+    command.arg("--list").stderr(Stdio::inherit());
     let output = capture(&mut command)?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
+    judge(&command, output.status)?;
     let listed = String::from_utf8_lossy(&output.stdout);
-    Ok(listed
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(String::from)
-        .collect())
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(names.map(String::from).collect())
 }
 
 /// Optimised, with overflow checks and debug assertions: see `profile.fuzz` in the workspace's `Cargo.toml`.
 fn fuzz_targets() -> Command {
-    cargo([
-        "test",
-        "--profile",
-        "fuzz",
-        "--workspace",
-        "--tests",
-        "--",
-        "fuzz_",
-        "--ignored",
-    ])
+    let mut command = cargo(["test", "--workspace", "--tests", "--profile=fuzz"]);
+    command.args(["--", "fuzz_", "--ignored"]);
+    command
 }
 
 fn seconds(text: &str) -> Outcome<Duration> {
@@ -134,5 +121,15 @@ mod tests {
         check(1_000, 97, 3, None);
         check(1_000, 200, 0, None);
         check(1, 50, 10, Some(1));
+    }
+
+    #[test]
+    fn only_news_is_shown() {
+        for routine in ["", "running 0 tests", "..", "test result: ok. 2 passed; 0 failed"] {
+            assert!(!tells_something(routine), "{routine}");
+        }
+        for news in ["fuzz_parse --- FAILED", "test result: FAILED. 1 passed", "a = 3"] {
+            assert!(tells_something(news), "{news}");
+        }
     }
 }

@@ -129,24 +129,23 @@ fn install(destination: &Path) -> Outcome<PathBuf> {
     // pip writes file by file; the folder gets its name when it is whole. So a run that was interrupted
     // leaves nothing that looks usable, and two runs do not disturb each other.
     let partial = destination.with_extension(format!("partial-{}", std::process::id()));
-    let installed = pip_install(&partial).and_then(|()| {
-        let _ = std::fs::remove_dir_all(destination);
-        match std::fs::rename(&partial, destination) {
-            Err(error) if !destination.exists() => {
-                Err(format!("cannot create {}: {error}", destination.display()))
-            }
-            _ => Ok(()),
-        }
-    });
+    let installed = pip_install(&partial).and_then(|()| move_into_place(&partial, destination));
     let _ = std::fs::remove_dir_all(&partial);
-    installed?;
-    let folder = destination.join(INSIDE_PACKAGE);
-    complete(&folder).ok_or_else(|| format!("{PACKAGE} does not hold {LIBRARY} in {}", folder.display()))
+    installed
+}
+
+fn move_into_place(partial: &Path, destination: &Path) -> Outcome<PathBuf> {
+    let libraries = destination.join(INSIDE_PACKAGE);
+    if complete(&libraries).is_none() {
+        let _ = std::fs::remove_dir_all(destination);
+        // Fails when another run was faster, which is as good.
+        let _ = std::fs::rename(partial, destination);
+    }
+    complete(&libraries).ok_or_else(|| format!("{PACKAGE} could not be put into {}", destination.display()))
 }
 
 fn pip_install(folder: &Path) -> Outcome {
     eprintln!("    pip installs {PACKAGE} (90 MB, once)");
-    let mut why = String::from("there is no Python to install it with");
     for python in ["python3", "python"] {
         let mut command = Command::new(python);
         command.args([
@@ -172,14 +171,15 @@ fn pip_install(folder: &Path) -> Outcome {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let said = said
-            .lines()
-            .rfind(|line| !line.trim().is_empty())
-            .unwrap_or("no message")
-            .to_string();
-        why = format!("`{python} -m pip install {PACKAGE}` failed: {said}");
+        if !said.contains("No module named pip") {
+            let reason = said
+                .lines()
+                .rfind(|line| !line.trim().is_empty())
+                .unwrap_or("it does not say why");
+            return Err(format!("`{python} -m pip install {PACKAGE}` failed: {reason}"));
+        }
     }
-    Err(why)
+    Err("there is no Python with pip to install it with".into())
 }
 
 /// Going on without NVRTC, or not.

@@ -1,7 +1,8 @@
 //! Steps and the commands that they run. Knows no particular task.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
 /// Nothing, or a message for the person at the terminal.
@@ -35,19 +36,53 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
+/// `--workspace`, unless the arguments choose packages: cargo would silently ignore the choice beside it.
+pub(crate) fn scope(extra: &[String]) -> &'static [&'static str] {
+    let own = extra.iter().take_while(|argument| *argument != "--");
+    let chooses = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
+    if own.into_iter().any(chooses) {
+        &[]
+    } else {
+        &["--workspace"]
+    }
+}
+
 /// Runs a command whose output goes straight to the terminal.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("`{}` ended with {status}", line(command)))
+    judge(command, status)
+}
+
+/// Runs a command and shows, of its standard output, only the lines worth showing.
+pub(crate) fn run_filtered(command: &mut Command, worth_showing: fn(&str) -> bool) -> Outcome {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| cannot_start(command, &error))?;
+    let output = child.stdout.take().expect("is piped");
+    for bytes in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let text = String::from_utf8_lossy(&bytes);
+        if worth_showing(&text) {
+            println!("{text}");
+        }
     }
+    let status = child
+        .wait()
+        .map_err(|error| format!("lost `{}`: {error}", line(command)))?;
+    judge(command, status)
 }
 
 /// Runs a command and keeps its output. A failing command is not an error here: look at the status.
 pub(crate) fn capture(command: &mut Command) -> Outcome<Output> {
     command.output().map_err(|error| cannot_start(command, &error))
+}
+
+/// The outcome of a command that ended.
+pub(crate) fn judge(command: &Command, status: ExitStatus) -> Outcome {
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("`{}` ended with {status}", line(command)))
 }
 
 /// A command as one would type it.
@@ -67,4 +102,24 @@ pub(crate) fn line(command: &Command) -> String {
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> String {
     format!("cannot start `{}`: {error}", line(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_scope(arguments: &[&str], expected: &[&str]) {
+        let arguments: Vec<String> = arguments.iter().copied().map(String::from).collect();
+        assert_eq!(scope(&arguments), expected, "{arguments:?}");
+    }
+
+    #[test]
+    fn the_whole_workspace_unless_packages_are_chosen() {
+        check_scope(&[], &["--workspace"]);
+        check_scope(&["coalesce"], &["--workspace"]);
+        check_scope(&["-p", "tilewright-layout"], &[]);
+        check_scope(&["coalesce", "--package=tilewright-layout"], &[]);
+        check_scope(&["--", "-p"], &["--workspace"]);
+    }
 }
