@@ -1,1 +1,2 @@
+//! The `tilewright` command.
 fn main() {}

@@ -1,1 +1,38 @@
-//! layout
+//! The algebra of tensor layouts.
+//!
+//! A layout is a function from coordinates to offsets. This crate is that idea as values: layouts are built, composed,
+//! divided into tiles, dealt out to threads, swizzled, inverted, and judged for bank conflicts and coalescing. It does no
+//! IO and knows nothing of any language or device beyond how wide a memory bank is.
+//!
+//! Every operation is sound and says why when it has no answer: see [`LayoutError`].
+
+mod cast;
+mod coalesce;
+mod complement;
+mod compose;
+mod divide;
+mod error;
+mod few;
+mod layout;
+mod literal;
+mod nearest;
+mod partition;
+mod profile;
+mod swizzle;
+mod text;
+mod tiler;
+mod tuple;
+mod tv;
+mod value;
+
+pub use error::{Condition, LayoutError, Operand, Result};
+pub use layout::Layout;
+#[doc(hidden)]
+pub use layout::Token as __Token;
+pub use partition::Obligation;
+pub use swizzle::{Composed, Swizzle};
+pub use text::Reader;
+pub use tiler::Tiler;
+pub use tuple::{ALL, All, Tuple};
+pub use tv::{MmaAtom, TiledCopy, TiledMma};
+pub use value::{Path, Symbol, Value};

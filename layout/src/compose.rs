@@ -1,0 +1,574 @@
+//! Composition: `R(c) = A(B(c))`, answered exactly when a layout is an answer.
+//!
+//! Seen as a function of an integer, a layout with extents n₀, n₁, … and strides a₀, a₁, … is a straight line that is
+//! bent wherever one of its modes wraps around:
+//!
+//! ```text
+//! A(x) = a₀·x + Σⱼ wⱼ·⌊x / Nⱼ⌋,     Nⱼ = n₀·…·nⱼ₋₁,     wⱼ = aⱼ − nⱼ₋₁·aⱼ₋₁
+//! ```
+//!
+//! `R` exists exactly when `A∘B` is additive over the leaves of `B` and along each leaf is a nested layout itself. Both
+//! are questions about the bends alone:
+//!
+//! 1. Along a leaf `s:d`, let `L` be the first multiple of `d` at which the line is bent. A nested layout must break
+//!    there, so `L` divides `s`; what remains is the leaf `s/L : L·d`. That gives the only candidate.
+//! 2. The candidate is right if no sum of its parts carries: for every bend, the remainders `d mod Nⱼ` of the parts,
+//!    each taken as often as its extent allows, add up to less than `Nⱼ`. Remainders only add, so the largest
+//!    coordinate decides for all. If one bend carries, the candidate is wrong; if several do, they may cancel, and then
+//!    the carries themselves are walked through.
+//!
+//! No step enumerates the domain.
+
+use crate::error::{Condition, LayoutError, Operand, Result};
+use crate::few::Few;
+use crate::layout::Layout;
+use crate::profile::{Nest, Profile};
+use crate::tiler::Tiler;
+use crate::tuple::Tuple;
+use crate::value::Value;
+
+/// How many carries are walked through before giving up on a cancellation. Random operands need none.
+const MOST_CARRIES: u32 = 1 << 22;
+
+/// A place where the line of the left operand is bent.
+#[derive(Clone, Copy, Default)]
+struct Bend {
+    /// At multiples of this index.
+    every: i64,
+    /// By how much; `None` when strides of different kinds meet, which never cancel.
+    by: Option<i128>,
+    /// The mode that begins here.
+    mode: usize,
+}
+
+/// The left operand, prepared: a slope and its bends.
+struct Line<'a> {
+    layout: &'a Layout,
+    bends: Few<Bend>,
+    /// From this index on a symbolic extent decides what happens.
+    unknown: Option<(i64, Value)>,
+}
+
+/// A leaf of the candidate: `extent` steps of `stride` through the left operand, from leaf `of` of the right one.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    extent: i64,
+    stride: i64,
+    of: usize,
+}
+
+impl<'a> Line<'a> {
+    fn new(layout: &'a Layout) -> Line<'a> {
+        let mut line = Line {
+            layout,
+            bends: Few::empty(Bend::default()),
+            unknown: None,
+        };
+        let (mut every, last) = (1i64, layout.shape.len() - 1);
+        for mode in 0..last {
+            let Value::Int(extent) = layout.shape[mode] else {
+                line.unknown = Some((every, layout.shape[mode]));
+                break;
+            };
+            // A wrap beyond 63 bits is out of reach of any index.
+            let Some(next) = every.checked_mul(extent) else {
+                break;
+            };
+            every = next;
+            let by = match (layout.stride[mode], layout.stride[mode + 1]) {
+                (Value::Int(here), Value::Int(there)) => {
+                    Some(i128::from(there) - i128::from(here) * i128::from(extent))
+                }
+                (here, there) if here.times(Value::Int(extent)) == Some(there) => Some(0),
+                _ => None,
+            };
+            match line.bends.last_mut() {
+                // An extent of 1: the two bends are one.
+                Some(bend) if bend.every == every => {
+                    *bend = Bend {
+                        every,
+                        mode: mode + 1,
+                        by: bend.by.zip(by).map(|(a, b)| a + b),
+                    };
+                }
+                _ => line.bends.push(Bend {
+                    every,
+                    by,
+                    mode: mode + 1,
+                }),
+            }
+        }
+        if every > 1 || line.bends.is_empty() {
+            let straight = |bend: &Bend| bend.by == Some(0) || bend.every == 1;
+            if line.bends.iter().any(straight) {
+                line.bends = line
+                    .bends
+                    .iter()
+                    .copied()
+                    .filter(|bend| !straight(bend))
+                    .collect();
+            }
+        }
+        line
+    }
+
+    /// The offset of an index, as one term.
+    fn at(&self, index: i64) -> Result<Value> {
+        let layout = self.layout;
+        let (mut rest, mut sum) = (index, Value::Int(0));
+        for mode in 0..layout.shape.len() {
+            let digit = match layout.shape[mode] {
+                Value::Int(n) if mode + 1 < layout.shape.len() => {
+                    let digit = rest % n;
+                    rest /= n;
+                    digit
+                }
+                _ => std::mem::take(&mut rest),
+            };
+            if digit == 0 {
+                continue;
+            }
+            let step = layout.stride[mode]
+                .times(Value::Int(digit))
+                .ok_or_else(overflow)?;
+            sum = match (sum.plus(step), sum, step) {
+                (Some(sum), ..) => sum,
+                (None, Value::Int(_), Value::Int(_)) => return Err(overflow()),
+                (None, left, right) => {
+                    return Err(LayoutError::new(
+                        "composition",
+                        Condition::NotOneTerm {
+                            left,
+                            right,
+                            sign: '+',
+                        },
+                    ));
+                }
+            };
+        }
+        Ok(sum)
+    }
+
+    /// The first multiple `1 <= u < extent` of `stride` at which the line is bent.
+    fn first_bend(&self, extent: i64, stride: i64) -> Result<Option<i64>> {
+        // Bends that fall on the same step can cancel, so they are taken in order until one is left over.
+        let mut turns: Few<i64> = self.bends.iter().map(|_| 1).collect();
+        for _ in 0..MOST_CARRIES {
+            let step = |bend: &Bend, turn: i64| -> i64 {
+                let rest = stride % bend.every;
+                if rest == 0 {
+                    return i64::MAX;
+                }
+                let (turn, every, rest) = (i128::from(turn), i128::from(bend.every), i128::from(rest));
+                i64::try_from((turn * every + rest - 1) / rest).unwrap_or(i64::MAX)
+            };
+            let next = self
+                .bends
+                .iter()
+                .zip(turns.iter())
+                .map(|(bend, turn)| step(bend, *turn))
+                .min();
+            let Some(next) = next.filter(|&u| u < extent) else {
+                return Ok(None);
+            };
+            let mut sum = Some(0i128);
+            for (bend, turn) in self.bends.iter().zip(turns.iter_mut()) {
+                if step(bend, *turn) == next {
+                    *turn += 1;
+                    sum = sum.zip(bend.by).map(|(a, b)| a + b);
+                }
+            }
+            if sum != Some(0) {
+                return Ok(Some(next));
+            }
+        }
+        Err(LayoutError::new("composition", Condition::TooMuchWork))
+    }
+}
+
+fn overflow() -> LayoutError {
+    LayoutError::new("composition", Condition::Overflow { leaf: None })
+}
+
+impl Layout {
+    /// The layout `R` with `R(c) = self(tiler(c))`; its shape refines the tiler's, leaf by leaf.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// let a = layout!((6, 2) : (8, 2));
+    /// assert_eq!(a.composition(layout!((4, 3) : (3, 1)))?.to_string(), "((2,2),3):((24,2),8)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    ///
+    /// With a tiler by mode each mode is composed on its own, and further modes stay as they are:
+    ///
+    /// ```
+    /// use tilewright_layout::{Layout, layout};
+    /// let a: Layout = "(M,K):(1,lda)".parse()?;
+    /// assert_eq!(a.composition((128, 8))?.to_string(), "(128,8):(1,lda)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    ///
+    /// There is an answer exactly when some layout is one. Otherwise the error says which mode is to blame, and the
+    /// first coordinate at which every candidate is wrong.
+    pub fn composition(&self, tiler: impl Into<Tiler>) -> Result<Layout> {
+        let tiler = tiler.into();
+        match &tiler {
+            Tiler::Layout(right) => compose(self, right),
+            Tiler::Keep => Ok(self.clone()),
+            Tiler::Modes(_) => by_mode(self, &tiler, "composition", &|mode, tiler| {
+                mode.composition(tiler)
+            }),
+        }
+    }
+}
+
+/// Applies an operation to each mode that the tiler names; the other modes stay.
+pub(crate) fn by_mode(
+    left: &Layout,
+    tiler: &Tiler,
+    op: &'static str,
+    apply: &dyn Fn(&Layout, &Tiler) -> Result<Layout>,
+) -> Result<Layout> {
+    let Tiler::Modes(tilers) = tiler else {
+        return apply(left, tiler);
+    };
+    let operands = || [Operand::Layout(left.clone()), Operand::Tiler(tiler.clone())];
+    let (rank, against) = (tilers.len(), left.rank());
+    if rank > against {
+        return Err(LayoutError::new(
+            op,
+            Condition::DoesNotFit {
+                what: "tiler",
+                rank,
+                against,
+            },
+        )
+        .within(op, operands()));
+    }
+    let mut all = Layout::nothing();
+    for (index, mode) in left.modes().enumerate() {
+        let done = match tilers.get(index) {
+            Some(tiler) => apply(&mode, tiler).map_err(|e| e.within(op, operands()).in_mode(index))?,
+            None => mode,
+        };
+        all.append(&done);
+    }
+    all.profile.wrap();
+    all.recheck(op).map_err(|e| e.within(op, operands()))
+}
+
+fn compose(left: &Layout, right: &Layout) -> Result<Layout> {
+    if left.shape.is_empty() {
+        return Err(LayoutError::new(
+            "composition",
+            Condition::NoSuchMode { index: 0, rank: 0 },
+        ));
+    }
+    Composer {
+        line: Line::new(left),
+        right,
+        parts: Few::empty(Part::default()),
+    }
+    .run()
+    .map_err(|e| {
+        e.within(
+            "composition",
+            [Operand::Layout(left.clone()), Operand::Layout(right.clone())],
+        )
+    })
+}
+
+struct Composer<'a> {
+    line: Line<'a>,
+    right: &'a Layout,
+    parts: Few<Part>,
+}
+
+impl Composer<'_> {
+    fn run(mut self) -> Result<Layout> {
+        let right = self.right;
+        let mut result = Layout::nothing();
+        let mut reach = 0i64;
+        for (leaf, (extent, stride)) in right.leaves().enumerate() {
+            let nest = right.profile.0[leaf];
+            let before = result.shape.len();
+            match (extent, stride) {
+                (Value::Int(extent), Value::Int(stride)) => {
+                    if extent > 1 {
+                        reach = reach.saturating_add((extent - 1).saturating_mul(stride.saturating_abs()));
+                    }
+                    self.leaf(leaf, extent, stride, &mut result)?;
+                }
+                // A straight line takes any steps.
+                _ if self.line.bends.is_empty() && self.line.unknown.is_none() => {
+                    let slope = self.line.at(1)?;
+                    let stride = slope.times(stride).ok_or_else(|| {
+                        LayoutError::new(
+                            "",
+                            Condition::NotOneTerm {
+                                left: slope,
+                                right: stride,
+                                sign: '*',
+                            },
+                        )
+                    })?;
+                    push(&mut result, extent, stride);
+                }
+                _ => {
+                    let value = if extent.int().is_none() { extent } else { stride };
+                    return Err(
+                        LayoutError::new("", Condition::Symbolic { value }).in_mode(mode_of(right, leaf))
+                    );
+                }
+            }
+            let after = result.shape.len();
+            if after - before > 1 {
+                result.profile.0[before].opens += 1;
+                result.profile.0[after - 1].closes += 1;
+            }
+            result.profile.0[before].opens += nest.opens;
+            result.profile.0[after - 1].closes += nest.closes;
+        }
+        if let Some((from, value)) = self.line.unknown
+            && reach >= from
+        {
+            return Err(LayoutError::new("", Condition::Symbolic { value }));
+        }
+        self.check_carries()?;
+        result.recheck("composition")
+    }
+
+    /// Splits one leaf of the right operand where the left one is bent.
+    fn leaf(&mut self, leaf: usize, extent: i64, stride: i64, result: &mut Layout) -> Result<()> {
+        let (mut extent, mut stride) = (extent, stride);
+        if stride < 0 && extent > 1 && (!self.line.bends.is_empty() || self.line.unknown.is_some()) {
+            return Err(
+                LayoutError::new("", Condition::NegativeIndex { stride }).in_mode(mode_of(self.right, leaf))
+            );
+        }
+        let mut done = 1;
+        loop {
+            let run = if stride > 0 {
+                self.line.first_bend(extent, stride)?
+            } else {
+                None
+            };
+            let run = run.unwrap_or(extent);
+            if extent % run != 0 {
+                let straight = self.line.at(stride)?.times(Value::Int(run)).unwrap_or_default();
+                let found = self.line.at(stride.checked_mul(run).ok_or_else(overflow)?)?;
+                return Err(LayoutError::new(
+                    "",
+                    Condition::RunDoesNotDivide {
+                        run,
+                        extent,
+                        stride,
+                        found,
+                        straight,
+                    },
+                )
+                .in_mode(mode_of(self.right, leaf))
+                .because(self.coordinate(&[(leaf, done * run)])));
+            }
+            self.parts.push(Part {
+                extent: run,
+                stride,
+                of: leaf,
+            });
+            push(result, Value::Int(run), self.line.at(stride)?);
+            if run == extent {
+                return Ok(());
+            }
+            done *= run;
+            extent /= run;
+            stride = stride.checked_mul(run).ok_or_else(overflow)?;
+        }
+    }
+
+    /// The coordinate of the right operand with these leaves set and the others zero.
+    fn coordinate(&self, set: &[(usize, i64)]) -> Tuple {
+        let mut leaves: Few<Value> = self.right.shape.iter().map(|_| Value::Int(0)).collect();
+        for &(leaf, n) in set {
+            leaves[leaf] = Value::Int(leaves[leaf].factor() + n);
+        }
+        Tuple {
+            leaves,
+            profile: self.right.profile.clone(),
+        }
+    }
+
+    /// Step 2 of the module's comment.
+    fn check_carries(&self) -> Result<()> {
+        let carrying = |bend: &Bend| {
+            let most: i128 = self
+                .parts
+                .iter()
+                .map(|p| i128::from(p.extent - 1) * rest(p, bend))
+                .sum();
+            most >= i128::from(bend.every)
+        };
+        let carries: Few<Bend> = self.bends_within_reach().filter(carrying).collect();
+        match carries.iter().find(|bend| bend.by.is_none()) {
+            Some(bend) => Err(self.carry(bend, &self.first_carry(bend))),
+            None if carries.len() == 1 => Err(self.carry(&carries[0], &self.first_carry(&carries[0]))),
+            None if carries.is_empty() => Ok(()),
+            None => self.walk_carries(&carries),
+        }
+    }
+
+    fn bends_within_reach(&self) -> impl Iterator<Item = Bend> + '_ {
+        self.line
+            .bends
+            .iter()
+            .copied()
+            .filter(|_| self.parts.len() > 1 || self.parts.iter().any(|p| p.extent > 1))
+    }
+
+    /// The smallest coordinate, one digit for each part, whose remainders reach the bend: greedy from the top, because
+    /// lower digits can then be as large as they need be.
+    fn first_carry(&self, bend: &Bend) -> Vec<i64> {
+        let mut missing = i128::from(bend.every);
+        let mut below: i128 = self
+            .parts
+            .iter()
+            .map(|p| i128::from(p.extent - 1) * rest(p, bend))
+            .sum();
+        let mut digits = vec![0; self.parts.len()];
+        for (digit, part) in digits.iter_mut().zip(self.parts.iter()).rev() {
+            let step = rest(part, bend);
+            below -= i128::from(part.extent - 1) * step;
+            if missing > below && step > 0 {
+                let least = (missing - below + step - 1) / step;
+                *digit = least as i64;
+                missing -= least * step;
+            }
+        }
+        digits
+    }
+
+    /// Several bends carry: do they cancel everywhere? Walks along the first part from carry to carry, for each
+    /// coordinate of the others, in the order of coordinates.
+    fn walk_carries(&self, carries: &[Bend]) -> Result<()> {
+        let mut digits = vec![0i64; self.parts.len()];
+        let first = self.parts[0];
+        let mut work = 0u32;
+        loop {
+            let base: Few<i128> = carries
+                .iter()
+                .map(|b| {
+                    self.parts
+                        .iter()
+                        .zip(&digits)
+                        .skip(1)
+                        .map(|(p, &n)| i128::from(n) * rest(p, b))
+                        .sum()
+                })
+                .collect();
+            let mut at = 0i64;
+            loop {
+                let sum = |b: &Bend, base: i128| {
+                    b.by.unwrap_or(0) * ((base + i128::from(at) * rest(&first, b)) / i128::from(b.every))
+                };
+                let bent: i128 = carries
+                    .iter()
+                    .zip(base.iter())
+                    .map(|(b, base)| sum(b, *base))
+                    .sum();
+                if bent != 0 {
+                    digits[0] = at;
+                    return Err(self.carry(&carries[0], &digits));
+                }
+                work += 1;
+                if work > MOST_CARRIES {
+                    return Err(LayoutError::new("", Condition::TooMuchWork));
+                }
+                let next_of = |b: &Bend, base: i128| {
+                    let (every, step) = (i128::from(b.every), rest(&first, b));
+                    let now = base + i128::from(at) * step;
+                    if step == 0 {
+                        i128::MAX
+                    } else {
+                        i128::from(at) + (every - now.rem_euclid(every) + step - 1) / step
+                    }
+                };
+                let next = carries
+                    .iter()
+                    .zip(base.iter())
+                    .map(|(b, base)| next_of(b, *base))
+                    .min();
+                match next {
+                    Some(next) if next < i128::from(first.extent) => at = next as i64,
+                    _ => break,
+                }
+            }
+            let mut part = 1;
+            loop {
+                if part >= digits.len() {
+                    return Ok(());
+                }
+                digits[part] += 1;
+                if digits[part] < self.parts[part].extent {
+                    break;
+                }
+                digits[part] = 0;
+                part += 1;
+            }
+        }
+    }
+
+    fn carry(&self, bend: &Bend, digits: &[i64]) -> LayoutError {
+        let (mut index, mut sum, mut coord) = (0i64, Some(Value::Int(0)), Vec::new());
+        let mut within = (usize::MAX, 1i64); // the leaf at hand and the size of its parts so far
+        for (part, &digit) in self.parts.iter().zip(digits) {
+            if within.0 != part.of {
+                within = (part.of, 1);
+            }
+            coord.push((part.of, digit * within.1));
+            within.1 *= part.extent;
+            index += digit * part.stride;
+            let offset = self
+                .line
+                .at(part.stride)
+                .ok()
+                .and_then(|a| a.times(Value::Int(digit)));
+            sum = sum.zip(offset).and_then(|(a, b)| a.plus(b));
+        }
+        let found = self.line.at(index).unwrap_or_default();
+        let condition = Condition::Carry {
+            mode: mode_of(self.line.layout, bend.mode - 1),
+            wraps_at: bend.every,
+            found,
+            sum: sum.unwrap_or_default(),
+        };
+        let error = LayoutError::new("", condition).because(self.coordinate(&coord));
+        let last = coord.iter().rev().find(|(_, digit)| *digit > 0);
+        match last {
+            Some((leaf, _)) => error.in_mode(mode_of(self.right, *leaf)),
+            None => error,
+        }
+    }
+}
+
+fn rest(part: &Part, bend: &Bend) -> i128 {
+    if part.extent > 1 {
+        i128::from(part.stride.rem_euclid(bend.every))
+    } else {
+        0
+    }
+}
+
+fn push(layout: &mut Layout, extent: Value, stride: Value) {
+    layout.shape.push(extent);
+    layout.stride.push(stride);
+    layout.profile.0.push(Nest { opens: 0, closes: 0 });
+}
+
+/// The top-level mode that a leaf belongs to.
+pub(crate) fn mode_of(layout: &Layout, leaf: usize) -> usize {
+    let profile: &Profile = &layout.profile;
+    profile
+        .modes()
+        .position(|range| range.contains(&leaf))
+        .unwrap_or(0)
+}

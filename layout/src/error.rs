@@ -1,0 +1,519 @@
+//! What can go wrong, as values: one catalogue, each entry with its numbers and its remedy.
+
+use std::fmt;
+
+use crate::layout::Layout;
+use crate::tiler::Tiler;
+use crate::tuple::Tuple;
+use crate::value::Value;
+
+/// The result of an operation on layouts.
+pub type Result<T> = std::result::Result<T, LayoutError>;
+
+/// Why an operation has no answer: the operation, its operands, the condition that fails, and where.
+///
+/// `Display` prints a short paragraph; [`line`](LayoutError::line) prints one line.
+///
+/// ```
+/// use tilewright_layout::layout;
+/// let error = layout!((7, 6) : (6, 1)).composition(&layout!(8 : 4)).unwrap_err();
+/// assert_eq!(error.operation(), "composition");
+/// assert_eq!(error.counterexample().unwrap().to_string(), "7");
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct LayoutError(Box<Parts>);
+
+#[derive(Clone, PartialEq)]
+struct Parts {
+    op: &'static str,
+    operands: Vec<Operand>,
+    mode: Option<usize>,
+    condition: Condition,
+    counterexample: Option<Tuple>,
+}
+
+/// What an operation was applied to.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Operand {
+    /// A layout.
+    Layout(Layout),
+    /// A shape, stride or coordinate.
+    Tuple(Tuple),
+    /// A tiler.
+    Tiler(Tiler),
+    /// Text that does not parse.
+    Text(String),
+}
+
+/// The violated condition, with its numbers.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+#[allow(clippy::large_enum_variant)] // lives in the box of a LayoutError
+pub enum Condition {
+    /// Shape and stride nest differently.
+    NotCongruent {
+        /// The shape.
+        shape: Tuple,
+        /// The stride.
+        stride: Tuple,
+    },
+    /// An extent that is not positive, or a leaf that is not a number.
+    BadLeaf {
+        /// Which leaf, from the left.
+        leaf: usize,
+        /// What stands there.
+        value: Value,
+        /// `extent` or `stride`.
+        role: &'static str,
+    },
+    /// A size or an offset does not fit 64 bits.
+    Overflow {
+        /// The leaf at which it happens, where known.
+        leaf: Option<usize>,
+    },
+    /// The operation must know the number behind a symbol.
+    Symbolic {
+        /// The symbolic value.
+        value: Value,
+    },
+    /// A sum or product that is not a single term.
+    NotOneTerm {
+        /// Left operand.
+        left: Value,
+        /// Right operand.
+        right: Value,
+        /// `+` or `*`.
+        sign: char,
+    },
+    /// Nesting too deep.
+    TooDeep {
+        /// How deep it is.
+        depth: usize,
+        /// How deep it may be.
+        most: usize,
+    },
+    /// A mode that does not exist.
+    NoSuchMode {
+        /// The mode asked for.
+        index: usize,
+        /// How many there are.
+        rank: usize,
+    },
+    /// `_` where every mode needs a number.
+    HoleInCoordinate,
+    /// A coordinate, projection or tiler that does not fit the nesting of the layout.
+    DoesNotFit {
+        /// What does not fit.
+        what: &'static str,
+        /// Its rank.
+        rank: usize,
+        /// The rank of what it is laid against.
+        against: usize,
+    },
+    /// A coordinate outside its mode.
+    OutOfRange {
+        /// The coordinate.
+        index: i64,
+        /// The extent of the mode.
+        extent: i64,
+    },
+    /// Text that is not a layout.
+    Parse {
+        /// 1-based column, in characters.
+        column: usize,
+        /// What would have been right there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// Along one leaf of the right operand the left one is not a nested layout: it runs straight for `run` elements,
+    /// and the leaf's extent is not a multiple of that.
+    RunDoesNotDivide {
+        /// Elements before the first break.
+        run: i64,
+        /// The extent that it must divide.
+        extent: i64,
+        /// The stride of the leaf in the right operand.
+        stride: i64,
+        /// The offset at the break.
+        found: Value,
+        /// The offset that a straight line would reach.
+        straight: Value,
+    },
+    /// The offset of a coordinate is not the sum of the offsets of its parts: adding them carries into a later mode.
+    Carry {
+        /// The left operand's mode that overflows.
+        mode: usize,
+        /// The index in the left operand at which that mode wraps around.
+        wraps_at: i64,
+        /// The offset at the counterexample.
+        found: Value,
+        /// The sum of the offsets of its parts.
+        sum: Value,
+    },
+    /// Whether parts carry could not be decided within the work allowed.
+    TooMuchWork,
+    /// A negative index falls outside the left operand.
+    NegativeIndex {
+        /// The stride that leads there.
+        stride: i64,
+    },
+    /// Two coordinates share an offset.
+    NotInjective {
+        /// Two different coordinates.
+        coords: (i64, i64),
+        /// The offset that they share.
+        offset: i64,
+    },
+    /// Sorted by stride, one mode's end is not where a later one may begin.
+    NoChain {
+        /// Extent and stride of the mode before.
+        before: (i64, i64),
+        /// The stride that does not fit.
+        stride: i64,
+        /// What it must be a multiple of.
+        multiple_of: i64,
+    },
+    /// A tile that does not divide what it tiles.
+    TileDoesNotDivide {
+        /// The mode.
+        mode: usize,
+        /// The extent of the tile.
+        tile: Value,
+        /// The extent to be tiled.
+        extent: Value,
+    },
+    /// A stride or extent that a change of element width cannot divide.
+    WidthDoesNotDivide {
+        /// The leaf.
+        leaf: usize,
+        /// What must divide.
+        value: i64,
+        /// By what.
+        by: i64,
+    },
+    /// An argument that is not positive, a permutation, or otherwise what it must be.
+    BadArgument {
+        /// What is wrong with it.
+        what: &'static str,
+        /// The argument.
+        value: i64,
+    },
+    /// A swizzle whose bits overlap or do not fit.
+    BadSwizzle {
+        /// Bits, base, shift.
+        parts: (u32, u32, i32),
+        /// Why it is not one.
+        why: &'static str,
+    },
+}
+
+macro_rules! operand {
+    ($($from:ty => $variant:ident),*) => {$(
+        impl From<$from> for Operand {
+            fn from(value: $from) -> Operand {
+                Operand::$variant(value.to_owned())
+            }
+        }
+    )*};
+}
+operand!(&Layout => Layout, Tuple => Tuple, &Tuple => Tuple, &Tiler => Tiler, &str => Text);
+
+impl LayoutError {
+    pub(crate) fn new(op: &'static str, condition: Condition) -> LayoutError {
+        LayoutError(Box::new(Parts {
+            op,
+            operands: Vec::new(),
+            mode: None,
+            condition,
+            counterexample: None,
+        }))
+    }
+
+    /// Adds an operand.
+    pub(crate) fn with(mut self, operand: impl Into<Operand>) -> LayoutError {
+        self.0.operands.push(operand.into());
+        self
+    }
+
+    /// The same error as seen by the operation that the user called.
+    pub(crate) fn within(
+        mut self,
+        op: &'static str,
+        operands: impl IntoIterator<Item = Operand>,
+    ) -> LayoutError {
+        self.0.op = op;
+        self.0.operands = operands.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn in_mode(mut self, mode: usize) -> LayoutError {
+        self.0.mode = Some(mode);
+        self
+    }
+
+    pub(crate) fn because(mut self, counterexample: Tuple) -> LayoutError {
+        self.0.counterexample = Some(counterexample);
+        self
+    }
+
+    /// The operation that was called.
+    pub fn operation(&self) -> &'static str {
+        self.0.op
+    }
+
+    /// What it was called with.
+    pub fn operands(&self) -> &[Operand] {
+        &self.0.operands
+    }
+
+    /// The mode of the last operand in which it failed, where one mode is to blame.
+    pub fn mode(&self) -> Option<usize> {
+        self.0.mode
+    }
+
+    /// What was violated.
+    pub fn condition(&self) -> &Condition {
+        &self.0.condition
+    }
+
+    /// The smallest coordinate at which no layout can be right, where there is one.
+    pub fn counterexample(&self) -> Option<&Tuple> {
+        self.0.counterexample.as_ref()
+    }
+
+    /// The nearest right operand for which the operation has an answer, where one was found nearby. Searches, so ask
+    /// only when somebody will read it.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// let error = layout!((4, 6, 8) : (2, 3, 5)).composition(&layout!(6 : 3)).unwrap_err();
+    /// assert_eq!(error.nearest().unwrap().to_string(), "6:2");
+    /// ```
+    pub fn nearest(&self) -> Option<Operand> {
+        crate::nearest::nearest(self)
+    }
+
+    /// One line: what failed and why, without advice.
+    pub fn line(&self) -> String {
+        let mut line = self.0.op.to_owned();
+        if let Some(mode) = self.0.mode {
+            line += &format!(", mode {mode}");
+        }
+        line += &format!(": {}", self.0.condition);
+        if let Some(coord) = &self.0.counterexample {
+            line += &format!(" (at coordinate {coord})");
+        }
+        line
+    }
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts {
+            op,
+            operands,
+            mode,
+            condition,
+            counterexample,
+        } = &*self.0;
+        match operands.as_slice() {
+            [] => write!(f, "{op}")?,
+            [Operand::Text(text)] => write!(f, "{op}: cannot read `{}`", shortened(text))?,
+            [first] => write!(f, "{op} of {first} has no answer")?,
+            [first, rest @ ..] => {
+                write!(f, "{op} of {first} with ")?;
+                for (i, operand) in rest.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{operand}")?;
+                }
+                f.write_str(" has no answer")?;
+            }
+        }
+        match mode {
+            Some(mode) => write!(f, ". In mode {mode}: {condition}.")?,
+            None => write!(f, ": {condition}.")?,
+        }
+        if let Some(coord) = counterexample {
+            write!(f, " The first coordinate where it fails is {coord}.")?;
+        }
+        if let Some(remedy) = condition.remedy() {
+            write!(f, " {remedy}")?;
+        }
+        if let Some(nearest) = self.nearest() {
+            write!(f, " The nearest that works: {nearest}.")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for LayoutError {}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Layout(x) => fmt::Display::fmt(x, f),
+            Operand::Tuple(x) => fmt::Display::fmt(x, f),
+            Operand::Tiler(x) => fmt::Display::fmt(x, f),
+            Operand::Text(x) => f.write_str(&shortened(x)),
+        }
+    }
+}
+
+/// Text of users may be long; an error shows its beginning.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 60;
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut short: String = text.chars().take(MOST).map(clean).collect();
+    if text.chars().nth(MOST).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Condition::*;
+        match self {
+            NotCongruent { shape, stride } => {
+                write!(f, "the shape {shape} and the stride {stride} do not nest alike")
+            }
+            BadLeaf { leaf, value, role } if *role == "extent" && value.int().is_some() => {
+                write!(
+                    f,
+                    "leaf {leaf} has the extent {value}, and an extent must be at least 1"
+                )
+            }
+            BadLeaf { leaf, value, role } => write!(f, "`{value}` in leaf {leaf} is not a possible {role}"),
+            Overflow { leaf: Some(leaf) } => {
+                write!(f, "the size or the largest offset passes 63 bits at leaf {leaf}")
+            }
+            Overflow { leaf: None } => write!(f, "the size or the largest offset passes 63 bits"),
+            Symbolic { value } => write!(
+                f,
+                "`{value}` is not known until launch, and the answer depends on it"
+            ),
+            NotOneTerm { left, right, sign } => write!(f, "`{left} {sign} {right}` is not a single term"),
+            TooDeep { depth, most } => {
+                write!(f, "nested {depth} deep, and at most {most} levels are possible")
+            }
+            NoSuchMode { index, rank } => write!(f, "there is no mode {index}; the rank is {rank}"),
+            HoleInCoordinate => f.write_str("a `_` in the coordinate leaves a mode open"),
+            DoesNotFit { what, rank, against } => {
+                write!(
+                    f,
+                    "the {what} has {rank} {}, where {against} are expected",
+                    plural(*rank, "mode")
+                )
+            }
+            OutOfRange { index, extent } => write!(f, "the coordinate {index} is outside 0..{extent}"),
+            Parse {
+                column,
+                expected,
+                found,
+            } => write!(f, "column {column}: expected {expected}, found {found}"),
+            RunDoesNotDivide {
+                run,
+                extent,
+                stride,
+                found,
+                straight,
+            } => write!(
+                f,
+                "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {found} \
+                 instead of {straight}, and {run} does not divide the extent {extent}",
+                plural(*run as usize, "element"),
+            ),
+            Carry {
+                mode,
+                wraps_at,
+                found,
+                sum,
+            } => write!(
+                f,
+                "the parts of the coordinate add up past index {wraps_at}, where mode {mode} of the left operand \
+                 wraps: the offset is {found}, and the parts sum to {sum}"
+            ),
+            TooMuchWork => {
+                f.write_str("whether its parts ever carry could not be decided in reasonable time")
+            }
+            NegativeIndex { stride } => {
+                write!(
+                    f,
+                    "the stride {stride} leads to negative indices, where the left operand is not defined"
+                )
+            }
+            NotInjective {
+                coords: (a, b),
+                offset,
+            } => {
+                write!(
+                    f,
+                    "it is not injective: coordinates {a} and {b} share the offset {offset}"
+                )
+            }
+            NoChain {
+                before: (n, d),
+                stride,
+                multiple_of,
+            } => write!(
+                f,
+                "its strides do not form a divisible chain: after {n}:{d} the next stride must be a multiple of \
+                 {multiple_of}, and it is {stride}"
+            ),
+            TileDoesNotDivide { mode, tile, extent } => {
+                write!(
+                    f,
+                    "the tile's extent {tile} does not divide {extent} in mode {mode}"
+                )
+            }
+            WidthDoesNotDivide { leaf, value, by } => {
+                write!(
+                    f,
+                    "{value} in leaf {leaf} cannot be divided by {by} without a remainder"
+                )
+            }
+            BadArgument { what, value } => write!(f, "{what}, and it is {value}"),
+            BadSwizzle {
+                parts: (b, m, s),
+                why,
+            } => write!(f, "Sw<{b},{m},{s}> is not a swizzle: {why}"),
+        }
+    }
+}
+
+impl Condition {
+    /// What to do about it.
+    fn remedy(&self) -> Option<&'static str> {
+        use Condition::*;
+        Some(match self {
+            NotCongruent { .. } => "Write one stride for every extent, in the same parentheses.",
+            Symbolic { .. } => "Use an integer there, or apply the operation after binding the symbol.",
+            NotOneTerm { .. } => "Give the stride a symbol of its own.",
+            HoleInCoordinate => "Use `slice` to keep a mode.",
+            RunDoesNotDivide { .. } => {
+                "Choose an extent that the run divides, or a stride that divides the left shape."
+            }
+            Carry { .. } => "Choose tiles whose parts stay inside one mode of the left operand.",
+            NegativeIndex { .. } => "Compose with positive strides and negate the result's stride.",
+            NotInjective { .. } => "Only a layout that gives every coordinate its own offset has one.",
+            TileDoesNotDivide { .. } => "Round the shape up to a multiple of the tile first.",
+            _ => return None,
+        })
+    }
+}
+
+fn plural(n: usize, word: &str) -> String {
+    if n == 1 {
+        word.to_owned()
+    } else {
+        format!("{word}s")
+    }
+}

@@ -1,0 +1,351 @@
+//! Slices, tiles and partitions: how a kernel picks its part of a tensor.
+
+use crate::error::{Condition, LayoutError, Result};
+use crate::layout::Layout;
+use crate::tiler::Tiler;
+use crate::tuple::Tuple;
+use crate::value::{Symbol, Value};
+
+/// Something that launch must find true, because a symbol leaves it open here.
+///
+/// ```
+/// use tilewright_layout::{Layout, Symbol};
+/// let a: Layout = "(M,8):(1,lda)".parse()?;
+/// let needs = a.tile_obligations((128, 4))?;
+/// assert_eq!(needs.iter().map(|n| n.to_string()).collect::<Vec<_>>(), ["128 divides M"]);
+/// assert_eq!(needs[0].holds(&|_| Some(256)), Some(true));
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Obligation {
+    /// The divisor.
+    pub divisor: i64,
+    /// What it must divide.
+    pub of: Value,
+}
+
+impl Obligation {
+    /// Whether it holds for these values; `None` when one is missing.
+    pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
+        Some(self.of.evaluate(lookup)? % self.divisor == 0)
+    }
+}
+
+impl std::fmt::Display for Obligation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} divides {}", self.divisor, self.of)
+    }
+}
+
+impl Layout {
+    /// Fixes the modes that have a number and keeps those with `_`. Returns what is kept and the offset of the rest.
+    ///
+    /// ```
+    /// use tilewright_layout::{ALL, layout};
+    /// let a = layout!((4, (2, 3)) : (1, (4, 8)));
+    /// let (row, offset) = a.slice((2, ALL))?;
+    /// assert_eq!((row.to_string(), offset.int()), ("(2,3):(4,8)".to_string(), Some(2)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn slice(&self, coord: impl Into<Tuple>) -> Result<(Layout, Value)> {
+        let coord: Tuple = coord.into();
+        let mut kept = Layout::nothing();
+        let mut offset = Value::Int(0);
+        self.slice_into(&coord, &mut kept, &mut offset)
+            .map_err(|e| e.within("slice", [self.into(), coord.clone().into()]))?;
+        if kept.rank_unwrapped() > 1 {
+            kept.profile.wrap();
+        }
+        if kept.shape.is_empty() {
+            kept = Layout::leaf(Value::Int(1), Value::Int(0));
+        }
+        Ok((kept, offset))
+    }
+
+    /// The modes appended so far, before they are wrapped.
+    fn rank_unwrapped(&self) -> usize {
+        let mut wrapped = self.profile.clone();
+        wrapped.wrap();
+        wrapped.rank()
+    }
+
+    fn slice_into(&self, coord: &Tuple, kept: &mut Layout, offset: &mut Value) -> Result<()> {
+        match coord.as_leaf() {
+            Some(Value::Any) => {
+                kept.append(self);
+                return Ok(());
+            }
+            Some(index) => {
+                let at = self.at_number(index)?;
+                *offset = add(*offset, at)?;
+                return Ok(());
+            }
+            None => {}
+        }
+        let (rank, against) = (coord.rank(), self.rank());
+        if rank != against || self.depth() == 0 {
+            return Err(LayoutError::new(
+                "slice",
+                Condition::DoesNotFit {
+                    what: "coordinate",
+                    rank,
+                    against,
+                },
+            ));
+        }
+        for (mode, coord) in self.modes().zip(coord.modes()) {
+            mode.slice_into(&coord, kept, offset)?;
+        }
+        Ok(())
+    }
+
+    /// The offset of a number as coordinate of the whole layout, as one term.
+    fn at_number(&self, index: Value) -> Result<Value> {
+        if index.is_zero() {
+            return Ok(Value::Int(0));
+        }
+        let last = self.shape.len() - 1;
+        let (mut rest, mut sum) = (index, Value::Int(0));
+        for (leaf, (extent, stride)) in self.leaves().enumerate() {
+            let digit = match (rest, extent) {
+                _ if leaf == last => rest,
+                (Value::Int(n), Value::Int(extent)) => {
+                    rest = Value::Int(n / extent);
+                    Value::Int(n % extent)
+                }
+                _ => return Err(LayoutError::new("slice", Condition::Symbolic { value: extent })),
+            };
+            let step = stride.times(digit).ok_or_else(|| one_term(stride, digit, '*'))?;
+            sum = add(sum, step)?;
+        }
+        Ok(sum)
+    }
+
+    /// The modes that `coord` fixes, without the others: the counterpart of [`slice`](Layout::slice).
+    ///
+    /// ```
+    /// use tilewright_layout::{ALL, layout};
+    /// let a = layout!((4, 2, 3) : (1, 4, 8));
+    /// assert_eq!(a.dice((0, ALL, 1))?.to_string(), "(4,3):(1,8)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn dice(&self, coord: impl Into<Tuple>) -> Result<Layout> {
+        let coord: Tuple = coord.into();
+        let flipped = Tuple {
+            leaves: coord
+                .leaves
+                .iter()
+                .map(|v| {
+                    if *v == Value::Any {
+                        Value::Int(0)
+                    } else {
+                        Value::Any
+                    }
+                })
+                .collect(),
+            profile: coord.profile.clone(),
+        };
+        let (kept, _) = self
+            .slice(&flipped)
+            .map_err(|e| e.within("dice", [self.into(), coord.clone().into()]))?;
+        Ok(kept)
+    }
+
+    /// The coordinate of an index in this layout's shape, nested like the shape. The last mode is not wrapped.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// assert_eq!(layout!((4, (2, 3))).coordinate(21)?.to_string(), "(1,(1,2))");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn coordinate(&self, index: i64) -> Result<Tuple> {
+        let mut rest = index;
+        let last = self.shape.len() - 1;
+        let mut leaves = self.shape.clone();
+        for (leaf, extent) in self.shape.iter().enumerate() {
+            let digit = if leaf == last {
+                rest
+            } else {
+                let n = extent.int().ok_or_else(|| self.symbolic("coordinate", *extent))?;
+                let digit = rest % n;
+                rest /= n;
+                digit
+            };
+            leaves[leaf] = Value::Int(digit);
+        }
+        Ok(Tuple {
+            leaves,
+            profile: self.profile.clone(),
+        })
+    }
+
+    /// The coordinate at an offset: each leaf's `offset / stride % extent`, and 0 where the stride is 0. It is the
+    /// inverse of the layout where the strides are ordered and compact.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// assert_eq!(layout!((4, 8) : (8, 1)).coordinate_at(19)?.to_string(), "(2,3)");
+    /// assert_eq!(layout!((4, 8) : (0, 1)).coordinate_at(3)?.to_string(), "(0,3)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn coordinate_at(&self, offset: i64) -> Result<Tuple> {
+        const OP: &str = "coordinate_at";
+        let mut leaves = self.shape.clone();
+        for (leaf, (extent, stride)) in self.leaves().enumerate() {
+            let n = extent.int().ok_or_else(|| self.symbolic(OP, extent))?;
+            let d = stride.int().ok_or_else(|| self.symbolic(OP, stride))?;
+            leaves[leaf] = Value::Int(if d == 0 { 0 } else { (offset / d).rem_euclid(n) });
+        }
+        Ok(Tuple {
+            leaves,
+            profile: self.profile.clone(),
+        })
+    }
+
+    /// One tile of a tensor, or all tiles along the modes where `coord` has `_`. Returns the tile's layout and where it
+    /// begins.
+    ///
+    /// ```
+    /// use tilewright_layout::{ALL, Layout};
+    /// let a: Layout = "(M,K):(1,lda)".parse()?;
+    /// let (tiles, offset) = a.tile((128, 8), (3, ALL))?;
+    /// assert_eq!(tiles.to_string(), "(128,8,ceil(K/8)):(1,lda,8*lda)");
+    /// assert_eq!(offset.int(), Some(384));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn tile(&self, tiler: impl Into<Tiler>, coord: impl Into<Tuple>) -> Result<(Layout, Value)> {
+        let (tiler, coord) = (tiler.into(), coord.into());
+        let (tile, rest) = self.split(&tiler, "tile")?;
+        let (rest, offset) = rest
+            .slice(&coord)
+            .map_err(|e| e.within("tile", [self.into(), (&tiler).into(), coord.clone().into()]))?;
+        let kept = coord.leaves().contains(&Value::Any);
+        let rests: Vec<Layout> = if kept { rest.modes().collect() } else { Vec::new() };
+        let tiles = Layout::from_modes(tile.modes().chain(rests))?;
+        Ok((tiles, offset))
+    }
+
+    /// What must hold at launch for every tile to be whole. A tile that never fits is not an obligation: it shows as
+    /// [`Condition::TileDoesNotDivide`].
+    pub fn tile_obligations(&self, tiler: impl Into<Tiler>) -> Result<Vec<Obligation>> {
+        let tiler = tiler.into();
+        let Tiler::Modes(tilers) = &tiler else {
+            return match &tiler {
+                Tiler::Layout(tile) => Ok(self.whole(tile, 0)?.into_iter().collect()),
+                _ => Ok(Vec::new()),
+            };
+        };
+        let mut needs = Vec::new();
+        for (index, (mode, tiler)) in self.modes().zip(tilers).enumerate() {
+            if let Tiler::Layout(tile) = tiler {
+                needs.extend(mode.whole(tile, index)?);
+            } else {
+                needs.extend(mode.tile_obligations(tiler)?);
+            }
+        }
+        Ok(needs)
+    }
+
+    fn whole(&self, tile: &Layout, mode: usize) -> Result<Option<Obligation>> {
+        let divisor = tile.size()?;
+        let of = match (self.size(), &*self.shape) {
+            (Ok(size), _) => Value::Int(size),
+            (_, [extent]) => *extent,
+            (Err(e), _) => return Err(e),
+        };
+        match of {
+            Value::Int(size) if size % divisor == 0 => Ok(None),
+            Value::Int(_) => {
+                let condition = Condition::TileDoesNotDivide {
+                    mode,
+                    tile: Value::Int(divisor),
+                    extent: of,
+                };
+                Err(LayoutError::new("tile", condition).with(self).with(tile))
+            }
+            Value::Sym { times, over: 1, .. } if times % divisor == 0 => Ok(None),
+            _ => Ok(Some(Obligation { divisor, of })),
+        }
+    }
+
+    /// The part of this tensor that belongs to one thread of `threads`: mode by mode, every thread takes each
+    /// `extent`-th element. A projection leaves modes of the thread layout out: `(1, _)` means that threads which differ
+    /// only in the second mode share their part.
+    ///
+    /// ```
+    /// use tilewright_layout::{ALL, layout};
+    /// let (tile, threads) = (layout!((128, 8) : (1, 129)), layout!((32, 8)));
+    /// let (mine, offset) = tile.parallelize(&threads, 33, None)?;
+    /// assert_eq!((mine.to_string(), offset.int()), ("(4,1):(32,1032)".to_string(), Some(130)));
+    ///
+    /// let (rows, offset) = tile.parallelize(&layout!((16, 16)), 33, Some((1, ALL).into()))?;
+    /// assert_eq!((rows.to_string(), offset.int()), ("(8,8):(16,129)".to_string(), Some(1)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn parallelize(
+        &self,
+        threads: &Layout,
+        thread: i64,
+        projection: Option<Tuple>,
+    ) -> Result<(Layout, Value)> {
+        const OP: &str = "parallelize";
+        let within = |e: LayoutError| e.within(OP, [self.into(), threads.into()]);
+        let size = threads.size().map_err(within)?;
+        let numbering = threads.right_inverse().map_err(within)?;
+        if numbering.size()? != size {
+            let what = "the thread layout must number its threads 0..size without gaps or repeats; its size";
+            return Err(within(LayoutError::new(
+                OP,
+                Condition::BadArgument { what, value: size },
+            )));
+        }
+        if !(0..size).contains(&thread) {
+            return Err(within(LayoutError::new(
+                OP,
+                Condition::OutOfRange {
+                    index: thread,
+                    extent: size,
+                },
+            )));
+        }
+        let mut rest = numbering.eval(thread).unwrap_or(0);
+        let mut shares = Vec::new();
+        for mode in threads.modes() {
+            let extent = mode.size()?;
+            shares.push((extent, rest % extent));
+            rest /= extent;
+        }
+        if let Some(projection) = projection {
+            if projection.rank() != shares.len() {
+                let (rank, against) = (projection.rank(), shares.len());
+                return Err(within(LayoutError::new(
+                    OP,
+                    Condition::DoesNotFit {
+                        what: "projection",
+                        rank,
+                        against,
+                    },
+                )));
+            }
+            let mut kept = projection.modes().map(|p| p.as_leaf() != Some(Value::Any));
+            shares.retain(|_| kept.next() == Some(true));
+        }
+        let tiler = Tiler::Modes(shares.iter().map(|&(extent, _)| extent.into()).collect());
+        let (tile, rest) = self.split(&tiler, OP)?;
+        let (_, offset) = tile
+            .slice(Tuple::of(shares.iter().map(|&(_, at)| at.into())))
+            .map_err(within)?;
+        Ok((rest, offset))
+    }
+}
+
+fn one_term(left: Value, right: Value, sign: char) -> LayoutError {
+    LayoutError::new("slice", Condition::NotOneTerm { left, right, sign })
+}
+
+fn add(left: Value, right: Value) -> Result<Value> {
+    left.plus(right).ok_or_else(|| match (left, right) {
+        (Value::Int(_), Value::Int(_)) => LayoutError::new("slice", Condition::Overflow { leaf: None }),
+        _ => one_term(left, right, '+'),
+    })
+}

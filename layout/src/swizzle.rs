@@ -1,0 +1,495 @@
+//! XOR swizzles, and layouts seen through one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Condition, LayoutError, Operand, Result};
+use crate::layout::Layout;
+use crate::text::Reader;
+use crate::tiler::Tiler;
+use crate::tuple::Tuple;
+use crate::value::Value;
+
+/// `Sw<bits,base,shift>`: XORs `bits` bits, found `shift` places above bit `base`, onto the bits at `base`:
+/// `y ^ ((y & mask) >> shift)`. With a negative shift the bits move up instead of down.
+///
+/// ```
+/// use tilewright_layout::Swizzle;
+/// let swizzle = Swizzle::new(3, 4, 3)?; // the 128-byte mode of Hopper's copies, on bytes
+/// assert_eq!(swizzle.apply(0b1_0000000), 0b1_0010000);
+/// assert_eq!(swizzle.to_string(), "Sw<3,4,3>");
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Swizzle {
+    bits: u32,
+    base: u32,
+    shift: i32,
+}
+
+impl Swizzle {
+    /// The swizzle that changes nothing.
+    pub const IDENTITY: Swizzle = Swizzle {
+        bits: 0,
+        base: 0,
+        shift: 0,
+    };
+
+    /// A swizzle. The source bits and the target bits must not overlap, `|shift| >= bits`, and fit 62 bits.
+    pub fn new(bits: u32, base: u32, shift: i32) -> Result<Swizzle> {
+        let refuse = |why| {
+            Err(LayoutError::new(
+                "swizzle",
+                Condition::BadSwizzle {
+                    parts: (bits, base, shift),
+                    why,
+                },
+            ))
+        };
+        let far = u64::from(bits) + u64::from(base) + u64::from(shift.unsigned_abs());
+        if bits == 0 {
+            return Ok(Swizzle { bits, base, shift });
+        }
+        if shift.unsigned_abs() < bits {
+            return refuse("the bits read and the bits changed overlap; |shift| must be at least bits");
+        }
+        if far > 62 {
+            return refuse("it reaches past bit 62");
+        }
+        Ok(Swizzle { bits, base, shift })
+    }
+
+    /// How many bits are changed.
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// The lowest bit that takes part: groups of `2^base` elements stay together.
+    pub fn base(self) -> u32 {
+        self.base
+    }
+
+    /// How far the bits read lie above the bits changed.
+    pub fn shift(self) -> i32 {
+        self.shift
+    }
+
+    /// Does it change nothing?
+    pub fn is_identity(self) -> bool {
+        self.bits == 0
+    }
+
+    /// The offset after the swizzle; its own inverse. Negative offsets are swizzled as two's complement.
+    pub const fn apply(self, offset: i64) -> i64 {
+        let ones = (1i64 << self.bits) - 1;
+        if self.bits == 0 {
+            offset
+        } else if self.shift >= 0 {
+            offset ^ ((offset & (ones << (self.base as i32 + self.shift))) >> self.shift)
+        } else {
+            offset ^ ((offset & (ones << self.base)) << -self.shift)
+        }
+    }
+
+    /// The swizzle for elements `n` times as wide (`n` a power of two no larger than `2^base`).
+    ///
+    /// ```
+    /// use tilewright_layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 4, 3)?.upcast(4)?, Swizzle::new(3, 2, 3)?); // bytes to floats
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn upcast(self, n: i64) -> Result<Swizzle> {
+        self.recast(n, -1, "upcast")
+    }
+
+    /// The swizzle for elements `n` times as narrow (`n` a power of two).
+    pub fn downcast(self, n: i64) -> Result<Swizzle> {
+        self.recast(n, 1, "downcast")
+    }
+
+    fn recast(self, n: i64, sign: i64, op: &'static str) -> Result<Swizzle> {
+        if self.is_identity() {
+            return Ok(self);
+        }
+        if n < 1 || n.count_ones() != 1 {
+            let what = "a swizzle can only be recast by a power of two";
+            return Err(LayoutError::new(op, Condition::BadArgument { what, value: n }));
+        }
+        let base = i64::from(self.base) + sign * i64::from(n.trailing_zeros());
+        match u32::try_from(base) {
+            Ok(base) => Swizzle::new(self.bits, base, self.shift),
+            Err(_) => Err(LayoutError::new(
+                op,
+                Condition::WidthDoesNotDivide {
+                    leaf: 0,
+                    value: 1 << self.base,
+                    by: n,
+                },
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Swizzle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sw<{},{},{}>", self.bits, self.base, self.shift)
+    }
+}
+
+impl fmt::Debug for Swizzle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A layout seen through a swizzle: `c ↦ swizzle(offset + layout(c))`. Every [`Layout`] is one, with the swizzle that
+/// changes nothing.
+///
+/// Whatever rearranges coordinates acts on the layout inside; the offset stays apart, because a swizzle does not
+/// commute with addition.
+///
+/// ```
+/// use tilewright_layout::{Composed, Swizzle, layout};
+/// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+/// assert_eq!(tile.to_string(), "Sw<3,0,3> o 0 o (8,8):(8,1)");
+/// assert_eq!(tile.at((3, 5))?, 24 + (3 ^ 5));
+/// assert_eq!("Sw<3,0,3> o 0 o (8,8):(8,1)".parse::<Composed>()?, tile);
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Composed {
+    swizzle: Swizzle,
+    offset: i64,
+    layout: Layout,
+}
+
+impl From<Layout> for Composed {
+    fn from(layout: Layout) -> Composed {
+        Composed {
+            swizzle: Swizzle::IDENTITY,
+            offset: 0,
+            layout,
+        }
+    }
+}
+
+impl From<&Layout> for Composed {
+    fn from(layout: &Layout) -> Composed {
+        layout.clone().into()
+    }
+}
+
+impl From<&Composed> for Composed {
+    fn from(composed: &Composed) -> Composed {
+        composed.clone()
+    }
+}
+
+impl Composed {
+    /// `c ↦ swizzle(offset + layout(c))`.
+    pub fn new(swizzle: Swizzle, offset: i64, layout: Layout) -> Composed {
+        Composed {
+            swizzle,
+            offset,
+            layout,
+        }
+    }
+
+    /// The swizzle.
+    pub fn swizzle(&self) -> Swizzle {
+        self.swizzle
+    }
+
+    /// The offset that is added before the swizzle.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// The layout inside.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The plain layout, if there is no swizzle and no offset.
+    pub fn as_layout(&self) -> Option<&Layout> {
+        (self.swizzle.is_identity() && self.offset == 0).then_some(&self.layout)
+    }
+
+    /// The shape of the coordinates.
+    pub fn shape(&self) -> Tuple {
+        self.layout.shape()
+    }
+
+    /// How many coordinates.
+    pub fn size(&self) -> Result<i64> {
+        self.layout.size()
+    }
+
+    /// How many top-level modes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// One more than the largest offset, which the swizzle may raise to the end of its block.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(2, 0, 2)?, 0, layout!((4, 3) : (4, 1)));
+    /// assert_eq!(tile.cosize()?, 16); // (3,0) lands on 15
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn cosize(&self) -> Result<i64> {
+        let plain = self.layout.cosize()?.checked_add(self.offset);
+        let plain = plain.ok_or_else(|| LayoutError::new("cosize", Condition::Overflow { leaf: None }))?;
+        /// Larger layouts are rounded up to the block of the swizzle without a look at each offset.
+        const MOST: i64 = 1 << 16;
+        if self.swizzle.is_identity() {
+            Ok(plain)
+        } else if self.size()? <= MOST {
+            Ok(self.offsets()?.max().unwrap_or(0) + 1)
+        } else {
+            let block = 1i64 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift.unsigned_abs());
+            plain
+                .checked_add(block - 1)
+                .map(|n| n / block * block)
+                .ok_or_else(|| LayoutError::new("cosize", Condition::Overflow { leaf: None }))
+        }
+    }
+
+    /// The offset of an integer coordinate; `None` as for [`Layout::eval`].
+    pub const fn eval(&self, index: i64) -> Option<i64> {
+        match self.layout.eval(index) {
+            Some(at) => match at.checked_add(self.offset) {
+                Some(at) => Some(self.swizzle.apply(at)),
+                None => None,
+            },
+            None => None,
+        }
+    }
+
+    /// The offset of a coordinate. Integers only.
+    pub fn at(&self, coord: impl Into<Tuple>) -> Result<i64> {
+        let at = self.layout.at(coord)?;
+        let at = at.int().ok_or_else(|| self.layout.symbolic("at", at))?;
+        let sum = at.checked_add(self.offset);
+        let sum = sum.ok_or_else(|| LayoutError::new("at", Condition::Overflow { leaf: None }))?;
+        Ok(self.swizzle.apply(sum))
+    }
+
+    /// All offsets, in the order of integer coordinates.
+    pub fn offsets(&self) -> Result<impl Iterator<Item = i64> + '_> {
+        Ok(self
+            .layout
+            .offsets()?
+            .map(|at| self.swizzle.apply(at + self.offset)))
+    }
+
+    /// The same swizzle over a rearranged layout: for every operation that only changes how coordinates are written.
+    pub fn map(&self, rearrange: impl FnOnce(&Layout) -> Result<Layout>) -> Result<Composed> {
+        Ok(Composed {
+            layout: rearrange(&self.layout)?,
+            ..self.clone()
+        })
+    }
+
+    /// Fixes the modes that have a number: they move into the offset.
+    ///
+    /// ```
+    /// use tilewright_layout::{ALL, Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.slice((3, ALL))?.to_string(), "Sw<3,0,3> o 24 o 8:1");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn slice(&self, coord: impl Into<Tuple>) -> Result<Composed> {
+        let (kept, offset) = self.layout.slice(coord)?;
+        self.moved(kept, offset, "slice")
+    }
+
+    /// See [`Layout::tile`].
+    pub fn tile(&self, tiler: impl Into<Tiler>, coord: impl Into<Tuple>) -> Result<Composed> {
+        let (kept, offset) = self.layout.tile(tiler, coord)?;
+        self.moved(kept, offset, "tile")
+    }
+
+    /// See [`Layout::parallelize`].
+    pub fn parallelize(&self, threads: &Layout, thread: i64, projection: Option<Tuple>) -> Result<Composed> {
+        let (kept, offset) = self.layout.parallelize(threads, thread, projection)?;
+        self.moved(kept, offset, "parallelize")
+    }
+
+    fn moved(&self, layout: Layout, by: Value, op: &'static str) -> Result<Composed> {
+        let by = by.int().ok_or_else(|| self.layout.symbolic(op, by))?;
+        let offset = self.offset.checked_add(by);
+        let offset = offset.ok_or_else(|| LayoutError::new(op, Condition::Overflow { leaf: None }))?;
+        Ok(Composed {
+            swizzle: self.swizzle,
+            offset,
+            layout,
+        })
+    }
+
+    /// See [`Layout::composition`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.composition((4, 4))?.to_string(), "Sw<3,0,3> o 0 o (4,4):(8,1)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn composition(&self, tiler: impl Into<Tiler>) -> Result<Composed> {
+        self.map(|layout| layout.composition(tiler))
+    }
+
+    /// See [`Layout::logical_divide`].
+    pub fn logical_divide(&self, tiler: impl Into<Tiler>) -> Result<Composed> {
+        self.map(|layout| layout.logical_divide(tiler))
+    }
+
+    /// See [`Layout::zipped_divide`].
+    pub fn zipped_divide(&self, tiler: impl Into<Tiler>) -> Result<Composed> {
+        self.map(|layout| layout.zipped_divide(tiler))
+    }
+
+    /// See [`Layout::tile_to_shape`]. The block must fill whole blocks of the swizzle, so that every copy is swizzled
+    /// alike.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let atom = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(atom.tile_to_shape((16, 8), None)?.to_string(), "Sw<3,0,3> o 0 o (16,8):(8,1)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn tile_to_shape(&self, shape: impl Into<Tuple>, order: Option<Tuple>) -> Result<Composed> {
+        self.map(|layout| layout.tile_to_shape(shape, order))
+    }
+
+    /// In units of `n` elements; see [`Layout::upcast`] and [`Swizzle::upcast`].
+    pub fn upcast(&self, n: i64) -> Result<Composed> {
+        let within = |e: LayoutError| e.within("upcast", [Operand::Text(self.to_string())]);
+        let (layout, needs) = self.layout.upcast(n)?;
+        if let Some(need) = needs.first() {
+            return Err(self.layout.symbolic("upcast", need.of));
+        }
+        if self.offset % n != 0 {
+            let condition = Condition::WidthDoesNotDivide {
+                leaf: 0,
+                value: self.offset,
+                by: n,
+            };
+            return Err(within(LayoutError::new("upcast", condition)));
+        }
+        Ok(Composed {
+            swizzle: self.swizzle.upcast(n).map_err(within)?,
+            offset: self.offset / n,
+            layout,
+        })
+    }
+
+    /// In units of one `n`-th of an element; see [`Layout::downcast`].
+    pub fn downcast(&self, n: i64) -> Result<Composed> {
+        let offset = self.offset.checked_mul(n);
+        let offset =
+            offset.ok_or_else(|| LayoutError::new("downcast", Condition::Overflow { leaf: None }))?;
+        Ok(Composed {
+            swizzle: self.swizzle.downcast(n)?,
+            offset,
+            layout: self.layout.downcast(n)?,
+        })
+    }
+
+    /// The widest copy between this and another layout, in elements; see [`Layout::max_common_vector`]. A swizzle keeps
+    /// groups of `2^base` together.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 2, 3)?, 0, layout!((32, 8)));
+    /// assert_eq!(tile.max_common_vector(&layout!((32, 8) : (1, 2048)).into())?, 4);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn max_common_vector(&self, other: &Composed) -> Result<i64> {
+        let mut width = self.layout.max_common_vector(&other.layout)?;
+        for side in [self, other] {
+            if !side.swizzle.is_identity() {
+                let group = 1i64 << side.swizzle.base;
+                while width > 1 && (group % width != 0 || side.offset % width != 0) {
+                    width -= 1;
+                }
+            }
+        }
+        Ok(width)
+    }
+
+    /// Does every coordinate have an offset of its own? A swizzle changes nothing about that.
+    pub fn is_injective(&self) -> Option<bool> {
+        self.layout.is_injective()
+    }
+
+    /// The layout that gives back the coordinate: `R(i)` with `self(R(i)) = i`, where the swizzle keeps to it. A swizzle
+    /// is its own inverse, so the answer is the function `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only
+    /// without a swizzle.
+    pub fn coordinate_of(&self, offset: i64) -> Result<Option<i64>> {
+        let back = self.layout.left_inverse()?;
+        let plain = self.swizzle.apply(offset).checked_sub(self.offset);
+        Ok(plain
+            .and_then(|plain| back.eval(plain))
+            .filter(|&index| self.eval(index) == Some(offset)))
+    }
+}
+
+impl fmt::Display for Composed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_layout() {
+            Some(layout) => write!(f, "{layout}"),
+            None => write!(f, "{} o {} o {}", self.swizzle, self.offset, self.layout),
+        }
+    }
+}
+
+impl fmt::Debug for Composed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Composed {
+    type Err = LayoutError;
+
+    fn from_str(text: &str) -> Result<Composed> {
+        let mut reader = Reader::new("layout", text);
+        let composed = reader.composed()?;
+        reader.end("the end of the layout")?;
+        Ok(composed)
+    }
+}
+
+impl Reader<'_> {
+    /// `Sw<b,m,s> o offset o layout`, or a plain layout.
+    pub fn composed(&mut self) -> Result<Composed> {
+        if !self.rest().starts_with("Sw<") {
+            return Ok(self.layout()?.into());
+        }
+        self.word();
+        self.need(b'<', "`<`")?;
+        let mut parts = [0i64; 3];
+        for (i, part) in parts.iter_mut().enumerate() {
+            if i > 0 {
+                self.need(b',', "`,`")?;
+            }
+            let negative = self.take(b'-');
+            *part = self.number(negative)?;
+        }
+        let [bits, base, shift] = parts;
+        let small = |n: i64| u32::try_from(n).ok().filter(|n| *n < 64);
+        let (Some(bits), Some(base), Some(_)) = (small(bits), small(base), small(shift.saturating_abs()))
+        else {
+            return Err(self.expected("bits and base in 0..64 and |shift| < 64 before this"));
+        };
+        let swizzle = Swizzle::new(bits, base, shift as i32)?;
+        self.need(b'>', "`>`")?;
+        self.need(b'o', "`o` and the offset")?;
+        let negative = self.take(b'-');
+        let offset = self.number(negative)?;
+        self.need(b'o', "`o` and the layout")?;
+        Ok(Composed::new(swizzle, offset, self.layout()?))
+    }
+}

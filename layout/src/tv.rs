@@ -1,0 +1,325 @@
+//! Thread-value layouts: which element of a tile each thread holds as its which value, and what is built on them.
+
+use crate::error::{Condition, LayoutError, Result};
+use crate::layout::Layout;
+use crate::tiler::Tiler;
+use crate::tuple::{ALL, Tuple};
+use crate::value::Value;
+
+/// How a group of threads shares a tile: a layout from (thread, value) to the index of an element in the tile.
+///
+/// ```
+/// use tilewright_layout::{TiledCopy, layout};
+/// // 32x8 threads, each with four rows side by side: a 16-byte access of floats
+/// let copy = TiledCopy::new(&layout!((32, 8)), &layout!((4, 1)))?;
+/// assert_eq!(copy.tile().to_string(), "(128,8)");
+/// assert_eq!(copy.tv().to_string(), "(256,4):(4,1)");
+/// let (mine, offset) = copy.partition(&layout!((128, 16) : (1, 2048)), 33)?;
+/// assert_eq!((mine.to_string(), offset.int()), ("(4,1,2):(1,128,16384)".to_string(), Some(2052)));
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TiledCopy {
+    tile: Tuple,
+    tv: Layout,
+}
+
+impl TiledCopy {
+    /// Threads arranged in the tile, each with its values arranged in its part: both are layouts from a position to the
+    /// number of the thread or value.
+    pub fn new(threads: &Layout, values: &Layout) -> Result<TiledCopy> {
+        const OP: &str = "tiled copy";
+        let within = |e: LayoutError| e.within(OP, [threads.into(), values.into()]);
+        let position = threads.raked_product(values).map_err(within)?;
+        let sizes: Result<Vec<i64>> = position.modes().map(|mode| mode.size()).collect();
+        let back = position.right_inverse().map_err(within)?;
+        let (all, reached) = (position.size()?, back.size()?);
+        if all != reached {
+            let what = "threads and values must be numbered from 0 without gaps; this many of the tile are";
+            return Err(within(LayoutError::new(
+                OP,
+                Condition::BadArgument { what, value: reached },
+            )));
+        }
+        let tv = back.reshape((threads.size()?, values.size()?)).map_err(within)?;
+        Ok(TiledCopy {
+            tile: Tuple::flat(&sizes?),
+            tv,
+        })
+    }
+
+    /// From a thread-value layout into a tile of this shape.
+    pub fn from_tv(tile: impl Into<Tuple>, tv: Layout) -> Result<TiledCopy> {
+        let tile: Tuple = tile.into();
+        if tv.rank() != 2 {
+            let condition = Condition::DoesNotFit {
+                what: "thread-value layout",
+                rank: tv.rank(),
+                against: 2,
+            };
+            return Err(LayoutError::new("tiled copy", condition).with(&tv));
+        }
+        let (room, reach) = (tile.product().unwrap_or(0), tv.cosize()?);
+        if reach > room {
+            let condition = Condition::OutOfRange {
+                index: reach - 1,
+                extent: room,
+            };
+            return Err(LayoutError::new("tiled copy", condition).with(&tv).with(&tile));
+        }
+        Ok(TiledCopy { tile, tv })
+    }
+
+    /// The shape of the tile that all threads together cover once.
+    pub fn tile(&self) -> &Tuple {
+        &self.tile
+    }
+
+    /// (thread, value) to index in the tile.
+    pub fn tv(&self) -> &Layout {
+        &self.tv
+    }
+
+    /// How many threads.
+    pub fn threads(&self) -> Result<i64> {
+        self.tv.mode(0)?.size()
+    }
+
+    /// `((thread, value), (rest, …))`: a tensor of the tile's rank, divided into tiles and seen by thread and value.
+    pub fn divide(&self, tensor: &Layout) -> Result<Layout> {
+        let within = |e: LayoutError| e.within("partition", [tensor.into(), (&self.tv).into()]);
+        let (tile, rest) = tensor.split(&Tiler::from(&self.tile), "partition")?;
+        Layout::from_modes([tile.composition(&self.tv).map_err(within)?, rest])
+    }
+
+    /// The part of a tensor that one thread copies, `(value, rest, …)`, and where it begins.
+    pub fn partition(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
+        let divided = self.divide(tensor)?;
+        let (tv, rest) = (divided.mode(0)?, divided.mode(1)?);
+        let threads = self.threads()?;
+        if !(0..threads).contains(&thread) {
+            let condition = Condition::OutOfRange {
+                index: thread,
+                extent: threads,
+            };
+            return Err(LayoutError::new("partition", condition)
+                .with(tensor)
+                .with(&self.tv));
+        }
+        let (value, offset) = tv.slice((thread, ALL))?;
+        Ok((
+            Layout::from_modes([value].into_iter().chain(rest.modes()))?,
+            offset,
+        ))
+    }
+
+    /// A fragment that another partition made, `(value, rest, …)`, regrouped so that its first mode has this copy's
+    /// number of values.
+    ///
+    /// ```
+    /// use tilewright_layout::{TiledCopy, layout};
+    /// let copy = TiledCopy::new(&layout!((32, 1)), &layout!((2, 1)))?;
+    /// assert_eq!(copy.retile(&layout!((8, 2, 3)))?.to_string(), "(2,(4,2),3):(1,(2,8),16)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn retile(&self, fragment: &Layout) -> Result<Layout> {
+        let values = self.tv.mode(1)?.size()?;
+        let first = fragment.mode(0)?;
+        let have = first.size()?;
+        if have % values != 0 {
+            let (tile, extent) = (Value::Int(values), Value::Int(have));
+            return Err(LayoutError::new(
+                "retile",
+                Condition::TileDoesNotDivide {
+                    mode: 0,
+                    tile,
+                    extent,
+                },
+            )
+            .with(fragment));
+        }
+        let (value, more) = first.split(&Tiler::from(values), "retile")?;
+        let mut modes = vec![value.coalesce()];
+        let mut rest = fragment.modes().skip(1);
+        let next = rest.next();
+        if have == values {
+            modes.extend(next);
+        } else {
+            modes.push(Layout::from_modes([more.coalesce()].into_iter().chain(next))?);
+        }
+        Layout::from_modes(modes.into_iter().chain(rest))
+    }
+}
+
+/// One matrix instruction: its shape, and how its threads hold the operands. `a` maps (thread, value) to the index in an
+/// `m×k` tile, `b` into `n×k`, `c` into `m×n`, all column-major.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct MmaAtom {
+    /// Rows, columns and depth of one instruction.
+    pub shape: (i64, i64, i64),
+    /// Fragments of the left operand.
+    pub a: Layout,
+    /// Fragments of the right operand, `n×k`.
+    pub b: Layout,
+    /// Fragments of the accumulator.
+    pub c: Layout,
+}
+
+/// A matrix instruction repeated over a grid of thread groups.
+///
+/// ```
+/// use tilewright_layout::{MmaAtom, TiledMma, layout};
+/// // mma.sync.m16n8k8 on two by two warps
+/// let atom = MmaAtom {
+///     shape: (16, 8, 8),
+///     a: layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8))),
+///     b: layout!(((4, 8), 2) : ((16, 1), 8)),
+///     c: layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8))),
+/// };
+/// let mma = TiledMma::new(atom, layout!((2, 2, 1)))?;
+/// assert_eq!((mma.threads()?, mma.tile()?), (128, (32, 16, 8)));
+/// let (mine, offset) = mma.partition_c(&layout!((128, 64)), 37)?;
+/// assert_eq!(mine.to_string(), "((2,2),4,4):((128,8),32,2048)");
+/// assert_eq!(offset.int(), Some(16 + 1 + 256)); // warp 1 begins 16 rows down; lane 5 is row 1, columns 2 and 3
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TiledMma {
+    atom: MmaAtom,
+    groups: Layout,
+}
+
+impl TiledMma {
+    /// `groups` arranges groups of the atom's threads over (M, N, K): a layout from position to the group's number.
+    pub fn new(atom: MmaAtom, groups: Layout) -> Result<TiledMma> {
+        const OP: &str = "tiled mma";
+        let (m, n, k) = atom.shape;
+        for (tv, what, size) in [
+            (&atom.a, "a", m * k),
+            (&atom.b, "b", n * k),
+            (&atom.c, "c", m * n),
+        ] {
+            let condition = match tv.rank() {
+                2 if tv.cosize()? <= size => continue,
+                2 => Condition::OutOfRange {
+                    index: tv.cosize()? - 1,
+                    extent: size,
+                },
+                rank => Condition::DoesNotFit {
+                    what,
+                    rank,
+                    against: 2,
+                },
+            };
+            return Err(LayoutError::new(OP, condition).with(tv));
+        }
+        if groups.rank() != 3 {
+            let condition = Condition::DoesNotFit {
+                what: "arrangement of groups",
+                rank: groups.rank(),
+                against: 3,
+            };
+            return Err(LayoutError::new(OP, condition).with(&groups));
+        }
+        Ok(TiledMma { atom, groups })
+    }
+
+    /// The instruction.
+    pub fn atom(&self) -> &MmaAtom {
+        &self.atom
+    }
+
+    /// All threads together.
+    pub fn threads(&self) -> Result<i64> {
+        Ok(self.atom.c.mode(0)?.size()? * self.groups.size()?)
+    }
+
+    /// What all groups compute with one instruction each.
+    pub fn tile(&self) -> Result<(i64, i64, i64)> {
+        let (m, n, k) = self.atom.shape;
+        let of = |mode: usize| self.groups.mode(mode)?.size();
+        Ok((m * of(0)?, n * of(1)?, k * of(2)?))
+    }
+
+    /// The part of an `M×K` tensor that a thread reads: `(value, rest of M, rest of K)`, and where it begins.
+    pub fn partition_a(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
+        self.partition(
+            tensor,
+            thread,
+            &self.atom.a,
+            (self.atom.shape.0, self.atom.shape.2),
+            (0, 2),
+        )
+    }
+
+    /// The part of an `N×K` tensor that a thread reads.
+    pub fn partition_b(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
+        self.partition(
+            tensor,
+            thread,
+            &self.atom.b,
+            (self.atom.shape.1, self.atom.shape.2),
+            (1, 2),
+        )
+    }
+
+    /// The part of an `M×N` tensor that a thread accumulates.
+    pub fn partition_c(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
+        self.partition(
+            tensor,
+            thread,
+            &self.atom.c,
+            (self.atom.shape.0, self.atom.shape.1),
+            (0, 1),
+        )
+    }
+
+    fn partition(
+        &self,
+        tensor: &Layout,
+        thread: i64,
+        tv: &Layout,
+        tile: (i64, i64),
+        modes: (usize, usize),
+    ) -> Result<(Layout, Value)> {
+        const OP: &str = "partition";
+        let within = |e: LayoutError| e.within(OP, [tensor.into(), tv.into()]);
+        let lanes = tv.mode(0)?.size()?;
+        let threads = self.threads()?;
+        if !(0..threads).contains(&thread) {
+            let condition = Condition::OutOfRange {
+                index: thread,
+                extent: threads,
+            };
+            return Err(within(LayoutError::new(OP, condition)));
+        }
+        let (lane, group) = (thread % lanes, thread / lanes);
+        let place = self.groups.right_inverse()?.eval(group).unwrap_or(0);
+        let extents: Vec<i64> = self.groups.modes().map(|m| m.size()).collect::<Result<_>>()?;
+        let at = [
+            place % extents[0],
+            place / extents[0] % extents[1],
+            place / extents[0] / extents[1],
+        ];
+
+        let (atom, rest) = tensor.split(&Tiler::from((tile.0, tile.1)), OP)?;
+        let (value, lane_at) = atom.composition(tv).map_err(within)?.slice((lane, ALL))?;
+        let over = Tiler::from((extents[modes.0], extents[modes.1]));
+        let (groups, rest) = rest.split(&over, OP)?;
+        let (_, group_at) = groups.slice((at[modes.0], at[modes.1])).map_err(within)?;
+        let offset = lane_at.plus(group_at).ok_or_else(|| {
+            within(LayoutError::new(
+                OP,
+                Condition::NotOneTerm {
+                    left: lane_at,
+                    right: group_at,
+                    sign: '+',
+                },
+            ))
+        })?;
+        Ok((
+            Layout::from_modes([value].into_iter().chain(rest.modes()))?,
+            offset,
+        ))
+    }
+}
