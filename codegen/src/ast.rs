@@ -1,0 +1,337 @@
+//! What a kernel's author wrote, without tokens: the small tree that both macros and run-time specialisation evaluate.
+//!
+//! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
+//! here and are evaluated later. Knows nothing of syn.
+
+use crate::wire::wire;
+
+/// A place in the user's text: an index into a table that the maker of the tree keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Span(pub u32);
+
+/// A name where it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Name {
+    /// The text.
+    pub text: String,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A kernel: one function of the user.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: Name,
+    /// `const BM: usize = 128`: sizes that a use may set.
+    pub consts: Vec<ConstParam>,
+    /// `T` with the element types that it may stand for.
+    pub types: Vec<TypeParam>,
+    /// The arguments.
+    pub params: Vec<Param>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
+    pub levels: Vec<(Name, Level)>,
+}
+
+/// How seriously a lint is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Only in the report.
+    Allow,
+    /// A warning at the user's token.
+    Warn,
+    /// An error.
+    Deny,
+}
+
+/// A constant of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConstParam {
+    /// Its name.
+    pub name: Name,
+    /// Its value unless a use sets another.
+    pub default: Option<Expr>,
+}
+
+/// An element type of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypeParam {
+    /// Its name.
+    pub name: Name,
+    /// What it may stand for; the first is the default.
+    pub allowed: Vec<Name>,
+}
+
+/// An argument of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: Name,
+    /// `f32`, or the name of a type parameter.
+    pub elem: Name,
+    /// What it is.
+    pub kind: ParamKind,
+}
+
+/// Tensor or scalar.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParamKind {
+    /// `&Tensor<f32, (M, K)>` or `&mut Tensor<f32, layout!((M, N) : (1, ldc))>`.
+    Tensor {
+        /// `&mut`.
+        mutable: bool,
+        /// Extents: names known at launch, integers, constants.
+        shape: Expr,
+        /// Strides; column-major with leading dimensions of their own when absent.
+        stride: Option<Expr>,
+    },
+    /// `alpha: f32`.
+    Scalar,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    /// Where it stands.
+    pub span: Span,
+    /// What it does.
+    pub kind: StmtKind,
+}
+
+/// Kinds of statements.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StmtKind {
+    /// `let pattern = value;`
+    Let {
+        /// What is bound.
+        pattern: Pattern,
+        /// To what.
+        value: Expr,
+    },
+    /// `target = value;`, or `target += value;` with an operator.
+    Assign {
+        /// What is changed.
+        target: Expr,
+        /// `+` of `+=`.
+        op: Option<Binary>,
+        /// The right side.
+        value: Expr,
+    },
+    /// `for pattern in range { … }`
+    For {
+        /// The loop variable.
+        pattern: Pattern,
+        /// `0..n`, or a call such as `pipelined(0..n, stages = 3)`.
+        range: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// `if condition { … } else { … }`
+    If {
+        /// The condition.
+        condition: Expr,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// `role(name) { … }` and other calls that take a block: the call, and its statements.
+    Block {
+        /// The call in front of the block.
+        head: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// An expression for its effect.
+    Expr(Expr),
+}
+
+/// The left side of a `let` or the variable of a loop.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Pattern {
+    /// A name.
+    Name(Name),
+    /// `_`
+    Hole(Span),
+    /// `(a, b)`
+    Tuple(Span, Vec<Pattern>),
+}
+
+/// An expression.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expr {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub kind: ExprKind,
+}
+
+/// Kinds of expressions.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExprKind {
+    /// An integer literal.
+    Int(i64),
+    /// A floating-point literal.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A string literal.
+    Str(String),
+    /// A name: a constant, a variable, a symbol.
+    Name(String),
+    /// A path of several segments, which no constant of the kernel is.
+    Path(String),
+    /// `_`
+    Hole,
+    /// `(a, b)`, also `[a, b]`.
+    Tuple(Vec<Expr>),
+    /// `function::<types>(arguments)`
+    Call {
+        /// The function's name.
+        function: Name,
+        /// Type arguments.
+        types: Vec<Name>,
+        /// Arguments, some by name: `stages = 4`.
+        args: Vec<Arg>,
+    },
+    /// `receiver.method(arguments)`
+    Method {
+        /// What it is called on.
+        receiver: Box<Expr>,
+        /// The method.
+        method: Name,
+        /// Arguments.
+        args: Vec<Arg>,
+    },
+    /// `base.field`, also `base.0`.
+    Field {
+        /// Of what.
+        base: Box<Expr>,
+        /// Which.
+        field: Name,
+    },
+    /// `base[index]`
+    Index {
+        /// Of what.
+        base: Box<Expr>,
+        /// Where.
+        index: Box<Expr>,
+    },
+    /// `-a`, `!a`
+    Unary(Unary, Box<Expr>),
+    /// `a + b`
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    /// `from..to`
+    Range(Box<Expr>, Box<Expr>),
+    /// `a as f32`
+    Cast(Box<Expr>, Name),
+    /// `layout!(shape : stride)`
+    Layout {
+        /// The shape.
+        shape: Box<Expr>,
+        /// The stride; compact column-major without one.
+        stride: Option<Box<Expr>>,
+    },
+    /// `|x, y| body`
+    Closure {
+        /// The parameters.
+        params: Vec<Pattern>,
+        /// The value.
+        body: Box<Expr>,
+    },
+    /// `if condition { a } else { b }` as a value.
+    If {
+        /// The condition.
+        condition: Box<Expr>,
+        /// Where it holds.
+        then: Box<Expr>,
+        /// Where it does not.
+        other: Box<Expr>,
+    },
+}
+
+/// An argument of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arg {
+    /// `stages` of `stages = 4`.
+    pub name: Option<Name>,
+    /// The value.
+    pub value: Expr,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unary {
+    /// `-`
+    Neg,
+    /// `!`
+    Not,
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binary {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `&&`, `&`
+    And,
+    /// `||`, `|`
+    Or,
+    /// `^`
+    Xor,
+    /// `<<`
+    Shl,
+    /// `>>`
+    Shr,
+}
+
+wire! {
+    struct Span(a);
+    struct Name { text, span }
+    struct Kernel { name, consts, types, params, body, levels }
+    enum Level { 0 Allow, 1 Warn, 2 Deny }
+    struct ConstParam { name, default }
+    struct TypeParam { name, allowed }
+    struct Param { name, elem, kind }
+    enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
+    struct Stmt { span, kind }
+    enum StmtKind {
+        0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },
+        3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a),
+    }
+    enum Pattern { 0 Name(a), 1 Hole(a), 2 Tuple(a, b) }
+    struct Expr { span, kind }
+    enum ExprKind {
+        0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),
+        8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
+        11 Index { base, index }, 12 Unary(a, b), 13 Binary(a, b, c), 14 Range(a, b), 15 Cast(a, b),
+        16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other },
+    }
+    struct Arg { name, value }
+    enum Unary { 0 Neg, 1 Not }
+    enum Binary {
+        0 Add, 1 Sub, 2 Mul, 3 Div, 4 Rem, 5 Lt, 6 Le, 7 Gt, 8 Ge, 9 Eq, 10 Ne, 11 And, 12 Or, 13 Xor, 14 Shl, 15 Shr,
+    }
+}

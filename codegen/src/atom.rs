@@ -1,0 +1,93 @@
+//! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
+
+use crate::elem::Elem;
+use crate::thread::Scope;
+
+/// An instruction. Code exists for kinds of operands, completion and effect, which are closed sets; a row is data.
+#[derive(Debug, PartialEq)]
+pub struct Atom {
+    /// Its name here.
+    pub name: &'static str,
+    /// Oldest compute capability.
+    pub arch: u32,
+    /// Only on this very architecture (`sm_90a`).
+    pub arch_specific: bool,
+    /// Who executes it together.
+    pub group: Scope,
+    /// Its text in PTX. `$d`, `$a` … stand for operands by name.
+    pub ptx: &'static str,
+    /// Its operands, in order.
+    pub operands: &'static [Operand],
+    /// When it is done.
+    pub done: Done,
+    /// Does it reach shared memory through the asynchronous proxy?
+    pub async_proxy: bool,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// An operand of an instruction.
+#[derive(Debug, PartialEq)]
+pub struct Operand {
+    /// Its name in the text.
+    pub name: char,
+    /// What it is.
+    pub kind: OperandKind,
+    /// Its element type.
+    pub elem: Elem,
+    /// Is it written?
+    pub writes: bool,
+    /// (thread, value) to index in the operand's tile, column-major; read by the layout crate.
+    pub tv: &'static str,
+}
+
+/// What an operand is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandKind {
+    /// Registers of each thread; `words` 32-bit ones, or elements as they are.
+    Frag {
+        /// Packed in 32-bit words.
+        words: bool,
+    },
+    /// An address in shared memory, of each lane.
+    SharedAddress,
+    /// An address in global memory.
+    GlobalAddress,
+    /// A matrix descriptor.
+    Descriptor,
+    /// A tensor map with coordinates.
+    TensorMap,
+    /// An mbarrier.
+    Barrier,
+    /// An integer in a register.
+    Int,
+    /// An integer in the text.
+    Immediate,
+}
+
+/// When an instruction is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// At once.
+    Now,
+    /// When its queue has been waited for.
+    Queue(crate::thread::Queue),
+    /// When the mbarrier among its operands completes its phase.
+    Mbarrier,
+}
+
+/// What an instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Moves elements from one operand to another.
+    Copy,
+    /// `d += a · b`, of this shape.
+    Mma {
+        /// Rows.
+        m: u32,
+        /// Columns.
+        n: u32,
+        /// Depth.
+        k: u32,
+    },
+}

@@ -1,0 +1,95 @@
+//! What a kernel is made from, and what comes out: the contract between this crate and whoever calls it.
+
+use crate::ast::{self, Arg, Level, Name, Span};
+use crate::diagnostic::Diagnostic;
+use crate::elem::Elem;
+use crate::report::Report;
+use crate::thread;
+use crate::wire::wire;
+
+/// What a kernel is made from. Carried by compiled programs, so that a kernel can be specialised again at run time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Definition {
+    /// `#[kernel] fn …`, with the settings of this use.
+    Function(ast::Kernel, Settings),
+    /// `matmul_kernel!(…)`: its keys.
+    Matmul(Vec<Arg>),
+}
+
+/// What a use of a `#[kernel]` sets: constants, element types and levels.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Settings {
+    /// `BM = 64`
+    pub consts: Vec<(Name, i64)>,
+    /// `T = f64`
+    pub types: Vec<(Name, Elem)>,
+    /// Levels of lints, strongest last.
+    pub levels: Vec<(Name, Level)>,
+}
+
+wire! {
+    enum Definition { 0 Function(a, b), 1 Matmul(a) }
+    struct Settings { consts, types, levels }
+}
+
+/// The outcome: a kernel unless there was an error, and everything there is to say about it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The kernel.
+    pub kernel: Option<Generated>,
+    /// Errors, warnings, notes; in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A generated kernel: its variants, fastest first.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// Its name.
+    pub name: String,
+    /// The arguments that a launch passes, in order.
+    pub params: Vec<Param>,
+    /// Whole programs, each with the facts that it needs; launch takes the first whose facts hold.
+    pub variants: Vec<Variant>,
+    /// What is known about the first variant.
+    pub report: Report,
+}
+
+/// One variant of a kernel.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Its CUDA C.
+    pub source: String,
+    /// What it is printed from.
+    pub program: thread::Kernel,
+}
+
+/// An argument of the user's function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub elem: Elem,
+    /// `Some` for a tensor: is it written, and how many modes has it?
+    pub tensor: Option<(bool, usize)>,
+}
+
+impl Generated {
+    /// The source of the fastest variant.
+    pub fn source(&self) -> &str {
+        &self.variants[0].source
+    }
+}
+
+impl Definition {
+    /// Makes the kernel.
+    pub fn generate(&self) -> Outcome {
+        match self {
+            Definition::Function(kernel, settings) => crate::evaluate::kernel(kernel, settings),
+            Definition::Matmul(args) => crate::matmul::kernel(args),
+        }
+    }
+
+    /// A definition without spans of its own refers to the whole use.
+    pub const NOWHERE: Span = Span(0);
+}

@@ -1,0 +1,72 @@
+//! What is said to the author of a kernel: errors, warnings, and what the report lists.
+
+use crate::ast::{Level, Span};
+
+/// One thing said about a kernel, at a place in its text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Diagnostic {
+    /// Where.
+    pub span: Span,
+    /// `Deny` stops the kernel.
+    pub level: Level,
+    /// The lint that it belongs to; `None` for an ordinary error.
+    pub lint: Option<&'static str>,
+    /// What is wrong, with its numbers.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None }
+    }
+
+    /// Adds what to write instead.
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Message and help as the compiler shows them.
+    pub fn text(&self) -> String {
+        match &self.help {
+            Some(help) => format!("{}\nhelp: {help}", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+/// A lint: a name, the level it has unless somebody sets another, and what it means.
+#[derive(Clone, Copy, Debug)]
+pub struct Lint {
+    /// Its name.
+    pub name: &'static str,
+    /// Its usual level.
+    pub level: Level,
+    /// What it finds, for `--help` and messages.
+    pub about: &'static str,
+}
+
+/// All lints.
+pub const LINTS: &[Lint] = &[
+    Lint {
+        name: "bank_conflicts",
+        level: Level::Warn,
+        about: "a warp's access to shared memory takes more wavefronts than its width needs",
+    },
+    Lint {
+        name: "uncoalesced",
+        level: Level::Allow,
+        about: "a warp's access to global memory moves more bytes than it uses",
+    },
+    Lint { name: "possible_race", level: Level::Allow, about: "accesses that could not be shown to be ordered" },
+];
+
+impl Lint {
+    /// The lint of this name.
+    pub fn named(name: &str) -> Option<&'static Lint> {
+        LINTS.iter().find(|lint| lint.name == name)
+    }
+}

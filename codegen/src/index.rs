@@ -1,0 +1,471 @@
+//! Integer expressions of a thread program: an arena in which equal expressions are one, simplified as they are made.
+//!
+//! Each expression knows its range, a number that it is a multiple of, and the largest group of threads that agrees on
+//! it. Ranges decide everything: whether a division cancels, whether 32 bits are enough, whether a guard is needed.
+
+use std::collections::HashMap;
+
+use crate::thread::{Id, Scope};
+
+/// An expression: its place in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Ix(u32);
+
+/// What an expression is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Int {
+    Const(i64),
+    /// A variable of the kernel.
+    Var(Id),
+    /// An integer parameter.
+    Param(Id),
+    /// `threadIdx.x`
+    Thread,
+    /// `blockIdx` along x, y, z.
+    Block(u8),
+    /// `gridDim` along x, y, z.
+    Grid(u8),
+    /// The block's rank in its cluster.
+    ClusterRank,
+    Add(Ix, Ix),
+    Sub(Ix, Ix),
+    Mul(Ix, Ix),
+    Div(Ix, Ix),
+    Rem(Ix, Ix),
+    And(Ix, Ix),
+    Or(Ix, Ix),
+    Xor(Ix, Ix),
+    Shl(Ix, Ix),
+    Shr(Ix, Ix),
+    Min(Ix, Ix),
+    Max(Ix, Ix),
+    Lt(Ix, Ix),
+    Eq(Ix, Ix),
+    /// Both hold.
+    All(Ix, Ix),
+    Not(Ix),
+    Select(Ix, Ix, Ix),
+}
+
+/// An expression with what is known about it.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub int: Int,
+    /// Least value.
+    pub lo: i64,
+    /// Greatest value.
+    pub hi: i64,
+    /// It is a multiple of this; 0 for the constant 0.
+    pub multiple: i64,
+    /// Largest group of threads that agrees on it.
+    pub same_for: Scope,
+}
+
+/// The arena.
+#[derive(Clone, Debug, Default)]
+pub struct Exprs {
+    all: Vec<Expr>,
+    known: HashMap<Int, Ix>,
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1)
+}
+
+impl Exprs {
+    /// The expression at a place.
+    pub fn get(&self, at: Ix) -> &Expr {
+        &self.all[at.0 as usize]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The value, if it is a constant.
+    pub fn constant(&self, at: Ix) -> Option<i64> {
+        match self.get(at).int {
+            Int::Const(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    fn intern(&mut self, int: Int, range: (i64, i64), multiple: i64, same_for: Scope) -> Ix {
+        if let Some(&at) = self.known.get(&int) {
+            return at;
+        }
+        let at = Ix(self.all.len() as u32);
+        self.known.insert(int.clone(), at);
+        let (lo, hi) = range;
+        self.all.push(Expr { int, lo, hi, multiple, same_for });
+        at
+    }
+
+    /// A constant.
+    pub fn int(&mut self, n: i64) -> Ix {
+        self.intern(Int::Const(n), (n, n), n, Scope::Grid)
+    }
+
+    /// A variable or another leaf, with what is known about it.
+    pub fn leaf(&mut self, int: Int, lo: i64, hi: i64, multiple: i64, same_for: Scope) -> Ix {
+        if lo == hi && !matches!(int, Int::Var(_)) {
+            return self.int(lo);
+        }
+        self.intern(int, (lo, hi), multiple.max(1), same_for)
+    }
+
+    fn both(&self, a: Ix, b: Ix) -> Scope {
+        self.get(a).same_for.min(self.get(b).same_for)
+    }
+
+    /// `a + b`
+    pub fn add(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(x), Some(y)) => return self.int(x.saturating_add(y)),
+            (Some(0), _) => return b,
+            (_, Some(0)) => return a,
+            // constants to the right
+            (Some(_), None) => return self.add(b, a),
+            _ => {}
+        }
+        if let (Int::Add(x, y), Some(n)) = (self.get(a).int.clone(), self.constant(b))
+            && let Some(m) = self.constant(y)
+        {
+            let sum = self.int(m.saturating_add(n));
+            return self.add(x, sum);
+        }
+        // (x + 4) + y = (x + y) + 4
+        if let Int::Add(x, y) = self.get(a).int.clone()
+            && self.constant(y).is_some()
+            && self.constant(b).is_none()
+        {
+            let sum = self.add(x, b);
+            return self.add(sum, y);
+        }
+        if let Int::Add(x, y) = self.get(b).int.clone()
+            && self.constant(y).is_some()
+        {
+            let sum = self.add(a, x);
+            return self.add(sum, y);
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        let range = (x.lo.saturating_add(y.lo), x.hi.saturating_add(y.hi));
+        let multiple = gcd(x.multiple, y.multiple);
+        let same = self.both(a, b);
+        self.intern(Int::Add(a, b), range, multiple, same)
+    }
+
+    /// `a - b`
+    pub fn sub(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(x), Some(y)) => return self.int(x.saturating_sub(y)),
+            (_, Some(n)) => {
+                let minus = self.int(n.saturating_neg());
+                return self.add(a, minus);
+            }
+            _ if a == b => return self.int(0),
+            _ => {}
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        let range = (x.lo.saturating_sub(y.hi), x.hi.saturating_sub(y.lo));
+        let multiple = gcd(x.multiple, y.multiple);
+        let same = self.both(a, b);
+        self.intern(Int::Sub(a, b), range, multiple, same)
+    }
+
+    /// `a * b`
+    pub fn mul(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(x), Some(y)) => return self.int(x.saturating_mul(y)),
+            (Some(_), None) => return self.mul(b, a),
+            (_, Some(0)) => return b,
+            (_, Some(1)) => return a,
+            _ => {}
+        }
+        if let Some(n) = self.constant(b) {
+            match self.get(a).int.clone() {
+                // Distribute over sums, so that divisions can cancel later.
+                Int::Add(x, y) => {
+                    let (x, y) = (self.mul(x, b), self.mul(y, b));
+                    return self.add(x, y);
+                }
+                Int::Mul(x, y) if self.constant(y).is_some() => {
+                    let product = self.int(self.constant(y).unwrap_or(1).saturating_mul(n));
+                    return self.mul(x, product);
+                }
+                _ => {}
+            }
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        let corners = [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| x.saturating_mul(y));
+        let range = (*corners.iter().min().unwrap_or(&0), *corners.iter().max().unwrap_or(&0));
+        let multiple = x.multiple.saturating_mul(y.multiple);
+        let same = self.both(a, b);
+        self.intern(Int::Mul(a, b), range, multiple, same)
+    }
+
+    /// The summands of an expression.
+    fn terms(&self, at: Ix, to: &mut Vec<Ix>) {
+        match self.get(at).int {
+            Int::Add(x, y) => {
+                self.terms(x, to);
+                self.terms(y, to);
+            }
+            _ => to.push(at),
+        }
+    }
+
+    fn sum(&mut self, terms: &[Ix]) -> Ix {
+        let zero = self.int(0);
+        terms.iter().fold(zero, |sum, &term| self.add(sum, term))
+    }
+
+    /// `at = whole + rest` with `n` dividing `whole` and `0 <= rest < n`, if that can be seen.
+    fn split(&mut self, at: Ix, n: i64) -> Option<(Ix, Ix)> {
+        let mut terms = Vec::new();
+        self.terms(at, &mut terms);
+        let (mut whole, mut rest) = (Vec::new(), Vec::new());
+        for term in terms {
+            match self.constant(term) {
+                Some(c) => {
+                    let (q, r) = (self.int(c - c.rem_euclid(n)), self.int(c.rem_euclid(n)));
+                    whole.push(q);
+                    rest.push(r);
+                }
+                None if self.get(term).multiple % n == 0 => whole.push(term),
+                None => rest.push(term),
+            }
+        }
+        let (whole, rest) = (self.sum(&whole), self.sum(&rest));
+        let known = self.get(rest);
+        (known.lo >= 0 && known.hi < n).then_some((whole, rest))
+    }
+
+    /// `at / n` where `n` divides it.
+    fn exact(&mut self, at: Ix, n: i64) -> Option<Ix> {
+        match self.get(at).int.clone() {
+            Int::Const(c) => Some(self.int(c / n)),
+            Int::Add(x, y) => {
+                let (x, y) = (self.exact(x, n)?, self.exact(y, n)?);
+                Some(self.add(x, y))
+            }
+            Int::Mul(x, y) => {
+                let c = self.constant(y)?;
+                if c % n == 0 {
+                    let c = self.int(c / n);
+                    return Some(self.mul(x, c));
+                }
+                let common = gcd(c, n);
+                let x = self.exact(x, n / common)?;
+                let c = self.int(c / common);
+                Some(self.mul(x, c))
+            }
+            _ if n == 1 => Some(at),
+            _ => None,
+        }
+    }
+
+    /// `a / n`, rounded down; `n` positive and `a` never negative.
+    pub fn div(&mut self, a: Ix, n: i64) -> Ix {
+        if n == 1 {
+            return a;
+        }
+        if let Some(x) = self.constant(a) {
+            return self.int(x.div_euclid(n));
+        }
+        if let Some((whole, _)) = self.split(a, n)
+            && let Some(exact) = self.exact(whole, n)
+        {
+            return exact;
+        }
+        // (x / m) / n = x / (m * n)
+        if let Int::Div(x, m) = self.get(a).int.clone()
+            && let Some(m) = self.constant(m)
+        {
+            return self.div(x, m.saturating_mul(n));
+        }
+        let (range, same) = ((self.get(a).lo.div_euclid(n), self.get(a).hi.div_euclid(n)), self.get(a).same_for);
+        if range.0 == range.1 {
+            return self.int(range.0);
+        }
+        let n = self.int(n);
+        self.intern(Int::Div(a, n), range, 1, same)
+    }
+
+    /// `a % n`; `n` positive and `a` never negative.
+    pub fn rem(&mut self, a: Ix, n: i64) -> Ix {
+        if n == 1 {
+            return self.int(0);
+        }
+        if let Some(x) = self.constant(a) {
+            return self.int(x.rem_euclid(n));
+        }
+        if let Some((_, rest)) = self.split(a, n) {
+            return rest;
+        }
+        // (x % m) % n = x % n where n divides m
+        if let Int::Rem(x, m) = self.get(a).int.clone()
+            && self.constant(m).is_some_and(|m| m % n == 0)
+        {
+            return self.rem(x, n);
+        }
+        let (multiple, same) = (gcd(self.get(a).multiple, n), self.get(a).same_for);
+        let n_at = self.int(n);
+        self.intern(Int::Rem(a, n_at), (0, n - multiple.max(1)), multiple, same)
+    }
+
+    /// `a ^ b`
+    pub fn xor(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(x), Some(y)) => return self.int(x ^ y),
+            (_, Some(0)) => return a,
+            (Some(0), _) => return b,
+            _ => {}
+        }
+        let top = (self.get(a).hi | self.get(b).hi).max(0) as u64;
+        let bits = 64 - top.leading_zeros().min(62);
+        let multiple = 1i64 << self.get(a).multiple.trailing_zeros().min(self.get(b).multiple.trailing_zeros()).min(62);
+        let same = self.both(a, b);
+        self.intern(Int::Xor(a, b), (0, (1i64 << bits) - 1), multiple, same)
+    }
+
+    /// `a & mask`, for a mask that is not negative.
+    pub fn and(&mut self, a: Ix, mask: i64) -> Ix {
+        if let Some(x) = self.constant(a) {
+            return self.int(x & mask);
+        }
+        let same = self.get(a).same_for;
+        let hi = mask.min(self.get(a).hi.max(0));
+        let hi = if self.get(a).lo < 0 { mask } else { hi };
+        let mask_at = self.int(mask);
+        self.intern(Int::And(a, mask_at), (0, hi), (1 << mask.trailing_zeros().min(62)).max(1), same)
+    }
+
+    /// `a < b`: 1 or 0.
+    pub fn lt(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a), self.get(b));
+        if x.hi < y.lo {
+            return self.int(1);
+        }
+        if x.lo >= y.hi {
+            return self.int(0);
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Lt(a, b), (0, 1), 1, same)
+    }
+
+    /// `a == b`: 1 or 0.
+    pub fn eq(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a), self.get(b));
+        if a == b {
+            return self.int(1);
+        }
+        if x.hi < y.lo || y.hi < x.lo {
+            return self.int(0);
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Eq(a, b), (0, 1), 1, same)
+    }
+
+    /// Both hold.
+    pub fn all(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(0), _) | (_, Some(0)) => return self.int(0),
+            (Some(_), _) => return b,
+            (_, Some(_)) => return a,
+            _ if a == b => return a,
+            _ => {}
+        }
+        let same = self.both(a, b);
+        self.intern(Int::All(a, b), (0, 1), 1, same)
+    }
+
+    /// It does not hold.
+    pub fn not(&mut self, a: Ix) -> Ix {
+        match (self.constant(a), self.get(a).int.clone()) {
+            (Some(n), _) => self.int(i64::from(n == 0)),
+            (_, Int::Not(x)) => x,
+            _ => {
+                let same = self.get(a).same_for;
+                self.intern(Int::Not(a), (0, 1), 1, same)
+            }
+        }
+    }
+
+    /// The smaller.
+    pub fn min(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        if x.hi <= y.lo {
+            return a;
+        }
+        if y.hi <= x.lo {
+            return b;
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Min(a, b), (x.lo.min(y.lo), x.hi.min(y.hi)), gcd(x.multiple, y.multiple), same)
+    }
+
+    /// `a` where `cond` holds, `b` elsewhere.
+    pub fn select(&mut self, cond: Ix, a: Ix, b: Ix) -> Ix {
+        match self.constant(cond) {
+            Some(0) => return b,
+            Some(_) => return a,
+            None if a == b => return a,
+            None => {}
+        }
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        let same = self.both(a, b).min(self.get(cond).same_for);
+        let range = (x.lo.min(y.lo), x.hi.max(y.hi));
+        self.intern(Int::Select(cond, a, b), range, gcd(x.multiple, y.multiple), same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisions_cancel() {
+        let mut e = Exprs::default();
+        let thread = e.leaf(Int::Thread, 0, 255, 1, Scope::Thread);
+        let block = e.leaf(Int::Block(0), 0, 1 << 20, 1, Scope::Block);
+        let (low, high) = (e.rem(thread, 32), e.div(thread, 32));
+        let n = e.int(32);
+        let scaled = e.mul(high, n);
+        let back = e.add(scaled, low);
+        assert_eq!(e.div(back, 32), high);
+        assert_eq!(e.rem(back, 32), low);
+        let tile = e.int(128);
+        let start = e.mul(block, tile);
+        let row = e.add(start, low);
+        assert_eq!(e.get(start).multiple, 128);
+        assert_eq!(e.rem(row, 128), low);
+        assert_eq!(e.div(row, 128), block);
+        let limit = e.int(32);
+        let inside = e.lt(low, limit);
+        assert_eq!(e.constant(inside), Some(1));
+    }
+
+    #[test]
+    fn constants_gather_at_the_right() {
+        let mut e = Exprs::default();
+        let thread = e.leaf(Int::Thread, 0, 255, 1, Scope::Thread);
+        let (four, five) = (e.int(4), e.int(5));
+        let a = e.add(thread, four);
+        let b = e.add(five, a);
+        let nine = e.int(9);
+        assert_eq!(b, e.add(thread, nine));
+    }
+}

@@ -1,0 +1,547 @@
+//! The thread program: what one thread does. The CUDA printer and the simulator read this and nothing else.
+//!
+//! Structured and imperative. Everything is an index into one of the kernel's own tables; index expressions live in
+//! [`Exprs`]. A collective statement names the group that must arrive at it.
+
+use tilewright_layout::{Obligation, Symbol, Value};
+
+use crate::ast::Span;
+use crate::atom::Atom;
+use crate::elem::Elem;
+use crate::index::{Exprs, Ix};
+
+/// Which row of a table.
+pub type Id = u32;
+
+/// One variant of a kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The entry's name.
+    pub name: String,
+    /// Oldest compute capability that it runs on, such as 80 or 90.
+    pub arch: u32,
+    /// Does it need the architecture's own features (`sm_90a`)?
+    pub arch_specific: bool,
+    /// Grid and block.
+    pub launch: Launch,
+    /// This variant may run only where all of these hold.
+    pub needs: Vec<Fact>,
+    /// What the host passes, in order.
+    pub params: Vec<Param>,
+    /// Arrays in shared memory.
+    pub shared: Vec<Shared>,
+    /// Arrays in registers.
+    pub regs: Vec<Reg>,
+    /// Barriers.
+    pub bars: Vec<Bar>,
+    /// Index expressions.
+    pub exprs: Exprs,
+    /// Named integers.
+    pub vars: Vec<Var>,
+    /// Where statements come from.
+    pub sites: Vec<Site>,
+    /// What is done.
+    pub body: Vec<Stmt>,
+}
+
+/// How it is launched. Each axis of the grid is a product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Blocks along x, y, z.
+    pub grid: [Vec<Value>; 3],
+    /// Blocks of a cluster along x, y, z.
+    pub cluster: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory.
+    pub shared_bytes: u32,
+    /// Blocks that should fit on a multiprocessor at once; 0 leaves it to the compiler.
+    pub blocks_per_sm: u32,
+}
+
+/// Something that the host checks before it launches a variant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fact {
+    /// A size or stride is a multiple.
+    Divides(Obligation),
+    /// The address of a tensor is a multiple of so many bytes.
+    Aligned {
+        /// The parameter.
+        param: Id,
+        /// The bytes.
+        bytes: u32,
+    },
+    /// Every offset into a tensor, rounded up to whole tiles, fits 32 bits.
+    Small {
+        /// The parameter.
+        param: Id,
+    },
+}
+
+/// What the host passes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Param {
+    /// The address of a tensor.
+    Pointer {
+        /// Its name.
+        name: String,
+        /// Type of its elements.
+        elem: Elem,
+        /// Does the kernel write it?
+        write: bool,
+        /// Extents and strides, one leaf for each mode.
+        shape: Vec<Value>,
+        /// See `shape`.
+        stride: Vec<Value>,
+    },
+    /// An extent or a stride.
+    Int {
+        /// Its name.
+        name: String,
+        /// What it is.
+        symbol: Symbol,
+        /// Passed with 64 bits.
+        wide: bool,
+    },
+    /// A number.
+    Scalar {
+        /// Its name.
+        name: String,
+        /// Its type.
+        elem: Elem,
+    },
+    /// A tensor map for bulk copies, made by the host.
+    TensorMap {
+        /// Its name.
+        name: String,
+        /// The pointer parameter that it describes.
+        tensor: Id,
+        /// Extents of the box, innermost first.
+        tile: Vec<u32>,
+        /// Modes of the tensor, innermost first.
+        modes: Vec<u8>,
+        /// Bytes of the hardware's swizzle: 0, 32, 64 or 128.
+        swizzle: u32,
+    },
+}
+
+/// An array in shared memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub elem: Elem,
+    /// How many elements.
+    pub len: u32,
+    /// Where it begins in the block's shared memory.
+    pub offset: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// What it holds, for the comment: `128x8, (128,8):(1,129)`.
+    pub note: String,
+}
+
+impl Shared {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u32 {
+        self.len * self.elem.bytes()
+    }
+}
+
+/// An array in registers. Every index into it is constant once loops marked [`Unroll::Full`] are unrolled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reg {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub elem: Elem,
+    /// How many elements.
+    pub len: u32,
+    /// Kept as 32-bit words that hold several narrow elements, as atoms take them.
+    pub words: bool,
+}
+
+/// A barrier.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bar {
+    /// All threads of the block.
+    Block,
+    /// Some warps of the block.
+    Named {
+        /// The hardware's number.
+        id: u8,
+        /// How many threads arrive.
+        threads: u32,
+    },
+    /// All threads of the cluster.
+    Cluster,
+    /// Mbarriers in shared memory, one for each slot of a ring.
+    Mbarriers {
+        /// Its name.
+        name: String,
+        /// Where they begin in shared memory.
+        offset: u32,
+        /// How many.
+        slots: u32,
+        /// Arrivals that complete a phase.
+        count: u32,
+    },
+}
+
+/// A named integer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    /// Its name.
+    pub name: String,
+    /// Is it changed by [`Op::Set`]?
+    pub mutable: bool,
+    /// Does it need 64 bits?
+    pub wide: bool,
+}
+
+/// Where a statement comes from: what a fault, a comment or a report quotes.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Site {
+    /// The tensor, if it touches one.
+    pub tensor: String,
+    /// The place in the user's text.
+    pub span: Span,
+    /// Coordinates in the user's tensor, one for each mode.
+    pub coord: Vec<Ix>,
+}
+
+/// Largest group of threads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum Scope {
+    Thread,
+    Warp,
+    Warpgroup,
+    Block,
+    Cluster,
+    Grid,
+}
+
+/// A place in memory, in elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mem {
+    /// Which memory.
+    pub space: Space,
+    /// Which element.
+    pub index: Ix,
+    /// A peer of the cluster whose shared memory is meant.
+    pub peer: Option<Ix>,
+}
+
+/// Which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// A pointer parameter.
+    Global(Id),
+    /// A shared array.
+    Shared(Id),
+}
+
+/// Consecutive elements of a register array.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frag {
+    /// The array.
+    pub reg: Id,
+    /// The first element.
+    pub at: Ix,
+    /// How many.
+    pub len: u32,
+}
+
+/// A value of one element.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Val {
+    /// An element of a register array.
+    Reg(Id, Ix),
+    /// A literal of a type.
+    Lit(f64, Elem),
+    /// An integer expression as a value.
+    Int(Ix, Elem),
+    /// A scalar parameter.
+    Param(Id),
+    /// A function of one value.
+    Un(Un, Box<Val>),
+    /// A function of two values.
+    Bin(Bin, Box<Val>, Box<Val>),
+    /// `a * b + c`, rounded once where the type is a floating-point one.
+    Fma(Box<[Val; 3]>),
+    /// Converted to a type, rounding to nearest.
+    Cast(Elem, Box<Val>),
+    /// Where the guard holds the first, elsewhere the second.
+    Guarded(Ix, Box<Val>, Box<Val>),
+    /// A comparison: 1 or 0.
+    Cmp(Cmp, Box<Val>, Box<Val>),
+    /// Where the first is not 0 the second, elsewhere the third.
+    Pick(Box<[Val; 3]>),
+    /// The value of the lane whose number is this lane's XOR the expression.
+    ShuffleXor(Box<Val>, Ix),
+}
+
+/// Functions of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Un {
+    Neg,
+    Abs,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Recip,
+    Sqrt,
+    Rsqrt,
+    Tanh,
+    Sin,
+    Cos,
+    Not,
+}
+
+/// Functions of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Bin {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Cmp {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// Where it comes from.
+    pub site: Id,
+    /// What it does.
+    pub op: Op,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A line for the reader.
+    Comment(String),
+    /// Names an integer.
+    Let(Id, Ix),
+    /// Changes a named integer.
+    Set(Id, Ix),
+    /// Sets one element of a register array.
+    Assign {
+        /// The array.
+        reg: Id,
+        /// The element.
+        at: Ix,
+        /// The value.
+        value: Val,
+    },
+    /// Reads `to.len` elements in one access; `fill` where the guard fails.
+    Load {
+        /// Where they go.
+        to: Frag,
+        /// Where they are.
+        from: Mem,
+        /// Reads only where this holds.
+        guard: Option<Ix>,
+        /// What stands there otherwise.
+        fill: f64,
+    },
+    /// Writes `from.len` elements in one access; nothing where the guard fails.
+    Store {
+        /// Where they go.
+        to: Mem,
+        /// Where they are.
+        from: Frag,
+        /// Writes only where this holds.
+        guard: Option<Ix>,
+    },
+    /// Reads, changes and writes one element of memory at once.
+    Atomic {
+        /// Where.
+        to: Mem,
+        /// How it is changed.
+        op: Bin,
+        /// By what.
+        value: Val,
+        /// Only where this holds.
+        guard: Option<Ix>,
+    },
+    /// An instruction of the table.
+    Atom {
+        /// The row.
+        row: &'static Atom,
+        /// Its operands, in the row's order.
+        args: Vec<AtomArg>,
+        /// Only where this holds, uniformly for the row's group.
+        guard: Option<Ix>,
+    },
+    /// Closes a group of asynchronous operations.
+    Commit(Queue),
+    /// Waits until at most `pending` groups are in flight.
+    WaitQueue {
+        /// Of this kind.
+        queue: Queue,
+        /// How many may be left.
+        pending: u32,
+    },
+    /// Orders memory accesses.
+    Fence(Fence),
+    /// Arrives at a barrier of threads and waits for it.
+    Sync(Id),
+    /// Arrives at an mbarrier; with `bytes`, announces so many bytes of bulk copies.
+    Arrive {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+        /// A peer of the cluster whose mbarrier is meant.
+        peer: Option<Ix>,
+        /// Announced bytes.
+        bytes: Option<u32>,
+    },
+    /// Waits for an mbarrier's phase. `turn` is the whole count of phases; hardware sees its lowest bit.
+    Await {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+        /// Which phase.
+        turn: Ix,
+    },
+    /// Initialises mbarriers; one thread does it, and a barrier follows.
+    InitBarriers(Id),
+    /// A loop from `from` up to `to`.
+    For {
+        /// The variable.
+        var: Id,
+        /// First value.
+        from: Ix,
+        /// One past the last.
+        to: Ix,
+        /// Step.
+        step: i64,
+        /// Unrolling.
+        unroll: Unroll,
+        /// Statements.
+        body: Vec<Stmt>,
+    },
+    /// A condition.
+    If {
+        /// Not 0 where it holds.
+        cond: Ix,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// Disjoint ranges of warps that do different things, as one chain of branches.
+    Roles(Vec<Role>),
+    /// One thread of each group of this size.
+    Elect(Scope, Vec<Stmt>),
+}
+
+/// What some warps do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// First warp, and one past the last.
+    pub warps: (u32, u32),
+    /// Registers that its threads ask for.
+    pub registers: Option<u32>,
+    /// What they do.
+    pub body: Vec<Stmt>,
+}
+
+/// Unrolling of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unroll {
+    /// Left to the compiler... which is told not to.
+    No,
+    /// By a factor.
+    By(u32),
+    /// Wholly, because register indices depend on it.
+    Full,
+}
+
+/// Fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// Ordinary accesses to shared memory before asynchronous ones.
+    ProxyAsync,
+    /// Initialised mbarriers before their use by others.
+    MbarrierInit,
+    /// Registers before an asynchronous matrix product reads or writes them.
+    Wgmma,
+    /// Memory as seen by a group of threads.
+    Threads(Scope),
+}
+
+/// Queues of asynchronous operations that threads wait for by count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// cp.async groups of a thread.
+    CpAsync,
+    /// Bulk stores of a thread.
+    Bulk,
+    /// Matrix products of a warpgroup.
+    Wgmma,
+}
+
+/// An operand of an atom.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AtomArg {
+    /// Registers.
+    Frag(Frag),
+    /// An address.
+    At(Mem),
+    /// A matrix in shared memory, as tensor cores read it.
+    Descriptor {
+        /// Where it begins.
+        at: Mem,
+        /// Leading byte offset.
+        leading: u32,
+        /// Stride byte offset.
+        stride: u32,
+        /// The layout field: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes.
+        mode: u8,
+    },
+    /// A tensor map and coordinates, innermost first.
+    Map {
+        /// The parameter.
+        param: Id,
+        /// Coordinates.
+        at: Vec<Ix>,
+    },
+    /// An mbarrier.
+    Barrier {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+    },
+    /// An integer.
+    Int(Ix),
+}
