@@ -27,8 +27,9 @@ use crate::tiler::Tiler;
 use crate::tuple::Tuple;
 use crate::value::Value;
 
-/// How many carries are walked through before giving up on a cancellation. Random operands need none.
-const MOST_CARRIES: u32 = 1 << 22;
+/// How many carries are walked through before giving up on a cancellation. Random operands need none, and a
+/// cancellation that repeats soon is seen to repeat: only one that lasts for millions of carries passes this.
+const MOST_CARRIES: u32 = 1 << 20;
 
 /// A place where the line of the left operand is bent.
 #[derive(Clone, Copy, Default)]
@@ -37,7 +38,7 @@ struct Bend {
     every: i64,
     /// By how much; `None` when strides of different kinds meet, which never cancel.
     by: Option<i128>,
-    /// The mode that begins here.
+    /// The mode that wraps there.
     mode: usize,
 }
 
@@ -65,7 +66,11 @@ impl<'a> Line<'a> {
             unknown: None,
         };
         let (mut every, last) = (1i64, layout.shape.len() - 1);
-        for mode in 0..last {
+        // An extent of 1 never wraps; the last mode is not wrapped either, whatever its extent.
+        let mut moving = (0..last)
+            .filter(|&mode| layout.shape[mode] != Value::Int(1))
+            .peekable();
+        while let Some(mode) = moving.next() {
             let Value::Int(extent) = layout.shape[mode] else {
                 line.unknown = Some((every, layout.shape[mode]));
                 break;
@@ -75,38 +80,16 @@ impl<'a> Line<'a> {
                 break;
             };
             every = next;
-            let by = match (layout.stride[mode], layout.stride[mode + 1]) {
+            let after = moving.peek().copied().unwrap_or(last);
+            let by = match (layout.stride[mode], layout.stride[after]) {
                 (Value::Int(here), Value::Int(there)) => {
                     Some(i128::from(there) - i128::from(here) * i128::from(extent))
                 }
                 (here, there) if here.times(Value::Int(extent)) == Some(there) => Some(0),
                 _ => None,
             };
-            match line.bends.last_mut() {
-                // An extent of 1: the two bends are one.
-                Some(bend) if bend.every == every => {
-                    *bend = Bend {
-                        every,
-                        mode: mode + 1,
-                        by: bend.by.zip(by).map(|(a, b)| a + b),
-                    };
-                }
-                _ => line.bends.push(Bend {
-                    every,
-                    by,
-                    mode: mode + 1,
-                }),
-            }
-        }
-        if every > 1 || line.bends.is_empty() {
-            let straight = |bend: &Bend| bend.by == Some(0) || bend.every == 1;
-            if line.bends.iter().any(straight) {
-                line.bends = line
-                    .bends
-                    .iter()
-                    .copied()
-                    .filter(|bend| !straight(bend))
-                    .collect();
+            if by != Some(0) {
+                line.bends.push(Bend { every, by, mode });
             }
         }
         line
@@ -153,6 +136,7 @@ impl<'a> Line<'a> {
     fn first_bend(&self, extent: i64, stride: i64) -> Result<Option<i64>> {
         // Bends that fall on the same step can cancel, so they are taken in order until one is left over.
         let mut turns: Few<i64> = self.bends.iter().map(|_| 1).collect();
+        let mut again = i64::MAX; // where everything repeats; not worth knowing before something cancels
         for _ in 0..MOST_CARRIES {
             let step = |bend: &Bend, turn: i64| -> i64 {
                 let rest = stride % bend.every;
@@ -168,7 +152,7 @@ impl<'a> Line<'a> {
                 .zip(turns.iter())
                 .map(|(bend, turn)| step(bend, *turn))
                 .min();
-            let Some(next) = next.filter(|&u| u < extent) else {
+            let Some(next) = next.filter(|&u| u < extent && u <= again) else {
                 return Ok(None);
             };
             let mut sum = Some(0i128);
@@ -181,6 +165,7 @@ impl<'a> Line<'a> {
             if sum != Some(0) {
                 return Ok(Some(next));
             }
+            again = period(stride, &self.bends);
         }
         Err(LayoutError::new("composition", Condition::TooMuchWork))
     }
@@ -342,6 +327,10 @@ impl Composer<'_> {
     /// Splits one leaf of the right operand where the left one is bent.
     fn leaf(&mut self, leaf: usize, extent: i64, stride: i64, result: &mut Layout) -> Result<()> {
         let (mut extent, mut stride) = (extent, stride);
+        if extent < 1 {
+            let (value, role) = (Value::Int(extent), "extent");
+            return Err(LayoutError::new("", Condition::BadLeaf { leaf, value, role }));
+        }
         if stride < 0 && extent > 1 && (!self.line.bends.is_empty() || self.line.unknown.is_some()) {
             return Err(
                 LayoutError::new("", Condition::NegativeIndex { stride }).in_mode(mode_of(self.right, leaf))
@@ -356,6 +345,17 @@ impl Composer<'_> {
             };
             let run = run.unwrap_or(extent);
             if extent % run != 0 {
+                // A carry before the break is the smaller counterexample.
+                self.parts.push(Part {
+                    extent: run,
+                    stride,
+                    of: leaf,
+                });
+                if let Err(carry) = self.check_carries()
+                    && carry.counterexample().is_some()
+                {
+                    return Err(carry);
+                }
                 let straight = self.line.at(stride)?.times(Value::Int(run)).unwrap_or_default();
                 let found = self.line.at(stride.checked_mul(run).ok_or_else(overflow)?)?;
                 return Err(LayoutError::new(
@@ -376,7 +376,14 @@ impl Composer<'_> {
                 stride,
                 of: leaf,
             });
-            push(result, Value::Int(run), self.line.at(stride)?);
+            // The stride of a single element is never used: any will do.
+            let reached = self.line.at(stride);
+            let reached = if run == 1 {
+                Ok(reached.unwrap_or_default())
+            } else {
+                reached
+            };
+            push(result, Value::Int(run), reached?);
             if run == extent {
                 return Ok(());
             }
@@ -450,16 +457,22 @@ impl Composer<'_> {
     /// Several bends carry: do they cancel everywhere? Walks along the first part from carry to carry, for each
     /// coordinate of the others, in the order of coordinates.
     fn walk_carries(&self, carries: &[Bend]) -> Result<()> {
-        let mut digits = vec![0i64; self.parts.len()];
-        let first = self.parts[0];
+        let mut digits: Few<i64> = self.parts.iter().map(|_| 0).collect();
+        // If all is well up to where the carries of a part repeat, it is well beyond.
+        let shortened = |part: &Part| Part {
+            extent: part.extent.min(period(part.stride, carries).saturating_add(1)),
+            ..*part
+        };
+        let parts: Few<Part> = self.parts.iter().map(shortened).collect();
+        let first = parts[0];
         let mut work = 0u32;
         loop {
             let base: Few<i128> = carries
                 .iter()
                 .map(|b| {
-                    self.parts
+                    parts
                         .iter()
-                        .zip(&digits)
+                        .zip(digits.iter())
                         .skip(1)
                         .map(|(p, &n)| i128::from(n) * rest(p, b))
                         .sum()
@@ -468,13 +481,14 @@ impl Composer<'_> {
             let mut at = 0i64;
             loop {
                 let sum = |b: &Bend, base: i128| {
-                    b.by.unwrap_or(0) * ((base + i128::from(at) * rest(&first, b)) / i128::from(b.every))
+                    let carried = (base + i128::from(at) * rest(&first, b)) / i128::from(b.every);
+                    b.by.unwrap_or(0).checked_mul(carried)
                 };
-                let bent: i128 = carries
+                let bent: Option<i128> = carries
                     .iter()
                     .zip(base.iter())
-                    .map(|(b, base)| sum(b, *base))
-                    .sum();
+                    .try_fold(0i128, |all, (b, base)| all.checked_add(sum(b, *base)?));
+                let bent = bent.ok_or_else(overflow)?;
                 if bent != 0 {
                     digits[0] = at;
                     return Err(self.carry(&carries[0], &digits));
@@ -508,7 +522,7 @@ impl Composer<'_> {
                     return Ok(());
                 }
                 digits[part] += 1;
-                if digits[part] < self.parts[part].extent {
+                if digits[part] < parts[part].extent {
                     break;
                 }
                 digits[part] = 0;
@@ -536,7 +550,7 @@ impl Composer<'_> {
         }
         let found = self.line.at(index).unwrap_or_default();
         let condition = Condition::Carry {
-            mode: mode_of(self.line.layout, bend.mode - 1),
+            mode: mode_of(self.line.layout, bend.mode),
             wraps_at: bend.every,
             found,
             sum: sum.unwrap_or_default(),
@@ -548,6 +562,20 @@ impl Composer<'_> {
             None => error,
         }
     }
+}
+
+/// After how many steps of `stride` every bend is where it began. The bends divide each other, so it fits.
+fn period(stride: i64, bends: &[Bend]) -> i64 {
+    let gcd = |mut a: i64, mut b: i64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    bends.iter().fold(1, |all, bend| {
+        let own = bend.every / gcd(bend.every, stride.rem_euclid(bend.every));
+        all / gcd(all, own) * own
+    })
 }
 
 fn rest(part: &Part, bend: &Bend) -> i128 {
