@@ -14,7 +14,8 @@ pub struct Atom {
     pub arch_specific: bool,
     /// Who executes it together.
     pub group: Scope,
-    /// Its text in PTX. `$d`, `$a` … stand for operands by name.
+    /// Its text in PTX. `$d`, `$a` … stand for operands by name: registers come with their braces, a tensor map with its
+    /// coordinates, addresses bare.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
@@ -37,7 +38,8 @@ pub struct Operand {
     pub elem: Elem,
     /// Is it written?
     pub writes: bool,
-    /// (thread, value) to index in the operand's tile, column-major; read by the layout crate.
+    /// (thread, value) to index in the operand's tile, column-major; read by the layout crate. Empty where the row leaves
+    /// the tile open, as bulk copies do.
     pub tv: &'static str,
 }
 
@@ -55,13 +57,16 @@ pub enum OperandKind {
     GlobalAddress,
     /// A matrix descriptor.
     Descriptor,
-    /// A tensor map with coordinates.
-    TensorMap,
+    /// A tensor map with so many coordinates; 0 for the map alone.
+    TensorMap {
+        /// How many.
+        rank: u8,
+    },
     /// An mbarrier.
     Barrier,
     /// An integer in a register.
     Int,
-    /// An integer in the text.
+    /// A constant in the text.
     Immediate,
 }
 

@@ -271,7 +271,8 @@ pub enum Val {
     Bin(Bin, Box<Val>, Box<Val>),
     /// `a * b + c`, rounded once where the type is a floating-point one.
     Fma(Box<[Val; 3]>),
-    /// Converted to a type, rounding to nearest.
+    /// Converted to a type. To a floating-point type: to nearest, ties to even. From one to an integer: towards zero,
+    /// saturated, not-a-number to 0, as Rust's `as`. Between integers: the low bits.
     Cast(Elem, Box<Val>),
     /// Where the guard holds the first, elsewhere the second.
     Guarded(Ix, Box<Val>, Box<Val>),
@@ -430,7 +431,7 @@ pub enum Op {
         /// Which phase.
         turn: Ix,
     },
-    /// Initialises mbarriers; one thread does it, and a barrier follows.
+    /// Initialises mbarriers. Stands under [`Op::Elect`] of the block; a fence and a barrier follow.
     InitBarriers(Id),
     /// A loop from `from` up to `to`.
     For {
@@ -458,7 +459,7 @@ pub enum Op {
     },
     /// Disjoint ranges of warps that do different things, as one chain of branches.
     Roles(Vec<Role>),
-    /// One thread of each group of this size.
+    /// One thread of each group of this size; of the block means, inside a role, one thread of the role.
     Elect(Scope, Vec<Stmt>),
 }
 
@@ -506,6 +507,9 @@ pub enum Queue {
     CpAsync,
     /// Bulk stores of a thread.
     Bulk,
+    /// Bulk stores of a thread, until they have read shared memory: its array may be reused, the result need not stand
+    /// in global memory yet.
+    BulkRead,
     /// Matrix products of a warpgroup.
     Wgmma,
 }
