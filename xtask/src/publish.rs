@@ -25,6 +25,7 @@ pub(crate) fn rehearse() -> Outcome {
                     "package",
                     "--workspace",
                     "--exclude=xtask",
+                    "--exclude=tilewright-tests",
                     "--allow-dirty",
                     "--offline",
                 ])

@@ -1,0 +1,1 @@
+//! What crosses crates is tested in `tests/`; nothing lives here.
