@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::layout::Layout;
+use crate::swizzle::Composed;
 use crate::tiler::Tiler;
 use crate::tuple::Tuple;
 use crate::value::Value;
@@ -12,7 +13,7 @@ pub type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Why an operation has no answer: the operation, its operands, the condition that fails, and where.
 ///
-/// `Display` prints a short paragraph; [`line`](LayoutError::line) prints one line.
+/// `Display` prints a short paragraph, and one line in its alternate form `{:#}`.
 ///
 /// ```
 /// use tilewright_layout::layout;
@@ -38,6 +39,8 @@ struct Parts {
 pub enum Operand {
     /// A layout.
     Layout(Layout),
+    /// A layout seen through a swizzle.
+    Composed(Composed),
     /// A shape, stride or coordinate.
     Tuple(Tuple),
     /// A tiler.
@@ -200,6 +203,45 @@ pub enum Condition {
         /// The argument.
         value: i64,
     },
+    /// An extent that is not a power of two, where bits of coordinates are asked for.
+    NotPowerOfTwo {
+        /// The leaf.
+        leaf: usize,
+        /// Its extent.
+        extent: i64,
+    },
+    /// Two bits of the coordinate change the same bit of the offset, so the layout is not linear in bits.
+    BitsCollide {
+        /// The two coordinates of one bit each.
+        coords: (i64, i64),
+        /// The lowest bit of the offset that both change.
+        shared: u32,
+    },
+    /// An offset below zero, where offsets are read as bits.
+    NegativeOffset {
+        /// The offset.
+        offset: i64,
+    },
+    /// The elements that a lane moves at once do not lie side by side.
+    NotAVector {
+        /// The lane.
+        lane: usize,
+        /// The first element that is out of place.
+        element: usize,
+        /// The offset that would be next to the element before.
+        expected: i64,
+        /// Its offset.
+        found: i64,
+    },
+    /// An address that its access is too wide for.
+    Misaligned {
+        /// The lane.
+        lane: usize,
+        /// Its byte address.
+        address: i64,
+        /// How many bytes it moves at once.
+        bytes: i64,
+    },
     /// A swizzle whose bits overlap or do not fit.
     BadSwizzle {
         /// Bits, base, shift.
@@ -218,7 +260,7 @@ macro_rules! operand {
         }
     )*};
 }
-operand!(&Layout => Layout, Tuple => Tuple, &Tuple => Tuple, &Tiler => Tiler, &str => Text);
+operand!(&Layout => Layout, &Composed => Composed, Tuple => Tuple, &Tuple => Tuple, &Tiler => Tiler, &str => Text);
 
 impl LayoutError {
     pub(crate) fn new(op: &'static str, condition: Condition) -> LayoutError {
@@ -295,22 +337,29 @@ impl LayoutError {
         crate::nearest::nearest(self)
     }
 
-    /// One line: what failed and why, without advice.
+    /// One line: what failed and why, without advice. `{:#}` prints the same.
     pub fn line(&self) -> String {
-        let mut line = self.0.op.to_owned();
+        format!("{self:#}")
+    }
+
+    fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.op)?;
         if let Some(mode) = self.0.mode {
-            line += &format!(", mode {mode}");
+            write!(f, ", mode {mode}")?;
         }
-        line += &format!(": {}", self.0.condition);
+        write!(f, ": {}", self.0.condition)?;
         if let Some(coord) = &self.0.counterexample {
-            line += &format!(" (at coordinate {coord})");
+            write!(f, " (at coordinate {coord})")?;
         }
-        line
+        Ok(())
     }
 }
 
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.write_line(f);
+        }
         let Parts {
             op,
             operands,
@@ -360,6 +409,7 @@ impl fmt::Display for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operand::Layout(x) => fmt::Display::fmt(x, f),
+            Operand::Composed(x) => fmt::Display::fmt(x, f),
             Operand::Tuple(x) => fmt::Display::fmt(x, f),
             Operand::Tiler(x) => fmt::Display::fmt(x, f),
             Operand::Text(x) => f.write_str(&shortened(x)),
@@ -481,6 +531,31 @@ impl fmt::Display for Condition {
                 )
             }
             BadArgument { what, value } => write!(f, "{what}, and it is {value}"),
+            NotPowerOfTwo { leaf, extent } => write!(
+                f,
+                "the extent {extent} of leaf {leaf} is not a power of two, so its coordinate has no bits of its own"
+            ),
+            BitsCollide {
+                coords: (a, b),
+                shared,
+            } => write!(
+                f,
+                "coordinates {a} and {b} both change bit {shared} of the offset, and adding them carries"
+            ),
+            NegativeOffset { offset } => write!(f, "it reaches the negative offset {offset}"),
+            NotAVector {
+                lane,
+                element,
+                expected,
+                found,
+            } => write!(
+                f,
+                "lane {lane}'s element {element} is at offset {found} instead of {expected}, so they do not lie side by side"
+            ),
+            Misaligned { lane, address, bytes } => write!(
+                f,
+                "lane {lane} is at byte {address}, which is not a multiple of the {bytes} bytes that it moves"
+            ),
             BadSwizzle {
                 parts: (b, m, s),
                 why,
@@ -504,6 +579,12 @@ impl Condition {
             Carry { .. } => "Choose tiles whose parts stay inside one mode of the left operand.",
             NegativeIndex { .. } => "Compose with positive strides and negate the result's stride.",
             NotInjective { .. } => "Only a layout that gives every coordinate its own offset has one.",
+            NotPowerOfTwo { .. } | BitsCollide { .. } => {
+                "Only analyses by rank need bits; those that enumerate take any layout."
+            }
+            NegativeOffset { .. } => "Move the layout up by an offset.",
+            NotAVector { .. } => "Move fewer elements at once, or make the mode that a vector runs along contiguous.",
+            Misaligned { .. } => "Move fewer bytes at once, or pad the strides to a multiple of them.",
             TileDoesNotDivide { .. } => "Round the shape up to a multiple of the tile first.",
             _ => return None,
         })

@@ -27,12 +27,27 @@ impl<T: Copy> Few<T> {
         Few::Inline(len as u8, all)
     }
 
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Few::Inline(len, _) => *len = 0,
+            Few::Heap(more) => more.clear(),
+        }
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, item: T) {
         match self {
             Few::Inline(len, all) if (*len as usize) < INLINE => {
                 all[*len as usize] = item;
                 *len += 1;
             }
+            _ => self.push_to_heap(item),
+        }
+    }
+
+    #[cold]
+    fn push_to_heap(&mut self, item: T) {
+        match self {
             Few::Inline(_, all) => {
                 let mut more = Vec::with_capacity(2 * INLINE);
                 more.extend_from_slice(all);

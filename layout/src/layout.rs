@@ -3,6 +3,7 @@
 use crate::error::{Condition, LayoutError, Result};
 use crate::few::{Few, INLINE};
 use crate::profile::Profile;
+use crate::text::MAX_DEPTH;
 use crate::tuple::Tuple;
 use crate::value::{Symbol, Value};
 
@@ -55,7 +56,7 @@ impl Layout {
     /// ```
     pub fn compact(shape: impl Into<Tuple>) -> Result<Layout> {
         let shape: Tuple = shape.into();
-        let order: Vec<usize> = (0..shape.leaves.len()).collect();
+        let order: Few<usize> = (0..shape.leaves.len()).collect();
         Layout::packed(shape, &order, "compact")
     }
 
@@ -68,7 +69,7 @@ impl Layout {
     /// ```
     pub fn row_major(shape: impl Into<Tuple>) -> Result<Layout> {
         let shape: Tuple = shape.into();
-        let order: Vec<usize> = (0..shape.leaves.len()).rev().collect();
+        let order: Few<usize> = (0..shape.leaves.len()).rev().collect();
         Layout::packed(shape, &order, "row_major")
     }
 
@@ -236,7 +237,8 @@ impl Layout {
         }
     }
 
-    /// Every layout that leaves the crate has passed here: positive extents, and no size or offset past 63 bits.
+    /// Every layout that leaves the crate has passed here: positive extents, and no size or offset past 63 bits. No
+    /// modes at all are a single element.
     pub(crate) fn checked(
         shape: Few<Value>,
         stride: Few<Value>,
@@ -252,6 +254,22 @@ impl Layout {
     }
 
     pub(crate) fn recheck(self, op: &'static str) -> Result<Layout> {
+        if self.shape.is_empty() {
+            return Ok(Layout::leaf(Value::Int(1), Value::Int(0)));
+        }
+        match self.check(op) {
+            Ok(()) => Ok(self),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What [`checked`](Layout::checked) asks, without moving the layout.
+    pub(crate) fn check(&self, op: &'static str) -> Result<()> {
+        let depth = self.profile.depth();
+        if depth > MAX_DEPTH {
+            let most = MAX_DEPTH;
+            return Err(LayoutError::new(op, Condition::TooDeep { depth, most }));
+        }
         let (mut size, mut reach) = (1i64, 0i64);
         for leaf in 0..self.shape.len() {
             let (extent, stride) = (self.shape[leaf], self.stride[leaf]);
@@ -276,7 +294,7 @@ impl Layout {
                 _ => return Err(LayoutError::new(op, Condition::Overflow { leaf: Some(leaf) })),
             };
         }
-        Ok(self)
+        Ok(())
     }
 
     /// For [`layout!`](crate::layout!): the layout of integer leaves, in a constant.
@@ -342,6 +360,15 @@ impl Layout {
             }
             at += 1;
         }
+        let (mut leaf, mut reach) = (0, 0i64);
+        while leaf < leaves {
+            let stride = strides[leaf].factor().saturating_abs();
+            reach = match (extents[leaf].factor() - 1).checked_mul(stride) {
+                Some(step) if step < i64::MAX - reach => reach + step,
+                _ => panic!("layout!: the largest offset does not fit 63 bits"),
+            };
+            leaf += 1;
+        }
         Layout {
             shape: Few::from_array(leaves, extents),
             stride: Few::from_array(leaves, strides),
@@ -393,11 +420,14 @@ impl Layout {
     /// assert_eq!(a.modes().map(|m| m.to_string()).collect::<Vec<_>>(), ["4:1", "(2,3):(4,8)"]);
     /// ```
     pub fn modes(&self) -> impl ExactSizeIterator<Item = Layout> + DoubleEndedIterator + '_ {
-        let ranges: Vec<_> = self.profile.modes().collect();
-        ranges.into_iter().map(|range| Layout {
-            profile: self.profile.mode(&range),
-            shape: self.shape[range.clone()].iter().copied().collect(),
-            stride: self.stride[range].iter().copied().collect(),
+        let ends: Few<usize> = self.profile.modes().map(|range| range.end).collect();
+        (0..ends.len()).map(move |mode| {
+            let range = mode.checked_sub(1).map_or(0, |before| ends[before])..ends[mode];
+            Layout {
+                profile: self.profile.mode(&range),
+                shape: self.shape[range.clone()].iter().copied().collect(),
+                stride: self.stride[range].iter().copied().collect(),
+            }
         })
     }
 
@@ -450,7 +480,7 @@ impl Layout {
             let n = extent.int().ok_or_else(|| self.symbolic("cosize", extent))?;
             let d = stride.int().ok_or_else(|| self.symbolic("cosize", stride))?;
             far = (n - 1)
-                .checked_mul(d.abs())
+                .checked_mul(d.saturating_abs())
                 .and_then(|reach| far.checked_add(reach))
                 .ok_or_else(|| {
                     LayoutError::new("cosize", Condition::Overflow { leaf: Some(leaf) }).with(self)
@@ -543,13 +573,13 @@ impl Layout {
             let answer = now;
             for (leaf, digit) in odometer.iter_mut().enumerate() {
                 let (n, d) = (self.shape[leaf].factor(), self.stride[leaf].factor());
-                *digit += 1;
-                now += d;
-                if *digit < n {
+                if *digit + 1 < n {
+                    *digit += 1;
+                    now += d;
                     break;
                 }
+                now -= *digit * d;
                 *digit = 0;
-                now -= n * d;
             }
             answer
         }))

@@ -11,6 +11,7 @@ mod coalesce;
 mod complement;
 mod compose;
 mod divide;
+pub mod draw;
 mod error;
 mod few;
 mod layout;

@@ -287,8 +287,9 @@ impl Composed {
     /// The same swizzle over a rearranged layout: for every operation that only changes how coordinates are written.
     pub fn map(&self, rearrange: impl FnOnce(&Layout) -> Result<Layout>) -> Result<Composed> {
         Ok(Composed {
+            swizzle: self.swizzle,
+            offset: self.offset,
             layout: rearrange(&self.layout)?,
-            ..self.clone()
         })
     }
 
@@ -439,7 +440,7 @@ impl Composed {
 impl fmt::Display for Composed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.as_layout() {
-            Some(layout) => write!(f, "{layout}"),
+            Some(layout) => layout.fmt(f),
             None => write!(f, "{} o {} o {}", self.swizzle, self.offset, self.layout),
         }
     }
@@ -465,8 +466,17 @@ impl FromStr for Composed {
 impl Reader<'_> {
     /// `Sw<b,m,s> o offset o layout`, or a plain layout.
     pub fn composed(&mut self) -> Result<Composed> {
+        let mut composed = Composed::from(Layout::nothing());
+        self.composed_into(&mut composed)?;
+        Ok(composed)
+    }
+
+    /// The same, into a value that is used again and again: moving layouts about is most of what reading them costs.
+    /// After an error the value means nothing.
+    pub fn composed_into(&mut self, composed: &mut Composed) -> Result<()> {
+        (composed.swizzle, composed.offset) = (Swizzle::IDENTITY, 0);
         if !self.rest().starts_with("Sw<") {
-            return Ok(self.layout()?.into());
+            return self.layout_into(&mut composed.layout);
         }
         self.word();
         self.need(b'<', "`<`")?;
@@ -484,12 +494,12 @@ impl Reader<'_> {
         else {
             return Err(self.expected("bits and base in 0..64 and |shift| < 64 before this"));
         };
-        let swizzle = Swizzle::new(bits, base, shift as i32)?;
+        composed.swizzle = Swizzle::new(bits, base, shift as i32)?;
         self.need(b'>', "`>`")?;
         self.need(b'o', "`o` and the offset")?;
         let negative = self.take(b'-');
-        let offset = self.number(negative)?;
+        composed.offset = self.number(negative)?;
         self.need(b'o', "`o` and the layout")?;
-        Ok(Composed::new(swizzle, offset, self.layout()?))
+        self.layout_into(&mut composed.layout)
     }
 }

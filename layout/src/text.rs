@@ -10,8 +10,8 @@ use crate::profile::{Nest, Profile};
 use crate::tuple::Tuple;
 use crate::value::{Path, Symbol, Value};
 
-/// Deepest nesting that text may have. Values built in code may go deeper.
-const MAX_DEPTH: usize = 64;
+/// Deepest nesting of a text and of a layout. Other tuples that are built in code may go deeper.
+pub(crate) const MAX_DEPTH: usize = 64;
 
 pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile: &Profile) -> fmt::Result {
     if leaves.is_empty() {
@@ -24,12 +24,34 @@ pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile:
         for _ in 0..nest.opens {
             f.write_str("(")?;
         }
-        write!(f, "{leaf}")?;
+        match leaf {
+            Value::Int(n) => write_int(f, *n)?,
+            other => write!(f, "{other}")?,
+        }
         for _ in 0..nest.closes {
             f.write_str(")")?;
         }
     }
     Ok(())
+}
+
+/// Digits without the detour through `Formatter`'s padding: half of the time that printing a layout took.
+fn write_int(f: &mut fmt::Formatter<'_>, n: i64) -> fmt::Result {
+    let mut digits = [b'0'; 20];
+    let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    f.write_str(std::str::from_utf8(&digits[at..]).map_err(|_| fmt::Error)?)
 }
 
 impl fmt::Display for Tuple {
@@ -44,6 +66,7 @@ impl fmt::Debug for Tuple {
     }
 }
 
+/// Prints numbers as they are: width and precision mean nothing here.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_tuple(f, &self.shape, &self.profile)?;
@@ -100,6 +123,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The next byte that is not a space.
+    #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|b| *b == b' ' || *b == b'\t') {
@@ -109,6 +133,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Takes one character if it is next.
+    #[inline]
     pub fn take(&mut self, wanted: u8) -> bool {
         let found = self.peek() == Some(wanted);
         self.at += usize::from(found);
@@ -152,19 +177,75 @@ impl<'t> Reader<'t> {
         .with(self.text)
     }
 
-    /// `shape:stride`, or a shape alone for the compact column-major layout.
+    /// What is being read, for errors.
+    pub(crate) fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// `shape:stride`.
     pub fn layout(&mut self) -> Result<Layout> {
-        let shape = self.tuple()?;
+        let mut layout = Layout::nothing();
+        self.layout_into(&mut layout)?;
+        Ok(layout)
+    }
+
+    /// Reads into a layout that is there already; after an error it is none.
+    pub(crate) fn layout_into(&mut self, layout: &mut Layout) -> Result<()> {
+        layout.shape.clear();
+        layout.stride.clear();
+        layout.profile.0.clear();
+        self.tuple_into(&mut layout.shape, &mut layout.profile.0)?;
         self.need(b':', "`:` and the stride")?;
-        let stride = self.tuple()?;
-        let made = Layout::new(shape, stride);
-        made.map_err(|e| e.with(self.text).within(self.what, [self.text.into()]))
+        let mut nests = Few::empty(Profile::NONE);
+        self.tuple_into(&mut layout.stride, &mut nests)?;
+        let made = if nests == layout.profile.0 {
+            layout.check(self.what)
+        } else {
+            let (leaves, profile) = (layout.stride.clone(), Profile(nests));
+            let (shape, stride) = (layout.shape(), Tuple { leaves, profile });
+            Err(LayoutError::new(
+                self.what,
+                Condition::NotCongruent { shape, stride },
+            ))
+        };
+        made.map_err(|e| e.within(self.what, [self.text.into()]))
+    }
+
+    /// Does a `:` follow the tuple that is next?
+    pub(crate) fn layout_ahead(&self) -> bool {
+        let mut depth = 0usize;
+        for byte in &self.text.as_bytes()[self.at..] {
+            match byte {
+                b'(' => depth += 1,
+                b')' if depth > 0 => depth -= 1,
+                b':' => return true,
+                b',' if depth > 0 => {}
+                b',' | b')' | b'<' | b'>' => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The layout of a shape whose stride is next.
+    pub fn layout_of(&mut self, shape: Tuple) -> Result<Layout> {
+        let made = Layout::new(shape, self.tuple()?);
+        made.map_err(|e| e.within(self.what, [self.text.into()]))
     }
 
     /// A number or a parenthesised tuple.
     pub fn tuple(&mut self) -> Result<Tuple> {
-        let mut leaves: Few<Value> = Few::empty(Value::Int(0));
-        let mut nests: Few<Nest> = Few::empty(Profile::NONE);
+        let mut tuple = Tuple {
+            leaves: Few::empty(Value::Int(0)),
+            profile: Profile::empty(),
+        };
+        self.tuple_into(&mut tuple.leaves, &mut tuple.profile.0)?;
+        Ok(tuple)
+    }
+
+    /// A tuple, into leaves and nests that are empty. In place: moving tuples about was most of the time that reading
+    /// took.
+    fn tuple_into(&mut self, leaves: &mut Few<Value>, nests: &mut Few<Nest>) -> Result<()> {
         let (mut depth, mut opens) = (0usize, 0u16);
         loop {
             while self.take(b'(') {
@@ -184,10 +265,7 @@ impl<'t> Reader<'t> {
                 nests[last].closes += 1;
             }
             if depth == 0 {
-                return Ok(Tuple {
-                    leaves,
-                    profile: Profile(nests),
-                });
+                return Ok(());
             }
             self.need(b',', "`,` or `)`")?;
         }
@@ -227,32 +305,26 @@ impl<'t> Reader<'t> {
     /// A decimal number.
     pub fn number(&mut self, negative: bool) -> Result<i64> {
         self.peek();
-        let bytes = self.text.as_bytes();
-        let start = self.at;
+        let rest = &self.text.as_bytes()[self.at..];
+        let len = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if len == 0 {
+            return Err(self.expected("a number"));
+        }
+        let sign = if negative { -1 } else { 1 };
+        let (sure, more) = rest[..len].split_at(len.min(18)); // eighteen digits always fit
         let mut n = 0i64;
-        while let Some(digit @ b'0'..=b'9') = bytes.get(self.at).copied() {
-            let digit = i64::from(digit - b'0');
-            let next = n.checked_mul(10).and_then(|n| {
-                if negative {
-                    n.checked_sub(digit)
-                } else {
-                    n.checked_add(digit)
-                }
-            });
-            n = match next {
+        for byte in sure {
+            n = n * 10 + sign * i64::from(byte - b'0');
+        }
+        for byte in more {
+            let next = n.checked_mul(10);
+            n = match next.and_then(|n| n.checked_add(sign * i64::from(byte - b'0'))) {
                 Some(n) => n,
-                None => {
-                    self.at = start;
-                    return Err(self.expected("a number of at most 63 bits"));
-                }
+                None => return Err(self.expected("a number of at most 63 bits")),
             };
-            self.at += 1;
         }
-        if self.at == start {
-            Err(self.expected("a number"))
-        } else {
-            Ok(n)
-        }
+        self.at += len;
+        Ok(n)
     }
 
     fn basis(&mut self, times: i64) -> Result<Value> {

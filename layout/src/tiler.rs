@@ -100,10 +100,10 @@ from_tuple!(A, B, C);
 from_tuple!(A, B, C, D);
 
 impl Tiler {
-    /// The extents that a tiler selects in each mode, for error messages and drawings.
+    /// Are all extents possible?
     pub(crate) fn check(&self, op: &'static str) -> Result<()> {
         match self {
-            Tiler::Layout(layout) => layout.clone().recheck(op).map(|_| ()),
+            Tiler::Layout(layout) => layout.check(op),
             Tiler::Modes(modes) => modes.iter().try_for_each(|mode| mode.check(op)),
             Tiler::Keep => Ok(()),
         }
@@ -136,29 +136,50 @@ impl FromStr for Tiler {
 
     fn from_str(text: &str) -> Result<Tiler> {
         let mut reader = Reader::new("tiler", text);
-        let tiler = reader.tiler(0)?;
+        let tiler = reader.tiler()?;
         reader.end("the end of the tiler")?;
-        tiler.check("tiler")?;
         Ok(tiler)
     }
 }
 
 impl Reader<'_> {
     /// `<…>`, a layout, or a shape.
-    pub fn tiler(&mut self, depth: usize) -> Result<Tiler> {
+    pub fn tiler(&mut self) -> Result<Tiler> {
+        let mut tiler = Tiler::Keep;
+        self.tiler_into(&mut tiler)?;
+        Ok(tiler)
+    }
+
+    /// The same, into a value that is used again; see [`composed_into`](Reader::composed_into).
+    pub fn tiler_into(&mut self, tiler: &mut Tiler) -> Result<()> {
+        if self.peek() == Some(b'<') || !self.layout_ahead() {
+            *tiler = self.tiler_at(0)?;
+            return Ok(());
+        }
+        if !matches!(tiler, Tiler::Layout(_)) {
+            *tiler = Tiler::Layout(Layout::nothing());
+        }
+        match tiler {
+            Tiler::Layout(layout) => self.layout_into(layout),
+            _ => Ok(()),
+        }
+    }
+
+    fn tiler_at(&mut self, depth: usize) -> Result<Tiler> {
         if depth > 16 {
             return Err(self.expected("at most 16 levels of `<`"));
         }
         if !self.take(b'<') {
-            let shape = self.tuple()?;
-            if !self.take(b':') {
-                return Ok(shape.into());
+            if self.layout_ahead() {
+                return Ok(Tiler::Layout(self.layout()?));
             }
-            return Ok(Tiler::Layout(Layout::new(shape, self.tuple()?)?));
+            let tiler = Tiler::from(self.tuple()?);
+            tiler.check(self.what())?;
+            return Ok(tiler);
         }
-        let mut modes = vec![self.tiler(depth + 1)?];
+        let mut modes = vec![self.tiler_at(depth + 1)?];
         while self.take(b',') {
-            modes.push(self.tiler(depth + 1)?);
+            modes.push(self.tiler_at(depth + 1)?);
         }
         self.need(b'>', "`,` or `>`")?;
         Ok(Tiler::Modes(modes))

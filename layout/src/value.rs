@@ -4,6 +4,7 @@
 //! dimension (`128*lda`), or a basis element (`1@0`), whose multiples are coordinates instead of offsets.
 //! There is no general symbolic arithmetic here: what cannot be said in one term is refused.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, RwLock};
 
@@ -16,29 +17,50 @@ use std::sync::{LazyLock, RwLock};
 /// assert_eq!(m.name(), "M");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Symbol(u32);
+pub struct Symbol([u8; 3]); // three bytes: with four, a `Value` would take 24 bytes instead of 16
 
 /// Names are kept for the life of the process: a program has few, and a `Symbol` stays a small `Copy` value.
-static NAMES: LazyLock<RwLock<Vec<&'static str>>> = LazyLock::new(RwLock::default);
+#[derive(Default)]
+struct Names {
+    all: Vec<&'static str>,
+    numbers: HashMap<&'static str, u32>,
+}
+
+static NAMES: LazyLock<RwLock<Names>> = LazyLock::new(RwLock::default);
 
 impl Symbol {
     /// The symbol of this name; the same name always gives the same symbol.
+    ///
+    /// # Panics
+    /// After sixteen million different names.
     pub fn new(name: &str) -> Symbol {
-        let find = |names: &[&'static str]| names.iter().position(|known| *known == name);
-        if let Some(at) = find(&NAMES.read().unwrap_or_else(|e| e.into_inner())) {
-            return Symbol(at as u32);
+        let known = |names: &Names| names.numbers.get(name).copied();
+        if let Some(number) = known(&NAMES.read().unwrap_or_else(|e| e.into_inner())) {
+            return Symbol::numbered(number);
         }
         let mut names = NAMES.write().unwrap_or_else(|e| e.into_inner());
-        let at = find(&names).unwrap_or_else(|| {
-            names.push(Box::leak(name.into()));
-            names.len() - 1
+        let number = known(&names).unwrap_or_else(|| {
+            let number = names.all.len() as u32;
+            let name = Box::leak(name.into());
+            names.all.push(name);
+            names.numbers.insert(name, number);
+            number
         });
-        Symbol(at as u32)
+        Symbol::numbered(number)
+    }
+
+    fn numbered(number: u32) -> Symbol {
+        let [0, bytes @ ..] = number.to_be_bytes() else {
+            panic!("at most 16777216 different names");
+        };
+        Symbol(bytes)
     }
 
     /// The name it was made with.
     pub fn name(self) -> &'static str {
-        NAMES.read().unwrap_or_else(|e| e.into_inner())[self.0 as usize]
+        let [a, b, c] = self.0;
+        let number = u32::from_be_bytes([0, a, b, c]);
+        NAMES.read().unwrap_or_else(|e| e.into_inner()).all[number as usize]
     }
 }
 

@@ -1,0 +1,92 @@
+//! One direction of a picture: which of its coordinates are shown, and where tiles end.
+
+/// An axis shorter than this is never cut.
+const SHORT: usize = 64;
+/// An axis longer than this always is.
+const LONG: usize = 128;
+
+/// Rows or columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Axis {
+    /// How many there are.
+    pub(super) extent: i64,
+    /// Those that are shown, in order.
+    pub(super) shown: Vec<i64>,
+    /// The place among the shown after which some are left out.
+    pub(super) gap: Option<usize>,
+    /// Sizes of the inner tiles, innermost first.
+    tiles: Vec<i64>,
+    /// Are its coordinates written beside it?
+    pub(super) headed: bool,
+}
+
+impl Axis {
+    /// The axis of a mode with these leaves.
+    pub(super) fn of(leaves: &[i64]) -> Axis {
+        let (mut extent, mut tiles) = (1i64, Vec::new());
+        for leaf in leaves {
+            if extent > 1 && *leaf > 1 {
+                tiles.push(extent);
+            }
+            extent = extent.saturating_mul(*leaf);
+        }
+        Axis {
+            extent,
+            shown: Vec::new(),
+            gap: None,
+            tiles,
+            headed: true,
+        }
+    }
+
+    /// Decides what is shown: everything, or both ends of what is too long.
+    pub(super) fn cut(rows: &mut Axis, columns: &mut Axis) {
+        let all = rows.extent.saturating_mul(columns.extent);
+        let most = if all > (SHORT * SHORT) as i64 { SHORT } else { LONG };
+        for axis in [rows, columns] {
+            let extent = axis.extent;
+            axis.shown = if extent <= most as i64 {
+                (0..extent).collect()
+            } else {
+                let half = most as i64 / 2;
+                axis.gap = Some(half as usize);
+                (0..half).chain(extent - half..extent).collect()
+            };
+        }
+    }
+
+    /// How strong a line stands before the shown place: 0 for none, 1 for the innermost tiles, and so on.
+    pub(super) fn line_before(&self, place: usize) -> usize {
+        let at = self.shown[place];
+        if place == 0 || self.gap == Some(place) {
+            return 0;
+        }
+        self.tiles.iter().filter(|tile| at % **tile == 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_axes_are_cut_in_the_middle() {
+        let (mut rows, mut columns) = (Axis::of(&[8192]), Axis::of(&[8]));
+        Axis::cut(&mut rows, &mut columns);
+        assert_eq!((rows.shown.len(), columns.shown.len()), (64, 8));
+        assert_eq!((rows.gap, columns.gap), (Some(32), None));
+        assert_eq!((rows.shown[31], rows.shown[32]), (31, 8160));
+
+        let (mut rows, mut columns) = (Axis::of(&[128]), Axis::of(&[8]));
+        Axis::cut(&mut rows, &mut columns);
+        assert_eq!((rows.shown.len(), rows.gap), (128, None));
+    }
+
+    #[test]
+    fn lines_stand_between_tiles() {
+        let (mut rows, mut columns) = (Axis::of(&[2, 1, 3, 2]), Axis::of(&[1]));
+        Axis::cut(&mut rows, &mut columns);
+        let lines: Vec<usize> = (0..12).map(|place| rows.line_before(place)).collect();
+        assert_eq!(lines, [0, 0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0]);
+    }
+}
