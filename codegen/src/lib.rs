@@ -3,12 +3,15 @@
 
 pub mod ast;
 pub mod atom;
+pub mod atoms;
+pub mod cuda;
 pub mod definition;
 pub mod diagnostic;
 mod elem;
 pub mod evaluate;
 pub mod index;
 pub mod matmul;
+pub mod narrow;
 pub mod report;
 pub mod thread;
 pub mod wire;

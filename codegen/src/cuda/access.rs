@@ -1,0 +1,204 @@
+//! Loads, stores and atomic updates, each in one access of its proven width.
+
+use super::Printer;
+use super::int::Level;
+use super::literal::{bits, literal};
+use crate::elem::Elem;
+use crate::index::Ix;
+use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
+
+/// The type of an access of so many elements, and of how many parts of which type it is made.
+struct Access {
+    name: &'static str,
+    parts: u32,
+    elem: Elem,
+}
+
+/// Types of several elements, which CUDA C knows without headers.
+fn access(elem: Elem, len: u32) -> Option<Access> {
+    let whole = |name, parts, elem| Some(Access { name, parts, elem });
+    match (elem, len) {
+        (_, 1) => whole(elem.cuda(), 1, elem),
+        (Elem::F32, 2) => whole("float2", 2, elem),
+        (Elem::F32, 4) => whole("float4", 4, elem),
+        (Elem::F64, 2) => whole("double2", 2, elem),
+        (Elem::I32, 2) => whole("int2", 2, elem),
+        (Elem::I32, 4) => whole("int4", 4, elem),
+        // Everything else as words.
+        _ => match elem.bytes() * len {
+            2 => whole("unsigned short", 1, Elem::U32),
+            4 => whole("unsigned", 1, Elem::U32),
+            8 => whole("uint2", 2, Elem::U32),
+            16 => whole("uint4", 4, Elem::U32),
+            _ => None,
+        },
+    }
+}
+
+impl Printer<'_> {
+    /// The pointer and the index: `a[i]`, or `*(float4*)&a[i]`.
+    fn place(&mut self, mem: &Mem, access: &Access, len: u32, reads: bool) -> String {
+        let element = self.cell(mem);
+        match &mem.peer {
+            Some(peer) => {
+                let peer = self.int(*peer);
+                let pointer = format!("in_peer(&{element}, {peer})");
+                if len == 1 {
+                    format!("*{pointer}")
+                } else {
+                    format!("*({}*){pointer}", access.name)
+                }
+            }
+            None if len == 1 => element,
+            None => format!(
+                "*({}{}*)&{element}",
+                if reads { "const " } else { "" },
+                access.name
+            ),
+        }
+    }
+
+    /// `a[i]`
+    pub(super) fn cell(&mut self, mem: &Mem) -> String {
+        let name = match mem.space {
+            Space::Global(id) => self.names.params[id as usize].clone(),
+            Space::Shared(id) => self.names.shared[id as usize].clone(),
+        };
+        format!("{name}[{}]", self.int(mem.index))
+    }
+
+    /// `&a[i]`, or `a` for its beginning.
+    pub(super) fn address(&mut self, mem: &Mem) -> String {
+        let cell = self.cell(mem);
+        let plain = cell
+            .strip_suffix("[0]")
+            .map(str::to_string)
+            .unwrap_or(format!("&{cell}"));
+        match mem.peer {
+            Some(peer) => format!("in_peer({plain}, {})", self.int(peer)),
+            None => plain,
+        }
+    }
+
+    /// A fragment as the target or source of one access.
+    fn registers(&mut self, frag: Frag, access: &Access) -> String {
+        let reg = &self.kernel.regs[frag.reg as usize];
+        match (reg.words, frag.len) {
+            (false, 1) => self.element(frag.reg, frag.at),
+            (true, 1) if reg.elem.bytes() < 4 => self.element(frag.reg, frag.at),
+            (true, _) if access.name == "unsigned" => self.word(frag),
+            _ => format!("*({}*)&{}", access.name, self.word(frag)),
+        }
+    }
+
+    fn elem_of(&self, space: Space) -> Elem {
+        match space {
+            Space::Shared(id) => self.kernel.shared[id as usize].elem,
+            Space::Global(id) => match &self.kernel.params[id as usize] {
+                Param::Pointer { elem, .. } => *elem,
+                _ => Elem::U8,
+            },
+        }
+    }
+
+    pub(super) fn load(&mut self, to: Frag, from: &Mem, guard: Option<Ix>, fill: f64) {
+        let elem = self.elem_of(from.space);
+        let Some(access) = access(elem, to.len) else {
+            return self.impossible(&format!("a load of {} elements of {elem}", to.len));
+        };
+        let (target, source) = (
+            self.registers(to, &access),
+            self.place(from, &access, to.len, true),
+        );
+        let Some(guard) = guard else {
+            return self.line(&format!("{target} = {source};"));
+        };
+        let (guard, fill) = (
+            self.int_piece(guard).at(Level::Or),
+            filled(fill, elem, &access, to.len),
+        );
+        self.line(&format!("{target} = {guard} ? {source} : {fill};"));
+    }
+
+    pub(super) fn store(&mut self, to: &Mem, from: Frag, guard: Option<Ix>) {
+        let elem = self.elem_of(to.space);
+        let Some(access) = access(elem, from.len) else {
+            return self.impossible(&format!("a store of {} elements of {elem}", from.len));
+        };
+        let (target, source) = (
+            self.place(to, &access, from.len, false),
+            self.registers(from, &access),
+        );
+        self.guarded(guard, &format!("{target} = {source};"));
+    }
+
+    pub(super) fn atomic(&mut self, to: &Mem, op: Bin, value: &Val, guard: Option<Ix>) {
+        let elem = self.elem_of(to.space);
+        let address = match self.address(to) {
+            address if to.peer.is_none() && !address.starts_with('&') => format!("&{address}[0]"),
+            address => address,
+        };
+        let (op, value) = match op {
+            Bin::Sub => (Bin::Add, Val::Un(crate::thread::Un::Neg, Box::new(value.clone()))),
+            op => (op, value.clone()),
+        };
+        // CUDA's own where there is one, ours for the narrow types and for the least and greatest float.
+        let int = matches!(elem, Elem::I32 | Elem::U32);
+        let function = match op {
+            Bin::Add if int || matches!(elem, Elem::F32 | Elem::F64) => "atomicAdd",
+            Bin::Add if matches!(elem, Elem::F16 | Elem::Bf16) => "atomic_add",
+            Bin::Min if int => "atomicMin",
+            Bin::Max if int => "atomicMax",
+            Bin::Min if matches!(elem, Elem::F32 | Elem::F64) => "atomic_min",
+            Bin::Max if matches!(elem, Elem::F32 | Elem::F64) => "atomic_max",
+            Bin::And if int => "atomicAnd",
+            Bin::Or if int => "atomicOr",
+            Bin::Xor if int => "atomicXor",
+            _ => return self.impossible(&format!("an atomic {op:?} of {elem}")),
+        };
+        let value = self.value(&value);
+        self.guarded(guard, &format!("{function}({address}, {value});"));
+    }
+
+    /// A statement under a guard.
+    pub(super) fn guarded(&mut self, guard: Option<Ix>, text: &str) {
+        match guard {
+            Some(guard) => {
+                let guard = self.int(guard);
+                self.line(&format!("if ({guard}) {text}"));
+            }
+            None => self.line(text),
+        }
+    }
+
+    /// What no GPU can do must not compile: a program that asks for it is a mistake of whoever made the program.
+    pub(super) fn impossible(&mut self, what: &str) {
+        self.out.push_str(&format!("#error \"{what} does not exist\"\n"));
+    }
+
+    pub(super) fn is_access(stmt: &Stmt) -> bool {
+        matches!(stmt.op, Op::Load { .. } | Op::Store { .. } | Op::Assign { .. })
+    }
+}
+
+/// The value that stands in for what a guard leaves out.
+fn filled(fill: f64, elem: Elem, access: &Access, len: u32) -> String {
+    if len == 1 {
+        return literal(fill, elem);
+    }
+    let part = if access.elem == elem {
+        literal(fill, elem)
+    } else {
+        let size = elem.bytes() * 8;
+        let word = (0..(32 / size).min(len)).fold(0u64, |word, at| word | bits(fill, elem) << (at * size));
+        if word == 0 {
+            "0".to_string()
+        } else {
+            format!("0x{word:08x}")
+        }
+    };
+    match access.parts {
+        1 => part,
+        parts => format!("make_{}({})", access.name, vec![part; parts as usize].join(", ")),
+    }
+}

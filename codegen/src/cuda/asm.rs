@@ -1,0 +1,283 @@
+//! Instructions of the table: a function for each row that the kernel uses, made from the row, and the calls.
+
+use tilewright_layout::Layout;
+
+use super::Printer;
+use super::int::Level;
+use super::signature::WIDTH;
+use crate::atom::{Atom, Operand, OperandKind};
+use crate::elem::Elem;
+use crate::index::Ix;
+use crate::thread::{AtomArg, Op, Stmt};
+
+impl Printer<'_> {
+    /// A call of the row's function.
+    pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) {
+        let (mut constants, mut values) = (Vec::new(), Vec::new());
+        for (operand, arg) in row.operands.iter().zip(args) {
+            let text = self.argument(arg);
+            if operand.kind == OperandKind::Immediate {
+                constants.push(text)
+            } else {
+                values.push(text)
+            }
+        }
+        let constants = if constants.is_empty() {
+            String::new()
+        } else {
+            format!("<{}>", constants.join(", "))
+        };
+        self.guarded(guard, &format!("{}{constants}({});", row.name, values.join(", ")));
+    }
+
+    fn argument(&mut self, arg: &AtomArg) -> String {
+        match arg {
+            AtomArg::Frag(frag) => {
+                let pointer = self.pointer(*frag);
+                let reg = &self.kernel.regs[frag.reg as usize];
+                // Elements where the instruction takes words: the array is aligned for it by its accesses.
+                if reg.elem.bytes() < 4 && !reg.words {
+                    format!("(unsigned*){pointer}")
+                } else {
+                    pointer
+                }
+            }
+            AtomArg::At(mem) => self.address(mem),
+            AtomArg::Descriptor {
+                at,
+                leading,
+                stride,
+                mode,
+            } => {
+                let address = self.address(at);
+                format!("matrix_descriptor<{leading}, {stride}, {mode}>({address})")
+            }
+            AtomArg::Map { param, at } => {
+                let mut text = format!("&{}", self.names.params[*param as usize]);
+                for &coordinate in at {
+                    text = text + ", " + &self.int(coordinate);
+                }
+                text
+            }
+            AtomArg::Barrier { bar, slot } => self.mbarrier(*bar, *slot),
+            AtomArg::Int(at) => self.int_piece(*at).at(Level::Ternary),
+        }
+    }
+
+    /// The functions of all rows in use, in the order of their first use.
+    pub(super) fn atom_functions(&self) -> String {
+        let mut rows = Vec::new();
+        collect(&self.kernel.body, &mut rows);
+        rows.iter()
+            .map(|row| function(row))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
+    for stmt in body {
+        match &stmt.op {
+            Op::Atom { row, .. } if !rows.iter().any(|known| known.name == row.name) => rows.push(row),
+            Op::For { body, .. } | Op::Elect(_, body) => collect(body, rows),
+            Op::If { then, other, .. } => {
+                collect(then, rows);
+                collect(other, rows);
+            }
+            Op::Roles(roles) => roles.iter().for_each(|role| collect(&role.body, rows)),
+            _ => {}
+        }
+    }
+}
+
+/// How inline assembly takes an operand: the constraint and the C expressions.
+struct Slots {
+    name: char,
+    constraint: &'static str,
+    exprs: Vec<String>,
+    /// Written and, for a matrix product, read.
+    output: Option<&'static str>,
+}
+
+fn slots(row: &Atom, operand: &Operand) -> Slots {
+    let name = operand.name;
+    let input = |constraint, exprs| Slots {
+        name,
+        constraint,
+        exprs,
+        output: None,
+    };
+    let shared = |pointer: char| vec![format!("shared_address({pointer})")];
+    match operand.kind {
+        OperandKind::Frag { words } => {
+            let exprs = (0..registers(operand, words))
+                .map(|at| format!("{name}[{at}]"))
+                .collect();
+            let in_place = matches!(row.effect, crate::atom::Effect::Mma { .. });
+            let output = operand.writes.then_some(if in_place { "+" } else { "=" });
+            Slots {
+                name,
+                constraint: register(operand.elem, words).1,
+                exprs,
+                output,
+            }
+        }
+        OperandKind::SharedAddress | OperandKind::Barrier => input("r", shared(name)),
+        OperandKind::GlobalAddress | OperandKind::Descriptor => input("l", vec![name.to_string()]),
+        OperandKind::TensorMap { rank } => {
+            // The map is an address and the coordinates are integers: two kinds of constraint.
+            let coordinates = (0..rank).map(|at| format!("{name}{at}"));
+            input(
+                "l",
+                std::iter::once(name.to_string()).chain(coordinates).collect(),
+            )
+        }
+        OperandKind::Int => input("r", vec![name.to_string()]),
+        OperandKind::Immediate => input("n", vec![name.to_string()]),
+    }
+}
+
+/// The C type and the constraint of one register.
+fn register(elem: Elem, words: bool) -> (&'static str, &'static str) {
+    match elem {
+        Elem::F64 => ("double", "d"),
+        Elem::F32 if !words => ("float", "f"),
+        Elem::I32 if !words => ("int", "r"),
+        _ => ("unsigned", "r"),
+    }
+}
+
+/// How many registers of a thread an operand takes: the values of its layout, packed.
+pub(crate) fn registers(operand: &Operand, words: bool) -> u32 {
+    let values = operand
+        .tv
+        .parse::<Layout>()
+        .ok()
+        .and_then(|tv| tv.mode(1).ok()?.size().ok())
+        .unwrap_or(1) as u32;
+    if words {
+        (values * operand.elem.bytes()).div_ceil(4)
+    } else {
+        values
+    }
+}
+
+fn parameter(operand: &Operand) -> Option<String> {
+    let name = operand.name;
+    let constant = if operand.writes { "" } else { "const " };
+    Some(match operand.kind {
+        OperandKind::Frag { words } => format!("{constant}{}* {name}", register(operand.elem, words).0),
+        OperandKind::SharedAddress | OperandKind::GlobalAddress => format!("{constant}void* {name}"),
+        OperandKind::Descriptor => format!("unsigned long long {name}"),
+        OperandKind::TensorMap { rank } => {
+            let coordinates: String = (0..rank).map(|at| format!(", int {name}{at}")).collect();
+            format!("const TensorMap* {name}{coordinates}")
+        }
+        OperandKind::Barrier => format!("unsigned long long* {name}"),
+        OperandKind::Int => format!("int {name}"),
+        OperandKind::Immediate => return None,
+    })
+}
+
+/// The function of a row.
+fn function(row: &Atom) -> String {
+    let all: Vec<Slots> = row.operands.iter().map(|operand| slots(row, operand)).collect();
+    let (outputs, inputs): (Vec<&Slots>, Vec<&Slots>) = all.iter().partition(|slot| slot.output.is_some());
+
+    // Inline assembly numbers its operands in the order outputs, inputs.
+    let (mut lists, mut first) = ([Vec::new(), Vec::new()], 0);
+    let mut numbers = Vec::new();
+    for (slot, list) in outputs
+        .iter()
+        .map(|slot| (slot, 0))
+        .chain(inputs.iter().map(|slot| (slot, 1)))
+    {
+        for (at, expr) in slot.exprs.iter().enumerate() {
+            let is_coordinate = at > 0 && slot.constraint == "l";
+            let constraint = if is_coordinate { "r" } else { slot.constraint };
+            lists[list].push(format!("\"{}{constraint}\"({expr})", slot.output.unwrap_or("")));
+        }
+        numbers.push((slot.name, first, slot.exprs.len()));
+        first += slot.exprs.len();
+    }
+
+    let mut text = row.ptx.to_string();
+    for (operand, (name, first, len)) in row
+        .operands
+        .iter()
+        .filter_map(|operand| Some((operand, *numbers.iter().find(|n| n.0 == operand.name)?)))
+    {
+        let list =
+            |from: usize, to: usize| (from..to).map(|n| format!("%{n}")).collect::<Vec<_>>().join(", ");
+        let all = list(first, first + len);
+        let shown = match operand.kind {
+            OperandKind::Frag { .. } => format!("{{{all}}}"),
+            OperandKind::TensorMap { rank } if rank > 0 => {
+                format!("%{first}, {{{}}}", list(first + 1, first + len))
+            }
+            _ => all,
+        };
+        text = text.replace(&format!("${name}"), &shown);
+    }
+
+    let constants: Vec<String> = row
+        .operands
+        .iter()
+        .filter(|operand| operand.kind == OperandKind::Immediate)
+        .map(|operand| format!("int {}", operand.name))
+        .collect();
+    let template = if constants.is_empty() {
+        String::new()
+    } else {
+        format!("template <{}>\n", constants.join(", "))
+    };
+    let params: Vec<String> = row.operands.iter().filter_map(parameter).collect();
+    let memory = row.operands.iter().any(|operand| {
+        !matches!(
+            operand.kind,
+            OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate
+        )
+    });
+    let clobber = if memory { "\n        : \"memory\"" } else { "" };
+    format!(
+        "{template}__device__ __forceinline__ void {}({}) {{\n    asm volatile(\n{}\n        :{}\n        :{}{clobber});\n}}\n",
+        row.name,
+        params.join(", "),
+        quoted(&text),
+        wrapped(&lists[0]),
+        wrapped(&lists[1]),
+    )
+}
+
+/// The assembly as string literals of readable length.
+fn quoted(text: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let line = lines.last_mut();
+        match line {
+            Some(line) if line.len() + word.len() + 10 <= WIDTH => line.push_str(word),
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+        .iter()
+        .map(|line| format!("        \"{line}\""))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A list of operands, broken into lines.
+fn wrapped(list: &[String]) -> String {
+    let mut text = String::new();
+    let mut column = 9;
+    for (at, item) in list.iter().enumerate() {
+        let comma = if at + 1 < list.len() { "," } else { "" };
+        if column + item.len() + 2 > WIDTH {
+            text += "\n         ";
+            column = 9;
+        }
+        text += &format!(" {item}{comma}");
+        column += item.len() + 2;
+    }
+    text
+}

@@ -1,0 +1,277 @@
+//! Index expressions: the fewest parentheses that a reader needs, and 64 bits only where the range asks for them.
+
+use super::{Builtin, Printer};
+use crate::index::{Int, Ix};
+
+/// How tightly a piece of text binds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Level {
+    Ternary,
+    Or,
+    And,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Equal,
+    Compare,
+    Shift,
+    Sum,
+    Product,
+    Unary,
+    Primary,
+}
+
+impl Level {
+    /// The next tighter one: what the right side of an operator needs.
+    fn tighter(self) -> Level {
+        use Level::*;
+        match self {
+            Ternary => Or,
+            Or => And,
+            And => BitOr,
+            BitOr => BitXor,
+            BitXor => BitAnd,
+            BitAnd => Equal,
+            Equal => Compare,
+            Compare => Shift,
+            Shift => Sum,
+            Sum => Product,
+            Product => Unary,
+            Unary | Primary => Primary,
+        }
+    }
+}
+
+/// A piece of an expression.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) level: Level,
+    /// Is its type in C 64 bits wide?
+    pub(super) wide: bool,
+}
+
+impl Piece {
+    pub(super) fn new(text: impl Into<String>, level: Level) -> Piece {
+        Piece {
+            text: text.into(),
+            level,
+            wide: false,
+        }
+    }
+
+    /// In a place that binds as tightly as this.
+    pub(super) fn at(&self, level: Level) -> String {
+        if self.level < level {
+            format!("({})", self.text)
+        } else {
+            self.text.clone()
+        }
+    }
+
+    fn widened(self) -> Piece {
+        if self.wide {
+            return self;
+        }
+        Piece {
+            text: format!("(long long){}", self.at(Level::Unary)),
+            level: Level::Unary,
+            wide: true,
+        }
+    }
+
+    fn narrowed(self) -> Piece {
+        if !self.wide {
+            return self;
+        }
+        Piece {
+            text: format!("(int){}", self.at(Level::Unary)),
+            level: Level::Unary,
+            wide: false,
+        }
+    }
+}
+
+/// An operator, left to right: how its operands are joined.
+pub(super) fn binary(left: &Piece, sign: &str, right: &Piece, level: Level) -> Piece {
+    let bits = (Level::BitOr..=Level::BitAnd).contains(&level) || level == Level::Shift;
+    // C binds bits and shifts in ways that few remember, and `a % 32 * 4` takes a second look.
+    let careful = |piece: &Piece, needed: Level| {
+        let surprising = bits && piece.level < Level::Unary && piece.level != level;
+        let mixed = sign == "*"
+            && piece.level == Level::Product
+            && [" / ", " % "].iter().any(|s| outside(&piece.text, s));
+        if surprising || mixed {
+            format!("({})", piece.text)
+        } else {
+            piece.at(needed)
+        }
+    };
+    let text = format!(
+        "{} {sign} {}",
+        careful(left, level),
+        careful(right, level.tighter())
+    );
+    Piece {
+        text,
+        level,
+        wide: left.wide || right.wide,
+    }
+}
+
+/// Does the sign stand in the text outside of all parentheses?
+fn outside(text: &str, sign: &str) -> bool {
+    let mut depth = 0;
+    text.char_indices().any(|(at, c)| {
+        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
+        depth == 0 && text[at..].starts_with(sign)
+    })
+}
+
+impl Printer<'_> {
+    /// An index expression as it stands alone.
+    pub(super) fn int(&mut self, at: Ix) -> String {
+        self.int_piece(at).text
+    }
+
+    /// Does every value of the expression fit 32 bits?
+    pub(super) fn is_narrow(&self, at: Ix) -> bool {
+        let known = self.exprs.get(at);
+        known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX)
+    }
+
+    pub(super) fn int_piece(&mut self, at: Ix) -> Piece {
+        let narrow = self.is_narrow(at);
+        let leaf = |text: String| Piece::new(text, Level::Primary);
+        match self.exprs.get(at).int.clone() {
+            Int::Const(n) => constant(n),
+            Int::Var(id) => {
+                let wide = self.kernel.vars[id as usize].wide;
+                Piece {
+                    wide,
+                    ..leaf(self.names.vars[id as usize].clone())
+                }
+            }
+            Int::Param(id) => {
+                let wide = matches!(
+                    self.kernel.params[id as usize],
+                    crate::thread::Param::Int { wide: true, .. }
+                );
+                Piece {
+                    wide,
+                    ..leaf(self.names.params[id as usize].clone())
+                }
+            }
+            Int::Thread => leaf(self.builtin(Builtin::Thread)),
+            Int::Block(axis) => leaf(self.builtin(Builtin::Block(axis))),
+            Int::Grid(axis) => leaf(self.builtin(Builtin::Grid(axis))),
+            Int::ClusterRank => leaf(self.builtin(Builtin::ClusterRank)),
+            Int::Add(a, b) => self.sum(a, b, narrow),
+            Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, narrow),
+            Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, narrow),
+            Int::Div(a, b) => self.arithmetic(a, "/", b, Level::Product, narrow),
+            Int::Rem(a, b) => self.arithmetic(a, "%", b, Level::Product, narrow),
+            Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, narrow),
+            Int::Or(a, b) => self.arithmetic(a, "|", b, Level::BitOr, narrow),
+            Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, narrow),
+            Int::Shl(a, b) => self.arithmetic(a, "<<", b, Level::Shift, narrow),
+            Int::Shr(a, b) => self.arithmetic(a, ">>", b, Level::Shift, narrow),
+            Int::Min(a, b) => self.least_or_greatest("min", a, b, narrow),
+            Int::Max(a, b) => self.least_or_greatest("max", a, b, narrow),
+            Int::Lt(a, b) => self.truth(a, "<", b, Level::Compare),
+            Int::Eq(a, b) => self.truth(a, "==", b, Level::Equal),
+            Int::All(a, b) => self.truth(a, "&&", b, Level::And),
+            Int::Not(a) => match self.exprs.get(a).int.clone() {
+                Int::Lt(a, b) => self.truth(a, ">=", b, Level::Compare),
+                Int::Eq(a, b) => self.truth(a, "!=", b, Level::Equal),
+                _ => {
+                    let text = self.int_piece(a).at(Level::Unary);
+                    Piece::new(format!("!{text}"), Level::Unary)
+                }
+            },
+            Int::Select(cond, a, b) => {
+                let (cond, a, b) = (self.int_piece(cond), self.int_piece(a), self.int_piece(b));
+                let wide = a.wide || b.wide;
+                let text = format!(
+                    "{} ? {} : {}",
+                    cond.at(Level::Or),
+                    a.at(Level::Or),
+                    b.at(Level::Ternary)
+                );
+                let piece = Piece {
+                    text,
+                    level: Level::Ternary,
+                    wide,
+                };
+                if narrow { piece.narrowed() } else { piece }
+            }
+        }
+    }
+
+    /// `a + b`; `a - 4` for a negative constant, and no parentheses around a sum on the right where order cannot matter.
+    fn sum(&mut self, a: Ix, b: Ix, narrow: bool) -> Piece {
+        if let Some(n) = self.exprs.constant(b).filter(|n| *n < 0 && *n > i64::MIN) {
+            let (left, right) = (self.int_piece(a), constant(-n));
+            return fitted(left, "-", right, Level::Sum, narrow);
+        }
+        let (left, right) = (self.int_piece(a), self.int_piece(b));
+        // Parts of a sum of numbers that are not negative are no larger than the whole.
+        let parts = self.exprs.get(a).lo >= 0 && self.exprs.get(b).lo >= 0;
+        let flat = parts || (!narrow && left.wide);
+        let right = match self.exprs.get(b).int {
+            Int::Add(..) if flat && right.level == Level::Sum => Piece {
+                level: Level::Product,
+                ..right
+            },
+            _ => right,
+        };
+        fitted(left, "+", right, Level::Sum, narrow)
+    }
+
+    fn arithmetic(&mut self, a: Ix, sign: &str, b: Ix, level: Level, narrow: bool) -> Piece {
+        let (left, right) = (self.int_piece(a), self.int_piece(b));
+        fitted(left, sign, right, level, narrow)
+    }
+
+    fn truth(&mut self, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
+        let (left, right) = (self.int_piece(a), self.int_piece(b));
+        Piece {
+            wide: false,
+            ..binary(&left, sign, &right, level)
+        }
+    }
+
+    fn least_or_greatest(&mut self, function: &str, a: Ix, b: Ix, narrow: bool) -> Piece {
+        let (mut a, mut b) = (self.int_piece(a), self.int_piece(b));
+        if a.wide || b.wide {
+            (a, b) = (a.widened(), b.widened());
+        }
+        let piece = Piece {
+            wide: a.wide,
+            ..Piece::new(format!("{function}({}, {})", a.text, b.text), Level::Primary)
+        };
+        if narrow { piece.narrowed() } else { piece }
+    }
+}
+
+/// An operation in the width that its result needs.
+fn fitted(left: Piece, sign: &str, right: Piece, level: Level, narrow: bool) -> Piece {
+    let mixed = left.wide || right.wide;
+    if narrow {
+        return binary(&left, sign, &right, level).narrowed();
+    }
+    let left = if mixed { left } else { left.widened() };
+    binary(&left, sign, &right, level)
+}
+
+fn constant(n: i64) -> Piece {
+    let level = if n < 0 { Level::Unary } else { Level::Primary };
+    match i32::try_from(n) {
+        Ok(i32::MIN) => Piece::new("(-2147483647 - 1)", Level::Primary),
+        Ok(n) => Piece::new(n.to_string(), level),
+        Err(_) => Piece {
+            wide: true,
+            ..Piece::new(format!("{n}LL"), level)
+        },
+    }
+}

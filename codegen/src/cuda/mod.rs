@@ -1,0 +1,155 @@
+//! The CUDA C of a thread program: one self-contained source without headers, for people first and NVRTC second.
+//!
+//! Knows nothing of tiles, layouts or how the program came about: it prints what stands there, in the order in which it
+//! stands there. The same program always gives the same bytes.
+//!
+//! Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere. Floating-point arithmetic is
+//! rounded as written (the compiler is given `--fmad=false`; fused is what says `fmaf`). `sqrtf` and `/` are rounded
+//! correctly; `expf`, `exp2f`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four units in
+//! the last place; their counterparts for `double` within two.
+
+mod access;
+mod asm;
+mod header;
+mod int;
+mod literal;
+mod memory;
+mod names;
+mod prelude;
+mod regs;
+mod signature;
+mod statement;
+mod value;
+
+use crate::index::Exprs;
+use crate::thread::{Id, Kernel};
+use names::Names;
+
+/// Prints a kernel.
+///
+/// ```
+/// use tilewright_codegen::{cuda, index::Exprs, thread::{Kernel, Launch}};
+/// let launch = Launch { grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0 };
+/// let kernel = Kernel {
+///     name: "nothing".into(), arch: 80, arch_specific: false, launch, needs: vec![], params: vec![], shared: vec![],
+///     regs: vec![], bars: vec![], exprs: Exprs::default(), vars: vec![], sites: vec![], body: vec![],
+/// };
+/// let source = cuda::print(&kernel);
+/// assert!(source.ends_with("extern \"C\" __global__ void __launch_bounds__(128) nothing() {\n}\n"));
+/// ```
+pub fn print(kernel: &Kernel) -> String {
+    let mut printer = Printer::new(kernel);
+    printer.body();
+    let body = std::mem::take(&mut printer.out);
+    let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
+    let (prologue, memory) = (printer.prologue(), printer.shared_memory());
+
+    let code = [atoms, signature + " {\n" + &memory + &prologue + &body + "}\n"];
+    let prelude = prelude::needed_by(&code);
+    let sections = [header].into_iter().chain(prelude).chain(code);
+    let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
+    sections.join("\n")
+}
+
+/// What is known while a kernel is printed.
+struct Printer<'k> {
+    kernel: &'k Kernel,
+    /// The kernel's expressions, and the few that printing adds.
+    exprs: Exprs,
+    names: Names,
+    out: String,
+    depth: usize,
+    /// Register arrays that are not declared yet.
+    undeclared: Vec<Id>,
+    /// Which of the hardware's numbers the body uses.
+    used: Vec<Builtin>,
+    /// The warps of the role that is being printed.
+    role: Option<(u32, u32)>,
+}
+
+/// Numbers that the hardware gives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Builtin {
+    Thread,
+    Block(u8),
+    Grid(u8),
+    ClusterRank,
+    Warp,
+}
+
+/// Name and meaning of each, in the order in which they are declared.
+const BUILTINS: [(Builtin, &str, &str); 9] = [
+    (Builtin::Thread, "tid", "threadIdx.x"),
+    (Builtin::Block(0), "bx", "blockIdx.x"),
+    (Builtin::Block(1), "by", "blockIdx.y"),
+    (Builtin::Block(2), "bz", "blockIdx.z"),
+    (Builtin::Grid(0), "blocks_x", "gridDim.x"),
+    (Builtin::Grid(1), "blocks_y", "gridDim.y"),
+    (Builtin::Grid(2), "blocks_z", "gridDim.z"),
+    (Builtin::ClusterRank, "rank", "__clusterRelativeBlockRank()"),
+    (
+        Builtin::Warp,
+        "warp",
+        "__shfl_sync(0xffffffff, threadIdx.x / 32, 0)",
+    ),
+];
+
+impl<'k> Printer<'k> {
+    fn new(kernel: &'k Kernel) -> Printer<'k> {
+        Printer {
+            kernel,
+            exprs: kernel.exprs.clone(),
+            names: Names::of(kernel),
+            out: String::new(),
+            depth: 1,
+            undeclared: (0..kernel.regs.len() as Id).collect(),
+            used: Vec::new(),
+            role: None,
+        }
+    }
+
+    fn body(&mut self) {
+        let kernel = self.kernel;
+        self.block(&kernel.body);
+    }
+
+    /// The hardware's numbers, under short names.
+    fn prologue(&mut self) -> String {
+        let mut text = String::new();
+        for (which, name, meaning) in BUILTINS {
+            if self.used.contains(&which) {
+                text += &format!("    const int {name} = {meaning};\n");
+            }
+        }
+        if !text.is_empty() && !self.kernel.body.is_empty() {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The name of one of the hardware's numbers, from now on used.
+    fn builtin(&mut self, which: Builtin) -> String {
+        if !self.used.contains(&which) {
+            self.used.push(which);
+        }
+        let row = BUILTINS.iter().find(|row| row.0 == which);
+        row.map_or("", |row| row.1).to_string()
+    }
+
+    /// One line at the present depth.
+    fn line(&mut self, text: &str) {
+        for _ in 0..self.depth {
+            self.out.push_str("    ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    /// An empty line, unless a block begins here or one stands there already.
+    fn paragraph(&mut self) {
+        let fresh = self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n");
+        if !fresh {
+            self.out.push('\n');
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Names in the generated source: the user's own wherever C++ allows it, each meaning one thing where it is visible.
+
+use std::collections::HashSet;
+
+use super::{BUILTINS, prelude};
+use crate::thread::{Bar, Id, Kernel, Param};
+
+/// The names of a kernel's things.
+pub(super) struct Names {
+    pub(super) params: Vec<String>,
+    pub(super) shared: Vec<String>,
+    pub(super) bars: Vec<String>,
+    pub(super) regs: Vec<String>,
+    pub(super) vars: Vec<String>,
+    pub(super) kernel: String,
+    /// Names of the whole function.
+    fixed: HashSet<String>,
+    /// Names of variables that are visible now; one list for each open block.
+    open: Vec<Vec<String>>,
+}
+
+impl Names {
+    pub(super) fn of(kernel: &Kernel) -> Names {
+        let mut fixed: HashSet<String> = KEYWORDS.iter().map(|word| word.to_string()).collect();
+        fixed.extend(BUILTINS.iter().map(|row| row.1.to_string()));
+        fixed.extend(prelude::names().map(str::to_string));
+        fixed.insert(ARENA.to_string());
+        let mut take = |wanted: &str| {
+            let name = free(wanted, |name| !fixed.contains(name));
+            fixed.insert(name.clone());
+            name
+        };
+        Names {
+            kernel: take(&kernel.name),
+            params: kernel
+                .params
+                .iter()
+                .map(|param| take(param_name(param)))
+                .collect(),
+            shared: kernel.shared.iter().map(|array| take(&array.name)).collect(),
+            bars: kernel
+                .bars
+                .iter()
+                .map(|bar| bar_name(bar).map(&mut take).unwrap_or_default())
+                .collect(),
+            regs: kernel.regs.iter().map(|reg| take(&reg.name)).collect(),
+            vars: vec![String::new(); kernel.vars.len()],
+            fixed,
+            open: vec![Vec::new()],
+        }
+    }
+
+    /// A block begins: names that it gives end with it.
+    pub(super) fn open(&mut self) {
+        self.open.push(Vec::new());
+    }
+
+    /// The block ends.
+    pub(super) fn close(&mut self) {
+        self.open.pop();
+    }
+
+    /// Names a variable that is declared here.
+    pub(super) fn declare(&mut self, var: Id, wanted: &str) -> &str {
+        let name = free(wanted, |name| {
+            !self.fixed.contains(name) && !self.open.iter().flatten().any(|n| n == name)
+        });
+        if let Some(block) = self.open.last_mut() {
+            block.push(name.clone());
+        }
+        let slot = &mut self.vars[var as usize];
+        *slot = name;
+        slot
+    }
+}
+
+/// The name of the one array that stands for all shared memory.
+pub(super) const ARENA: &str = "shared_memory";
+
+fn param_name(param: &Param) -> &str {
+    match param {
+        Param::Pointer { name, .. }
+        | Param::Int { name, .. }
+        | Param::Scalar { name, .. }
+        | Param::TensorMap { name, .. } => name,
+    }
+}
+
+fn bar_name(bar: &Bar) -> Option<&str> {
+    match bar {
+        Bar::Mbarriers { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// The wanted name made an identifier, with a number behind it if need be.
+fn free(wanted: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let mut name: String = wanted
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    // Two underscores, or one and a capital, are the compiler's.
+    while name.contains("__") {
+        name = name.replace("__", "_");
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name.insert_str(0, "v");
+    }
+    if is_free(&name) {
+        return name;
+    }
+    (2..)
+        .map(|n| format!("{name}_{n}"))
+        .find(|name| is_free(name))
+        .unwrap_or(name)
+}
+
+/// Words that mean something to the compiler, among those that a Rust program may use as names.
+const KEYWORDS: &[&str] = &[
+    "abs",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "blockDim",
+    "blockIdx",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "compl",
+    "concept",
+    "const",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "cos",
+    "cosf",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "exp",
+    "exp2",
+    "exp2f",
+    "expf",
+    "explicit",
+    "export",
+    "extern",
+    "fabs",
+    "fabsf",
+    "false",
+    "float",
+    "fma",
+    "fmaf",
+    "fmax",
+    "fmaxf",
+    "fmin",
+    "fminf",
+    "fmod",
+    "fmodf",
+    "for",
+    "friend",
+    "goto",
+    "gridDim",
+    "if",
+    "inline",
+    "int",
+    "log",
+    "log2",
+    "log2f",
+    "logf",
+    "long",
+    "main",
+    "max",
+    "min",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "return",
+    "rsqrt",
+    "rsqrtf",
+    "short",
+    "signed",
+    "sin",
+    "sinf",
+    "sizeof",
+    "sqrt",
+    "sqrtf",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "tanh",
+    "tanhf",
+    "template",
+    "this",
+    "threadIdx",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "warpSize",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
+    "float2",
+    "float4",
+    "double2",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+    "dim3",
+    "clock",
+    "printf",
+    "assert",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::free;
+
+    #[test]
+    fn names_become_identifiers() {
+        let taken = ["float", "acc", "acc_2"];
+        for (wanted, name) in [
+            ("acc", "acc_3"),
+            ("float", "float_2"),
+            ("a.b", "a_b"),
+            ("_x", "v_x"),
+            ("2d", "v2d"),
+            ("a__b", "a_b"),
+            ("größe", "gr_e"),
+            ("", "v"),
+        ] {
+            assert_eq!(free(wanted, |n| !taken.contains(&n)), name, "{wanted}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// One thread of the warp.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        "    .reg .pred p;\n"
+        "    elect.sync _|p, 0xffffffff;\n"
+        "    selp.u32 %0, 1, 0, p;\n"
+        "}"
+        : "=r"(elected));
+    return elected;
+}
+
+// A barrier of some warps.
+__device__ __forceinline__ void bar_sync(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void fence_cluster() {
+    asm volatile("fence.acq_rel.cluster;" ::: "memory");
+}
+
+// Registers for each thread of the warpgroup, taken from the block's.
+template <int registers>
+__device__ __forceinline__ void more_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
+}
+
+// Registers for each thread of the warpgroup; the others are for the block to take.
+template <int registers>
+__device__ __forceinline__ void fewer_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));
+}

@@ -1,0 +1,71 @@
+//! The function's first lines.
+
+use super::Printer;
+use crate::thread::Param;
+
+/// Lines are broken where they would be longer.
+pub(super) const WIDTH: usize = 110;
+
+impl Printer<'_> {
+    pub(super) fn signature(&self) -> String {
+        let launch = &self.kernel.launch;
+        let bounds = match launch.blocks_per_sm {
+            0 => launch.threads.to_string(),
+            blocks => format!("{}, {blocks}", launch.threads),
+        };
+        let start = format!("extern \"C\" __global__ void __launch_bounds__({bounds})");
+        let name = &self.names.kernel;
+        let params: Vec<String> = self
+            .kernel
+            .params
+            .iter()
+            .zip(&self.names.params)
+            .map(|(param, name)| declare(param, name))
+            .collect();
+        let all = params.join(", ");
+        if start.len() + name.len() + all.len() + 5 <= WIDTH {
+            return format!("{start} {name}({all})");
+        }
+        // One line of pointers, then one of numbers, aligned behind the parenthesis.
+        let indent = " ".repeat(name.len() + 1);
+        let mut text = format!("{start}\n{name}(");
+        let mut column = text.len();
+        for (at, param) in params.iter().enumerate() {
+            let kind_changes =
+                at > 0 && is_number(&self.kernel.params[at]) && !is_number(&self.kernel.params[at - 1]);
+            if at > 0 {
+                text.push(',');
+                if kind_changes || column + param.len() + 2 > WIDTH {
+                    text = text + "\n" + &indent;
+                    column = indent.len();
+                } else {
+                    text.push(' ');
+                }
+            } else {
+                column = indent.len();
+            }
+            text += param;
+            column += param.len() + 2;
+        }
+        text + ")"
+    }
+}
+
+fn is_number(param: &Param) -> bool {
+    matches!(param, Param::Int { .. } | Param::Scalar { .. })
+}
+
+fn declare(param: &Param, name: &str) -> String {
+    match param {
+        Param::Pointer { elem, write, .. } => {
+            format!(
+                "{}{}* __restrict__ {name}",
+                if *write { "" } else { "const " },
+                elem.cuda()
+            )
+        }
+        Param::Int { wide, .. } => format!("{} {name}", if *wide { "long long" } else { "int" }),
+        Param::Scalar { elem, .. } => format!("{} {name}", elem.cuda()),
+        Param::TensorMap { .. } => format!("const __grid_constant__ TensorMap {name}"),
+    }
+}

@@ -1,0 +1,323 @@
+//! Statements, in the order of the program.
+
+use super::regs::in_flight;
+use super::{Builtin, Printer};
+use crate::index::Ix;
+use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+
+/// Registers of a multiprocessor, and the most of one thread.
+const REGISTERS: (u32, u32) = (65536, 255);
+
+impl Printer<'_> {
+    pub(super) fn block(&mut self, body: &[Stmt]) {
+        self.names.open();
+        for (at, stmt) in body.iter().enumerate() {
+            self.spacing(body, at);
+            self.declare_for(stmt, &body[at + 1..]);
+            self.statement(stmt);
+        }
+        self.names.close();
+    }
+
+    fn indented(&mut self, body: &[Stmt]) {
+        self.depth += 1;
+        self.block(body);
+        self.depth -= 1;
+    }
+
+    /// An empty line before a comment, and around what takes several lines.
+    fn spacing(&mut self, body: &[Stmt], at: usize) {
+        let long = |stmt: &Stmt| {
+            matches!(
+                stmt.op,
+                Op::For { .. } | Op::If { .. } | Op::Roles(_) | Op::Elect(..)
+            )
+        };
+        let comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
+        let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
+            return;
+        };
+        if comment(before) {
+            return;
+        }
+        let simple = |stmt: &Stmt| Self::is_access(stmt) || matches!(stmt.op, Op::Let(..) | Op::Set(..));
+        if comment(&body[at]) || long(before) || (long(&body[at]) && !simple(before)) {
+            self.paragraph();
+        }
+    }
+
+    fn statement(&mut self, stmt: &Stmt) {
+        match &stmt.op {
+            Op::Comment(text) => text
+                .lines()
+                .for_each(|line| self.line(format!("// {line}").trim_end())),
+            Op::Let(var, value) => {
+                let value = self.int(*value);
+                let row = &self.kernel.vars[*var as usize];
+                let (kind, constant) = (c_int(row.wide), if row.mutable { "" } else { "const " });
+                let name = self.names.declare(*var, &row.name).to_string();
+                self.line(&format!("{constant}{kind} {name} = {value};"));
+            }
+            Op::Set(var, value) => {
+                let value = self.int(*value);
+                let name = &self.names.vars[*var as usize];
+                self.line(&format!("{name} = {value};"));
+            }
+            Op::Assign { reg, at, value } => {
+                let value = self.value(value);
+                let declared = match self.undeclared.iter().position(|id| id == reg) {
+                    Some(at) => {
+                        self.undeclared.remove(at);
+                        self.declaration(*reg)
+                    }
+                    None => self.element(*reg, *at),
+                };
+                self.line(&format!("{declared} = {value};"));
+            }
+            Op::Load {
+                to,
+                from,
+                guard,
+                fill,
+            } => self.load(*to, from, *guard, *fill),
+            Op::Store { to, from, guard } => self.store(to, *from, *guard),
+            Op::Atomic { to, op, value, guard } => self.atomic(to, *op, value, *guard),
+            Op::Atom { row, args, guard } => self.atom(row, args, *guard),
+            Op::Commit(queue) => self.commit(*queue),
+            Op::WaitQueue { queue, pending } => self.wait(*queue, *pending),
+            Op::Fence(fence) => self.fence(*fence),
+            Op::Sync(bar) => self.sync(*bar),
+            Op::Arrive {
+                bar,
+                slot,
+                peer,
+                bytes,
+            } => self.arrive(*bar, *slot, *peer, *bytes),
+            Op::Await { bar, slot, turn } => self.wait_phase(*bar, *slot, *turn),
+            Op::InitBarriers(bar) => self.init(*bar),
+            Op::For {
+                var,
+                from,
+                to,
+                step,
+                unroll,
+                body,
+            } => {
+                let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
+                let row = &self.kernel.vars[*var as usize];
+                self.names.open();
+                let name = self.names.declare(*var, &row.name).to_string();
+                let kind = c_int(row.wide);
+                let step = if *step == 1 {
+                    format!("++{name}")
+                } else {
+                    format!("{name} += {step}")
+                };
+                match unroll {
+                    Unroll::No => self.line("#pragma unroll 1"),
+                    Unroll::By(n) => self.line(&format!("#pragma unroll {n}")),
+                    Unroll::Full => self.line("#pragma unroll"),
+                }
+                self.line(&format!("for ({kind} {name} = {from}; {name} < {to}; {step}) {{"));
+                self.indented(body);
+                self.line("}");
+                self.names.close();
+            }
+            Op::If { cond, then, other } => {
+                let cond = self.int(*cond);
+                self.line(&format!("if ({cond}) {{"));
+                self.indented(then);
+                if !other.is_empty() {
+                    self.line("} else {");
+                    self.indented(other);
+                }
+                self.line("}");
+            }
+            Op::Roles(roles) => self.roles(roles),
+            Op::Elect(scope, body) => {
+                let cond = self.elected(*scope);
+                self.line(&format!("if ({cond}) {{"));
+                self.indented(body);
+                self.line("}");
+            }
+        }
+    }
+
+    fn roles(&mut self, roles: &[Role]) {
+        let warps = self.kernel.launch.threads.div_ceil(32);
+        let listed: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
+        for (at, role) in roles.iter().enumerate() {
+            let last = at + 1 == roles.len() && at > 0 && listed == warps;
+            let start = if at == 0 { "" } else { "} else " };
+            let cond = match role.warps {
+                _ if last => String::new(),
+                (from, to) => {
+                    let warp = self.builtin(Builtin::Warp);
+                    let cond = match (from, to) {
+                        (0, to) => format!("{warp} < {to}"),
+                        (from, to) if to >= warps => format!("{warp} >= {from}"),
+                        (from, to) if to == from + 1 => format!("{warp} == {from}"),
+                        (from, to) => format!("{warp} >= {from} && {warp} < {to}"),
+                    };
+                    format!("if ({cond}) ")
+                }
+            };
+            self.line(&format!("{start}{cond}{{  // {}", role.name));
+            let outer = self.role.replace(role.warps);
+            if let Some(registers) = role.registers {
+                let change = if registers > self.registers_at_entry() {
+                    "more"
+                } else {
+                    "fewer"
+                };
+                self.depth += 1;
+                self.line(&format!("{change}_registers<{registers}>();"));
+                self.depth -= 1;
+            }
+            self.indented(&role.body);
+            self.role = outer;
+        }
+        self.line("}");
+    }
+
+    /// What the compiler may give each thread before roles take more or fewer.
+    fn registers_at_entry(&self) -> u32 {
+        let launch = &self.kernel.launch;
+        let (all, most) = REGISTERS;
+        (all / (launch.threads.max(1) * launch.blocks_per_sm.max(1)) / 8 * 8).min(most)
+    }
+
+    /// The condition that holds for one thread of each group.
+    fn elected(&mut self, scope: Scope) -> String {
+        let first = self.role.map_or(0, |(from, _)| from * 32);
+        let thread = |printer: &mut Self| format!("{} == {first}", printer.builtin(Builtin::Thread));
+        match scope {
+            Scope::Thread => "true".to_string(),
+            Scope::Warp if self.kernel.arch >= 90 => "elect_one()".to_string(),
+            Scope::Warp => format!("{} % 32 == 0", self.builtin(Builtin::Thread)),
+            Scope::Warpgroup => format!("{} % 128 == 0", self.builtin(Builtin::Thread)),
+            Scope::Block => thread(self),
+            Scope::Cluster => format!("{} == 0 && {}", self.builtin(Builtin::ClusterRank), thread(self)),
+            Scope::Grid => {
+                let mut cond = String::new();
+                for axis in 0..3 {
+                    if !self.kernel.launch.grid[axis as usize].is_empty() || axis == 0 {
+                        cond += &format!("{} == 0 && ", self.builtin(Builtin::Block(axis)));
+                    }
+                }
+                cond + &thread(self)
+            }
+        }
+    }
+
+    fn commit(&mut self, queue: Queue) {
+        self.line(match queue {
+            Queue::CpAsync => "cp_async_commit();",
+            Queue::Bulk | Queue::BulkRead => "bulk_commit();",
+            Queue::Wgmma => "wgmma_commit();",
+        });
+    }
+
+    fn wait(&mut self, queue: Queue, pending: u32) {
+        let function = match queue {
+            Queue::CpAsync => "cp_async_wait",
+            Queue::Bulk => "bulk_wait",
+            Queue::BulkRead => "bulk_wait_read",
+            Queue::Wgmma => "wgmma_wait",
+        };
+        self.line(&format!("{function}<{pending}>();"));
+        if queue == Queue::Wgmma {
+            self.pin();
+        }
+    }
+
+    /// Registers of asynchronous products: the compiler may not move their uses across this point.
+    fn pin(&mut self) {
+        for reg in in_flight(&self.kernel.body) {
+            if !self.undeclared.contains(&reg) {
+                let name = self.names.regs[reg as usize].clone();
+                self.line(&format!("pin({name});"));
+            }
+        }
+    }
+
+    fn fence(&mut self, fence: Fence) {
+        let text = match fence {
+            Fence::ProxyAsync => "fence_async_proxy();",
+            Fence::MbarrierInit => "fence_mbarrier_init();",
+            Fence::Wgmma => {
+                self.pin();
+                "wgmma_fence();"
+            }
+            Fence::Threads(Scope::Thread) => return,
+            Fence::Threads(Scope::Warp) => "__syncwarp();",
+            Fence::Threads(Scope::Warpgroup | Scope::Block) => "__threadfence_block();",
+            Fence::Threads(Scope::Cluster) => "fence_cluster();",
+            Fence::Threads(Scope::Grid) => "__threadfence();",
+        };
+        self.line(text);
+    }
+
+    fn sync(&mut self, bar: Id) {
+        let text = match &self.kernel.bars[bar as usize] {
+            Bar::Block => "__syncthreads();".to_string(),
+            Bar::Named { id, threads } => format!("bar_sync({id}, {threads});"),
+            Bar::Cluster => "cluster_sync();".to_string(),
+            Bar::Mbarriers { name, .. } => {
+                return self.impossible(&format!("arriving at {name} without a slot"));
+            }
+        };
+        self.line(&text);
+    }
+
+    /// `&full[slot]`
+    pub(super) fn mbarrier(&mut self, bar: Id, slot: Ix) -> String {
+        let name = self.names.bars[bar as usize].clone();
+        format!("&{name}[{}]", self.int(slot))
+    }
+
+    fn has_cluster(&self) -> bool {
+        self.kernel.launch.cluster.iter().any(|&n| n > 1)
+    }
+
+    fn arrive(&mut self, bar: Id, slot: Ix, peer: Option<Ix>, bytes: Option<u32>) {
+        let at = self.mbarrier(bar, slot);
+        let text = match (peer.map(|peer| self.int(peer)), bytes) {
+            (None, None) => format!("mbarrier_arrive({at});"),
+            (None, Some(bytes)) => format!("mbarrier_arrive_expect_bytes({at}, {bytes});"),
+            (Some(peer), None) => format!("mbarrier_arrive_at_peer({at}, {peer});"),
+            (Some(peer), Some(bytes)) => {
+                format!("mbarrier_arrive_expect_bytes_at_peer({at}, {bytes}, {peer});")
+            }
+        };
+        self.line(&text);
+    }
+
+    fn wait_phase(&mut self, bar: Id, slot: Ix, turn: Ix) {
+        let parity = self.exprs.and(turn, 1);
+        let (at, parity) = (self.mbarrier(bar, slot), self.int(parity));
+        let function = if self.has_cluster() {
+            "mbarrier_wait_cluster"
+        } else {
+            "mbarrier_wait"
+        };
+        self.line(&format!("{function}({at}, {parity});"));
+    }
+
+    fn init(&mut self, bar: Id) {
+        let Bar::Mbarriers { slots, count, .. } = self.kernel.bars[bar as usize] else {
+            return self.impossible("initialising a barrier that is not an mbarrier");
+        };
+        let name = self.names.bars[bar as usize].clone();
+        if slots == 1 {
+            return self.line(&format!("mbarrier_init(&{name}[0], {count});"));
+        }
+        self.line(&format!(
+            "for (int i = 0; i < {slots}; ++i) mbarrier_init(&{name}[i], {count});"
+        ));
+    }
+}
+
+fn c_int(wide: bool) -> &'static str {
+    if wide { "long long" } else { "int" }
+}

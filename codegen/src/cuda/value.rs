@@ -1,0 +1,354 @@
+//! Values of elements: arithmetic in the element's own type, narrow floating-point types through `float`.
+
+use super::Printer;
+use super::int::{Level, Piece, binary};
+use super::literal::{literal, widened};
+use crate::elem::Elem;
+use crate::thread::{Bin, Cmp, Param, Un, Val};
+
+/// A value as text, and its type.
+struct Typed {
+    piece: Piece,
+    elem: Elem,
+}
+
+/// Functions of one floating-point value: in `float`, in `double`.
+const FUNCTIONS: [(Un, &str, &str); 10] = [
+    (Un::Abs, "fabsf", "fabs"),
+    (Un::Exp, "expf", "exp"),
+    (Un::Exp2, "exp2f", "exp2"),
+    (Un::Log, "logf", "log"),
+    (Un::Log2, "log2f", "log2"),
+    (Un::Sqrt, "sqrtf", "sqrt"),
+    (Un::Rsqrt, "rsqrtf", "rsqrt"),
+    (Un::Tanh, "tanhf", "tanh"),
+    (Un::Sin, "sinf", "sin"),
+    (Un::Cos, "cosf", "cos"),
+];
+
+/// Functions of two values: for integers, in `float`, in `double`.
+const PAIRS: [(Bin, &str, &str, &str); 3] = [
+    (Bin::Min, "min", "fminf", "fmin"),
+    (Bin::Max, "max", "fmaxf", "fmax"),
+    (Bin::Rem, "", "fmodf", "fmod"),
+];
+
+/// Operators.
+const SIGNS: [(Bin, &str, Level); 10] = [
+    (Bin::Add, "+", Level::Sum),
+    (Bin::Sub, "-", Level::Sum),
+    (Bin::Mul, "*", Level::Product),
+    (Bin::Div, "/", Level::Product),
+    (Bin::Rem, "%", Level::Product),
+    (Bin::And, "&", Level::BitAnd),
+    (Bin::Or, "|", Level::BitOr),
+    (Bin::Xor, "^", Level::BitXor),
+    (Bin::Shl, "<<", Level::Shift),
+    (Bin::Shr, ">>", Level::Shift),
+];
+
+/// The type in which a type's arithmetic is done.
+fn working(elem: Elem) -> Elem {
+    match elem {
+        Elem::F16 | Elem::Bf16 | Elem::Tf32 => Elem::F32,
+        Elem::I8 | Elem::U8 => Elem::I32,
+        elem => elem,
+    }
+}
+
+fn is_half(elem: Elem) -> bool {
+    matches!(elem, Elem::F16 | Elem::Bf16)
+}
+
+fn call(function: &str, args: &[&Piece]) -> Piece {
+    let args: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
+    Piece::new(format!("{function}({})", args.join(", ")), Level::Primary)
+}
+
+fn cast(elem: Elem, piece: &Piece) -> Piece {
+    Piece::new(
+        format!("({}){}", elem.cuda(), piece.at(Level::Unary)),
+        Level::Unary,
+    )
+}
+
+impl Printer<'_> {
+    /// A value as it stands alone.
+    pub(super) fn value(&mut self, value: &Val) -> String {
+        self.typed(value).piece.text
+    }
+
+    fn typed(&mut self, value: &Val) -> Typed {
+        match value {
+            Val::Reg(reg, at) => {
+                let text = self.element(*reg, *at);
+                Typed {
+                    piece: Piece::new(text, Level::Primary),
+                    elem: self.kernel.regs[*reg as usize].elem,
+                }
+            }
+            Val::Lit(n, elem) => {
+                let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
+                Typed {
+                    piece: Piece::new(literal(*n, *elem), level),
+                    elem: *elem,
+                }
+            }
+            Val::Int(at, elem) => {
+                let piece = self.int_piece(*at);
+                let from = if piece.wide { Elem::F64 } else { Elem::I32 };
+                Typed {
+                    piece: convert_int(&piece, from, *elem),
+                    elem: *elem,
+                }
+            }
+            Val::Param(id) => {
+                let elem = match &self.kernel.params[*id as usize] {
+                    Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                    Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
+                };
+                let name = self.names.params[*id as usize].clone();
+                Typed {
+                    piece: Piece::new(name, Level::Primary),
+                    elem,
+                }
+            }
+            Val::Un(function, x) => self.one(*function, x),
+            Val::Bin(function, x, y) => self.two(*function, x, y),
+            Val::Fma(args) => self.fused(args),
+            Val::Cast(to, x) => {
+                let from = self.typed(x);
+                Typed {
+                    piece: convert(&from.piece, from.elem, *to),
+                    elem: *to,
+                }
+            }
+            Val::Guarded(guard, x, y) => {
+                let cond = self.int_piece(*guard);
+                self.choice(cond, x, y)
+            }
+            Val::Cmp(how, x, y) => {
+                let (x, y) = (self.operand(x), self.operand(y));
+                let (sign, level) = match how {
+                    Cmp::Lt => ("<", Level::Compare),
+                    Cmp::Le => ("<=", Level::Compare),
+                    Cmp::Eq => ("==", Level::Equal),
+                    Cmp::Ne => ("!=", Level::Equal),
+                };
+                Typed {
+                    piece: binary(&x.piece, sign, &y.piece, level),
+                    elem: Elem::I32,
+                }
+            }
+            Val::Pick(args) => {
+                let [cond, x, y] = &**args;
+                let mut truth = self.operand(cond).piece;
+                if !is_truth(cond) {
+                    truth = binary(&truth, "!=", &Piece::new("0", Level::Primary), Level::Equal);
+                }
+                self.choice(truth, x, y)
+            }
+            Val::ShuffleXor(x, lanes) => {
+                let (x, lanes) = (self.typed(x), self.int(*lanes));
+                let function = if is_half(x.elem) {
+                    "shuffle_xor("
+                } else {
+                    "__shfl_xor_sync(0xffffffff, "
+                };
+                let text = format!("{function}{}, {lanes})", x.piece.text);
+                let piece = Piece::new(text, Level::Primary);
+                let narrow = matches!(x.elem, Elem::I8 | Elem::U8);
+                Typed {
+                    piece: if narrow { cast(x.elem, &piece) } else { piece },
+                    elem: x.elem,
+                }
+            }
+        }
+    }
+
+    /// A value in the type in which it is computed with; `elem` stays its own.
+    fn operand(&mut self, value: &Val) -> Typed {
+        if let Val::Lit(n, elem) = value
+            && is_half(*elem)
+        {
+            let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
+            return Typed {
+                piece: Piece::new(widened(*n, *elem), level),
+                elem: *elem,
+            };
+        }
+        let typed = self.typed(value);
+        if is_half(typed.elem) {
+            Typed {
+                piece: call("to_float", &[&typed.piece]),
+                ..typed
+            }
+        } else {
+            typed
+        }
+    }
+
+    fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
+        let (x, y) = (self.typed(x), self.typed(y));
+        let text = format!(
+            "{} ? {} : {}",
+            cond.at(Level::Or),
+            x.piece.at(Level::Or),
+            y.piece.at(Level::Ternary)
+        );
+        Typed {
+            piece: Piece::new(text, Level::Ternary),
+            elem: x.elem,
+        }
+    }
+
+    fn one(&mut self, function: Un, value: &Val) -> Typed {
+        let x = self.operand(value);
+        let (elem, double) = (x.elem, x.elem == Elem::F64);
+        let prefix = |sign: &str| {
+            let operand = x.piece.at(Level::Unary);
+            let gap = if operand.starts_with(sign) { " " } else { "" };
+            Piece::new(format!("{sign}{gap}{operand}"), Level::Unary)
+        };
+        let result = match function {
+            Un::Not if is_truth(value) => {
+                return Typed {
+                    piece: prefix("!"),
+                    elem,
+                };
+            }
+            Un::Not => prefix("~"),
+            Un::Neg => prefix("-"),
+            Un::Recip => {
+                let one = Piece::new(if double { "1.0" } else { "1.0f" }, Level::Primary);
+                binary(&one, "/", &x.piece, Level::Product)
+            }
+            Un::Abs if matches!(elem, Elem::U32 | Elem::U8) => return x,
+            Un::Abs if !elem.is_float() => call("abs", &[&x.piece]),
+            _ => {
+                let row = FUNCTIONS.iter().find(|row| row.0 == function);
+                let (float, long) = row.map_or(("", ""), |row| (row.1, row.2));
+                call(if double { long } else { float }, &[&x.piece])
+            }
+        };
+        Typed {
+            piece: rounded(result, elem),
+            elem,
+        }
+    }
+
+    fn two(&mut self, function: Bin, x: &Val, y: &Val) -> Typed {
+        let (x, y) = (self.operand(x), self.operand(y));
+        let elem = x.elem;
+        let pair = PAIRS
+            .iter()
+            .find(|row| row.0 == function && (elem.is_float() || !row.1.is_empty()));
+        let result = match (pair, SIGNS.iter().find(|row| row.0 == function)) {
+            (Some((_, int, float, double)), _) => {
+                let function = if elem == Elem::F64 {
+                    double
+                } else if elem.is_float() {
+                    float
+                } else {
+                    int
+                };
+                call(function, &[&x.piece, &y.piece])
+            }
+            (None, Some((_, sign, level))) => binary(&x.piece, sign, &y.piece, *level),
+            (None, None) => unreachable!("every function of two values stands in a table"),
+        };
+        Typed {
+            piece: rounded(result, elem),
+            elem,
+        }
+    }
+
+    fn fused(&mut self, args: &[Val; 3]) -> Typed {
+        let elem = self.typed(&args[2]).elem;
+        if is_half(elem) {
+            // The hardware's own: rounding in float first would round twice.
+            let pieces = args.each_ref().map(|arg| self.typed(arg).piece);
+            return Typed {
+                piece: call("fused", &pieces.each_ref()),
+                elem,
+            };
+        }
+        let pieces = args.each_ref().map(|arg| self.operand(arg).piece);
+        let [a, b, c] = &pieces;
+        let result = match elem {
+            Elem::F64 => call("fma", &[a, b, c]),
+            elem if elem.is_float() => call("fmaf", &[a, b, c]),
+            _ => binary(&binary(a, "*", b, Level::Product), "+", c, Level::Sum),
+        };
+        Typed {
+            piece: rounded(result, elem),
+            elem,
+        }
+    }
+}
+
+/// Is it 1 or 0 by its making?
+fn is_truth(value: &Val) -> bool {
+    match value {
+        Val::Cmp(..) => true,
+        Val::Un(Un::Not, x) => is_truth(x),
+        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
+        _ => false,
+    }
+}
+
+/// What was computed in the working type, in the element's own.
+fn rounded(piece: Piece, elem: Elem) -> Piece {
+    match elem {
+        _ if working(elem) == elem => piece,
+        Elem::F16 => call("to_f16", &[&piece]),
+        Elem::Bf16 => call("to_bf16", &[&piece]),
+        _ => cast(elem, &piece),
+    }
+}
+
+/// An integer in a narrow floating-point type, rounded once: `float` holds all that f16 does not take for infinite,
+/// bf16 needs `double`.
+fn narrowed_int(piece: &Piece, to: Elem) -> Piece {
+    match to {
+        Elem::F16 => call("to_f16", &[&cast(Elem::F32, piece)]),
+        _ => call("double_to_bf16", &[&cast(Elem::F64, piece)]),
+    }
+}
+
+/// An index as a value. `from` is `I32`, or `F64` for one of 64 bits.
+fn convert_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
+    match to {
+        Elem::I32 if from == Elem::I32 => piece.clone(),
+        Elem::F16 | Elem::Bf16 => narrowed_int(piece, to),
+        _ => cast(to, piece),
+    }
+}
+
+fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
+    use Elem::*;
+    if from == to {
+        return piece.clone();
+    }
+    match (from, to) {
+        (F16 | Bf16, _) => convert(&call("to_float", &[piece]), F32, to),
+        (F32, F16 | Bf16) => rounded(piece.clone(), to),
+        (F64, F16) => call("double_to_f16", &[piece]),
+        (F64, Bf16) => call("double_to_bf16", &[piece]),
+        (_, F16 | Bf16) => narrowed_int(piece, to),
+        (F32, I32) => call("__float2int_rz", &[piece]),
+        (F32, U32) => call("__float2uint_rz", &[piece]),
+        (F64, I32) => call("__double2int_rz", &[piece]),
+        (F64, U32) => call("__double2uint_rz", &[piece]),
+        (F32 | F64, I8 | U8) => {
+            let int = convert(piece, from, I32);
+            let (least, greatest) = if to == I8 { (-128, 127) } else { (0, 255) };
+            let clamped = Piece::new(
+                format!("min(max({}, {least}), {greatest})", int.text),
+                Level::Primary,
+            );
+            cast(to, &clamped)
+        }
+        _ => cast(to, piece),
+    }
+}

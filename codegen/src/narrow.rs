@@ -1,0 +1,102 @@
+//! The bits of f16 and bf16: rounding to nearest, ties to even, and back.
+
+/// The bits of the nearest f16.
+///
+/// ```
+/// use tilewright_codegen::narrow;
+/// assert_eq!(narrow::f16_bits(1.0), 0x3c00);
+/// assert_eq!(narrow::f16_bits(65520.0), 0x7c00); // halfway to the first number that does not fit
+/// ```
+pub fn f16_bits(n: f64) -> u16 {
+    round(n, 10, -14, 15)
+}
+
+/// The value of an f16.
+pub fn f16_value(bits: u16) -> f32 {
+    value(bits, 10, -14) as f32
+}
+
+/// The bits of the nearest bf16.
+///
+/// ```
+/// use tilewright_codegen::narrow;
+/// assert_eq!(narrow::bf16_bits(1.0), 0x3f80);
+/// assert_eq!(narrow::bf16_value(0x4049), 3.140625);
+/// ```
+pub fn bf16_bits(n: f64) -> u16 {
+    round(n, 7, -126, 127)
+}
+
+/// The value of a bf16.
+pub fn bf16_value(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// Rounds once, whatever the type of the source was: an f64 holds every f32 and every i32.
+fn round(n: f64, mantissa: i32, least: i32, greatest: i32) -> u16 {
+    let sign = u16::from(n.is_sign_negative()) << 15;
+    let infinity = ((greatest + 1 - least + 1) as u16) << mantissa;
+    let n = n.abs();
+    if n.is_nan() {
+        return 0x7fff; // the number that the hardware's conversions give
+    }
+    // The step between neighbours: that of the exponent, or that of the subnormal numbers.
+    let exponent = ((n.to_bits() >> 52) as i32 - 1023).clamp(least, 1024);
+    let step = 2f64.powi(exponent - mantissa);
+    let steps = (n / step).round_ties_even();
+    if steps * step >= 2f64.powi(greatest + 1) {
+        return sign | infinity;
+    }
+    // A carry into the next exponent adds up by itself.
+    sign | ((((exponent - least) as u32) << mantissa) + steps as u32) as u16
+}
+
+fn value(bits: u16, mantissa: i32, least: i32) -> f64 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let exponent = i32::from(bits & 0x7fff) >> mantissa;
+    let fraction = f64::from(bits & ((1 << mantissa) - 1)) * 2f64.powi(-mantissa);
+    let top = (1 << (15 - mantissa)) - 1;
+    sign * match exponent {
+        0 => fraction * 2f64.powi(least),
+        e if e == top && fraction == 0.0 => f64::INFINITY,
+        e if e == top => f64::NAN,
+        e => (1.0 + fraction) * 2f64.powi(e - 1 + least),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_comes_back() {
+        for bits in 0..=u16::MAX {
+            for (value, back) in [
+                (f16_value(bits), f16_bits as fn(f64) -> u16),
+                (bf16_value(bits), bf16_bits),
+            ] {
+                if value.is_nan() {
+                    assert_eq!(back(f64::from(value)), 0x7fff);
+                } else {
+                    assert_eq!(back(f64::from(value)), bits, "{bits:#06x} is {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn halves_go_to_even() {
+        for bits in 0..0x7bffu16 {
+            let (low, high) = (f64::from(f16_value(bits)), f64::from(f16_value(bits + 1)));
+            let middle = (low + high) / 2.0;
+            let even = bits + bits % 2;
+            assert_eq!(f16_bits(middle), even);
+            assert_eq!(f16_bits(middle.next_down()), bits);
+            assert_eq!(f16_bits(-middle.next_up()), 0x8000 | (bits + 1));
+        }
+        assert_eq!(f16_bits(65519.999), 0x7bff);
+        assert_eq!(f16_bits(65520.0), 0x7c00);
+        assert_eq!(bf16_bits(f64::from(f32::MAX)), 0x7f80);
+        assert_eq!(bf16_bits(1e300), 0x7f80);
+    }
+}
