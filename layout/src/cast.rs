@@ -6,8 +6,8 @@ use crate::partition::Obligation;
 use crate::value::Value;
 
 impl Layout {
-    /// The layout in units of `n` elements: every contiguous group of `n` becomes one. Strides must divide; what a
-    /// symbolic stride leaves open comes back as obligations.
+    /// The layout in units of `n` elements: every contiguous group of `n` becomes one, and an offset becomes the number of
+    /// the group it lies in. Strides must divide; what a symbolic stride leaves open comes back as obligations.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -22,6 +22,7 @@ impl Layout {
         const OP: &str = "upcast";
         self.width(OP, n)?;
         let (mut wide, mut needs) = (self.clone(), Vec::new());
+        let mut within = 0i64; // how far the elements of one group reach
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
             let refuse = |value: i64, by: i64| {
                 Err(LayoutError::new(OP, Condition::WidthDoesNotDivide { leaf, value, by }).with(self))
@@ -41,6 +42,10 @@ impl Layout {
                 }
                 (_, Value::Int(d)) if d > 0 && n % d == 0 => {
                     let group = n / d;
+                    within = within.saturating_add(n - d);
+                    if within >= n {
+                        return refuse(d, n);
+                    }
                     wide.stride[leaf] = Value::Int(1);
                     wide.shape[leaf] = match extent {
                         _ if extent.factor() % group == 0 => extent.with_factor(extent.factor() / group),
@@ -113,10 +118,10 @@ impl Layout {
         } else if from % to == 0 {
             Ok((self.downcast(from / to)?, Vec::new()))
         } else {
-            let common = (1..=from)
-                .rev()
-                .find(|n| from % n == 0 && to % n == 0)
-                .unwrap_or(1);
+            let (mut common, mut rest) = (from, to);
+            while rest != 0 {
+                (common, rest) = (rest, common % rest);
+            }
             self.downcast(from / common)?.upcast(to / common)
         }
     }

@@ -74,7 +74,7 @@ impl Layout {
     /// assert_eq!(layout!((4, 3, 2) : (1, 0, 4)).filter().to_string(), "8:1");
     /// ```
     pub fn filter(&self) -> Layout {
-        let moving: Vec<_> = self.leaves().filter(|(_, stride)| !stride.is_zero()).collect();
+        let moving: Few<_> = self.leaves().filter(|(_, stride)| !stride.is_zero()).collect();
         Layout::flat_of(&moving).coalesce()
     }
 
@@ -133,17 +133,9 @@ impl Layout {
         let shape: Tuple = shape.into();
         let (mine, theirs) = (self.size()?, shape.product().unwrap_or(0));
         if mine != theirs {
-            let (tile, extent) = (Value::Int(theirs), Value::Int(mine));
-            return Err(LayoutError::new(
-                "reshape",
-                Condition::TileDoesNotDivide {
-                    mode: 0,
-                    tile,
-                    extent,
-                },
-            )
-            .with(self)
-            .with(&shape));
+            let what = "the new shape must have as many elements as the layout";
+            let condition = Condition::BadArgument { what, value: theirs };
+            return Err(LayoutError::new("reshape", condition).with(self).with(&shape));
         }
         self.composition(Layout::compact(shape)?)
     }

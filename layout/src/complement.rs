@@ -150,7 +150,7 @@ impl Layout {
             return None;
         }
         let lowest: i64 = moving.iter().map(|m| (m.extent - 1) * m.stride.min(0)).sum();
-        if reach <= 64 * size {
+        if reach <= 8 * size {
             let mut seen = vec![false; reach as usize + 1];
             return Some(
                 self.offsets()
@@ -162,7 +162,8 @@ impl Layout {
         Some(self.offsets().ok()?.all(|at| seen.insert(at)))
     }
 
-    /// The largest `R` with `self(R(i)) = i`, starting at offset 0. Stride-0 modes are left out.
+    /// The `R` with `self(R(i)) = i` that follows whole modes: the one of stride 1, then the one that begins where it
+    /// ends, and so on. Stride-0 modes are left out, and where two modes could be next the left one is.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -226,7 +227,8 @@ impl Layout {
             before = *m;
         }
         modes.push((Value::Int(before.extent), Value::Int(before.index)));
-        Ok(Layout::flat_of(&modes).coalesce())
+        let back = Layout::flat_of(&modes).recheck(OP);
+        Ok(back.map_err(|e| e.with(self))?.coalesce())
     }
 
     /// The layout of the coordinates that do not move: `self(nullspace(i)) = 0` for all of it.
@@ -238,7 +240,7 @@ impl Layout {
     /// ```
     pub fn nullspace(&self) -> Result<Layout> {
         let still = self.moving("nullspace")?;
-        let modes: Vec<_> = still
+        let modes: Few<_> = still
             .iter()
             .filter(|m| m.stride == 0)
             .map(|m| (Value::Int(m.extent), Value::Int(m.index)))
@@ -246,7 +248,8 @@ impl Layout {
         Ok(Layout::flat_of(&modes).coalesce())
     }
 
-    /// The largest layout of coordinates that both layouts send, in the same order, to consecutive offsets from 0.
+    /// Coordinates that both layouts send, in the same order, to consecutive offsets from 0: as many as whole modes and the
+    /// beginning of one more lead to.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -258,25 +261,47 @@ impl Layout {
         const OP: &str = "max_common_layout";
         let within = |e: LayoutError| e.within(OP, [self.into(), other.into()]);
         let back = other.right_inverse().map_err(within)?;
-        // Composition fails when `back` leaves our own order; its first mode alone may still stay in it.
-        let leading = |layout: &Layout| layout.modes().next();
-        let common = match self.composition(&back) {
-            Ok(common) => common.coalesce(),
-            Err(_) => match leading(&back) {
-                Some(first) => self.composition(&first).map_err(within)?.coalesce(),
-                None => return Ok(back),
-            },
-        };
-        Ok(match common.leaves().next() {
-            Some((Value::Int(n), Value::Int(1))) => back
-                .composition(Layout::flat_of(&[(n.into(), 1.into())]))
-                .map_err(within)?
-                .coalesce(),
-            _ => Layout::leaf(Value::Int(1), Value::Int(0)),
-        })
+        let room = self.size().unwrap_or(i64::MAX);
+        let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
+        let (mut count, mut last) = (1i64, 0i64); // elements so far, and the coordinate of the last one
+        for (extent, step) in back.leaves().map(|(n, d)| (n.factor(), d.factor())) {
+            let fits = if step > 0 { (room - 1 - last) / step + 1 } else { 1 };
+            let run = self.straight_for(extent, step).map_err(within)?.min(fits);
+            if run < 2 {
+                break;
+            }
+            modes.push((run.into(), step.into()));
+            let all = Layout::leaf(Value::Int(count * run), Value::Int(1));
+            if !self
+                .composition(Layout::flat_of(&modes))
+                .is_ok_and(|found| found.coalesce() == all)
+            {
+                let kept = modes.len() - 1;
+                modes = modes[..kept].iter().copied().collect();
+                break;
+            }
+            (count, last) = (count * run, last + (run - 1) * step);
+            if run < extent {
+                break;
+            }
+        }
+        Ok(Layout::flat_of(&modes).coalesce())
     }
 
-    /// How many consecutive elements of both layouts lie side by side: the widest copy between them, in elements.
+    /// The layout of the places where groups of `width` coordinates begin, if the first `width` coordinates of `common`
+    /// and their copies cover this layout and each copy is a line of consecutive offsets.
+    pub(crate) fn vector_starts(&self, common: &Layout, width: i64) -> Option<Layout> {
+        let group = common.composition(Layout::leaf(width.into(), 1.into())).ok()?;
+        let rest = group.complement(self.size().ok()?).ok()?;
+        if width.checked_mul(rest.size().ok()?)? != self.size().ok()? {
+            return None;
+        }
+        let both = self.composition(Layout::from_modes([group, rest]).ok()?).ok()?;
+        both.mode(1).ok()
+    }
+
+    /// How many consecutive elements of both layouts lie side by side, everywhere: the widest copy between them, in
+    /// elements. Whether its vectors are aligned is another question.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -285,6 +310,26 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn max_common_vector(&self, other: &Layout) -> Result<i64> {
-        self.max_common_layout(other)?.size()
+        /// Wider vectors are found when this many or fewer make up the common layout.
+        const MOST: i64 = 1 << 12;
+        let common = self.max_common_layout(other)?;
+        let all = common.size()?;
+        if let Some(symbol) = self
+            .shape
+            .iter()
+            .chain(other.shape.iter())
+            .find(|n| n.int().is_none())
+        {
+            return Err(self.symbolic("max_common_vector", *symbol).with(other));
+        }
+        let whole = |width: &i64| {
+            [self, other]
+                .iter()
+                .all(|l| l.vector_starts(&common, *width).is_some())
+        };
+        let most = MOST.min(all);
+        let wide = (1..=most).filter(|n| all % n == 0).map(|n| all / n);
+        let narrow = (1..=most).rev().filter(|n| all % n == 0);
+        Ok(wide.chain(narrow).find(whole).unwrap_or(1))
     }
 }

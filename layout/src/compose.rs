@@ -243,6 +243,13 @@ pub(crate) fn by_mode(
     all.recheck(op).map_err(|e| e.within(op, operands()))
 }
 
+impl Layout {
+    /// For how many of `extent` steps of `stride` the offsets stay on a straight line.
+    pub(crate) fn straight_for(&self, extent: i64, stride: i64) -> Result<i64> {
+        Ok(Line::new(self).first_bend(extent, stride)?.unwrap_or(extent))
+    }
+}
+
 fn compose(left: &Layout, right: &Layout) -> Result<Layout> {
     if left.shape.is_empty() {
         return Err(LayoutError::new(

@@ -117,9 +117,19 @@ impl Layout {
             size.checked_mul(right.cosize()?)
                 .ok_or_else(|| LayoutError::new(op, Condition::Overflow { leaf: None }))
         });
-        let rest = self
-            .complement_in(Value::Int(room.map_err(within)?), op)
-            .map_err(within)?;
+        let room = room.map_err(within)?;
+        let count = right.cosize().map_err(within)?;
+        let mut rest = self.complement_in(Value::Int(room), op).map_err(within)?;
+        if rest.size().map_err(within)? < count {
+            // Gaps that are no multiple of a copy hold too few: leave room for the others behind.
+            let behind = self
+                .cosize()
+                .ok()
+                .and_then(|reach| reach.checked_mul(2)?.checked_mul(count));
+            let behind =
+                behind.ok_or_else(|| within(LayoutError::new(op, Condition::Overflow { leaf: None })))?;
+            rest = self.complement_in(Value::Int(behind), op).map_err(within)?;
+        }
         let copies = rest.composition(right).map_err(within)?;
         Layout::from_modes([self.clone(), copies]).map_err(within)
     }
@@ -208,16 +218,14 @@ impl Layout {
         Layout::from_modes(modes?)
     }
 
-    /// Extents of 1 at the end until the rank is reached.
+    /// A tuple, with extents of 1 at the end until the rank is reached.
     fn pad_rank(&self, rank: usize) -> Layout {
         let mut padded = Layout::nothing();
         self.modes().for_each(|mode| padded.append(&mode));
         for _ in self.rank()..rank {
             padded.append(&Layout::leaf(Value::Int(1), Value::Int(0)));
         }
-        if rank > 1 {
-            padded.profile.wrap();
-        }
+        padded.profile.wrap();
         padded
     }
 
@@ -249,9 +257,13 @@ impl Layout {
         let mut counts = Vec::new();
         for (mode, (tile, whole)) in block.modes().zip(shape.modes()).enumerate() {
             let tile = tile.size().map_err(within)?;
-            let whole = whole
-                .product()
-                .ok_or_else(|| within(self.symbolic(OP, shape.leaves()[0])))?;
+            let whole = whole.product().ok_or_else(|| {
+                let symbol = whole.leaves().iter().find(|leaf| leaf.int().is_none());
+                within(match symbol {
+                    Some(symbol) => self.symbolic(OP, *symbol),
+                    None => LayoutError::new(OP, Condition::Overflow { leaf: None }),
+                })
+            })?;
             if whole % tile != 0 {
                 let (tile, extent) = (Value::Int(tile), Value::Int(whole));
                 return Err(within(LayoutError::new(

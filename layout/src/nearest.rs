@@ -42,8 +42,9 @@ fn around(layout: &Layout) -> impl Iterator<Item = Layout> + '_ {
                 } else {
                     &mut other.stride[which - leaves]
                 };
-                let moved = place.int()? + by;
+                let moved = place.int()?.checked_add(by)?;
                 *place = Value::Int(moved);
+                let other = other.recheck("nearest").ok()?;
                 (moved > 0 && other.size().ok()? > 1).then_some(other)
             })
         })

@@ -194,7 +194,12 @@ impl Layout {
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
             let n = extent.int().ok_or_else(|| self.symbolic(OP, extent))?;
             let d = stride.int().ok_or_else(|| self.symbolic(OP, stride))?;
-            leaves[leaf] = Value::Int(if d == 0 { 0 } else { (offset / d).rem_euclid(n) });
+            let steps = if d == 0 {
+                0
+            } else {
+                i128::from(offset) / i128::from(d)
+            };
+            leaves[leaf] = Value::Int(steps.rem_euclid(i128::from(n)) as i64);
         }
         Ok(Tuple {
             leaves,
@@ -216,13 +221,20 @@ impl Layout {
     pub fn tile(&self, tiler: impl Into<Tiler>, coord: impl Into<Tuple>) -> Result<(Layout, Value)> {
         let (tiler, coord) = (tiler.into(), coord.into());
         let (tile, rest) = self.split(&tiler, "tile")?;
-        let (rest, offset) = rest
-            .slice(&coord)
-            .map_err(|e| e.within("tile", [self.into(), (&tiler).into(), coord.clone().into()]))?;
-        let kept = coord.leaves().contains(&Value::Any);
-        let rests: Vec<Layout> = if kept { rest.modes().collect() } else { Vec::new() };
-        let tiles = Layout::from_modes(tile.modes().chain(rests))?;
-        Ok((tiles, offset))
+        let within = |e: LayoutError| e.within("tile", [self.into(), (&tiler).into(), coord.clone().into()]);
+        let (left, offset) = rest.slice(&coord).map_err(within)?;
+        let mut tiles: Vec<Layout> = tile.modes().collect();
+        if coord.is_leaf() {
+            tiles.extend(left.modes().filter(|_| coord.leaves().contains(&Value::Any)));
+        } else {
+            // each mode with a `_` stays one mode, however it is nested
+            for (mode, coord) in rest.modes().zip(coord.modes()) {
+                if coord.leaves().contains(&Value::Any) {
+                    tiles.push(mode.slice(coord).map_err(within)?.0);
+                }
+            }
+        }
+        Ok((Layout::from_modes(tiles)?, offset))
     }
 
     /// What must hold at launch for every tile to be whole. A tile that never fits is not an obligation: it shows as
@@ -330,6 +342,9 @@ impl Layout {
             let mut kept = projection.modes().map(|p| p.as_leaf() != Some(Value::Any));
             shares.retain(|_| kept.next() == Some(true));
         }
+        if shares.is_empty() {
+            return Ok((self.clone(), Value::Int(0)));
+        }
         let tiler = Tiler::Modes(shares.iter().map(|&(extent, _)| extent.into()).collect());
         let (tile, rest) = self.split(&tiler, OP)?;
         let (_, offset) = tile
@@ -340,12 +355,14 @@ impl Layout {
 }
 
 fn one_term(left: Value, right: Value, sign: char) -> LayoutError {
-    LayoutError::new("slice", Condition::NotOneTerm { left, right, sign })
+    let condition = match (left, right) {
+        (Value::Int(_), _) | (_, Value::Int(_)) if sign == '*' => Condition::Overflow { leaf: None },
+        (Value::Int(_), Value::Int(_)) => Condition::Overflow { leaf: None },
+        _ => Condition::NotOneTerm { left, right, sign },
+    };
+    LayoutError::new("slice", condition)
 }
 
 fn add(left: Value, right: Value) -> Result<Value> {
-    left.plus(right).ok_or_else(|| match (left, right) {
-        (Value::Int(_), Value::Int(_)) => LayoutError::new("slice", Condition::Overflow { leaf: None }),
-        _ => one_term(left, right, '+'),
-    })
+    left.plus(right).ok_or_else(|| one_term(left, right, '+'))
 }

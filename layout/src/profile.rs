@@ -56,8 +56,11 @@ impl Profile {
     /// The leaves so far become one tuple.
     pub(crate) fn wrap(&mut self) {
         if let Some(last) = self.len().checked_sub(1) {
-            self.0[0].opens += 1;
-            self.0[last].closes += 1;
+            // Past 65,535 levels no further one is kept; layouts refuse far fewer.
+            if self.0[0].opens < u16::MAX && self.0[last].closes < u16::MAX {
+                self.0[0].opens += 1;
+                self.0[last].closes += 1;
+            }
         }
     }
 

@@ -47,9 +47,6 @@ impl Swizzle {
             ))
         };
         let far = u64::from(bits) + u64::from(base) + u64::from(shift.unsigned_abs());
-        if bits == 0 {
-            return Ok(Swizzle { bits, base, shift });
-        }
         if shift.unsigned_abs() < bits {
             return refuse("the bits read and the bits changed overlap; |shift| must be at least bits");
         }
@@ -186,10 +183,14 @@ impl From<&Composed> for Composed {
 }
 
 impl Composed {
-    /// `c ↦ swizzle(offset + layout(c))`.
+    /// `c ↦ swizzle(offset + layout(c))`. All swizzles that change nothing are alike here.
     pub fn new(swizzle: Swizzle, offset: i64, layout: Layout) -> Composed {
         Composed {
-            swizzle,
+            swizzle: if swizzle.is_identity() {
+                Swizzle::IDENTITY
+            } else {
+                swizzle
+            },
             offset,
             layout,
         }
@@ -230,7 +231,8 @@ impl Composed {
         self.layout.rank()
     }
 
-    /// One more than the largest offset, which the swizzle may raise to the end of its block.
+    /// One more than the largest offset, which the swizzle may raise to the end of its block; never less than one. A plain
+    /// layout has the [`cosize`](Layout::cosize) of a layout.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -239,21 +241,36 @@ impl Composed {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn cosize(&self) -> Result<i64> {
-        let plain = self.layout.cosize()?.checked_add(self.offset);
-        let plain = plain.ok_or_else(|| LayoutError::new("cosize", Condition::Overflow { leaf: None }))?;
+        if let Some(layout) = self.as_layout() {
+            return layout.cosize();
+        }
+        let overflow = || LayoutError::new("cosize", Condition::Overflow { leaf: None });
+        let (_, most) = self.range("cosize")?;
         /// Larger layouts are rounded up to the block of the swizzle without a look at each offset.
         const MOST: i64 = 1 << 16;
-        if self.swizzle.is_identity() {
-            Ok(plain)
+        let most = if self.swizzle.is_identity() {
+            most
         } else if self.size()? <= MOST {
-            Ok(self.offsets()?.max().unwrap_or(0) + 1)
+            self.offsets()?.max().unwrap_or(0)
         } else {
             let block = 1i64 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift.unsigned_abs());
-            plain
-                .checked_add(block - 1)
-                .map(|n| n / block * block)
-                .ok_or_else(|| LayoutError::new("cosize", Condition::Overflow { leaf: None }))
-        }
+            most | (block - 1)
+        };
+        Ok(most.checked_add(1).ok_or_else(overflow)?.max(1))
+    }
+
+    /// The smallest and the largest offset before the swizzle.
+    fn range(&self, op: &'static str) -> Result<(i64, i64)> {
+        let span = self.layout.cosize()? - 1;
+        let down: i64 = self
+            .layout
+            .leaves()
+            .map(|(n, d)| (n.factor() - 1) * d.factor().min(0))
+            .sum();
+        let least = self.offset.checked_add(down);
+        least
+            .and_then(|least| Some((least, least.checked_add(span)?)))
+            .ok_or_else(|| LayoutError::new(op, Condition::Overflow { leaf: None }).with(&self.layout))
     }
 
     /// The offset of an integer coordinate; `None` as for [`Layout::eval`].
@@ -278,10 +295,9 @@ impl Composed {
 
     /// All offsets, in the order of integer coordinates.
     pub fn offsets(&self) -> Result<impl Iterator<Item = i64> + '_> {
-        Ok(self
-            .layout
-            .offsets()?
-            .map(|at| self.swizzle.apply(at + self.offset)))
+        let offsets = self.layout.offsets()?;
+        self.range("offsets")?;
+        Ok(offsets.map(|at| self.swizzle.apply(at + self.offset)))
     }
 
     /// The same swizzle over a rearranged layout: for every operation that only changes how coordinates are written.
@@ -351,8 +367,8 @@ impl Composed {
         self.map(|layout| layout.zipped_divide(tiler))
     }
 
-    /// See [`Layout::tile_to_shape`]. The block must fill whole blocks of the swizzle, so that every copy is swizzled
-    /// alike.
+    /// See [`Layout::tile_to_shape`]. Copies of a block that fills whole blocks of the swizzle are all swizzled alike;
+    /// others are each swizzled by where they lie.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -399,7 +415,7 @@ impl Composed {
     }
 
     /// The widest copy between this and another layout, in elements; see [`Layout::max_common_vector`]. A swizzle keeps
-    /// groups of `2^base` together.
+    /// groups of `2^base` together, so vectors must be aligned to stay inside one.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -408,14 +424,24 @@ impl Composed {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn max_common_vector(&self, other: &Composed) -> Result<i64> {
-        let mut width = self.layout.max_common_vector(&other.layout)?;
+        let widest = self.layout.max_common_vector(&other.layout)?;
+        let common = self.layout.max_common_layout(&other.layout)?;
+        let mut width = widest;
         for side in [self, other] {
-            if !side.swizzle.is_identity() {
-                let group = 1i64 << side.swizzle.base;
-                while width > 1 && (group % width != 0 || side.offset % width != 0) {
-                    width -= 1;
-                }
+            if side.swizzle.is_identity() {
+                continue;
             }
+            let Some(starts) = side.layout.vector_starts(&common, widest) else {
+                return Ok(1);
+            };
+            let moving = starts
+                .leaves()
+                .filter(|(n, _)| *n != Value::Int(1))
+                .map(|(_, d)| d.factor());
+            width = [1 << side.swizzle.base, side.offset]
+                .into_iter()
+                .chain(moving)
+                .fold(width, gcd);
         }
         Ok(width)
     }
@@ -433,8 +459,17 @@ impl Composed {
         let plain = self.swizzle.apply(offset).checked_sub(self.offset);
         Ok(plain
             .and_then(|plain| back.eval(plain))
-            .filter(|&index| self.eval(index) == Some(offset)))
+            .filter(|&index| self.eval(index) == Some(offset))
+            .filter(|index| self.size().is_ok_and(|size| (0..size).contains(index))))
     }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a as i64
 }
 
 impl fmt::Display for Composed {

@@ -330,6 +330,9 @@ impl<'t> Reader<'t> {
     fn basis(&mut self, times: i64) -> Result<Value> {
         let mut steps = Vec::new();
         while self.take(b'@') {
+            if steps.len() > 4 {
+                return Err(self.expected("at most four basis steps, each under 256"));
+            }
             steps.insert(0, self.number(false)? as usize);
         }
         let path =
@@ -353,7 +356,8 @@ impl<'t> Reader<'t> {
             .bytes()
             .next()
             .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        (starts && len > 0).then(|| {
+        // `_` alone is no name: it stands for a whole mode.
+        (starts && &rest[..len] != "_").then(|| {
             self.at += len;
             &rest[..len]
         })

@@ -93,10 +93,13 @@ impl Tuple {
 
     /// The top-level modes.
     pub fn modes(&self) -> impl ExactSizeIterator<Item = Tuple> + '_ {
-        let ranges: Vec<_> = self.profile.modes().collect();
-        ranges.into_iter().map(|range| Tuple {
-            profile: self.profile.mode(&range),
-            leaves: self.leaves[range].iter().copied().collect(),
+        let ends: Few<usize> = self.profile.modes().map(|range| range.end).collect();
+        (0..ends.len()).map(move |mode| {
+            let range = mode.checked_sub(1).map_or(0, |before| ends[before])..ends[mode];
+            Tuple {
+                profile: self.profile.mode(&range),
+                leaves: self.leaves[range].iter().copied().collect(),
+            }
         })
     }
 

@@ -59,18 +59,14 @@ impl TiledCopy {
             };
             return Err(LayoutError::new("tiled copy", condition).with(&tv));
         }
-        let (room, reach) = (tile.product().unwrap_or(0), tv.cosize()?);
-        if reach > room {
-            let condition = Condition::OutOfRange {
-                index: reach - 1,
-                extent: room,
-            };
-            return Err(LayoutError::new("tiled copy", condition).with(&tv).with(&tile));
-        }
+        let room = Layout::compact(&tile).and_then(|tile| tile.size());
+        let room = room.map_err(|e| e.within("tiled copy", [(&tv).into(), (&tile).into()]))?;
+        inside(&tv, room, "tiled copy").map_err(|e| e.with(&tile))?;
         Ok(TiledCopy { tile, tv })
     }
 
-    /// The shape of the tile that all threads together cover once.
+    /// The shape of the tile. All threads together cover it once, unless [`from_tv`](TiledCopy::from_tv) was given a
+    /// layout that does not.
     pub fn tile(&self) -> &Tuple {
         &self.tile
     }
@@ -151,6 +147,19 @@ impl TiledCopy {
     }
 }
 
+/// Refuses a layout with offsets outside `0..room`.
+fn inside(tv: &Layout, room: i64, op: &'static str) -> Result<()> {
+    let reach = tv.cosize()?;
+    let back = tv.leaves().find(|(n, d)| n.factor() > 1 && d.factor() < 0);
+    let index = match back {
+        Some((_, stride)) => stride.factor(),
+        None if reach > room => reach - 1,
+        None => return Ok(()),
+    };
+    let condition = Condition::OutOfRange { index, extent: room };
+    Err(LayoutError::new(op, condition).with(tv))
+}
+
 /// One matrix instruction: its shape, and how its threads hold the operands. `a` maps (thread, value) to the index in an
 /// `m×k` tile, `b` into `n×k`, `c` into `m×n`, all column-major.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -163,6 +172,11 @@ pub struct MmaAtom {
     pub b: Layout,
     /// Fragments of the accumulator.
     pub c: Layout,
+}
+
+fn times(a: i64, b: i64) -> Result<i64> {
+    let overflow = || LayoutError::new("tiled mma", Condition::Overflow { leaf: None });
+    a.checked_mul(b).ok_or_else(overflow)
 }
 
 /// A matrix instruction repeated over a grid of thread groups.
@@ -194,24 +208,23 @@ impl TiledMma {
     pub fn new(atom: MmaAtom, groups: Layout) -> Result<TiledMma> {
         const OP: &str = "tiled mma";
         let (m, n, k) = atom.shape;
-        for (tv, what, size) in [
-            (&atom.a, "a", m * k),
-            (&atom.b, "b", n * k),
-            (&atom.c, "c", m * n),
+        let lanes = atom.c.mode(0)?.size()?;
+        for (tv, what, shape) in [
+            (&atom.a, "a", (m, k)),
+            (&atom.b, "b", (n, k)),
+            (&atom.c, "c", (m, n)),
         ] {
-            let condition = match tv.rank() {
-                2 if tv.cosize()? <= size => continue,
-                2 => Condition::OutOfRange {
-                    index: tv.cosize()? - 1,
-                    extent: size,
-                },
-                rank => Condition::DoesNotFit {
-                    what,
-                    rank,
-                    against: 2,
-                },
-            };
-            return Err(LayoutError::new(OP, condition).with(tv));
+            if tv.rank() != 2 {
+                let (rank, against) = (tv.rank(), 2);
+                let condition = Condition::DoesNotFit { what, rank, against };
+                return Err(LayoutError::new(OP, condition).with(tv));
+            }
+            inside(tv, Layout::compact(shape)?.size()?, OP)?;
+            let value = tv.mode(0)?.size()?;
+            if value != lanes {
+                let what = "all operands must be held by as many threads as the accumulator; one is held by fewer or more";
+                return Err(LayoutError::new(OP, Condition::BadArgument { what, value }).with(tv));
+            }
         }
         if groups.rank() != 3 {
             let condition = Condition::DoesNotFit {
@@ -221,7 +234,15 @@ impl TiledMma {
             };
             return Err(LayoutError::new(OP, condition).with(&groups));
         }
-        Ok(TiledMma { atom, groups })
+        let value = groups.size()?;
+        if groups.right_inverse()?.size()? != value {
+            let what = "the groups must be numbered 0..size without gaps or repeats; their number is";
+            return Err(LayoutError::new(OP, Condition::BadArgument { what, value }).with(&groups));
+        }
+        let mma = TiledMma { atom, groups };
+        mma.threads()?;
+        mma.tile()?;
+        Ok(mma)
     }
 
     /// The instruction.
@@ -231,14 +252,14 @@ impl TiledMma {
 
     /// All threads together.
     pub fn threads(&self) -> Result<i64> {
-        Ok(self.atom.c.mode(0)?.size()? * self.groups.size()?)
+        times(self.atom.c.mode(0)?.size()?, self.groups.size()?)
     }
 
     /// What all groups compute with one instruction each.
     pub fn tile(&self) -> Result<(i64, i64, i64)> {
         let (m, n, k) = self.atom.shape;
         let of = |mode: usize| self.groups.mode(mode)?.size();
-        Ok((m * of(0)?, n * of(1)?, k * of(2)?))
+        Ok((times(m, of(0)?)?, times(n, of(1)?)?, times(k, of(2)?)?))
     }
 
     /// The part of an `M×K` tensor that a thread reads: `(value, rest of M, rest of K)`, and where it begins.
