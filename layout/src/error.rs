@@ -367,6 +367,11 @@ impl fmt::Display for LayoutError {
             condition,
             counterexample,
         } = &*self.0;
+        // Modes and coordinates are those of the operand on the right.
+        let of = match operands.as_slice() {
+            [] | [_] => String::new(),
+            [.., last] => format!(" of {last}"),
+        };
         match operands.as_slice() {
             [] => write!(f, "{op}")?,
             [Operand::Text(text)] => write!(f, "{op}: cannot read `{}`", shortened(text))?,
@@ -380,18 +385,20 @@ impl fmt::Display for LayoutError {
                 f.write_str(" has no answer")?;
             }
         }
-        match mode {
-            Some(mode) => write!(f, ". In mode {mode}: {condition}.")?,
-            None => write!(f, ": {condition}.")?,
-        }
-        if let Some(coord) = counterexample {
-            write!(f, " The first coordinate where it fails is {coord}.")?;
+        let only = matches!(operands.last(), Some(Operand::Layout(last)) if last.rank() == 1);
+        match (counterexample, mode.filter(|_| !only)) {
+            (Some(coord), Some(mode)) => {
+                write!(f, ". At coordinate {coord}{of}, in mode {mode}: {condition}.")?;
+            }
+            (Some(coord), None) => write!(f, ". At coordinate {coord}{of}: {condition}.")?,
+            (None, Some(mode)) => write!(f, ". In mode {mode}{of}: {condition}.")?,
+            (None, None) => write!(f, ": {condition}.")?,
         }
         if let Some(remedy) = condition.remedy() {
             write!(f, " {remedy}")?;
         }
         if let Some(nearest) = self.nearest() {
-            write!(f, " The nearest that works: {nearest}.")?;
+            write!(f, " The nearest operand that works is {nearest}.")?;
         }
         Ok(())
     }
@@ -478,7 +485,7 @@ impl fmt::Display for Condition {
             } => write!(
                 f,
                 "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {found} \
-                 instead of {straight}, and {run} does not divide the extent {extent}",
+                 instead of {straight}; a layout can only break there if {run} divides the extent {extent}",
                 plural(*run as usize, "element"),
             ),
             Carry {
@@ -488,8 +495,8 @@ impl fmt::Display for Condition {
                 sum,
             } => write!(
                 f,
-                "the parts of the coordinate add up past index {wraps_at}, where mode {mode} of the left operand \
-                 wraps: the offset is {found}, and the parts sum to {sum}"
+                "the element is at offset {found}, where a layout that is right up to there would have {sum}, because \
+                 mode {mode} of the left operand wraps around at index {wraps_at}"
             ),
             TooMuchWork => {
                 f.write_str("whether its parts ever carry could not be decided in reasonable time")
@@ -506,7 +513,7 @@ impl fmt::Display for Condition {
             } => {
                 write!(
                     f,
-                    "it is not injective: coordinates {a} and {b} share the offset {offset}"
+                    "a layout that must be injective is not: its coordinates {a} and {b} share the offset {offset}"
                 )
             }
             NoChain {
@@ -574,16 +581,18 @@ impl Condition {
             NotOneTerm { .. } => "Give the stride a symbol of its own.",
             HoleInCoordinate => "Use `slice` to keep a mode.",
             RunDoesNotDivide { .. } => {
-                "Choose an extent that the run divides, or a stride that divides the left shape."
+                "Choose an extent that is a multiple of that run, or a stride that divides the extents of the left operand."
             }
-            Carry { .. } => "Choose tiles whose parts stay inside one mode of the left operand.",
+            Carry { .. } => "Choose a tile that stays inside that mode or covers it whole.",
             NegativeIndex { .. } => "Compose with positive strides and negate the result's stride.",
-            NotInjective { .. } => "Only a layout that gives every coordinate its own offset has one.",
+            NotInjective { .. } => "Give every coordinate an offset of its own.",
             NotPowerOfTwo { .. } | BitsCollide { .. } => {
                 "Only analyses by rank need bits; those that enumerate take any layout."
             }
             NegativeOffset { .. } => "Move the layout up by an offset.",
-            NotAVector { .. } => "Move fewer elements at once, or make the mode that a vector runs along contiguous.",
+            NotAVector { .. } => {
+                "Move fewer elements at once, or make the mode that a vector runs along contiguous."
+            }
             Misaligned { .. } => "Move fewer bytes at once, or pad the strides to a multiple of them.",
             TileDoesNotDivide { .. } => "Round the shape up to a multiple of the tile first.",
             _ => return None,

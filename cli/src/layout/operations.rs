@@ -14,8 +14,9 @@ pub(crate) struct Operation {
     optional: usize,
     run: fn(&Arguments) -> Answer,
     pub(crate) law: Law,
-    help: &'static str,
+    pub(crate) help: &'static str,
     /// A use of it that has an answer.
+    #[cfg_attr(not(test), allow(dead_code))]
     example: &'static str,
 }
 

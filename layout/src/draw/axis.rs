@@ -1,9 +1,13 @@
 //! One direction of a picture: which of its coordinates are shown, and where tiles end.
 
-/// An axis shorter than this is never cut.
-const SHORT: usize = 64;
+/// An axis no longer than this is never cut.
+const SHORT: i64 = 64;
 /// An axis longer than this always is.
-const LONG: usize = 128;
+const LONG: i64 = 128;
+/// More cells than this, and every axis that is not short is cut.
+const MANY: i64 = SHORT * SHORT;
+/// How many stay at either end of a cut axis: enough to see how it goes on.
+const END: i64 = 16;
 
 /// Rows or columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,16 +46,15 @@ impl Axis {
     /// Decides what is shown: everything, or both ends of what is too long.
     pub(super) fn cut(rows: &mut Axis, columns: &mut Axis) {
         let all = rows.extent.saturating_mul(columns.extent);
-        let most = if all > (SHORT * SHORT) as i64 { SHORT } else { LONG };
+        let most = if all > MANY { SHORT } else { LONG };
         for axis in [rows, columns] {
             let extent = axis.extent;
-            axis.shown = if extent <= most as i64 {
-                (0..extent).collect()
+            if extent <= most {
+                axis.shown = (0..extent).collect();
             } else {
-                let half = most as i64 / 2;
-                axis.gap = Some(half as usize);
-                (0..half).chain(extent - half..extent).collect()
-            };
+                axis.gap = Some(END as usize);
+                axis.shown = (0..END).chain(extent - END..extent).collect();
+            }
         }
     }
 
@@ -73,9 +76,9 @@ mod tests {
     fn long_axes_are_cut_in_the_middle() {
         let (mut rows, mut columns) = (Axis::of(&[8192]), Axis::of(&[8]));
         Axis::cut(&mut rows, &mut columns);
-        assert_eq!((rows.shown.len(), columns.shown.len()), (64, 8));
-        assert_eq!((rows.gap, columns.gap), (Some(32), None));
-        assert_eq!((rows.shown[31], rows.shown[32]), (31, 8160));
+        assert_eq!((rows.shown.len(), columns.shown.len()), (32, 8));
+        assert_eq!((rows.gap, columns.gap), (Some(16), None));
+        assert_eq!((rows.shown[15], rows.shown[16]), (15, 8176));
 
         let (mut rows, mut columns) = (Axis::of(&[128]), Axis::of(&[8]));
         Axis::cut(&mut rows, &mut columns);
