@@ -20,7 +20,13 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None }
+        Diagnostic {
+            span,
+            level: Level::Deny,
+            lint: None,
+            message: message.into(),
+            help: None,
+        }
     }
 
     /// Adds what to write instead.
@@ -61,7 +67,11 @@ pub const LINTS: &[Lint] = &[
         level: Level::Allow,
         about: "a warp's access to global memory moves more bytes than it uses",
     },
-    Lint { name: "possible_race", level: Level::Allow, about: "accesses that could not be shown to be ordered" },
+    Lint {
+        name: "possible_race",
+        level: Level::Allow,
+        about: "accesses that could not be shown to be ordered",
+    },
 ];
 
 impl Lint {

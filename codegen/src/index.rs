@@ -102,6 +102,26 @@ impl Exprs {
         }
     }
 
+    /// States that a value lies in a range, because a fact of the variant says so. Sums and products of numbers that are
+    /// not negative are bounded by their total, so their parts are too.
+    pub fn assume(&mut self, at: Ix, lo: i64, hi: i64) {
+        let known = &mut self.all[at.0 as usize];
+        (known.lo, known.hi) = (known.lo.max(lo), known.hi.min(hi).max(known.lo.max(lo)));
+        if let Int::Add(x, y) = known.int
+            && self.get(x).lo >= 0
+            && self.get(y).lo >= 0
+        {
+            self.assume(x, 0, hi);
+            self.assume(y, 0, hi);
+        }
+    }
+
+    /// States that a value is a multiple, because a fact of the variant says so.
+    pub fn assume_multiple(&mut self, at: Ix, of: i64) {
+        let known = &mut self.all[at.0 as usize];
+        known.multiple = known.multiple / gcd(known.multiple, of).max(1) * of;
+    }
+
     fn intern(&mut self, int: Int, range: (i64, i64), multiple: i64, same_for: Scope) -> Ix {
         if let Some(&at) = self.known.get(&int) {
             return at;
@@ -109,7 +129,13 @@ impl Exprs {
         let at = Ix(self.all.len() as u32);
         self.known.insert(int.clone(), at);
         let (lo, hi) = range;
-        self.all.push(Expr { int, lo, hi, multiple, same_for });
+        self.all.push(Expr {
+            int,
+            lo,
+            hi,
+            multiple,
+            same_for,
+        });
         at
     }
 
@@ -209,8 +235,12 @@ impl Exprs {
             }
         }
         let (x, y) = (self.get(a), self.get(b));
-        let corners = [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| x.saturating_mul(y));
-        let range = (*corners.iter().min().unwrap_or(&0), *corners.iter().max().unwrap_or(&0));
+        let corners =
+            [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| x.saturating_mul(y));
+        let range = (
+            *corners.iter().min().unwrap_or(&0),
+            *corners.iter().max().unwrap_or(&0),
+        );
         let multiple = x.multiple.saturating_mul(y.multiple);
         let same = self.both(a, b);
         self.intern(Int::Mul(a, b), range, multiple, same)
@@ -296,7 +326,10 @@ impl Exprs {
         {
             return self.div(x, m.saturating_mul(n));
         }
-        let (range, same) = ((self.get(a).lo.div_euclid(n), self.get(a).hi.div_euclid(n)), self.get(a).same_for);
+        let (range, same) = (
+            (self.get(a).lo.div_euclid(n), self.get(a).hi.div_euclid(n)),
+            self.get(a).same_for,
+        );
         if range.0 == range.1 {
             return self.int(range.0);
         }
@@ -336,7 +369,13 @@ impl Exprs {
         }
         let top = (self.get(a).hi | self.get(b).hi).max(0) as u64;
         let bits = 64 - top.leading_zeros().min(62);
-        let multiple = 1i64 << self.get(a).multiple.trailing_zeros().min(self.get(b).multiple.trailing_zeros()).min(62);
+        let multiple = 1i64
+            << self
+                .get(a)
+                .multiple
+                .trailing_zeros()
+                .min(self.get(b).multiple.trailing_zeros())
+                .min(62);
         let same = self.both(a, b);
         self.intern(Int::Xor(a, b), (0, (1i64 << bits) - 1), multiple, same)
     }
@@ -350,7 +389,12 @@ impl Exprs {
         let hi = mask.min(self.get(a).hi.max(0));
         let hi = if self.get(a).lo < 0 { mask } else { hi };
         let mask_at = self.int(mask);
-        self.intern(Int::And(a, mask_at), (0, hi), (1 << mask.trailing_zeros().min(62)).max(1), same)
+        self.intern(
+            Int::And(a, mask_at),
+            (0, hi),
+            (1 << mask.trailing_zeros().min(62)).max(1),
+            same,
+        )
     }
 
     /// `a < b`: 1 or 0.
@@ -414,7 +458,12 @@ impl Exprs {
             return b;
         }
         let same = self.both(a, b);
-        self.intern(Int::Min(a, b), (x.lo.min(y.lo), x.hi.min(y.hi)), gcd(x.multiple, y.multiple), same)
+        self.intern(
+            Int::Min(a, b),
+            (x.lo.min(y.lo), x.hi.min(y.hi)),
+            gcd(x.multiple, y.multiple),
+            same,
+        )
     }
 
     /// `a` where `cond` holds, `b` elsewhere.

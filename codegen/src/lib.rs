@@ -1,19 +1,26 @@
 //! From tile programs to CUDA C: a small tree, the tile program, checks, the thread program, the printer. Pure: no syn,
 //! no IO, nothing but the layout algebra underneath.
 
+pub mod affine;
 pub mod ast;
 pub mod atom;
 pub mod atoms;
+pub mod build;
 pub mod cuda;
 pub mod definition;
 pub mod diagnostic;
 mod elem;
 pub mod evaluate;
+mod generate;
 pub mod index;
+pub mod lower;
 pub mod matmul;
 pub mod narrow;
+pub mod problem;
 pub mod report;
 pub mod thread;
+pub mod tile;
+pub mod view;
 pub mod wire;
 
 pub use definition::{Definition, Generated, Outcome, Settings};

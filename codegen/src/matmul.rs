@@ -1,9 +1,587 @@
-//! The matrix product family.
-use crate::ast::Arg;
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ, as a program of the builder.
+//!
+//! Keys are data: the table below is what the macro's documentation, its messages and this module read.
+
+use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
+
+use crate::affine::{Affine, Coord};
+use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
+use crate::build::Builder;
 use crate::definition::Outcome;
+use crate::diagnostic::Diagnostic;
+use crate::elem::Elem;
+use crate::evaluate::{Keys, closest};
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Cmp, Unroll};
+use crate::tile::{self, How, Order};
+use crate::view::{At, Deal, View};
+
+/// A key: its name, its default in words, and what it means.
+pub const KEYS: &[(&str, &str, &str)] = &[
+    ("bm", "128", "rows of C that a block computes"),
+    ("bn", "128", "columns of C that a block computes"),
+    ("bk", "8", "depth of one step"),
+    ("tc", "(16, 16)", "thread layout of the arithmetic"),
+    ("ta", "along what is contiguous", "thread layout of A's copy"),
+    ("tb", "along what is contiguous", "thread layout of B's copy"),
+    ("dtype", "f32", "element type of A and B, and of C"),
+    ("acc", "f32, f64 or i32 by dtype", "type of the sums"),
+    ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
+    ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
+    ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
+    ("pad", "1, or vec", "elements between columns of the shared tiles"),
+    ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
+    ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
+    ("stages", "1", "shared tiles in flight"),
+    ("vec", "1", "elements that a copy moves at once"),
+    (
+        "order",
+        "plain",
+        "plain or serpentine: how a product runs through the sums",
+    ),
+    (
+        "alpha_beta",
+        "false",
+        "C = alpha·A·Bᵀ + beta·C, with two more arguments",
+    ),
+    (
+        "epilogue",
+        "none",
+        "a closure that each sum passes through: |x| max(x, 0.0)",
+    ),
+    ("arch", "80", "oldest compute capability"),
+    ("name", "matmul", "the kernel's name"),
+];
+
+/// What the keys say.
+struct Config {
+    bm: i64,
+    bn: i64,
+    bk: i64,
+    tc: Layout,
+    ta: Layout,
+    tb: Layout,
+    dtype: Elem,
+    acc: Elem,
+    a_rows: bool,
+    b_rows: bool,
+    c_rows: bool,
+    sa: Composed,
+    sb: Composed,
+    stages: i64,
+    vec: i64,
+    order: Order,
+    alpha_beta: bool,
+    epilogue: Option<tile::Expr>,
+    arch: u32,
+    name: String,
+}
 
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
-    let _ = args;
-    Outcome { kernel: None, diagnostics: Vec::new() }
+    let mut keys = Keys::new();
+    let mut reader = Reader {
+        args,
+        keys: &mut keys,
+        errors: Vec::new(),
+    };
+    let config = reader.config();
+    let (mut diagnostics, levels) = (std::mem::take(&mut reader.errors), reader.levels());
+    diagnostics.append(&mut keys.diagnostics());
+    diagnostics.sort_by_key(|d| d.span);
+    let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
+        return Outcome {
+            kernel: None,
+            diagnostics,
+        };
+    };
+    let mut builder = Builder::new(&config.name);
+    if let Err((problem, key)) = product(&mut builder, &config) {
+        let span = args
+            .iter()
+            .find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
+        diagnostics.push(problem.at(span.map_or(Span::default(), |arg| arg.value.span)));
+    }
+    crate::generate::finish(builder.finish(), diagnostics, &levels)
+}
+
+struct Reader<'a> {
+    args: &'a [Arg],
+    keys: &'a mut Keys,
+    errors: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.errors.push(Diagnostic::error(span, message).help(help));
+    }
+
+    fn levels(&self) -> Vec<(Name, Level)> {
+        let level = |name: &str| match name {
+            "allow" => Some(Level::Allow),
+            "warn" => Some(Level::Warn),
+            "deny" => Some(Level::Deny),
+            _ => None,
+        };
+        let lints = self.args.iter().filter_map(|arg| {
+            let level = level(&arg.name.as_ref()?.text)?;
+            match &arg.value.kind {
+                ExprKind::Name(lint) => Some((
+                    Name {
+                        text: lint.clone(),
+                        span: arg.value.span,
+                    },
+                    level,
+                )),
+                _ => None,
+            }
+        });
+        lints.collect()
+    }
+
+    fn find(&self, key: &str) -> Option<&Expr> {
+        self.args
+            .iter()
+            .find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key))
+            .map(|arg| &arg.value)
+    }
+
+    fn config(&mut self) -> Option<Config> {
+        self.names();
+        let (bm, bn, bk) = (
+            self.positive("bm", 128),
+            self.positive("bn", 128),
+            self.positive("bk", 8),
+        );
+        let dtype = self.elem("dtype", Elem::F32);
+        let acc = self.elem("acc", dtype.accumulator());
+        let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
+        let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
+        let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
+        let vec = self.positive("vec", 1);
+        let pad = self.whole("pad", if vec > 1 { vec } else { 1 });
+        let stages = self.positive("stages", 1);
+        let tc = self.layout("tc", || Layout::compact((16, 16)))?;
+        let threads = tc.as_layout()?.size().ok()?;
+        let along = |rows: bool, extent: i64, depth: i64| {
+            move || {
+                let run = if rows { depth } else { extent } / vec;
+                let fast = (1..=run.clamp(1, 32))
+                    .rev()
+                    .find(|n| run % n == 0 && threads % n == 0)
+                    .unwrap_or(1);
+                let slow = threads / fast;
+                match rows {
+                    true => Layout::new((slow, fast), (fast, 1i64)),
+                    false => Layout::compact((fast, slow)),
+                }
+            }
+        };
+        let ta = self.layout("ta", along(a_rows, bm, bk))?;
+        let tb = self.layout("tb", along(b_rows, bn, bk))?;
+        let sa = self.layout("sa", || Layout::padded((bm, bk), pad))?;
+        let sb = self.layout("sb", || Layout::padded((bn, bk), pad))?;
+        for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {
+            if layout.shape() != Tuple::from((rows, bk))
+                && layout.shape().modes().map(|m| m.product()).collect::<Vec<_>>() != [Some(rows), Some(bk)]
+            {
+                let span = self.find(key).map_or(Span::default(), |e| e.span);
+                let message = format!(
+                    "the shared layout has the shape {}, and the tile is ({rows},{bk})",
+                    layout.shape()
+                );
+                self.error(
+                    span,
+                    message,
+                    format!("write {key} = layout!(({rows}, {bk}) : …)"),
+                );
+            }
+        }
+        let order = match self.choice("order", &["plain", "serpentine"]) {
+            0 => Order::Plain,
+            _ => Order::Serpentine,
+        };
+        let alpha_beta = self.flag("alpha_beta");
+        let epilogue = match self.find("epilogue").cloned() {
+            Some(closure) => Some(self.keys.closure(&closure)?),
+            None => None,
+        };
+        let arch = self.positive("arch", 80) as u32;
+        let name = match self.find("name").map(|e| (e.kind.clone(), e.span)) {
+            None => "matmul".to_owned(),
+            Some((ExprKind::Str(name) | ExprKind::Name(name), span)) => {
+                let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                    self.error(
+                        span,
+                        format!("`{name}` cannot be a kernel's name"),
+                        "use letters, digits and `_`",
+                    );
+                }
+                name
+            }
+            Some((_, span)) => {
+                self.error(span, "a kernel's name is a word", "write name = my_matmul");
+                String::new()
+            }
+        };
+        let (tc, ta, tb) = (
+            self.threads("tc", tc)?,
+            self.threads("ta", ta)?,
+            self.threads("tb", tb)?,
+        );
+        Some(Config {
+            bm,
+            bn,
+            bk,
+            tc,
+            ta,
+            tb,
+            dtype,
+            acc,
+            a_rows,
+            b_rows,
+            c_rows,
+            sa,
+            sb,
+            stages,
+            vec,
+            order,
+            alpha_beta,
+            epilogue,
+            arch,
+            name,
+        })
+    }
+
+    /// Unknown keys, repeated keys, values without a key.
+    fn names(&mut self) {
+        const LEVELS: [&str; 3] = ["allow", "warn", "deny"];
+        let mut seen: Vec<&str> = Vec::new();
+        for arg in self.args {
+            let Some(name) = &arg.name else {
+                self.error(arg.value.span, "every value needs its key", "write bm = 128");
+                continue;
+            };
+            if LEVELS.contains(&name.text.as_str()) {
+                continue;
+            }
+            if !KEYS.iter().any(|(key, ..)| *key == name.text) {
+                let near = closest(&name.text, KEYS.iter().map(|k| k.0));
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!(
+                        "the keys are {}",
+                        KEYS.iter().map(|k| k.0).collect::<Vec<_>>().join(", ")
+                    ),
+                };
+                self.error(name.span, format!("there is no key `{}`", name.text), help);
+            }
+            if seen.contains(&name.text.as_str()) {
+                self.error(
+                    name.span,
+                    format!("`{}` is given twice", name.text),
+                    "remove one of them",
+                );
+            }
+            seen.push(&name.text);
+        }
+    }
+
+    fn whole(&mut self, key: &str, default: i64) -> i64 {
+        let Some(expr) = self.find(key).cloned() else {
+            return default;
+        };
+        self.keys.integer(&expr).unwrap_or(default)
+    }
+
+    fn positive(&mut self, key: &str, default: i64) -> i64 {
+        let n = self.whole(key, default);
+        if n < 1 || n > 1 << 20 {
+            let span = self.find(key).map_or(Span::default(), |e| e.span);
+            self.error(
+                span,
+                format!("`{key}` must be between 1 and 1048576, and it is {n}"),
+                format!("the default is {default}"),
+            );
+            return default;
+        }
+        n
+    }
+
+    fn elem(&mut self, key: &str, default: Elem) -> Elem {
+        let Some(expr) = self.find(key) else {
+            return default;
+        };
+        let (span, name) = (
+            expr.span,
+            if let ExprKind::Name(name) = &expr.kind {
+                name.clone()
+            } else {
+                String::new()
+            },
+        );
+        match Elem::named(&name) {
+            Some(elem) if elem.is_usable() => elem,
+            _ => {
+                self.error(
+                    span,
+                    format!("`{key}` must be an element type"),
+                    format!("use one of {}", Elem::usable()),
+                );
+                default
+            }
+        }
+    }
+
+    fn choice(&mut self, key: &str, choices: &[&str]) -> usize {
+        let Some(expr) = self.find(key) else { return 0 };
+        let span = expr.span;
+        let found = match &expr.kind {
+            ExprKind::Name(name) | ExprKind::Str(name) => choices.iter().position(|choice| choice == name),
+            _ => None,
+        };
+        found.unwrap_or_else(|| {
+            self.error(
+                span,
+                format!("`{key}` has no such choice"),
+                format!("write {key} = {}", choices.join(" or ")),
+            );
+            0
+        })
+    }
+
+    fn flag(&mut self, key: &str) -> bool {
+        let Some(expr) = self.find(key) else { return false };
+        let span = expr.span;
+        match expr.kind {
+            ExprKind::Bool(flag) => flag,
+            _ => {
+                self.error(
+                    span,
+                    format!("`{key}` is true or false"),
+                    format!("write {key} = true"),
+                );
+                false
+            }
+        }
+    }
+
+    fn layout(
+        &mut self,
+        key: &str,
+        default: impl FnOnce() -> tilewright_layout::Result<Layout>,
+    ) -> Option<Composed> {
+        match self.find(key).cloned() {
+            Some(expr) => self.keys.layout(&expr),
+            None => default().ok().map(Composed::from),
+        }
+    }
+
+    fn threads(&mut self, key: &str, layout: Composed) -> Option<Layout> {
+        let span = self.find(key).map_or(Span::default(), |e| e.span);
+        if layout.rank() != 2 || layout.as_layout().is_none() {
+            self.error(
+                span,
+                format!("`{key}` deals out two modes, and {layout} has {}", layout.rank()),
+                "write (16, 16)",
+            );
+            return None;
+        }
+        layout.as_layout().cloned()
+    }
+}
+
+/// The program. An error comes with the key to blame.
+fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, &'static str)> {
+    let blame = |key: &'static str| move |problem: Problem| (problem, key);
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    let strides = |rows: bool, ld: &str| {
+        let ld = Tuple::from(Size::symbol(ld));
+        Some(if rows {
+            Tuple::of([ld, 1.into()])
+        } else {
+            Tuple::of([1.into(), ld])
+        })
+    };
+    let c = config;
+    b.arch(c.arch);
+    let a = b
+        .tensor("a", c.dtype, (m, k), strides(c.a_rows, "lda"), false)
+        .map_err(blame("dtype"))?;
+    let bt = b
+        .tensor("b", c.dtype, (n, k), strides(c.b_rows, "ldb"), false)
+        .map_err(blame("dtype"))?;
+    let out = b
+        .tensor("c", c.dtype, (m, n), strides(c.c_rows, "ldc"), true)
+        .map_err(blame("dtype"))?;
+    let scalars = c
+        .alpha_beta
+        .then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+
+    let (bx, by) = (
+        At::Index(Coord::Block(0).into()),
+        At::Index(Coord::Block(1).into()),
+    );
+    let ga = b
+        .tile(&a, (c.bm, c.bk), &[bx.clone(), At::All])
+        .map_err(blame("bm"))?
+        .with_name("ga");
+    let gb = b
+        .tile(&bt, (c.bn, c.bk), &[by.clone(), At::All])
+        .map_err(blame("bn"))?
+        .with_name("gb");
+    let gc = b
+        .tile(&out, (c.bm, c.bn), &[bx, by])
+        .map_err(blame("bm"))?
+        .with_name("gc");
+
+    let sa = b
+        .shared("sa", c.dtype, slots(&c.sa, c.stages).map_err(blame("sa"))?)
+        .map_err(blame("sa"))?;
+    let sb = b
+        .shared("sb", c.dtype, slots(&c.sb, c.stages).map_err(blame("sb"))?)
+        .map_err(blame("sb"))?;
+
+    let wide = |rows: bool| Deal {
+        values: if rows { vec![1, c.vec] } else { vec![c.vec, 1] },
+        ..Deal::default()
+    };
+    let deal = |keep: [bool; 2]| Deal {
+        keep: Some(keep.to_vec()),
+        ..Deal::default()
+    };
+    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
+        b.parallelize_over(view, threads, 0, deal)
+            .map(|view| view.with_name(name))
+            .map_err(blame(key))
+    };
+    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows), "ta_ga", "ta")?;
+    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows), "ta_sa", "ta")?;
+    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows), "tb_gb", "tb")?;
+    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows), "tb_sb", "tb")?;
+    let tc_sa = part(b, &sa, &c.tc, &deal([true, false]), "tc_sa", "tc")?;
+    let tc_sb = part(b, &sb, &c.tc, &deal([false, true]), "tc_sb", "tc")?;
+    let tc_gc = part(b, &gc, &c.tc, &Deal::default(), "tc_gc", "tc")?;
+
+    let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
+    b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
+    let loop_ = Loop {
+        ta_ga,
+        ta_sa,
+        tb_gb,
+        tb_sb,
+        tc_sa,
+        tc_sb,
+        acc: acc.clone(),
+        order: c.order,
+    };
+    let tiles = k.ceil_div(c.bk).unwrap_or_default();
+    match c.stages {
+        1 => loop_.single(b, tiles).map_err(blame("stages"))?,
+        stages => loop_.staged(b, tiles, stages).map_err(blame("stages"))?,
+    }
+    epilogue(b, c, &acc, &tc_gc, scalars).map_err(blame("epilogue"))
+}
+
+/// A shared layout with a mode for the slot at hand.
+fn slots(tile: &Composed, stages: i64) -> Result<Composed> {
+    if stages == 1 {
+        return Ok(tile.clone());
+    }
+    // Slots begin where the swizzle begins anew.
+    let swizzle = tile.swizzle();
+    let block = 1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs());
+    let apart = (tile.cosize()? + block.max(4) - 1) / block.max(4) * block.max(4);
+    Ok(tile.map(|layout| {
+        let slot = Layout::new(stages, apart)?;
+        Layout::from_modes(layout.modes().chain([slot]))
+    })?)
+}
+
+/// The views of the main loop.
+struct Loop {
+    ta_ga: View,
+    ta_sa: View,
+    tb_gb: View,
+    tb_sb: View,
+    tc_sa: View,
+    tc_sb: View,
+    acc: View,
+    order: Order,
+}
+
+impl Loop {
+    /// One tile of each operand at a time.
+    fn single(&self, b: &mut Builder, tiles: Size) -> Result<()> {
+        b.repeat("k", tiles, Unroll::No, |b, k| {
+            let (ga, gb) = (column(b, &self.ta_ga, &k)?, column(b, &self.tb_gb, &k)?);
+            b.copy(&ga, &self.ta_sa)?;
+            b.copy(&gb, &self.tb_sb)?;
+            b.wait_copies(0);
+            b.sync();
+            b.gemm(&self.tc_sa, &self.tc_sb, &self.acc, self.order)?;
+            b.sync();
+            Ok(())
+        })
+    }
+
+    /// `stages - 1` tiles in flight while one is multiplied.
+    fn staged(&self, b: &mut Builder, tiles: Size, stages: i64) -> Result<()> {
+        let fetch = |b: &mut Builder, tile: &Affine, slot: &Affine| -> Result<()> {
+            let (ga, gb) = (column(b, &self.ta_ga, tile)?, column(b, &self.tb_gb, tile)?);
+            let (sa, sb) = (column(b, &self.ta_sa, slot)?, column(b, &self.tb_sb, slot)?);
+            b.copy_how(&ga, &sa, How::Derive, None)?;
+            b.copy_how(&gb, &sb, How::Derive, None)?;
+            b.commit_copies();
+            Ok(())
+        };
+        for slot in 0..stages - 1 {
+            fetch(b, &slot.into(), &slot.into())?;
+        }
+        b.repeat("k", tiles, Unroll::No, |b, k| {
+            let ahead = k.plus(&(stages - 1).into(), 1).unwrap_or_default();
+            b.wait_copies(stages as u32 - 2);
+            b.sync();
+            fetch(b, &ahead, &ahead.digit(1, Some(stages)))?;
+            let slot = k.digit(1, Some(stages));
+            let (sa, sb) = (column(b, &self.tc_sa, &slot)?, column(b, &self.tc_sb, &slot)?);
+            b.gemm(&sa, &sb, &self.acc, self.order)
+        })
+    }
+}
+
+/// A view at one place of its last mode.
+fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    let mut coord = vec![At::All; view.rank() - 1];
+    coord.push(At::Index(at.clone()));
+    b.slice(view, &coord)
+}
+
+/// What happens to the sums on their way out.
+fn epilogue(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    out: &View,
+    scalars: Option<(tile::Expr, tile::Expr)>,
+) -> Result<()> {
+    if let Some((alpha, beta)) = scalars {
+        let scaled = tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(tile::Expr::In(0)));
+        b.map(&[acc.clone()], acc, scaled)?;
+        // C is read only where beta asks for it.
+        let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
+        b.when(
+            nonzero,
+            |b| {
+                let sum = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), tile::Expr::In(0)]));
+                b.map(&[acc.clone(), out.clone()], acc, sum)
+            },
+            |_| Ok(()),
+        )?;
+    }
+    if let Some(f) = &c.epilogue {
+        b.map(&[acc.clone()], acc, f.clone())?;
+    }
+    b.copy(acc, out)
 }

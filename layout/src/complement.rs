@@ -310,10 +310,7 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn max_common_vector(&self, other: &Layout) -> Result<i64> {
-        /// Wider vectors are found when this many or fewer make up the common layout.
-        const MOST: i64 = 1 << 12;
         let common = self.max_common_layout(other)?;
-        let all = common.size()?;
         if let Some(symbol) = self
             .shape
             .iter()
@@ -322,14 +319,19 @@ impl Layout {
         {
             return Err(self.symbolic("max_common_vector", *symbol).with(other));
         }
-        let whole = |width: &i64| {
-            [self, other]
-                .iter()
-                .all(|l| l.vector_starts(&common, *width).is_some())
-        };
-        let most = MOST.min(all);
-        let wide = (1..=most).filter(|n| all % n == 0).map(|n| all / n);
-        let narrow = (1..=most).rev().filter(|n| all % n == 0);
-        Ok(wide.chain(narrow).find(whole).unwrap_or(1))
+        widest_vector(&common, |width| {
+            [self, other].iter().all(|l| l.vector_starts(&common, width).is_some())
+        })
     }
+}
+
+/// The largest number of elements of `common` that fits; 1 if none does.
+pub(crate) fn widest_vector(common: &Layout, fits: impl Fn(i64) -> bool) -> Result<i64> {
+    /// A width is found when it, or what it divides `common` into, is at most this.
+    const MOST: i64 = 1 << 12;
+    let all = common.size()?;
+    let most = MOST.min(all);
+    let wide = (1..=most).filter(|n| all % n == 0).map(|n| all / n);
+    let narrow = (1..=most).rev().filter(|n| all % n == 0);
+    Ok(wide.chain(narrow).find(|&width| fits(width)).unwrap_or(1))
 }

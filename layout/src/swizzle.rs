@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::complement::widest_vector;
 use crate::error::{Condition, LayoutError, Operand, Result};
 use crate::layout::Layout;
 use crate::text::Reader;
@@ -424,26 +425,18 @@ impl Composed {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn max_common_vector(&self, other: &Composed) -> Result<i64> {
-        let widest = self.layout.max_common_vector(&other.layout)?;
+        self.layout.max_common_vector(&other.layout)?; // refuses what is not known
         let common = self.layout.max_common_layout(&other.layout)?;
-        let mut width = widest;
-        for side in [self, other] {
-            if side.swizzle.is_identity() {
-                continue;
-            }
-            let Some(starts) = side.layout.vector_starts(&common, widest) else {
-                return Ok(1);
-            };
-            let moving = starts
-                .leaves()
-                .filter(|(n, _)| *n != Value::Int(1))
-                .map(|(_, d)| d.factor());
-            width = [1 << side.swizzle.base, side.offset]
-                .into_iter()
-                .chain(moving)
-                .fold(width, gcd);
-        }
-        Ok(width)
+        widest_vector(&common, |width| {
+            [self, other].iter().all(|side| {
+                let Some(starts) = side.layout.vector_starts(&common, width) else {
+                    return false;
+                };
+                let steps = starts.leaves().filter(|(n, _)| *n != Value::Int(1));
+                let mut steps = steps.map(|(_, d)| d.factor()).chain([side.offset, 1 << side.swizzle.base]);
+                side.swizzle.is_identity() || steps.all(|step| step % width == 0)
+            })
+        })
     }
 
     /// Does every coordinate have an offset of its own? A swizzle changes nothing about that.
@@ -462,14 +455,6 @@ impl Composed {
             .filter(|&index| self.eval(index) == Some(offset))
             .filter(|index| self.size().is_ok_and(|size| (0..size).contains(index))))
     }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a as i64
 }
 
 impl fmt::Display for Composed {

@@ -1,0 +1,123 @@
+//! Coordinates that depend on the block, the thread and loop variables: an integer plus multiples of those.
+
+use crate::thread::Id;
+
+/// What a coordinate can depend on.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Coord {
+    /// The block's index along x, y, z.
+    Block(u8),
+    /// A loop variable.
+    Var(Id),
+    /// The thread's number in its group.
+    Thread(Id),
+    /// The block's rank in its cluster.
+    ClusterRank,
+    /// `of / over`, and its remainder by `extent` where there is one.
+    Digit {
+        /// Of what.
+        of: Box<Affine>,
+        /// Divided by.
+        over: i64,
+        /// Taken modulo.
+        extent: Option<i64>,
+    },
+}
+
+/// `constant + Σ factor · coordinate`
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Affine {
+    /// The integer.
+    pub constant: i64,
+    /// The multiples, each coordinate once, in order.
+    pub terms: Vec<(Coord, i64)>,
+}
+
+impl From<i64> for Affine {
+    fn from(constant: i64) -> Affine {
+        Affine {
+            constant,
+            terms: Vec::new(),
+        }
+    }
+}
+
+impl From<Coord> for Affine {
+    fn from(coord: Coord) -> Affine {
+        Affine {
+            constant: 0,
+            terms: vec![(coord, 1)],
+        }
+    }
+}
+
+impl Affine {
+    /// Its value, if it is an integer.
+    pub fn constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// `self + other * times`; `None` past 64 bits.
+    pub fn plus(&self, other: &Affine, times: i64) -> Option<Affine> {
+        let mut sum = self.clone();
+        sum.constant = sum.constant.checked_add(other.constant.checked_mul(times)?)?;
+        for (coord, factor) in &other.terms {
+            let factor = factor.checked_mul(times)?;
+            match sum.terms.iter_mut().find(|(known, _)| known == coord) {
+                Some((_, known)) => *known = known.checked_add(factor)?,
+                None => sum.terms.push((coord.clone(), factor)),
+            }
+        }
+        sum.terms.retain(|(_, factor)| *factor != 0);
+        sum.terms.sort();
+        Some(sum)
+    }
+
+    /// `self * times`.
+    pub fn times(&self, times: i64) -> Option<Affine> {
+        Affine::default().plus(self, times)
+    }
+
+    /// The digit of this number in a mixed radix: `self / over % extent`.
+    pub fn digit(&self, over: i64, extent: Option<i64>) -> Affine {
+        match (self.constant(), extent) {
+            (_, Some(1)) => 0.into(),
+            (Some(n), Some(extent)) => (n / over % extent).into(),
+            (Some(n), None) => (n / over).into(),
+            (None, None) if over == 1 => self.clone(),
+            _ => Coord::Digit {
+                of: Box::new(self.clone()),
+                over,
+                extent,
+            }
+            .into(),
+        }
+    }
+
+    /// Does any part of it satisfy this?
+    pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
+        self.terms.iter().any(|(coord, _)| match coord {
+            Coord::Digit { of, .. } => test(coord) || of.any(test),
+            _ => test(coord),
+        })
+    }
+
+    /// Does it depend on the thread?
+    pub fn per_thread(&self) -> bool {
+        self.any(&|coord| matches!(coord, Coord::Thread(_)))
+    }
+
+    /// Its value for these coordinates.
+    pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64) -> i64 {
+        self.terms.iter().fold(self.constant, |sum, (coord, factor)| {
+            let value = match coord {
+                Coord::Digit { of, over, extent } => {
+                    let digit = of.eval(lookup).div_euclid(*over);
+                    extent.map_or(digit, |n| digit.rem_euclid(n))
+                }
+                _ => lookup(coord),
+            };
+            sum + factor * value
+        })
+    }
+}

@@ -1,0 +1,602 @@
+//! The functions that a kernel can call.
+
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
+
+use super::Evaluator;
+use super::expression::closest;
+use super::value::Value;
+use crate::ast::{Arg, Expr, Name, Span};
+use crate::problem::Problem;
+use crate::thread::{Bin, Un};
+use crate::tile::{self, Across, How, Order};
+use crate::view::{Deal, View};
+
+/// Every function: its name, how it is called, for messages.
+pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
+    ("tile", "tile(tensor, (BM, BK), (block.x, _))"),
+    (
+        "parallelize",
+        "parallelize(tensor, layout!((32, 8)), thread.x), with a projection such as (1, _) after it",
+    ),
+    ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
+    ("registers", "registers::<f32>((8, 8), 0.0)"),
+    ("registers_like", "registers_like(tensor, 0.0)"),
+    ("copy", "copy(from, to)"),
+    ("fill", "fill(tensor, 0.0)"),
+    ("gemm", "gemm(a, b, &mut acc), with order = serpentine"),
+    ("map", "map((x, y), |x, y| x + y)"),
+    ("sum", "sum(fragment, 1)"),
+    ("maximum", "maximum(fragment, 1)"),
+    ("minimum", "minimum(fragment, 1)"),
+    ("warp_sum", "warp_sum(fragment)"),
+    ("warp_maximum", "warp_maximum(fragment)"),
+    ("sync_threads", "sync_threads()"),
+    ("cp_async_wait_all", "cp_async_wait_all()"),
+    ("cp_async_wait", "cp_async_wait(1)"),
+    ("cp_async_commit", "cp_async_commit()"),
+    ("padded", "padded((BM, BK), 1)"),
+    ("row_major", "row_major((BM, BK))"),
+    ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
+    ("composition", "composition(layout, tiler)"),
+    ("logical_divide", "logical_divide(layout, tiler)"),
+    ("zipped_divide", "zipped_divide(layout, tiler)"),
+    ("blocked_product", "blocked_product(block, copies)"),
+    ("raked_product", "raked_product(block, copies)"),
+    ("coalesce", "coalesce(layout)"),
+    ("ceil_div", "ceil_div(a, b)"),
+    ("min", "min(a, b)"),
+    ("max", "max(a, b)"),
+    ("exp", "exp(x)"),
+    ("log", "log(x)"),
+    ("sqrt", "sqrt(x)"),
+    ("rsqrt", "rsqrt(x)"),
+    ("tanh", "tanh(x)"),
+    ("abs", "abs(x)"),
+    ("sin", "sin(x)"),
+    ("cos", "cos(x)"),
+    ("fma", "fma(a, b, c)"),
+    ("select", "select(condition, a, b)"),
+    ("unroll", "for i in unroll(0..4) { … }"),
+];
+
+/// The arguments of a call: values with their places, and those with names.
+struct Args {
+    call: Span,
+    name: String,
+    values: Vec<(Value, Span)>,
+    named: Vec<(Name, Value, Span)>,
+}
+
+impl Args {
+    fn span(&self, arg: usize) -> Span {
+        self.values.get(arg).map_or(self.call, |(_, span)| *span)
+    }
+
+    fn poisoned(&self) -> bool {
+        let poison = |value: &Value| matches!(value, Value::Poison);
+        self.values.iter().any(|(v, _)| poison(v)) || self.named.iter().any(|(_, v, _)| poison(v))
+    }
+
+    fn usage(&self) -> String {
+        let row = FUNCTIONS.iter().find(|(name, _)| *name == self.name);
+        row.map_or_else(String::new, |(_, usage)| format!("write {usage}"))
+    }
+}
+
+impl Evaluator {
+    pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
+        let naming = self.naming.take();
+        let Some((known, _)) = FUNCTIONS.iter().find(|(name, _)| *name == function.text) else {
+            let problem = Problem::new(format!("kernels have no function `{}`", function.text));
+            let help = match closest(&function.text, FUNCTIONS.iter().map(|f| f.0)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "inside a kernel only tile operations can be called".to_owned(),
+            };
+            return self.complain(function.span, problem.help(help));
+        };
+        let mut all = Args {
+            call: span,
+            name: (*known).to_owned(),
+            values: Vec::new(),
+            named: Vec::new(),
+        };
+        for arg in args {
+            let value = self.expr(&arg.value);
+            match &arg.name {
+                Some(name) => all.named.push((name.clone(), value, arg.value.span)),
+                None => all.values.push((value, arg.value.span)),
+            }
+        }
+        if all.poisoned() {
+            return Value::Poison;
+        }
+        let allowed: &[&str] = match *known {
+            "gemm" => &["order"],
+            "copy" => &["how"],
+            "parallelize" => &["ragged", "values"],
+            _ => &[],
+        };
+        if let Some((name, _, _)) = all
+            .named
+            .iter()
+            .find(|(name, ..)| !allowed.contains(&name.text.as_str()))
+        {
+            let problem = Problem::new(format!("`{known}` has no argument named `{}`", name.text));
+            let span = name.span;
+            return self.complain(span, problem.help(all.usage()));
+        }
+        self.builder.at(span);
+        match self.apply(&all, types, naming.as_deref()) {
+            Ok(value) => value,
+            Err(problem) => {
+                let at = problem.arg.map_or(span, |arg| all.span(arg));
+                self.complain(at, problem)
+            }
+        }
+    }
+
+    fn apply(&mut self, args: &Args, types: &[Name], naming: Option<&str>) -> Result<Value, Problem> {
+        let wrong =
+            || Problem::new(format!("`{}` cannot take these arguments", args.name)).help(args.usage());
+        let of = |n: usize| args.values.get(n).map(|(value, _)| value);
+        let count = args.values.len();
+        let need = |n: usize, what: &str| match of(n) {
+            Some(found) => Problem::new(format!(
+                "`{}` needs {what} here, and this is {}",
+                args.name,
+                found.kind()
+            ))
+            .help(args.usage())
+            .arg(n),
+            None => {
+                Problem::new(format!("`{}` needs {what} as argument {}", args.name, n + 1)).help(args.usage())
+            }
+        };
+        let view = |n: usize| match of(n) {
+            Some(Value::View(view)) => Ok(view.clone()),
+            _ => Err(need(n, "a tensor")),
+        };
+        let layout = |n: usize| of(n).and_then(Value::layout).ok_or_else(|| need(n, "a layout"));
+        let tiler = |n: usize| {
+            of(n)
+                .and_then(Value::tiler)
+                .ok_or_else(|| need(n, "a shape or a layout"))
+        };
+        let most = |n: usize| {
+            if count > n {
+                let problem = Problem::new(format!(
+                    "`{}` takes at most {n} arguments, and this is one more",
+                    args.name
+                ));
+                return Err(problem.help(args.usage()).arg(n));
+            }
+            Ok(())
+        };
+        let name = naming.unwrap_or(match args.name.as_str() {
+            "shared" => "tile",
+            _ => "fragment",
+        });
+        let number = |n: usize| of(n).and_then(Value::number).ok_or_else(|| need(n, "a number"));
+        let float = |n: usize| match of(n) {
+            Some(Value::Int(x)) => Ok(*x as f64),
+            Some(Value::Float(x)) => Ok(*x),
+            _ => Err(need(n, "a number")),
+        };
+        let integer = |n: usize| match of(n) {
+            Some(Value::Int(x)) => Ok(*x),
+            _ => Err(need(n, "an integer")),
+        };
+
+        match args.name.as_str() {
+            "tile" => {
+                most(3)?;
+                let (tensor, tiler) = (view(0)?, tiler(1)?);
+                let coord = of(2)
+                    .and_then(Value::ats)
+                    .ok_or_else(|| need(2, "coordinates, such as (block.x, _),"))?;
+                Ok(Value::View(self.builder.tile(&tensor, tiler, &coord)?))
+            }
+            "parallelize" => {
+                most(4)?;
+                let (tensor, threads) = (view(0)?, layout(1)?);
+                match of(2) {
+                    Some(Value::Index(index)) if index.per_thread() && index.terms.len() == 1 => {}
+                    _ => return Err(need(2, "`thread.x`")),
+                }
+                let keep = match of(3) {
+                    None => None,
+                    Some(Value::Tuple(items))
+                        if items.iter().all(|i| matches!(i, Value::Int(_) | Value::Hole)) =>
+                    {
+                        Some(items.iter().map(|item| !matches!(item, Value::Hole)).collect())
+                    }
+                    Some(_) => return Err(need(3, "a projection, such as (1, _),")),
+                };
+                let mut deal = Deal {
+                    keep,
+                    ..Deal::default()
+                };
+                for (name, value, _) in &args.named {
+                    match (name.text.as_str(), value, value.tuple().and_then(|t| t.ints())) {
+                        ("ragged", Value::Bool(ragged), _) => deal.ragged = *ragged,
+                        ("values", _, Some(values)) if values.iter().all(|n| *n > 0) => deal.values = values,
+                        (name, other, _) => {
+                            let what = if name == "ragged" {
+                                "true or false"
+                            } else {
+                                "positive integers"
+                            };
+                            return Err(Problem::new(format!(
+                                "`{name}` is {what}, and this is {}",
+                                other.kind()
+                            ))
+                            .help("write ragged = true, or values = (4, 1)"));
+                        }
+                    }
+                }
+                Ok(Value::View(
+                    self.builder.parallelize_over(&tensor, &threads, 0, &deal)?,
+                ))
+            }
+            "shared" => {
+                most(1)?;
+                let elem = self.type_argument(types, args)?;
+                let layout = match of(0) {
+                    Some(Value::Layout(layout)) => layout.clone(),
+                    Some(Value::Tuple(_)) => {
+                        Layout::compact(of(0).and_then(Value::tuple).ok_or_else(wrong)?)?.into()
+                    }
+                    _ => return Err(need(0, "a layout")),
+                };
+                let made = self.builder.shared(name, elem, layout);
+                Ok(Value::View(made?))
+            }
+            "registers" => {
+                most(2)?;
+                let elem = self.type_argument(types, args)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                let fragment = self.builder.registers(name, elem, shape)?;
+                if count == 2 {
+                    self.builder.fill(&fragment, number(1)?)?;
+                }
+                Ok(Value::View(fragment))
+            }
+            "registers_like" => {
+                most(2)?;
+                let like = view(0)?;
+                let value = if count == 2 { float(1)? } else { 0.0 };
+                let elem = match types {
+                    [] => self.builder.elem(&like),
+                    _ => self.type_argument(types, args)?,
+                };
+                let fragment = self.builder.registers(name, elem, like.shape())?;
+                self.builder.fill(&fragment, tile::Expr::Lit(value))?;
+                Ok(Value::View(fragment))
+            }
+            "copy" => {
+                most(2)?;
+                let (from, to) = (view(0)?, view(1)?);
+                let how = match args.named.first() {
+                    None => How::Derive,
+                    Some((_, Value::Text(how), _)) if how == "plain" => How::Plain,
+                    Some((name, ..)) => {
+                        let problem = Problem::new("`how` is a text");
+                        let span = name.span;
+                        return Ok(
+                            self.complain(span, problem.help("write how = \"plain\", or leave it out"))
+                        );
+                    }
+                };
+                self.builder.copy_how(&from, &to, how, None)?;
+                Ok(Value::Unit)
+            }
+            "fill" => {
+                most(2)?;
+                self.builder.fill(&view(0)?, number(1)?)?;
+                Ok(Value::Unit)
+            }
+            "gemm" => {
+                most(3)?;
+                let order = match args.named.first() {
+                    None => Order::Plain,
+                    Some((_, Value::Text(text), _)) if text == "plain" => Order::Plain,
+                    Some((_, Value::Text(text), _)) if text == "serpentine" => Order::Serpentine,
+                    Some((_, _, span)) => {
+                        let problem = Problem::new("there is no such order");
+                        return Ok(self.complain(
+                            *span,
+                            problem.help("write order = \"plain\" or order = \"serpentine\""),
+                        ));
+                    }
+                };
+                self.builder.gemm(&view(0)?, &view(1)?, &view(2)?, order)?;
+                Ok(Value::Unit)
+            }
+            "map" => self.map_call(args, name),
+            "sum" | "maximum" | "minimum" | "warp_sum" | "warp_maximum" => self.reduce_call(args, name),
+            "sync_threads" => {
+                most(0)?;
+                self.builder.sync();
+                Ok(Value::Unit)
+            }
+            "cp_async_wait_all" => {
+                most(0)?;
+                self.builder.wait_copies(0);
+                Ok(Value::Unit)
+            }
+            "cp_async_wait" => {
+                most(1)?;
+                let pending = u32::try_from(integer(0)?).map_err(|_| need(0, "a number of groups"))?;
+                self.builder.wait_copies(pending);
+                Ok(Value::Unit)
+            }
+            "cp_async_commit" => {
+                most(0)?;
+                self.builder.commit_copies();
+                Ok(Value::Unit)
+            }
+            "padded" => {
+                most(2)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                Ok(self.relayout(args.call, Layout::padded(shape, integer(1)?)))
+            }
+            "row_major" => {
+                most(1)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                Ok(self.relayout(args.call, Layout::row_major(shape)))
+            }
+            "swizzled" => {
+                most(4)?;
+                let small = |n: usize| u32::try_from(integer(n)?).map_err(|_| need(n, "a small integer"));
+                let (bits, base, shift) = (small(0)?, small(1)?, integer(2)? as i32);
+                let swizzle = Swizzle::new(bits, base, shift)?;
+                Ok(Value::Layout(Composed::new(swizzle, 0, layout(3)?)))
+            }
+            "composition" => Ok(self.relayout(args.call, layout(0)?.composition(tiler(1)?))),
+            "logical_divide" => Ok(self.relayout(args.call, layout(0)?.logical_divide(tiler(1)?))),
+            "zipped_divide" => Ok(self.relayout(args.call, layout(0)?.zipped_divide(tiler(1)?))),
+            "blocked_product" => Ok(self.relayout(args.call, layout(0)?.blocked_product(&layout(1)?))),
+            "raked_product" => Ok(self.relayout(args.call, layout(0)?.raked_product(&layout(1)?))),
+            "coalesce" => Ok(self.relayout(args.call, Ok(layout(0)?.coalesce()))),
+            "ceil_div" => {
+                most(2)?;
+                let by = integer(1)?;
+                match of(0) {
+                    Some(Value::Int(n)) if by > 0 => {
+                        Ok(Value::Int(n.div_euclid(by) + i64::from(n.rem_euclid(by) != 0)))
+                    }
+                    Some(Value::Size(size)) => size.ceil_div(by).map(Value::Size).ok_or_else(wrong),
+                    _ => Err(need(0, "an integer or a size")),
+                }
+            }
+            "min" | "max" => {
+                most(2)?;
+                let smaller = args.name == "min";
+                match (of(0), of(1)) {
+                    (Some(Value::Int(x)), Some(Value::Int(y))) => {
+                        Ok(Value::Int(if smaller { *x.min(y) } else { *x.max(y) }))
+                    }
+                    _ => {
+                        let f = if smaller { Bin::Min } else { Bin::Max };
+                        Ok(Value::Number(tile::Expr::Bin(
+                            f,
+                            Box::new(number(0)?),
+                            Box::new(number(1)?),
+                        )))
+                    }
+                }
+            }
+            "fma" => {
+                most(3)?;
+                Ok(Value::Number(tile::Expr::Fma(Box::new([
+                    number(0)?,
+                    number(1)?,
+                    number(2)?,
+                ]))))
+            }
+            "select" => {
+                most(3)?;
+                Ok(Value::Number(tile::Expr::Pick(Box::new([
+                    number(0)?,
+                    number(1)?,
+                    number(2)?,
+                ]))))
+            }
+            "unroll" => Err(Problem::new("`unroll` stands in front of a loop's range").help(args.usage())),
+            function => {
+                most(1)?;
+                let f = match function {
+                    "exp" => Un::Exp,
+                    "log" => Un::Log,
+                    "sqrt" => Un::Sqrt,
+                    "rsqrt" => Un::Rsqrt,
+                    "tanh" => Un::Tanh,
+                    "sin" => Un::Sin,
+                    "cos" => Un::Cos,
+                    _ => Un::Abs,
+                };
+                Ok(Value::Number(tile::Expr::Un(f, Box::new(number(0)?))))
+            }
+        }
+    }
+
+    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<crate::elem::Elem, Problem> {
+        let [name] = types else {
+            return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
+        };
+        self.elem(name)
+            .ok_or_else(|| Problem::new(format!("`{}` is not an element type", name.text)))
+    }
+
+    /// `map((x, y), |x, y| …)`: a fresh fragment; or `map(ins, to, |…| …)` into a tensor.
+    fn map_call(&mut self, args: &Args, name: &str) -> Result<Value, Problem> {
+        let usage = || Problem::new("`map` takes one or several tensors and a closure").help(args.usage());
+        let views = |value: &Value| -> Option<Vec<View>> {
+            match value {
+                Value::View(view) => Some(vec![view.clone()]),
+                Value::Tuple(items) => items
+                    .iter()
+                    .map(|item| match item {
+                        Value::View(view) => Some(view.clone()),
+                        _ => None,
+                    })
+                    .collect(),
+                _ => None,
+            }
+        };
+        let (ins, to, closure) = match &args.values[..] {
+            [(ins, _), (Value::Closure(params, body), _)] => (views(ins), None, (params, body)),
+            [(ins, _), (Value::View(to), _), (Value::Closure(params, body), _)] => {
+                (views(ins), Some(to.clone()), (params, body))
+            }
+            _ => return Err(usage()),
+        };
+        let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
+        let (params, body) = closure;
+        if params.len() != ins.len() {
+            let problem = format!(
+                "the closure has {} parameters for {} tensors",
+                params.len(),
+                ins.len()
+            );
+            return Err(Problem::new(problem).arg(args.values.len() - 1));
+        }
+        let depth = self.scope.len();
+        for (n, pattern) in params.iter().enumerate() {
+            self.bind(pattern, Value::Number(tile::Expr::In(n as u8)));
+        }
+        let value = self.expr(body);
+        self.scope.truncate(depth);
+        let value = match value {
+            Value::Poison => return Ok(Value::Poison),
+            value => value.number().ok_or_else(|| {
+                Problem::new(format!(
+                    "the closure gives {}, and a number is needed",
+                    value.kind()
+                ))
+                .arg(args.values.len() - 1)
+            })?,
+        };
+        match to {
+            Some(to) => {
+                self.builder.map(&ins, &to, value)?;
+                Ok(Value::Unit)
+            }
+            None => {
+                let elem = self.builder.elem(&ins[0]);
+                let fragment = self.builder.registers(name, elem, ins[0].shape())?;
+                self.builder.map(&ins, &fragment, value)?;
+                Ok(Value::View(fragment))
+            }
+        }
+    }
+
+    /// Sums and extrema: of a mode of a fragment, or across the lanes of a warp.
+    fn reduce_call(&mut self, args: &Args, name: &str) -> Result<Value, Problem> {
+        let Some((Value::View(from), _)) = args.values.first() else {
+            return Err(Problem::new(format!("`{}` needs a fragment", args.name))
+                .help(args.usage())
+                .arg(0));
+        };
+        let (with, first) = match args.name.as_str() {
+            "sum" | "warp_sum" => (Bin::Add, 0.0),
+            "minimum" => (Bin::Min, f64::INFINITY),
+            _ => (Bin::Max, f64::NEG_INFINITY),
+        };
+        let elem = self.builder.elem(from);
+        let mut extents = from
+            .extents()
+            .ok_or_else(|| Problem::new("a fragment of known size is needed").arg(0))?;
+        let across = if args.name.starts_with("warp_") {
+            Across::Warp(32)
+        } else {
+            Across::Thread
+        };
+        if across == Across::Thread {
+            match args.values.get(1) {
+                Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
+                    extents[*mode as usize] = 1
+                }
+                None => extents.fill(1),
+                _ => {
+                    let problem = format!("`{}` needs one of the modes 0..{}", args.name, extents.len());
+                    return Err(Problem::new(problem).help(args.usage()).arg(1));
+                }
+            }
+        }
+        let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
+        let identity = if elem.is_float() || with == Bin::Add {
+            first
+        } else {
+            integer_extreme(elem, with)
+        };
+        self.builder.fill(&to, tile::Expr::Lit(identity))?;
+        self.builder.reduce(from, &to, with, across)?;
+        Ok(Value::View(to))
+    }
+
+    pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
+        let of = self.expr(receiver);
+        let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
+        if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
+            return Value::Poison;
+        }
+        let layout = match &of {
+            Value::View(view) => Some(view.layout.clone()),
+            Value::Layout(layout) => Some(layout.layout().clone()),
+            _ => None,
+        };
+        let made = match (method.text.as_str(), layout, &values[..]) {
+            ("size", Some(layout), [Value::Int(mode)]) => {
+                let rank = layout.rank();
+                let mode = usize::try_from(*mode)
+                    .ok()
+                    .and_then(|mode| layout.modes().nth(mode));
+                match mode {
+                    Some(mode) => match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
+                        (Ok(n), _) => Value::Int(n),
+                        (_, [(extent, _)]) => Value::Size(*extent),
+                        (Err(error), _) => return self.complain(span, error.into()),
+                    },
+                    None => {
+                        let problem = Problem::new(format!("{} has the modes 0..{rank}", of.kind()));
+                        return self.complain(args[0].value.span, problem);
+                    }
+                }
+            }
+            ("size", Some(layout), []) => match layout.size() {
+                Ok(n) => Value::Int(n),
+                Err(error) => return self.complain(span, error.into()),
+            },
+            ("cosize", Some(layout), []) if matches!(of, Value::Layout(_)) => match layout.cosize() {
+                Ok(n) => Value::Int(n),
+                Err(error) => return self.complain(span, error.into()),
+            },
+            ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
+            ("shape", Some(layout), []) => Value::from(layout.shape()),
+            (name, ..) => {
+                let methods = "size(mode), size(), rank(), shape()";
+                let problem = Problem::new(format!(
+                    "{} has no method `{name}` with these arguments",
+                    of.kind()
+                ));
+                return self.complain(
+                    method.span,
+                    problem.help(format!("tensors and layouts have {methods}")),
+                );
+            }
+        };
+        made
+    }
+}
+
+fn integer_extreme(elem: crate::elem::Elem, with: Bin) -> f64 {
+    use crate::elem::Elem;
+    let (lo, hi) = match elem {
+        Elem::I8 => (-128.0, 127.0),
+        Elem::U8 => (0.0, 255.0),
+        Elem::U32 => (0.0, f64::from(u32::MAX)),
+        _ => (f64::from(i32::MIN), f64::from(i32::MAX)),
+    };
+    if with == Bin::Min { hi } else { lo }
+}

@@ -1,0 +1,406 @@
+//! Expressions: constants, tuples, layouts, coordinates, elements.
+
+use tilewright_layout::{Composed, Layout, Value as Size};
+
+use super::Evaluator;
+use super::value::Value;
+use crate::affine::{Affine, Coord};
+use crate::ast::{Binary, Expr, ExprKind, Name, Span, Unary};
+use crate::problem::Problem;
+use crate::thread::{Bin, Cmp, Un};
+use crate::tile;
+
+impl Evaluator {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+        match &expr.kind {
+            ExprKind::Int(n) => Value::Int(*n),
+            ExprKind::Float(x) => Value::Float(*x),
+            ExprKind::Bool(b) => Value::Bool(*b),
+            ExprKind::Str(text) => Value::Text(text.clone()),
+            ExprKind::Hole => Value::Hole,
+            ExprKind::Name(name) => self.name(name, expr.span),
+            ExprKind::Path(path) => {
+                let last = path.rsplit("::").next().unwrap_or(path).to_owned();
+                let problem = Problem::new(format!(
+                    "the value of `{path}` cannot be read while the kernel is compiled"
+                ));
+                self.complain(
+                    expr.span,
+                    problem.help(format!(
+                        "write the number, add a parameter `const {last}: usize = …` to the kernel, or build it at run time"
+                    )),
+                )
+            }
+            ExprKind::Tuple(items) => {
+                self.naming = None;
+                Value::Tuple(items.iter().map(|item| self.expr(item)).collect())
+            }
+            ExprKind::Call {
+                function,
+                types,
+                args,
+            } => self.call(function, types, args, expr.span),
+            ExprKind::Method {
+                receiver,
+                method,
+                args,
+            } => self.method(receiver, method, args, expr.span),
+            ExprKind::Field { base, field } => self.field(base, field),
+            ExprKind::Index { base, index } => self.index(base, index),
+            ExprKind::Unary(op, inner) => {
+                let value = self.expr(inner);
+                self.unary(*op, value, expr.span)
+            }
+            ExprKind::Binary(op, left, right) => {
+                let (x, y) = (self.expr(left), self.expr(right));
+                self.binary(*op, x, y, expr.span)
+            }
+            ExprKind::Range(from, to) => Value::Range(Box::new(self.expr(from)), Box::new(self.expr(to))),
+            ExprKind::Cast(inner, to) => self.cast(inner, to),
+            ExprKind::Layout { shape, stride } => self.layout_literal(shape, stride.as_deref(), expr.span),
+            ExprKind::Closure { params, body } => Value::Closure(params.clone(), body.clone()),
+            ExprKind::If {
+                condition,
+                then,
+                other,
+            } => match self.expr(condition) {
+                Value::Bool(true) => self.expr(then),
+                Value::Bool(false) => self.expr(other),
+                Value::Poison => Value::Poison,
+                Value::Number(test) => {
+                    let (x, y) = (self.expr(then), self.expr(other));
+                    match (x.number(), y.number()) {
+                        (Some(x), Some(y)) => Value::Number(tile::Expr::Pick(Box::new([test, x, y]))),
+                        _ => self.complain(expr.span, Problem::new("both branches must be numbers")),
+                    }
+                }
+                found => {
+                    let problem =
+                        Problem::new(format!("a condition is needed, and this is {}", found.kind()));
+                    self.complain(condition.span, problem)
+                }
+            },
+        }
+    }
+
+    fn name(&mut self, name: &str, span: Span) -> Value {
+        if let Some(value) = self.lookup(name) {
+            return value.clone();
+        }
+        match name {
+            "block" => Value::Special("block"),
+            "thread" => Value::Special("thread"),
+            _ => {
+                let symbol = tilewright_layout::Symbol::new(name);
+                if self.builder.knows(symbol) {
+                    return Value::Size(Size::symbol(name));
+                }
+                if let Some(Size::Int(n)) = super::static_stride(name) {
+                    return Value::Int(n);
+                }
+                let mut problem = Problem::new(format!("`{name}` is not known in this kernel"));
+                let shouted = name
+                    .chars()
+                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+                let names = || self.scope.iter().map(|(known, _)| known.as_str());
+                problem = match closest(name, names()) {
+                    Some(near) => problem.help(format!("did you mean `{near}`?")),
+                    None if shouted => problem.help(format!(
+                        "constants outside the kernel cannot be read; write the number, or add `const {name}: usize = …` to \
+                         the kernel"
+                    )),
+                    None => problem.help("bind it with `let` first"),
+                };
+                self.complain(span, problem)
+            }
+        }
+    }
+
+    fn field(&mut self, base: &Expr, field: &Name) -> Value {
+        let axis = match field.text.as_str() {
+            "x" => Some(0),
+            "y" => Some(1),
+            "z" => Some(2),
+            _ => None,
+        };
+        match (self.expr(base), axis) {
+            (Value::Special("block"), Some(axis)) => Value::Index(Coord::Block(axis).into()),
+            (Value::Special("thread"), Some(0)) => Value::Index(Coord::Thread(0).into()),
+            (Value::Special("thread"), Some(_)) => {
+                let problem = Problem::new("threads of a block have one number, `thread.x`");
+                self.complain(
+                    field.span,
+                    problem
+                        .help("let a thread layout give it two: parallelize(t, layout!((16, 16)), thread.x)"),
+                )
+            }
+            (Value::Tuple(items), _) => match field.text.parse::<usize>().ok().and_then(|n| items.get(n)) {
+                Some(item) => item.clone(),
+                None => {
+                    let problem =
+                        Problem::new(format!("a tuple of {} has no `.{}`", items.len(), field.text));
+                    self.complain(field.span, problem)
+                }
+            },
+            (Value::Poison, _) => Value::Poison,
+            (other, _) => {
+                let problem = Problem::new(format!("{} has no field `{}`", other.kind(), field.text));
+                self.complain(field.span, problem)
+            }
+        }
+    }
+
+    fn index(&mut self, base: &Expr, index: &Expr) -> Value {
+        match (self.expr(base), self.expr(index)) {
+            (Value::Poison, _) | (_, Value::Poison) => Value::Poison,
+            (Value::View(view), at) => match at.ats() {
+                Some(at) => match self.builder.slice(&view, &at) {
+                    Ok(slice) => Value::View(slice),
+                    Err(problem) => self.complain(index.span, problem),
+                },
+                None => {
+                    let problem = Problem::new(format!(
+                        "an index of coordinates is needed, and this is {}",
+                        at.kind()
+                    ));
+                    self.complain(
+                        index.span,
+                        problem.help("write coordinates and `_`, such as [(_, _, k)]"),
+                    )
+                }
+            },
+            (Value::Tuple(items), Value::Int(n)) if n >= 0 && (n as usize) < items.len() => {
+                items[n as usize].clone()
+            }
+            (other, _) => {
+                let problem = Problem::new(format!("{} cannot be indexed", other.kind()));
+                self.complain(base.span, problem)
+            }
+        }
+    }
+
+    fn cast(&mut self, inner: &Expr, to: &Name) -> Value {
+        let value = self.expr(inner);
+        if ["usize", "i64", "i32", "u32"].contains(&to.text.as_str())
+            && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
+        {
+            return value;
+        }
+        let Some(elem) = self.elem(to) else {
+            return Value::Poison;
+        };
+        match value {
+            Value::Poison => Value::Poison,
+            value => match value.number() {
+                Some(number) => Value::Number(tile::Expr::Cast(elem, Box::new(number))),
+                None => {
+                    let problem = Problem::new(format!("{} cannot be cast", value.kind()));
+                    self.complain(inner.span, problem)
+                }
+            },
+        }
+    }
+
+    fn layout_literal(&mut self, shape: &Expr, stride: Option<&Expr>, span: Span) -> Value {
+        let extents = self.expr(shape);
+        let strides = stride.map(|stride| self.expr(stride));
+        if matches!(extents, Value::Poison) || matches!(strides, Some(Value::Poison)) {
+            return Value::Poison;
+        }
+        let Some(extents) = extents.tuple() else {
+            let problem = Problem::new(format!("a shape is needed here, and this is {}", extents.kind()));
+            return self.complain(shape.span, problem);
+        };
+        let made = match strides.map(|s| s.tuple()) {
+            None => Layout::compact(extents),
+            Some(Some(strides)) => Layout::new(extents, strides),
+            Some(None) => {
+                let problem = Problem::new("a stride is a number or a tuple of numbers");
+                return self.complain(stride.map_or(span, |s| s.span), problem);
+            }
+        };
+        match made {
+            Ok(layout) => Value::Layout(layout.into()),
+            Err(error) => self.complain(span, error.into()),
+        }
+    }
+
+    fn unary(&mut self, op: Unary, value: Value, span: Span) -> Value {
+        match (op, value) {
+            (_, Value::Poison) => Value::Poison,
+            (Unary::Neg, Value::Int(n)) if n != i64::MIN => Value::Int(-n),
+            (Unary::Neg, Value::Float(x)) => Value::Float(-x),
+            (Unary::Neg, Value::Number(x)) => Value::Number(tile::Expr::Un(Un::Neg, Box::new(x))),
+            (Unary::Not, Value::Bool(b)) => Value::Bool(!b),
+            (Unary::Neg, Value::Index(x)) => x.times(-1).map_or(Value::Poison, Value::Index),
+            (_, other) => {
+                let problem = Problem::new(format!("this operator does not work on {}", other.kind()));
+                self.complain(span, problem)
+            }
+        }
+    }
+
+    fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span) -> Value {
+        if matches!(left, Value::Poison) || matches!(right, Value::Poison) {
+            return Value::Poison;
+        }
+        let made = match (&left, &right) {
+            (Value::Int(x), Value::Int(y)) => match integers(op, *x, *y) {
+                Some(value) => Some(value),
+                None => {
+                    let problem =
+                        Problem::new(format!("this arithmetic on {x} and {y} has no result in 64 bits"));
+                    return self.complain(span, problem);
+                }
+            },
+            (Value::Bool(x), Value::Bool(y)) => match op {
+                Binary::And => Some(Value::Bool(*x && *y)),
+                Binary::Or => Some(Value::Bool(*x || *y)),
+                Binary::Eq => Some(Value::Bool(x == y)),
+                Binary::Ne => Some(Value::Bool(x != y)),
+                _ => None,
+            },
+            (Value::Index(_) | Value::Int(_), Value::Index(_) | Value::Int(_)) => {
+                coordinates(op, &left, &right)
+            }
+            (Value::Size(size), Value::Int(n)) => sizes(op, *size, *n),
+            (Value::Int(n), Value::Size(size)) if op == Binary::Mul => sizes(op, *size, *n),
+            (Value::Float(x), Value::Float(y))
+                if matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div) =>
+            {
+                Some(Value::Float(match op {
+                    Binary::Add => x + y,
+                    Binary::Sub => x - y,
+                    Binary::Mul => x * y,
+                    _ => x / y,
+                }))
+            }
+            _ => match (left.number(), right.number()) {
+                (Some(x), Some(y)) => arithmetic(op, x, y).map(Value::Number),
+                _ => None,
+            },
+        };
+        made.unwrap_or_else(|| {
+            let problem = Problem::new(format!(
+                "this operator does not work on {} and {}",
+                left.kind(),
+                right.kind()
+            ));
+            self.complain(span, problem)
+        })
+    }
+
+    /// A composed layout with another layout inside.
+    pub(super) fn relayout(&mut self, span: Span, made: tilewright_layout::Result<Layout>) -> Value {
+        match made {
+            Ok(layout) => Value::Layout(Composed::from(layout)),
+            Err(error) => self.complain(span, error.into()),
+        }
+    }
+}
+
+fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
+    Some(match op {
+        Binary::Add => Value::Int(x.checked_add(y)?),
+        Binary::Sub => Value::Int(x.checked_sub(y)?),
+        Binary::Mul => Value::Int(x.checked_mul(y)?),
+        Binary::Div => Value::Int(x.checked_div(y)?),
+        Binary::Rem => Value::Int(x.checked_rem(y)?),
+        Binary::And => Value::Int(x & y),
+        Binary::Or => Value::Int(x | y),
+        Binary::Xor => Value::Int(x ^ y),
+        Binary::Shl => Value::Int(x.checked_mul(1i64.checked_shl(u32::try_from(y).ok()?)?)?),
+        Binary::Shr => Value::Int(x.checked_shr(u32::try_from(y).ok()?)?),
+        Binary::Lt => Value::Bool(x < y),
+        Binary::Le => Value::Bool(x <= y),
+        Binary::Gt => Value::Bool(x > y),
+        Binary::Ge => Value::Bool(x >= y),
+        Binary::Eq => Value::Bool(x == y),
+        Binary::Ne => Value::Bool(x != y),
+    })
+}
+
+/// Coordinates add, and multiply with integers.
+fn coordinates(op: Binary, left: &Value, right: &Value) -> Option<Value> {
+    let affine = |value: &Value| match value {
+        Value::Index(index) => Some(index.clone()),
+        Value::Int(n) => Some(Affine::from(*n)),
+        _ => None,
+    };
+    let (x, y) = (affine(left)?, affine(right)?);
+    let made = match op {
+        Binary::Add => x.plus(&y, 1)?,
+        Binary::Sub => x.plus(&y, -1)?,
+        Binary::Mul => match (x.constant(), y.constant()) {
+            (Some(n), _) => y.times(n)?,
+            (_, Some(n)) => x.times(n)?,
+            _ => return None,
+        },
+        Binary::Div => x.digit(y.constant().filter(|n| *n > 0)?, None),
+        Binary::Rem => x.digit(1, Some(y.constant().filter(|n| *n > 0)?)),
+        _ => return None,
+    };
+    Some(Value::Index(made))
+}
+
+fn sizes(op: Binary, size: Size, n: i64) -> Option<Value> {
+    let made = match op {
+        Binary::Mul => size.times(Size::Int(n))?,
+        Binary::Div if n > 0 && size.factor() % n == 0 => size.ceil_div(n)?,
+        _ => return None,
+    };
+    Some(Value::Size(made))
+}
+
+/// Arithmetic on elements.
+pub(super) fn arithmetic(op: Binary, x: tile::Expr, y: tile::Expr) -> Option<tile::Expr> {
+    let (x, y) = (Box::new(x), Box::new(y));
+    let bin = |f| Some(tile::Expr::Bin(f, x.clone(), y.clone()));
+    match op {
+        Binary::Add => match (*x.clone(), *y.clone()) {
+            // One rounding, as `fmaf` in the generated text.
+            (tile::Expr::Bin(Bin::Mul, a, b), c) | (c, tile::Expr::Bin(Bin::Mul, a, b)) => {
+                Some(tile::Expr::Fma(Box::new([*a, *b, c])))
+            }
+            _ => bin(Bin::Add),
+        },
+        Binary::Sub => bin(Bin::Sub),
+        Binary::Mul => bin(Bin::Mul),
+        Binary::Div => bin(Bin::Div),
+        Binary::Rem => bin(Bin::Rem),
+        Binary::And => bin(Bin::And),
+        Binary::Or => bin(Bin::Or),
+        Binary::Xor => bin(Bin::Xor),
+        Binary::Shl => bin(Bin::Shl),
+        Binary::Shr => bin(Bin::Shr),
+        Binary::Lt => Some(tile::Expr::Cmp(Cmp::Lt, x, y)),
+        Binary::Le => Some(tile::Expr::Cmp(Cmp::Le, x, y)),
+        Binary::Gt => Some(tile::Expr::Cmp(Cmp::Lt, y, x)),
+        Binary::Ge => Some(tile::Expr::Cmp(Cmp::Le, y, x)),
+        Binary::Eq => Some(tile::Expr::Cmp(Cmp::Eq, x, y)),
+        Binary::Ne => Some(tile::Expr::Cmp(Cmp::Ne, x, y)),
+    }
+}
+
+/// The known name that is spelt most like this one, if any is close.
+pub(crate) fn closest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    let near = |a: &str, b: &str| {
+        let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+        let mut row: Vec<usize> = (0..=b.len()).collect();
+        for (i, x) in a.iter().enumerate() {
+            let mut before = row[0];
+            row[0] = i + 1;
+            for (j, y) in b.iter().enumerate() {
+                let change = before + usize::from(x != y);
+                before = row[j + 1];
+                row[j + 1] = change.min(before + 1).min(row[j] + 1);
+            }
+        }
+        row[b.len()]
+    };
+    known
+        .map(|k| (near(name, k), k))
+        .filter(|(distance, k)| *distance <= 1 + k.len() / 5 && *distance < k.len())
+        .min()
+        .map(|(_, k)| k.to_owned())
+}

@@ -1,0 +1,565 @@
+//! Runs the text of a kernel while it is compiled: layouts, tuples, constants and static loops are evaluated; what is
+//! left becomes calls on the builder. All mistakes are collected, each at its own tokens.
+
+mod calls;
+mod expression;
+mod value;
+
+use tilewright_layout::{Tuple, Value as Size};
+
+use crate::ast::{self, Binary, Kernel, Level, Name, ParamKind, Pattern, Span, StmtKind};
+use crate::build::Builder;
+use crate::definition::{Outcome, Settings};
+use crate::diagnostic::{Diagnostic, Lint};
+use crate::elem::Elem;
+use crate::problem::Problem;
+use crate::thread::Unroll;
+use crate::tile;
+pub(crate) use expression::closest;
+use value::Value;
+
+/// Statements that one kernel may run while it is compiled: static loops end.
+const MOST_STEPS: u32 = 100_000;
+
+/// Makes the kernel of a function.
+pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
+    let mut run = Evaluator::new(&kernel.name.text);
+    run.constants(kernel, settings);
+    run.params(kernel);
+    run.body(&kernel.body);
+    let mut levels = kernel.levels.clone();
+    levels.extend(settings.levels.iter().cloned());
+    for (name, _) in &levels {
+        if Lint::named(&name.text).is_none() {
+            let known: Vec<_> = crate::diagnostic::LINTS.iter().map(|lint| lint.name).collect();
+            run.diagnostics.push(
+                Diagnostic::error(name.span, format!("there is no lint `{}`", name.text))
+                    .help(format!("the lints are {}", known.join(", "))),
+            );
+        }
+    }
+    crate::generate::finish(run.builder.finish(), run.diagnostics, &levels)
+}
+
+struct Evaluator {
+    builder: Builder,
+    /// Names, innermost last.
+    scope: Vec<(String, Value)>,
+    diagnostics: Vec<Diagnostic>,
+    /// What type parameters stand for.
+    types: Vec<(String, Elem)>,
+    /// The name that a `let` is about to give.
+    naming: Option<String>,
+    steps: u32,
+}
+
+impl Evaluator {
+    fn new(name: &str) -> Evaluator {
+        Evaluator {
+            builder: Builder::new(name),
+            scope: Vec::new(),
+            diagnostics: Vec::new(),
+            types: Vec::new(),
+            naming: None,
+            steps: 0,
+        }
+    }
+
+    fn complain(&mut self, span: Span, problem: Problem) -> Value {
+        self.diagnostics.push(problem.at(span));
+        Value::Poison
+    }
+
+    fn lookup(&self, name: &str) -> Option<&Value> {
+        self.scope
+            .iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    fn constants(&mut self, kernel: &Kernel, settings: &Settings) {
+        for (name, _) in &settings.consts {
+            if !kernel.consts.iter().any(|c| c.name.text == name.text) {
+                let known: Vec<_> = kernel.consts.iter().map(|c| c.name.text.as_str()).collect();
+                let help = match known[..] {
+                    [] => format!("`{}` has no constants", kernel.name.text),
+                    _ => format!("its constants are {}", known.join(", ")),
+                };
+                let problem = Problem::new(format!("`{}` has no constant `{}`", kernel.name.text, name.text));
+                self.complain(name.span, problem.help(help));
+            }
+        }
+        for constant in &kernel.consts {
+            let set = settings
+                .consts
+                .iter()
+                .rev()
+                .find(|(name, _)| name.text == constant.name.text);
+            let value = match (set, &constant.default) {
+                (Some((_, n)), _) => Value::Int(*n),
+                (None, Some(default)) => self.expr(default),
+                (None, None) => self.complain(
+                    constant.name.span,
+                    Problem::new(format!("the constant `{}` has no value", constant.name.text)).help(
+                        format!("give it a default, `const {}: usize = …`", constant.name.text),
+                    ),
+                ),
+            };
+            self.scope.push((constant.name.text.clone(), value));
+        }
+        for param in &kernel.types {
+            let set = settings
+                .types
+                .iter()
+                .rev()
+                .find(|(name, _)| name.text == param.name.text);
+            let allowed: Vec<Elem> = param.allowed.iter().filter_map(|name| self.elem(name)).collect();
+            let elem = match set {
+                Some((name, elem)) if !allowed.contains(elem) => {
+                    let names: Vec<_> = allowed.iter().map(|e| e.name()).collect();
+                    let problem = Problem::new(format!("`{}` cannot be {elem}", param.name.text));
+                    self.complain(
+                        name.span,
+                        problem.help(format!("it may be {}", names.join(" or "))),
+                    );
+                    None
+                }
+                Some((_, elem)) => Some(*elem),
+                None => allowed.first().copied(),
+            };
+            self.types
+                .push((param.name.text.clone(), elem.unwrap_or(Elem::F32)));
+        }
+    }
+
+    /// The element type of this name.
+    fn elem(&mut self, name: &Name) -> Option<Elem> {
+        if let Some((_, elem)) = self.types.iter().find(|(known, _)| *known == name.text) {
+            return Some(*elem);
+        }
+        match Elem::named(&name.text) {
+            Some(elem) if elem.is_usable() => Some(elem),
+            Some(elem) => {
+                let problem = Problem::new(format!(
+                    "`{elem}` is a reserved name, not yet an element type of kernels"
+                ));
+                self.complain(name.span, problem.help(format!("use one of {}", Elem::usable())));
+                None
+            }
+            None => {
+                let problem = Problem::new(format!("`{}` is not an element type", name.text));
+                self.complain(name.span, problem.help(format!("use one of {}", Elem::usable())));
+                None
+            }
+        }
+    }
+
+    fn params(&mut self, kernel: &Kernel) {
+        for param in &kernel.params {
+            let Some(elem) = self.elem(&param.elem) else {
+                self.scope.push((param.name.text.clone(), Value::Poison));
+                continue;
+            };
+            self.builder.at(param.name.span);
+            let value = match &param.kind {
+                ParamKind::Scalar => Value::Number(self.builder.scalar(&param.name.text, elem)),
+                ParamKind::Tensor {
+                    mutable,
+                    shape,
+                    stride,
+                } => {
+                    let of = |run: &mut Self, e: &ast::Expr| run.sizes(e);
+                    let extents = of(self, shape);
+                    let strides = stride.as_ref().map(|stride| of(self, stride));
+                    match (extents, strides) {
+                        (Some(extents), None) => {
+                            self.tensor(param, elem, extents, None, *mutable, shape.span)
+                        }
+                        (Some(extents), Some(Some(strides))) => {
+                            self.tensor(param, elem, extents, Some(strides), *mutable, shape.span)
+                        }
+                        _ => Value::Poison,
+                    }
+                }
+            };
+            self.scope.push((param.name.text.clone(), value));
+        }
+    }
+
+    fn tensor(
+        &mut self,
+        param: &ast::Param,
+        elem: Elem,
+        shape: Tuple,
+        stride: Option<Tuple>,
+        mutable: bool,
+        span: Span,
+    ) -> Value {
+        match self
+            .builder
+            .tensor(&param.name.text, elem, shape, stride, mutable)
+        {
+            Ok(view) => Value::View(view),
+            Err(problem) => self.complain(span, problem),
+        }
+    }
+
+    /// Sizes in the type of an argument: names that are no constants are known at launch.
+    fn sizes(&mut self, expr: &ast::Expr) -> Option<Tuple> {
+        use ast::ExprKind::{Name as Named, Tuple as Items};
+        match &expr.kind {
+            Named(name) => match self.lookup(name).cloned() {
+                Some(Value::Int(n)) => Some(n.into()),
+                Some(Value::Poison) => None,
+                Some(other) => {
+                    let problem = Problem::new(format!("`{name}` is {} here, not a size", other.kind()));
+                    self.complain(expr.span, problem);
+                    None
+                }
+                None => Some(static_stride(name).unwrap_or_else(|| Size::symbol(name)).into()),
+            },
+            Items(items) => {
+                let sizes: Vec<_> = items.iter().map(|item| self.sizes(item)).collect();
+                Some(Tuple::of(sizes.into_iter().collect::<Option<Vec<_>>>()?))
+            }
+            _ => match self.expr(expr) {
+                Value::Int(n) => Some(n.into()),
+                Value::Poison => None,
+                other => {
+                    let problem =
+                        Problem::new(format!("a size is needed here, and this is {}", other.kind()));
+                    self.complain(
+                        expr.span,
+                        problem.help("write a number, a constant, or a name such as M"),
+                    );
+                    None
+                }
+            },
+        }
+    }
+
+    fn body(&mut self, body: &[ast::Stmt]) {
+        let depth = self.scope.len();
+        for stmt in body {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                if self.steps == MOST_STEPS + 1 {
+                    let problem = Problem::new(format!(
+                        "more than {MOST_STEPS} statements run while this compiles"
+                    ));
+                    self.complain(
+                        stmt.span,
+                        problem.help("use a loop that the kernel runs, `for i in 0..n`"),
+                    );
+                }
+                break;
+            }
+            self.builder.at(stmt.span);
+            self.statement(stmt);
+        }
+        self.scope.truncate(depth);
+    }
+
+    fn statement(&mut self, stmt: &ast::Stmt) {
+        match &stmt.kind {
+            StmtKind::Let { pattern, value } => self.bind_let(pattern, value),
+            StmtKind::Expr(expr) => {
+                let value = self.expr(expr);
+                if !matches!(value, Value::Unit | Value::Poison) {
+                    let problem =
+                        Problem::new(format!("this is {}, and nothing is done with it", value.kind()));
+                    self.complain(expr.span, problem.help("bind it with `let`, or remove it"));
+                }
+            }
+            StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
+            StmtKind::For { pattern, range, body } => self.repeat(pattern, range, body),
+            StmtKind::If {
+                condition,
+                then,
+                other,
+            } => match self.expr(condition) {
+                Value::Bool(true) => self.body(then),
+                Value::Bool(false) => self.body(other),
+                Value::Poison => {}
+                found => {
+                    let problem = Problem::new(format!(
+                        "`if` needs a condition known while compiling, and this is {}",
+                        found.kind()
+                    ));
+                    self.complain(
+                        condition.span,
+                        problem.help("bounds are derived; for masks use `map` with a choice inside"),
+                    );
+                }
+            },
+            StmtKind::Block { head, .. } => {
+                let problem = Problem::new("this block is not a statement of kernels");
+                self.complain(head.span, problem.help("use `for`, `if`, or plain statements"));
+            }
+        }
+    }
+
+    fn bind_let(&mut self, pattern: &Pattern, value: &ast::Expr) {
+        // A tuple of values for a tuple of names: each gets its name before it is made.
+        if let (Pattern::Tuple(_, patterns), ast::ExprKind::Tuple(values)) = (pattern, &value.kind)
+            && patterns.len() == values.len()
+        {
+            let made: Vec<Value> = patterns
+                .iter()
+                .zip(values)
+                .map(|(p, v)| self.named(p, v))
+                .collect();
+            for (pattern, value) in patterns.iter().zip(made) {
+                self.bind(pattern, value);
+            }
+            return;
+        }
+        let made = self.named(pattern, value);
+        self.bind(pattern, made);
+    }
+
+    fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {
+        self.naming = match pattern {
+            Pattern::Name(name) => Some(name.text.clone()),
+            _ => None,
+        };
+        let made = self.expr(value);
+        self.naming = None;
+        match (pattern, made) {
+            (Pattern::Name(name), Value::View(view)) => Value::View(view.with_name(&name.text)),
+            (_, made) => made,
+        }
+    }
+
+    fn bind(&mut self, pattern: &Pattern, value: Value) {
+        match (pattern, value) {
+            (Pattern::Hole(_), _) => {}
+            (Pattern::Name(name), Value::Unit) => {
+                let problem =
+                    Problem::new(format!("`{}` would be nothing: the call has no value", name.text));
+                self.complain(name.span, problem.help("write it as a statement of its own"));
+                self.scope.push((name.text.clone(), Value::Poison));
+            }
+            (Pattern::Name(name), value) => self.scope.push((name.text.clone(), value)),
+            (Pattern::Tuple(_, patterns), Value::Tuple(values)) if patterns.len() == values.len() => {
+                for (pattern, value) in patterns.iter().zip(values) {
+                    self.bind(pattern, value);
+                }
+            }
+            (Pattern::Tuple(span, patterns), value) => {
+                if !matches!(value, Value::Poison) {
+                    let problem = Problem::new(format!("{} names for {}", patterns.len(), value.kind()));
+                    self.complain(*span, problem);
+                }
+                for pattern in patterns {
+                    self.bind(pattern, Value::Poison);
+                }
+            }
+        }
+    }
+
+    /// `fragment = …`, `fragment *= …`: sets every element of a fragment.
+    fn assign(&mut self, target: &ast::Expr, op: Option<Binary>, value: &ast::Expr) {
+        let (to, from) = (self.expr(target), self.expr(value));
+        let to = match to {
+            Value::View(view) => view,
+            Value::Poison => return,
+            other => {
+                let problem = Problem::new(format!("{} cannot be changed", other.kind()));
+                self.complain(
+                    target.span,
+                    problem.help("only tensors hold values; constants are bound with `let`"),
+                );
+                return;
+            }
+        };
+        let left = tile::Expr::In(0);
+        let (ins, right) = match from {
+            Value::Poison => return,
+            Value::View(view) => (vec![to.clone(), view], tile::Expr::In(1)),
+            other => match other.number() {
+                Some(number) => (vec![to.clone()], number),
+                None => {
+                    let problem = Problem::new(format!("elements cannot be set to {}", other.kind()));
+                    self.complain(value.span, problem);
+                    return;
+                }
+            },
+        };
+        let of = match op {
+            None => right,
+            Some(op) => match expression::arithmetic(op, left, right) {
+                Some(of) => of,
+                None => {
+                    self.complain(
+                        target.span,
+                        Problem::new("this operator does not work on elements"),
+                    );
+                    return;
+                }
+            },
+        };
+        let done = self.builder.map(&ins, &to, of);
+        if let Err(problem) = done {
+            let span = if problem.arg == Some(1) {
+                target.span
+            } else {
+                value.span
+            };
+            self.complain(span, problem);
+        }
+    }
+
+    fn repeat(&mut self, pattern: &Pattern, range: &ast::Expr, body: &[ast::Stmt]) {
+        let (range_value, unrolled) = match &range.kind {
+            ast::ExprKind::Call { function, args, .. } if function.text == "unroll" && args.len() == 1 => {
+                (self.expr(&args[0].value), true)
+            }
+            _ => (self.expr(range), false),
+        };
+        let (from, to) = match range_value {
+            Value::Range(from, to) => (*from, *to),
+            Value::Poison => return,
+            other => {
+                let problem = Problem::new(format!("a loop needs a range, and this is {}", other.kind()));
+                self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                return;
+            }
+        };
+        match (from, to, unrolled) {
+            (Value::Int(from), Value::Int(to), true) => {
+                for n in from..to {
+                    let depth = self.scope.len();
+                    self.bind(pattern, Value::Int(n));
+                    self.body(body);
+                    self.scope.truncate(depth);
+                    if self.steps > MOST_STEPS {
+                        break;
+                    }
+                }
+            }
+            (Value::Int(0), Value::Int(n), false) if n > 0 => self.run_loop(pattern, Size::Int(n), body),
+            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, body),
+            (_, Value::Size(_), true) => {
+                let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
+                self.complain(range.span, problem.help("write the range without `unroll`"));
+            }
+            (Value::Poison, ..) | (_, Value::Poison, _) => {}
+            (from, to, _) => {
+                let problem = Problem::new(format!(
+                    "a loop runs from 0, and this one from {} to {}",
+                    from.kind(),
+                    to.kind()
+                ));
+                self.complain(
+                    range.span,
+                    problem.help("start at 0 and add inside the loop, or write `unroll(a..b)`"),
+                );
+            }
+        }
+    }
+
+    fn run_loop(&mut self, pattern: &Pattern, extent: Size, body: &[ast::Stmt]) {
+        let name = match pattern {
+            Pattern::Name(name) => name.text.clone(),
+            _ => "i".to_owned(),
+        };
+        // The builder cannot be borrowed while the body runs through it, so it changes hands.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        builder.repeat(&name, extent, Unroll::No, |inner, var| {
+            std::mem::swap(&mut self.builder, inner);
+            let depth = self.scope.len();
+            self.bind(pattern, Value::Index(var));
+            self.body(body);
+            self.scope.truncate(depth);
+            std::mem::swap(&mut self.builder, inner);
+        });
+        self.builder = builder;
+    }
+}
+
+/// Reads the values of keys, as `matmul_kernel!` has them: the expressions of kernels, without a kernel.
+pub(crate) struct Keys(Evaluator);
+
+impl Keys {
+    pub(crate) fn new() -> Keys {
+        Keys(Evaluator::new(""))
+    }
+
+    /// What was wrong with the values so far.
+    pub(crate) fn diagnostics(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.0.diagnostics)
+    }
+
+    fn refuse(&mut self, span: Span, what: &str, found: &Value) {
+        if !matches!(found, Value::Poison) {
+            let problem = Problem::new(format!("{what} is needed here, and this is {}", found.kind()));
+            self.0.complain(span, problem);
+        }
+    }
+
+    pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Option<i64> {
+        match self.0.expr(expr) {
+            Value::Int(n) => Some(n),
+            found => {
+                self.refuse(expr.span, "an integer", &found);
+                None
+            }
+        }
+    }
+
+    /// A layout, or a shape for the compact layout.
+    pub(crate) fn layout(&mut self, expr: &ast::Expr) -> Option<tilewright_layout::Composed> {
+        let found = self.0.expr(expr);
+        match (&found, found.tuple()) {
+            (Value::Layout(layout), _) => Some(layout.clone()),
+            (_, Some(shape)) => match tilewright_layout::Layout::compact(shape) {
+                Ok(layout) => Some(layout.into()),
+                Err(error) => {
+                    self.0.complain(expr.span, error.into());
+                    None
+                }
+            },
+            _ => {
+                self.refuse(expr.span, "a layout or a shape", &found);
+                None
+            }
+        }
+    }
+
+    /// A function of one number.
+    pub(crate) fn closure(&mut self, expr: &ast::Expr) -> Option<tile::Expr> {
+        let found = self.0.expr(expr);
+        let Value::Closure(params, body) = &found else {
+            self.refuse(expr.span, "a closure, such as |x| max(x, 0.0),", &found);
+            return None;
+        };
+        let [param] = &params[..] else {
+            self.0
+                .complain(expr.span, Problem::new("the closure takes one number"));
+            return None;
+        };
+        self.0.bind(param, Value::Number(tile::Expr::In(0)));
+        let value = self.0.expr(body);
+        self.0.scope.pop();
+        let number = value.number();
+        if number.is_none() {
+            self.refuse(body.span, "a number", &value);
+        }
+        number
+    }
+}
+
+/// `_1` in a stride: the integer 1, known while compiling.
+fn static_stride(name: &str) -> Option<Size> {
+    name.strip_prefix('_')?.parse().ok().map(Size::Int)
+}
+
+/// The level of a lint: its own, or the last that was set.
+pub(crate) fn level(lint: &Lint, set: &[(Name, Level)]) -> Level {
+    set.iter()
+        .rev()
+        .find(|(name, _)| name.text == lint.name)
+        .map_or(lint.level, |(_, level)| *level)
+}

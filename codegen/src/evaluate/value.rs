@@ -1,0 +1,134 @@
+//! What expressions of a kernel stand for while it is compiled.
+
+use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
+
+use crate::affine::Affine;
+use crate::ast::{Expr, Pattern};
+use crate::tile;
+use crate::view::{At, View};
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// Nothing: the value of a statement.
+    Unit,
+    /// An expression that has been complained about: what uses it stays silent.
+    Poison,
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(String),
+    /// `_`
+    Hole,
+    Tuple(Vec<Value>),
+    Layout(Composed),
+    View(View),
+    /// A coordinate: of the block, the thread, a loop.
+    Index(Affine),
+    /// A size known at launch.
+    Size(Size),
+    Range(Box<Value>, Box<Value>),
+    /// A number of the kernel: a scalar argument, or arithmetic with elements inside a closure.
+    Number(tile::Expr),
+    Closure(Vec<Pattern>, Box<Expr>),
+    /// `block`, `thread`: names with fields.
+    Special(&'static str),
+}
+
+impl Value {
+    /// What it is, in the words of a message.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Value::Unit => "nothing".into(),
+            Value::Poison => "an expression with an error".into(),
+            Value::Int(n) => format!("the integer {n}"),
+            Value::Float(x) => format!("the number {x:?}"),
+            Value::Bool(b) => format!("`{b}`"),
+            Value::Text(_) => "a text".into(),
+            Value::Hole => "`_`".into(),
+            Value::Tuple(_) => match self.tuple() {
+                Some(tuple) => format!("the tuple {tuple}"),
+                None => "a tuple".into(),
+            },
+            Value::Layout(layout) => format!("the layout {layout}"),
+            Value::View(view) => format!("the tensor `{}`, {}", view.name, view.shape()),
+            Value::Index(_) => "a coordinate".into(),
+            Value::Size(size) => format!("the size `{size}`, known at launch"),
+            Value::Range(..) => "a range".into(),
+            Value::Number(_) => "a number of the kernel".into(),
+            Value::Closure(..) => "a closure".into(),
+            Value::Special(name) => format!("`{name}`"),
+        }
+    }
+
+    /// As a shape, stride or projection.
+    pub(super) fn tuple(&self) -> Option<Tuple> {
+        match self {
+            Value::Int(n) => Some((*n).into()),
+            Value::Size(size) => Some((*size).into()),
+            Value::Hole => Some(ALL.into()),
+            Value::Tuple(items) => Some(Tuple::of(
+                items.iter().map(Value::tuple).collect::<Option<Vec<_>>>()?,
+            )),
+            _ => None,
+        }
+    }
+
+    /// As a tiler: a layout, a shape, or a tuple of tilers.
+    pub(super) fn tiler(&self) -> Option<Tiler> {
+        match self {
+            Value::Layout(layout) => layout.as_layout().map(Tiler::from),
+            Value::Tuple(items) => Some(Tiler::Modes(
+                items.iter().map(Value::tiler).collect::<Option<_>>()?,
+            )),
+            _ => self.tuple().map(Tiler::from),
+        }
+    }
+
+    /// As a coordinate.
+    pub(super) fn at(&self) -> Option<At> {
+        match self {
+            Value::Hole => Some(At::All),
+            Value::Int(n) => Some(At::Index((*n).into())),
+            Value::Index(index) => Some(At::Index(index.clone())),
+            Value::Tuple(items) => Some(At::Tuple(items.iter().map(Value::at).collect::<Option<_>>()?)),
+            _ => None,
+        }
+    }
+
+    /// As coordinates of all modes: a tuple's, or one alone.
+    pub(super) fn ats(&self) -> Option<Vec<At>> {
+        match self.at()? {
+            At::Tuple(all) => Some(all),
+            one => Some(vec![one]),
+        }
+    }
+
+    /// As a layout without a swizzle.
+    pub(super) fn layout(&self) -> Option<Layout> {
+        match self {
+            Value::Layout(layout) => layout.as_layout().cloned(),
+            _ => None,
+        }
+    }
+
+    /// As a number of the kernel.
+    pub(super) fn number(&self) -> Option<tile::Expr> {
+        match self {
+            Value::Int(n) => Some(tile::Expr::Lit(*n as f64)),
+            Value::Float(x) => Some(tile::Expr::Lit(*x)),
+            Value::Number(e) => Some(e.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl From<Tuple> for Value {
+    fn from(tuple: Tuple) -> Value {
+        match tuple.as_leaf() {
+            Some(Size::Int(n)) => Value::Int(n),
+            Some(size) => Value::Size(size),
+            None => Value::Tuple(tuple.modes().map(Value::from).collect()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! From a tile program to what a user gets: checks, the variants, the report.
+
+use crate::ast::{Level, Name};
+use crate::definition::{Generated, Outcome, Param, Variant};
+use crate::diagnostic::Diagnostic;
+use crate::lower::{Policy, lower};
+use crate::report::Report;
+use crate::tile::{Arg, Program, Space};
+
+/// Checks, lowers and prints a program, unless something is wrong with it.
+pub(crate) fn finish(
+    program: Program,
+    mut diagnostics: Vec<Diagnostic>,
+    levels: &[(Name, Level)],
+) -> Outcome {
+    let _ = levels;
+    let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
+    if errors(&diagnostics) {
+        return Outcome {
+            kernel: None,
+            diagnostics,
+        };
+    }
+    let mut variants: Vec<Variant> = Vec::new();
+    for policy in [Policy::Best, Policy::Small, Policy::General] {
+        match lower(&program, policy) {
+            Ok(kernel) => {
+                let source = crate::cuda::print(&kernel);
+                let same = variants
+                    .last()
+                    .is_some_and(|last| last.program.needs == kernel.needs);
+                if same {
+                    continue;
+                }
+                variants.push(Variant {
+                    source,
+                    program: kernel,
+                });
+            }
+            Err(diagnostic) => {
+                diagnostics.push(diagnostic);
+                return Outcome {
+                    kernel: None,
+                    diagnostics,
+                };
+            }
+        }
+    }
+    let params = program
+        .args
+        .iter()
+        .map(|arg| match arg {
+            Arg::Tensor(id) => {
+                let tensor = program.tensor(*id);
+                let mutable = matches!(tensor.space, Space::Global { mutable: true });
+                Param {
+                    name: tensor.name.clone(),
+                    elem: tensor.elem,
+                    tensor: Some((mutable, tensor.rank())),
+                }
+            }
+            Arg::Scalar(id) => {
+                let scalar = &program.scalars[*id as usize];
+                Param {
+                    name: scalar.name.clone(),
+                    elem: scalar.elem,
+                    tensor: None,
+                }
+            }
+        })
+        .collect();
+    let report = Report {
+        threads: program.threads(),
+        shared_bytes: variants[0].program.launch.shared_bytes,
+        ..Report::default()
+    };
+    Outcome {
+        kernel: Some(Generated {
+            name: program.name,
+            params,
+            variants,
+            report,
+        }),
+        diagnostics,
+    }
+}

@@ -1,0 +1,407 @@
+//! Where a view's elements are: coordinates in the tensor, offsets, and guards. Every index in generated code is made
+//! here, from a layout.
+
+use tilewright_layout::{Composed, Value};
+
+use super::{Lower, MOST_EXTENT, Policy};
+use crate::affine::{Affine, Coord};
+use crate::index::Ix;
+use crate::thread::{Fact, Mem, Space};
+use crate::tile;
+use crate::view::View;
+
+/// A leaf of a view: how many steps, along which mode of the tensor, and how far each goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Leaf {
+    pub(super) extent: i64,
+    pub(super) mode: usize,
+    pub(super) step: i64,
+}
+
+/// The leaves of a view's layout; extents that are not integers count as 1.
+pub(super) fn leaves(view: &View) -> Vec<Leaf> {
+    view.layout
+        .leaves()
+        .map(|(extent, stride)| {
+            let extent = extent.int().unwrap_or(1);
+            match stride {
+                Value::Basis { times, path } => Leaf {
+                    extent,
+                    mode: usize::from(path.steps()[0]),
+                    step: times,
+                },
+                _ => Leaf {
+                    extent,
+                    mode: 0,
+                    step: 0,
+                },
+            }
+        })
+        .collect()
+}
+
+impl Lower<'_> {
+    /// The part of a base that stays the same while loops run, and the part that a loop changes.
+    fn parts(&self, base: &Affine) -> (Affine, Affine) {
+        let moves = |coord: &Coord| match coord {
+            Coord::Var(_) => true,
+            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_))),
+            _ => false,
+        };
+        let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
+        (
+            Affine {
+                constant: base.constant,
+                terms: still,
+            },
+            Affine {
+                constant: 0,
+                terms: moving,
+            },
+        )
+    }
+
+    /// The coordinates, in the tensor, of the element of a view that `at` names leaf by leaf.
+    pub(super) fn coordinates(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Vec<Ix> {
+        let tensor = self.program.tensor(view.tensor);
+        let global = matches!(tensor.space, tile::Space::Global { .. });
+        (0..view.base.len())
+            .map(|mode| {
+                let (still, moving) = self.parts(&view.base[mode]);
+                let mut sum = self.affine(&still);
+                if global {
+                    self.bound(sum);
+                    sum = self.name(sum, &format!("{}_{mode}", view.name));
+                }
+                let moving = self.affine(&moving);
+                sum = self.exprs().add(sum, moving);
+                let steps = self.steps(leaves, at, mode);
+                sum = self.exprs().add(sum, steps);
+                if global {
+                    self.bound(sum);
+                }
+                sum
+            })
+            .collect()
+    }
+
+    /// A coordinate of a global tensor fits 32 bits, because extents do with room to spare.
+    fn bound(&mut self, coordinate: Ix) {
+        let lo = self.kernel.exprs.get(coordinate).lo;
+        self.exprs().assume(coordinate, lo, i64::from(i32::MAX));
+    }
+
+    fn steps(&mut self, leaves: &[Leaf], at: &[Ix], mode: usize) -> Ix {
+        let mut sum = self.int(0);
+        for (leaf, &index) in leaves.iter().zip(at) {
+            if leaf.mode == mode && leaf.step != 0 {
+                let step = self.int(leaf.step);
+                let term = self.exprs().mul(index, step);
+                sum = self.exprs().add(sum, term);
+            }
+        }
+        sum
+    }
+
+    /// The place of an element.
+    pub(super) fn place(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
+        let tensor = self.program.tensor(view.tensor);
+        let id = self.places[view.tensor as usize];
+        let space = match tensor.space {
+            tile::Space::Global { .. } => Space::Global(id),
+            _ => Space::Shared(id),
+        };
+        let index = match linear(&tensor.layout) {
+            Some(strides) => self.linear_offset(view, leaves, at, &strides),
+            None => {
+                let coordinates = self.coordinates(view, leaves, at);
+                self.offset(&tensor.layout, &coordinates)
+            }
+        };
+        if matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General {
+            self.exprs().assume(index, 0, i64::from(i32::MAX));
+        }
+        Mem {
+            space,
+            index,
+            peer: None,
+        }
+    }
+
+    /// The index into a register array; constant once loops are unrolled.
+    pub(super) fn register_index(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Ix {
+        let layout = self.program.tensor(view.tensor).layout.clone();
+        let coordinates = self.coordinates(view, leaves, at);
+        self.offset(&layout, &coordinates)
+    }
+
+    /// Each mode has one stride: what does not change is computed once, at the top.
+    fn linear_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
+        let tensor = self.program.tensor(view.tensor);
+        let small = matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General;
+        let global = matches!(tensor.space, tile::Space::Global { .. });
+        let (mut still_sum, mut moving_sum) = (self.int(0), self.int(0));
+        for (mode, &stride) in strides.iter().enumerate() {
+            let stride = self.value(stride);
+            let (still, moving) = self.parts(&view.base[mode]);
+            let mut still = self.affine(&still);
+            if global {
+                self.bound(still);
+                if self.guarded(view, mode) {
+                    still = self.name(still, &format!("{}_{mode}", view.name));
+                }
+            }
+            let term = self.exprs().mul(still, stride);
+            still_sum = self.exprs().add(still_sum, term);
+            let moving = self.affine(&moving);
+            let steps = self.steps(leaves, at, mode);
+            for moves in [moving, steps] {
+                let term = self.exprs().mul(moves, stride);
+                if small {
+                    self.exprs().assume(term, 0, i64::from(i32::MAX));
+                }
+                moving_sum = self.exprs().add(moving_sum, term);
+            }
+        }
+        if small {
+            self.exprs().assume(still_sum, 0, i64::from(i32::MAX));
+        }
+        let base = self.name(still_sum, &format!("{}_at", view.name));
+        self.exprs().add(base, moving_sum)
+    }
+
+    /// The offset of coordinates under any layout: digits of nested modes, then the swizzle.
+    fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
+        let mut sum = self.int(layout.offset());
+        for (mode, &coordinate) in layout.layout().modes().zip(coordinates) {
+            let leaves: Vec<_> = mode.leaves().collect();
+            let mut rest = coordinate;
+            for (place, (extent, stride)) in leaves.iter().enumerate() {
+                let digit = match extent.int() {
+                    Some(n) if place + 1 < leaves.len() => {
+                        let digit = self.exprs().rem(rest, n);
+                        rest = self.exprs().div(rest, n);
+                        digit
+                    }
+                    _ => rest,
+                };
+                let stride = self.value(*stride);
+                let term = self.exprs().mul(digit, stride);
+                sum = self.exprs().add(sum, term);
+            }
+        }
+        let swizzle = layout.swizzle();
+        if swizzle.is_identity() {
+            return sum;
+        }
+        let ones = (1i64 << swizzle.bits()) - 1;
+        let shift = i64::from(swizzle.shift().unsigned_abs());
+        // (sum & mask) >> shift is a digit of sum, moved to its place.
+        let (from, to) = match swizzle.shift() {
+            0.. => (i64::from(swizzle.base()) + shift, swizzle.base()),
+            _ => (i64::from(swizzle.base()), swizzle.base() + shift as u32),
+        };
+        let digit = self.exprs().div(sum, 1 << from);
+        let digit = self.exprs().rem(digit, ones + 1);
+        let scale = self.int(1 << to);
+        let flip = self.exprs().mul(digit, scale);
+        self.exprs().xor(sum, flip)
+    }
+
+    /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
+    /// takes facts for granted, it is recorded and the answer is no.
+    pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        let tensor = self.program.tensor(view.tensor);
+        if !matches!(tensor.space, tile::Space::Global { .. }) {
+            return false;
+        }
+        let Some((extent, _)) = tensor.plain().leaves().nth(mode) else {
+            return false;
+        };
+        let (mut moving, mut inner) = (
+            Vec::new(),
+            Affine {
+                constant: view.base[mode].constant,
+                terms: Vec::new(),
+            },
+        );
+        for (coord, factor) in &view.base[mode].terms {
+            let of = match coord {
+                Coord::Block(axis) => self.program.grid[usize::from(*axis)],
+                Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
+                _ => None,
+            };
+            match of {
+                Some(of) => moving.push((of, *factor)),
+                None => inner.terms.push((coord.clone(), *factor)),
+            }
+        }
+        let far: i64 = leaves(view)
+            .iter()
+            .filter(|leaf| leaf.mode == mode)
+            .map(|leaf| (leaf.extent - 1) * leaf.step.max(0))
+            .sum();
+        let inner = self.affine(&inner);
+        let (lo, hi) = (
+            self.kernel.exprs.get(inner).lo,
+            self.kernel.exprs.get(inner).hi + far,
+        );
+        // A dynamic mode of the view runs over the whole extent behind it.
+        let open = view.layout.leaves().find_map(|(n, d)| match (n, d) {
+            (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
+                Some((n, times))
+            }
+            _ => None,
+        });
+        moving.extend(open);
+        if lo < 0 {
+            return true;
+        }
+        let mut reach = hi;
+        for (of, factor) in &moving {
+            match of {
+                Value::Int(n) => reach = reach.saturating_add((n - 1) * factor),
+                _ => reach = i64::MAX,
+            }
+        }
+        if let Value::Int(extent) = extent
+            && reach < extent
+        {
+            return false;
+        }
+        // Tiles of `factor` along this mode, as many as it takes to cover it: whole when `factor` divides the extent.
+        let covers = |(of, factor): &(Value, i64)| *factor > 0 && extent.ceil_div(*factor) == Some(*of);
+        let Some(tiles) = moving.iter().position(covers) else {
+            return true;
+        };
+        let factor = moving.remove(tiles).1;
+        let others: i64 = moving
+            .iter()
+            .map(|(of, f)| of.int().map_or(i64::MAX / 4, |n| (n - 1) * f))
+            .sum();
+        hi.saturating_add(others) >= factor || !self.suppose(factor, extent)
+    }
+
+    /// The condition under which the element at `at` lies inside its tensor; `None` when it always does.
+    pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
+        let tensor = self.program.tensor(view.tensor);
+        if !matches!(tensor.space, tile::Space::Global { .. }) {
+            return None;
+        }
+        let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+        let modes: Vec<usize> = (0..extents.len())
+            .filter(|&mode| self.guarded(view, mode))
+            .collect();
+        if modes.is_empty() {
+            return None;
+        }
+        let coordinates = self.coordinates(view, leaves, at);
+        let mut guard = self.int(1);
+        for mode in modes {
+            let extent = self.value(extents[mode]);
+            let below = self.exprs().lt(coordinates[mode], extent);
+            guard = self.exprs().all(guard, below);
+            if self.kernel.exprs.get(coordinates[mode]).lo < 0 {
+                let zero = self.int(0);
+                let negative = self.exprs().lt(coordinates[mode], zero);
+                let inside = self.exprs().not(negative);
+                guard = self.exprs().all(guard, inside);
+            }
+        }
+        (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
+    }
+
+    /// How many consecutive elements along leaf `which` one access can take on this side, at most `most`.
+    pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
+        let tensor = self.program.tensor(view.tensor);
+        let leaf = all[which];
+        if leaf.step != 1 || matches!(tensor.space, tile::Space::Registers { .. }) {
+            return 1;
+        }
+        let Ok(mode) = tensor.plain().mode(leaf.mode) else {
+            return 1;
+        };
+        let Some((run, Value::Int(1))) = mode.leaves().next() else {
+            return 1;
+        };
+        let global = matches!(tensor.space, tile::Space::Global { .. });
+        let nested = mode.leaves().len() > 1;
+        let group = if tensor.layout.swizzle().is_identity() {
+            most
+        } else {
+            1 << tensor.layout.swizzle().base()
+        };
+        let mut width = most.min(group);
+        let before = self.kernel.needs.len();
+        while width > 1 {
+            let mut fits =
+                leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
+            // Every other step of the view, its base and the tensor's other strides keep the alignment.
+            fits &= all
+                .iter()
+                .enumerate()
+                .all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
+            let base = self.affine(&view.base[leaf.mode]);
+            fits &= self.kernel.exprs.get(base).multiple % width == 0;
+            let mut strides: Vec<Value> = tensor
+                .plain()
+                .leaves()
+                .map(|l| l.1)
+                .filter(|d| *d != Value::Int(1))
+                .collect();
+            strides.retain(|stride| *stride != Value::Int(1));
+            fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));
+            if fits && global {
+                fits = !self.guarded(view, leaf.mode)
+                    || tensor
+                        .plain()
+                        .leaves()
+                        .nth(leaf.mode)
+                        .is_some_and(|(n, _)| self.suppose(width, n));
+                let bytes = width as u32 * tensor.elem.bytes();
+                let param = self.places[view.tensor as usize];
+                fits = fits && self.aligned(param, bytes);
+            }
+            if fits {
+                return width;
+            }
+            // What was taken for granted on the way is not needed after all.
+            self.kernel.needs.truncate(before);
+            width /= 2;
+        }
+        1
+    }
+
+    fn aligned(&mut self, param: u32, bytes: u32) -> bool {
+        let known =
+            |fact: &Fact| matches!(fact, Fact::Aligned { param: p, bytes: b } if *p == param && *b >= bytes);
+        if self.kernel.needs.iter().any(known) {
+            return true;
+        }
+        if self.policy == Policy::Best {
+            self.need(Fact::Aligned { param, bytes });
+        }
+        self.policy == Policy::Best
+    }
+
+    /// Before anything is lowered: where the policy lets vector accesses suppose that strides are multiples, their
+    /// parameters are known to be multiples from the start.
+    pub(super) fn presume(&mut self, body: &[tile::Stmt]) {
+        let _ = (body, MOST_EXTENT);
+    }
+}
+
+/// One stride for each mode, if the layout has no nested mode and no swizzle.
+fn linear(layout: &Composed) -> Option<Vec<Value>> {
+    if !layout.swizzle().is_identity() || layout.offset() != 0 {
+        return None;
+    }
+    layout
+        .layout()
+        .modes()
+        .map(|mode| match mode.leaves().collect::<Vec<_>>()[..] {
+            [(_, stride)] => Some(stride),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,223 @@
+//! Functions of elements, and reductions.
+
+use super::Lower;
+use super::address::leaves;
+use super::transfer::align;
+use crate::elem::Elem;
+use crate::index::Ix;
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Frag, Op, Unroll, Val};
+use crate::tile::{Across, Expr, Space};
+use crate::view::View;
+
+impl Lower<'_> {
+    pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
+        let target = self.program.tensor(to.tensor);
+        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        let ins: Vec<View> = ins
+            .iter()
+            .map(|view| Ok(align(view, to)?.from))
+            .collect::<Result<_>>()?;
+        let to_leaves = leaves(to);
+        let in_memory = |space: Space| !matches!(space, Space::Registers { .. });
+        let scratch: Vec<Option<u32>> = ins
+            .iter()
+            .map(|view| {
+                let tensor = self.program.tensor(view.tensor);
+                in_memory(tensor.space).then(|| {
+                    let name = self.fresh(&format!("{}_value", view.name));
+                    self.register(name, tensor.elem, 1, false)
+                })
+            })
+            .collect();
+        let out = if in_memory(target.space) {
+            let name = self.fresh(&format!("{}_value", to.name));
+            Some(self.register(name, target.elem, 1, false))
+        } else {
+            None
+        };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let extents: Vec<(String, i64)> = to_leaves
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names[i % 8].to_owned(), l.extent))
+            .collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let zero = lower.int(0);
+            let mut values = Vec::new();
+            for (view, scratch) in ins.iter().zip(&scratch) {
+                let all = leaves(view);
+                let elem = lower.program.tensor(view.tensor).elem;
+                let value = match scratch {
+                    Some(reg) => {
+                        let guard = lower.guard(view, &all, at);
+                        let from = lower.place(view, &all, at);
+                        lower.emit(Op::Load {
+                            to: Frag {
+                                reg: *reg,
+                                at: zero,
+                                len: 1,
+                            },
+                            from,
+                            guard,
+                            fill: 0.0,
+                        });
+                        Val::Reg(*reg, zero)
+                    }
+                    None => {
+                        let index = lower.register_index(view, &all, at);
+                        Val::Reg(lower.places[view.tensor as usize], index)
+                    }
+                };
+                values.push((value, elem));
+            }
+            let value = lower.function(value, &ins, &values, at, target.elem)?;
+            match out {
+                Some(reg) => {
+                    lower.emit(Op::Assign { reg, at: zero, value });
+                    let guard = lower.guard(to, &to_leaves, at);
+                    let place = lower.place(to, &to_leaves, at);
+                    lower.emit(Op::Store {
+                        to: place,
+                        from: Frag {
+                            reg,
+                            at: zero,
+                            len: 1,
+                        },
+                        guard,
+                    });
+                }
+                None => {
+                    let index = lower.register_index(to, &to_leaves, at);
+                    let reg = lower.places[to.tensor as usize];
+                    lower.emit(Op::Assign {
+                        reg,
+                        at: index,
+                        value,
+                    });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// A function's value, computed in the type of its result.
+    fn function(
+        &mut self,
+        of: &Expr,
+        ins: &[View],
+        values: &[(Val, Elem)],
+        at: &[Ix],
+        elem: Elem,
+    ) -> Result<Val> {
+        let mut inner = |e: &Expr, elem: Elem| self.function(e, ins, values, at, elem).map(Box::new);
+        Ok(match of {
+            Expr::In(n) => {
+                let (value, from) = &values[usize::from(*n)];
+                self.converted(value.clone(), *from, elem)
+            }
+            Expr::Lit(x) => Val::Lit(*x, elem),
+            Expr::Scalar(id) => {
+                let scalar = &self.program.scalars[*id as usize];
+                let place = self
+                    .program
+                    .args
+                    .iter()
+                    .position(|a| *a == crate::tile::Arg::Scalar(*id))
+                    .unwrap_or(0);
+                self.converted(Val::Param(place as u32), scalar.elem, elem)
+            }
+            Expr::Coord(n, mode) => {
+                let view = ins
+                    .get(usize::from(*n))
+                    .ok_or_else(|| Problem::new("no such input"))?;
+                let coordinates = self.coordinates(view, &leaves(view), at);
+                Val::Int(coordinates[usize::from(*mode)], elem)
+            }
+            Expr::Un(f, x) => Val::Un(*f, inner(x, elem)?),
+            Expr::Bin(f, x, y) => Val::Bin(*f, inner(x, elem)?, inner(y, elem)?),
+            Expr::Fma(x) => Val::Fma(Box::new([
+                *inner(&x[0], elem)?,
+                *inner(&x[1], elem)?,
+                *inner(&x[2], elem)?,
+            ])),
+            Expr::Cmp(f, x, y) => Val::Cmp(*f, inner(x, elem)?, inner(y, elem)?),
+            Expr::Pick(x) => Val::Pick(Box::new([
+                *inner(&x[0], elem)?,
+                *inner(&x[1], elem)?,
+                *inner(&x[2], elem)?,
+            ])),
+            Expr::Cast(to, x) => {
+                let value = inner(x, *to)?;
+                self.converted(Val::Cast(*to, value), *to, elem)
+            }
+        })
+    }
+
+    pub(super) fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
+        let target = self.program.tensor(to.tensor);
+        let source = self.program.tensor(from.tensor);
+        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        let (from_leaves, to_leaves) = (leaves(from), leaves(to));
+        if !matches!(
+            (source.space, target.space),
+            (Space::Registers { .. }, Space::Registers { .. })
+        ) {
+            return Err(Problem::new("a reduction needs both sides in registers")
+                .help("copy them to registers first"));
+        }
+        let (from_reg, to_reg) = (self.places[from.tensor as usize], self.places[to.tensor as usize]);
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let extents: Vec<(String, i64)> = from_leaves
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names[i % 8].to_owned(), l.extent))
+            .collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let source_at = lower.register_index(from, &from_leaves, at);
+            // Modes that the target lacks have extent 1 there, and steps along them stay in place.
+            let zero = lower.int(0);
+            let kept: Vec<Ix> = at
+                .iter()
+                .zip(&to_leaves)
+                .map(|(&at, leaf)| if leaf.extent == 1 { zero } else { at })
+                .collect();
+            let target_at = lower.register_index(to, &to_leaves, &kept);
+            let element = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
+            let value = Val::Bin(with, Box::new(Val::Reg(to_reg, target_at)), Box::new(element));
+            lower.emit(Op::Assign {
+                reg: to_reg,
+                at: target_at,
+                value,
+            });
+            Ok(())
+        })?;
+        match across {
+            Across::Thread => Ok(()),
+            Across::Warp(lanes) => self.across_lanes(to_reg, with, i64::from(lanes)),
+            Across::Block => Err(Problem::new("a reduction across the block cannot be lowered yet")),
+        }
+    }
+
+    /// A butterfly: after it every lane of a group of `lanes` neighbours holds the result.
+    fn across_lanes(&mut self, reg: u32, with: Bin, lanes: i64) -> Result<()> {
+        let len = i64::from(self.kernel.regs[reg as usize].len);
+        let mut distance = lanes / 2;
+        while distance > 0 {
+            let by = self.int(distance);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let mine = Val::Reg(reg, at[0]);
+                let other = Val::ShuffleXor(Box::new(mine.clone()), by);
+                let value = Val::Bin(with, Box::new(mine), Box::new(other));
+                lower.emit(Op::Assign {
+                    reg,
+                    at: at[0],
+                    value,
+                });
+                Ok(())
+            })?;
+            distance /= 2;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! Products on the arithmetic units of a thread: fragments into registers, then multiply-adds in a chosen order.
+
+use tilewright_layout::Value;
+
+use super::Lower;
+use super::address::{Leaf, leaves};
+use crate::index::Ix;
+use crate::problem::{Problem, Result};
+use crate::thread::{Frag, Op, Unroll, Val};
+use crate::tile::{Order, Space};
+use crate::view::View;
+
+/// Unrolling of a product's inner loop when its length is known only at launch.
+const DYNAMIC_UNROLL: u32 = 4;
+
+/// Longest inner loop that is unrolled wholly.
+const MOST_UNROLLED: i64 = 32;
+
+/// An operand: its view with the leaves of its first mode (rows) and of the second (depth).
+struct Operand<'v> {
+    view: &'v View,
+    leaves: Vec<Leaf>,
+    /// Leaves that belong to the first mode.
+    rows: usize,
+    /// Where its values are while the product runs.
+    reg: u32,
+    loaded: bool,
+}
+
+impl Lower<'_> {
+    pub(super) fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
+        let target = self.program.tensor(acc.tensor);
+        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        let depth = depth(a, b)?;
+        let acc_leaves = leaves(acc);
+        let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
+        let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
+        let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
+        self.comment(format!(
+            "{} += {} * {}, {rows}x{columns}x{depth}",
+            acc.name, a.view.name, b.view.name
+        ));
+        let scope = self.live.len();
+        let (var, k) = match depth {
+            Value::Int(n) => self.loop_var("kk", n),
+            _ => {
+                let id = self.var("kk", false);
+                let most = super::MOST_EXTENT;
+                let at = self.exprs().leaf(
+                    crate::index::Int::Var(id),
+                    0,
+                    most,
+                    1,
+                    crate::thread::Scope::Block,
+                );
+                (id, at)
+            }
+        };
+        let k_at = if depth == Value::Int(1) { self.int(0) } else { k };
+        let (body, ()) = self.nested(|lower| {
+            lower.fetch(&mut a, k_at)?;
+            lower.fetch(&mut b, k_at)?;
+            lower.multiply(&a, &b, acc, &acc_leaves, k_at, order)
+        })?;
+        self.leave(scope);
+        if depth == Value::Int(1) {
+            self.block.extend(body);
+            return Ok(());
+        }
+        let full = |n: i64| n <= MOST_UNROLLED || !(a.loaded && b.loaded);
+        let unroll = match depth {
+            Value::Int(n) if full(n) => Unroll::Full,
+            _ => Unroll::By(DYNAMIC_UNROLL),
+        };
+        let (from, to) = (self.int(0), self.value(depth));
+        self.emit(Op::For {
+            var,
+            from,
+            to,
+            step: 1,
+            unroll,
+            body,
+        });
+        Ok(())
+    }
+
+    fn operand<'v>(&mut self, view: &'v View) -> Result<Operand<'v>> {
+        let leaves = leaves(view);
+        let rows = view.layout.mode(0)?.leaves().len();
+        let tensor = self.program.tensor(view.tensor);
+        let loaded = !matches!(tensor.space, Space::Registers { .. });
+        let reg = if loaded {
+            let count: i64 = leaves[..rows].iter().map(|l| l.extent).product();
+            let name = self.fresh(&format!("{}_r", view.name));
+            self.register(name, tensor.elem, count as u32, false)
+        } else {
+            self.places[view.tensor as usize]
+        };
+        Ok(Operand {
+            view,
+            leaves,
+            rows,
+            reg,
+            loaded,
+        })
+    }
+
+    /// Leaf indices of an operand: `rows` for its first mode, the digits of `k` for its second.
+    fn operand_at(&mut self, operand: &Operand<'_>, rows: &[Ix], k: Ix) -> Vec<Ix> {
+        let mut at = rows.to_vec();
+        let mut rest = k;
+        let depth = &operand.leaves[operand.rows..];
+        for (place, leaf) in depth.iter().enumerate() {
+            if place + 1 == depth.len() {
+                at.push(rest);
+            } else {
+                let digit = self.exprs().rem(rest, leaf.extent);
+                at.push(digit);
+                rest = self.exprs().div(rest, leaf.extent);
+            }
+        }
+        at
+    }
+
+    /// Brings the operand's column `k` into registers.
+    fn fetch(&mut self, operand: &mut Operand<'_>, k: Ix) -> Result<()> {
+        if !operand.loaded {
+            return Ok(());
+        }
+        let tensor = self.program.tensor(operand.view.tensor);
+        let most = i64::from(16 / tensor.elem.bytes());
+        let (mut which, mut width) = (0, 1);
+        for leaf in 0..operand.rows {
+            if operand.leaves[leaf].extent > 1 && operand.leaves[leaf].step == 1 {
+                let w = self.width(operand.view, &operand.leaves, leaf, most);
+                if w > width {
+                    (which, width) = (leaf, w);
+                }
+            }
+        }
+        // Vectors must lie side by side in the registers, which hold the first mode's leaves in order.
+        if which != 0 {
+            (which, width) = (0, 1);
+        }
+        let names = ["i", "j", "l", "m"];
+        let extents: Vec<(String, i64)> = operand.leaves[..operand.rows]
+            .iter()
+            .enumerate()
+            .map(|(i, l)| {
+                (
+                    names[i % 4].to_owned(),
+                    if i == which { l.extent / width } else { l.extent },
+                )
+            })
+            .collect();
+        let operand = &*operand;
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let mut rows = at.to_vec();
+            let by = lower.int(width);
+            if let Some(row) = rows.get_mut(which) {
+                *row = lower.exprs().mul(*row, by);
+            }
+            let to = Frag {
+                reg: operand.reg,
+                at: lower.flat(&operand.leaves[..operand.rows], &rows),
+                len: width as u32,
+            };
+            let element = lower.operand_at(operand, &rows, k);
+            let guard = lower.guard(operand.view, &operand.leaves, &element);
+            let from = lower.place(operand.view, &operand.leaves, &element);
+            lower.emit(Op::Load {
+                to,
+                from,
+                guard,
+                fill: 0.0,
+            });
+            Ok(())
+        })
+    }
+
+    /// The index of leaf indices, leftmost fastest.
+    fn flat(&mut self, leaves: &[Leaf], at: &[Ix]) -> Ix {
+        let (mut index, mut step) = (self.int(0), 1);
+        for (leaf, &at) in leaves.iter().zip(at) {
+            let by = self.int(step);
+            let term = self.exprs().mul(at, by);
+            index = self.exprs().add(index, term);
+            step *= leaf.extent;
+        }
+        index
+    }
+
+    fn multiply(
+        &mut self,
+        a: &Operand<'_>,
+        b: &Operand<'_>,
+        acc: &View,
+        acc_leaves: &[Leaf],
+        k: Ix,
+        order: Order,
+    ) -> Result<()> {
+        let target = self.program.tensor(acc.tensor);
+        let elem = target.elem;
+        let acc_reg = self.places[acc.tensor as usize];
+        let (a_elem, b_elem) = (
+            self.program.tensor(a.view.tensor).elem,
+            self.program.tensor(b.view.tensor).elem,
+        );
+        let names = |base: &str, n: usize| {
+            if n == 0 {
+                base.to_owned()
+            } else {
+                format!("{base}{n}")
+            }
+        };
+        let rows = a.leaves[..a.rows]
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names("m", i), l.extent));
+        let columns = b.leaves[..b.rows]
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names("n", i), l.extent));
+        let extents: Vec<(String, i64)> = rows.chain(columns).collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let (rows, columns) = at.split_at(a.rows);
+            let mut rows = rows.to_vec();
+            // Serpentine: every other column runs backwards, so that one operand stays where it is.
+            if order == Order::Serpentine
+                && let (Some(first), Some(column)) = (rows.first_mut(), columns.first())
+            {
+                let odd = lower.exprs().rem(*column, 2);
+                let last = lower.int(a.leaves[0].extent - 1);
+                let back = lower.exprs().sub(last, *first);
+                *first = lower.exprs().select(odd, back, *first);
+            }
+            let mut at = rows.clone();
+            at.extend(columns);
+            let acc_at = lower.register_index(acc, acc_leaves, &at);
+            let value = |lower: &mut Self, operand: &Operand<'_>, rows: &[Ix], from| {
+                let at = if operand.loaded {
+                    lower.flat(&operand.leaves[..operand.rows], rows)
+                } else {
+                    let at = lower.operand_at(operand, rows, k);
+                    lower.register_index(operand.view, &operand.leaves, &at)
+                };
+                lower.converted(Val::Reg(operand.reg, at), from, elem)
+            };
+            let left = value(lower, a, &rows, a_elem);
+            let right = value(lower, b, columns, b_elem);
+            let value = Val::Fma(Box::new([left, right, Val::Reg(acc_reg, acc_at)]));
+            lower.emit(Op::Assign {
+                reg: acc_reg,
+                at: acc_at,
+                value,
+            });
+            Ok(())
+        })
+    }
+}
+
+/// The extent over which a product sums.
+fn depth(a: &View, b: &View) -> Result<Value> {
+    let of = |view: &View| -> Result<Value> {
+        let mode = view.layout.mode(1)?;
+        match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
+            (Ok(n), _) => Ok(Value::Int(n)),
+            (_, [(extent, _)]) => Ok(*extent),
+            (Err(e), _) => Err(e.into()),
+        }
+    };
+    let (left, right) = (of(a)?, of(b)?);
+    if left != right {
+        return Err(Problem::new(format!(
+            "`{}` has depth {left} and `{}` has {right}",
+            a.name, b.name
+        )));
+    }
+    Ok(left)
+}

@@ -1,0 +1,669 @@
+//! From the tile program to the thread program: which thread touches which element, with which width, under which guard.
+
+mod address;
+mod elementwise;
+mod gemm;
+mod transfer;
+
+use tilewright_layout::{Obligation, Symbol, Value};
+
+use crate::affine::{Affine, Coord};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::index::{Exprs, Int, Ix};
+use crate::problem::Result;
+use crate::thread::{
+    Bar, Fact, Id, Kernel, Launch, Op, Param, Queue, Reg, Scope, Shared, Site, Stmt, Unroll, Var,
+};
+use crate::tile::{self, Arg, Program, Space};
+
+/// Largest extent that a launch accepts: tiles that stick out past it still have 32-bit coordinates.
+pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
+
+/// What a variant may take for granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// Whatever makes it faster: whole tiles, alignment, 32-bit offsets. Each becomes a fact that launch checks.
+    Best,
+    /// Offsets fit 32 bits.
+    Small,
+    /// Nothing.
+    General,
+}
+
+/// Lowers a program under a policy.
+pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
+    let mut lower = Lower::new(program, policy);
+    lower.presume(&program.body);
+    lower.statements(&program.body)?;
+    Ok(lower.finish())
+}
+
+/// Refuses a pair of views whose shapes do not agree.
+pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
+    transfer::align(from, to).map(|_| ())
+}
+
+struct Lower<'p> {
+    program: &'p Program,
+    policy: Policy,
+    kernel: Kernel,
+    /// Parameters of symbols.
+    symbols: Vec<(Symbol, Ix)>,
+    /// For each tensor: the parameter, shared array or register array that holds it.
+    places: Vec<Id>,
+    /// For each loop variable of the program: the variable of the kernel.
+    vars: Vec<Option<Id>>,
+    /// Statements that are the same in every iteration, at the top.
+    preamble: Vec<Stmt>,
+    /// Names of expressions that have been given one.
+    named: Vec<(Ix, Id)>,
+    /// Statements of the block at hand.
+    block: Vec<Stmt>,
+    site: Id,
+    /// The group that performs the statement at hand.
+    by: Id,
+    /// Was an asynchronous copy begun that no group has closed?
+    uncommitted: bool,
+    /// Was any asynchronous copy begun?
+    asynchronous: bool,
+    /// Names of variables in scope.
+    live: Vec<String>,
+}
+
+impl<'p> Lower<'p> {
+    fn new(program: &'p Program, policy: Policy) -> Lower<'p> {
+        let kernel = Kernel {
+            name: program.name.clone(),
+            arch: program.arch,
+            arch_specific: false,
+            launch: Launch {
+                grid: program.grid.map(|axis| axis.into_iter().collect()),
+                cluster: program.cluster,
+                threads: program.threads(),
+                shared_bytes: 0,
+                blocks_per_sm: program.blocks_per_sm,
+            },
+            needs: Vec::new(),
+            params: Vec::new(),
+            shared: Vec::new(),
+            regs: Vec::new(),
+            bars: vec![Bar::Block],
+            exprs: Exprs::default(),
+            vars: Vec::new(),
+            sites: vec![Site::default()],
+            body: Vec::new(),
+        };
+        let mut lower = Lower {
+            program,
+            policy,
+            kernel,
+            symbols: Vec::new(),
+            places: vec![0; program.tensors.len()],
+            vars: vec![None; program.vars.len()],
+            preamble: Vec::new(),
+            named: Vec::new(),
+            block: Vec::new(),
+            site: 0,
+            by: 0,
+            uncommitted: false,
+            asynchronous: false,
+            live: Vec::new(),
+        };
+        lower.declare();
+        lower
+    }
+
+    fn declare(&mut self) {
+        for arg in &self.program.args {
+            match arg {
+                Arg::Tensor(id) => {
+                    let tensor = self.program.tensor(*id);
+                    let Space::Global { mutable } = tensor.space else {
+                        continue;
+                    };
+                    self.places[*id as usize] = self.kernel.params.len() as Id;
+                    self.kernel.params.push(Param::Pointer {
+                        name: tensor.name.clone(),
+                        elem: tensor.elem,
+                        write: mutable,
+                        shape: tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+                        stride: tensor.plain().leaves().map(|leaf| leaf.1).collect(),
+                    });
+                    if self.policy != Policy::General {
+                        let param = self.places[*id as usize];
+                        self.kernel.needs.push(Fact::Small { param });
+                    }
+                }
+                Arg::Scalar(id) => {
+                    let scalar = &self.program.scalars[*id as usize];
+                    self.kernel.params.push(Param::Scalar {
+                        name: scalar.name.clone(),
+                        elem: scalar.elem,
+                    });
+                }
+            }
+        }
+        for symbol in self.program.symbols() {
+            let param = self.kernel.params.len() as Id;
+            let name = self.fresh(symbol.name());
+            self.kernel.params.push(Param::Int {
+                name,
+                symbol,
+                wide: false,
+            });
+            let at = self
+                .exprs()
+                .leaf(Int::Param(param), 1, MOST_EXTENT, 1, Scope::Grid);
+            self.symbols.push((symbol, at));
+        }
+        let mut offset = 0u32;
+        for (id, tensor) in self.program.tensors.iter().enumerate() {
+            let len = tensor.layout.cosize().unwrap_or(0) as u32;
+            match tensor.space {
+                Space::Global { .. } => {}
+                Space::Shared { align } => {
+                    let align = align.max(16);
+                    offset = offset.next_multiple_of(align);
+                    self.places[id] = self.kernel.shared.len() as Id;
+                    let (name, note) = (self.fresh(&tensor.name), tensor.layout.to_string());
+                    let array = Shared {
+                        name,
+                        elem: tensor.elem,
+                        len,
+                        offset,
+                        align,
+                        note,
+                    };
+                    offset += array.bytes();
+                    self.kernel.shared.push(array);
+                }
+                Space::Registers { words } => {
+                    let name = self.fresh(&tensor.name);
+                    self.places[id] = self.register(name, tensor.elem, len, words);
+                }
+            }
+        }
+        self.kernel.launch.shared_bytes = offset;
+    }
+
+    fn finish(mut self) -> Kernel {
+        let mut body = self.preamble;
+        body.append(&mut self.block);
+        self.kernel.body = body;
+        self.kernel
+    }
+
+    fn exprs(&mut self) -> &mut Exprs {
+        &mut self.kernel.exprs
+    }
+
+    fn int(&mut self, n: i64) -> Ix {
+        self.kernel.exprs.int(n)
+    }
+
+    fn register(&mut self, name: String, elem: crate::elem::Elem, len: u32, words: bool) -> Id {
+        self.kernel.regs.push(Reg {
+            name,
+            elem,
+            len,
+            words,
+        });
+        self.kernel.regs.len() as Id - 1
+    }
+
+    /// A name that nothing in the kernel has yet.
+    fn fresh(&self, wanted: &str) -> String {
+        let k = &self.kernel;
+        let params = k.params.iter().map(|p| match p {
+            Param::Pointer { name, .. }
+            | Param::Int { name, .. }
+            | Param::Scalar { name, .. }
+            | Param::TensorMap { name, .. } => name,
+        });
+        let taken: Vec<&String> = params
+            .chain(k.shared.iter().map(|s| &s.name))
+            .chain(k.regs.iter().map(|r| &r.name))
+            .chain(&self.live)
+            .collect();
+        let wanted = if is_reserved(wanted) || *wanted == self.program.name {
+            format!("{wanted}_")
+        } else {
+            wanted.into()
+        };
+        let free = |name: &String| !taken.contains(&name);
+        if free(&wanted) {
+            return wanted;
+        }
+        (2..)
+            .map(|n| format!("{wanted}_{n}"))
+            .find(|name| free(name))
+            .unwrap_or(wanted)
+    }
+
+    /// A fresh variable that runs over `0..extent`, as an expression.
+    fn loop_var(&mut self, name: &str, extent: i64) -> (Id, Ix) {
+        let id = self.var(name, false);
+        let at = self
+            .exprs()
+            .leaf(Int::Var(id), 0, (extent - 1).max(0), 1, Scope::Block);
+        (id, at)
+    }
+
+    fn var(&mut self, name: &str, wide: bool) -> Id {
+        let name = self.fresh(name);
+        self.live.push(name.clone());
+        self.kernel.vars.push(Var {
+            name,
+            mutable: false,
+            wide,
+        });
+        self.kernel.vars.len() as Id - 1
+    }
+
+    /// Loop variables named since then are out of scope; names at the top of the kernel stay.
+    fn leave(&mut self, scope: usize) {
+        let top: Vec<&String> = self
+            .named
+            .iter()
+            .map(|(_, id)| &self.kernel.vars[*id as usize].name)
+            .collect();
+        let kept: Vec<String> = self.live[scope..]
+            .iter()
+            .filter(|name| top.contains(name))
+            .cloned()
+            .collect();
+        self.live.truncate(scope);
+        self.live.extend(kept);
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.block.push(Stmt { site: self.site, op });
+    }
+
+    fn comment(&mut self, text: String) {
+        self.emit(Op::Comment(text));
+    }
+
+    /// Runs `fill` with an empty block and returns what it emitted.
+    fn nested<T>(&mut self, fill: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Vec<Stmt>, T)> {
+        let outer = std::mem::take(&mut self.block);
+        let done = fill(self);
+        let inner = std::mem::replace(&mut self.block, outer);
+        Ok((inner, done?))
+    }
+
+    /// A statement's loops: one for each extent over 1, innermost first in `extents`. `body` gets an index for each.
+    fn loops(
+        &mut self,
+        extents: &[(String, i64)],
+        unroll: Unroll,
+        body: &mut dyn FnMut(&mut Self, &[Ix]) -> Result<()>,
+    ) -> Result<()> {
+        let mut at: Vec<Ix> = vec![self.int(0); extents.len()];
+        self.loops_from(extents.len(), extents, unroll, &mut at, body)
+    }
+
+    fn loops_from(
+        &mut self,
+        level: usize,
+        extents: &[(String, i64)],
+        unroll: Unroll,
+        at: &mut Vec<Ix>,
+        body: &mut dyn FnMut(&mut Self, &[Ix]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(next) = level.checked_sub(1) else {
+            return body(self, at);
+        };
+        let (name, extent) = &extents[next];
+        if *extent == 1 {
+            return self.loops_from(next, extents, unroll, at, body);
+        }
+        let scope = self.live.len();
+        let (var, index) = self.loop_var(name, *extent);
+        at[next] = index;
+        let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
+        self.leave(scope);
+        let (from, to) = (self.int(0), self.int(*extent));
+        self.emit(Op::For {
+            var,
+            from,
+            to,
+            step: 1,
+            unroll,
+            body,
+        });
+        Ok(())
+    }
+
+    /// The value of a size or stride.
+    fn value(&mut self, value: Value) -> Ix {
+        match value {
+            Value::Int(n) => self.int(n),
+            Value::Sym { times, of, over } => {
+                let symbol = self
+                    .symbols
+                    .iter()
+                    .find(|(known, _)| *known == of)
+                    .map(|(_, at)| *at);
+                let symbol = symbol.unwrap_or_default();
+                let rounded = if over > 1 {
+                    let more = self.int(i64::from(over) - 1);
+                    let sum = self.exprs().add(symbol, more);
+                    self.exprs().div(sum, i64::from(over))
+                } else {
+                    symbol
+                };
+                let times = self.int(times);
+                self.exprs().mul(rounded, times)
+            }
+            Value::Basis { .. } | Value::Any => self.int(0),
+        }
+    }
+
+    fn coord(&mut self, coord: &Coord) -> Ix {
+        let last = |extent: &Option<Value>| match extent {
+            Some(Value::Int(n)) => n - 1,
+            _ => MOST_EXTENT,
+        };
+        match coord {
+            Coord::Block(axis) => {
+                let hi = last(&self.program.grid[usize::from(*axis)]);
+                self.exprs().leaf(Int::Block(*axis), 0, hi, 1, Scope::Block)
+            }
+            Coord::Var(var) => {
+                let hi = last(&Some(self.program.vars[*var as usize].extent));
+                let id = self.vars[*var as usize].unwrap_or_default();
+                self.exprs().leaf(Int::Var(id), 0, hi, 1, Scope::Block)
+            }
+            Coord::Thread(group) => {
+                let first = self.program.groups[*group as usize]
+                    .warps
+                    .map_or(0, |(first, _)| first * 32);
+                let hi = i64::from(self.program.threads()) - 1;
+                let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
+                let first = self.int(i64::from(first));
+                self.exprs().sub(thread, first)
+            }
+            Coord::ClusterRank => {
+                let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
+                self.exprs().leaf(Int::ClusterRank, 0, hi, 1, Scope::Block)
+            }
+            Coord::Digit { of, over, extent } => {
+                let of = self.affine(of);
+                let digit = self.exprs().div(of, *over);
+                match extent {
+                    Some(n) => self.exprs().rem(digit, *n),
+                    None => digit,
+                }
+            }
+        }
+    }
+
+    fn affine(&mut self, affine: &Affine) -> Ix {
+        let mut sum = self.int(0);
+        for (coord, factor) in &affine.terms {
+            let (at, factor) = (self.coord(coord), self.int(*factor));
+            let term = self.exprs().mul(at, factor);
+            sum = self.exprs().add(sum, term);
+        }
+        let constant = self.int(affine.constant);
+        self.exprs().add(sum, constant)
+    }
+
+    /// A name for an expression that does not change within the kernel, given at its top.
+    fn name(&mut self, at: Ix, wanted: &str) -> Ix {
+        let known = self.kernel.exprs.get(at).clone();
+        if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {
+            return at;
+        }
+        let same = |vars: &[Var], id: Id| {
+            vars[id as usize]
+                .name
+                .trim_end_matches(|c: char| c == '_' || c.is_numeric())
+                == wanted.trim_end_matches(|c: char| c == '_' || c.is_numeric())
+        };
+        let vars = &self.kernel.vars;
+        let id = match self
+            .named
+            .iter()
+            .find(|(named, id)| *named == at && same(vars, *id))
+        {
+            Some((_, id)) => *id,
+            None => {
+                let wide = known.hi > i64::from(i32::MAX) || known.lo < i64::from(i32::MIN);
+                let id = self.var(wanted, wide);
+                self.preamble.push(Stmt {
+                    site: self.site,
+                    op: Op::Let(id, at),
+                });
+                self.named.push((at, id));
+                id
+            }
+        };
+        let name = self
+            .exprs()
+            .leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+        self.exprs().assume(name, known.lo, known.hi);
+        name
+    }
+
+    fn need(&mut self, fact: Fact) {
+        if !self.kernel.needs.contains(&fact) {
+            self.kernel.needs.push(fact);
+        }
+    }
+
+    /// Takes for granted that `divisor` divides `of`, if the policy allows.
+    fn suppose(&mut self, divisor: i64, of: Value) -> bool {
+        match of {
+            Value::Int(n) => n % divisor == 0,
+            _ if of.factor() % divisor == 0 => true,
+            _ if self.policy == Policy::Best => {
+                self.need(Fact::Divides(Obligation { divisor, of }));
+                true
+            }
+            _ => self.kernel.needs.iter().any(
+                |fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0),
+            ),
+        }
+    }
+
+    fn at_site(&mut self, tensor: &str, span: Span) {
+        let site = Site {
+            tensor: tensor.into(),
+            span,
+            coord: Vec::new(),
+        };
+        self.site = match self.kernel.sites.iter().position(|known| *known == site) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.sites.push(site);
+                self.kernel.sites.len() as Id - 1
+            }
+        };
+    }
+
+    /// The barrier of a group.
+    fn barrier(&mut self, group: Id) -> Id {
+        let Some((first, end)) = self.program.groups[group as usize].warps else {
+            return 0;
+        };
+        // The hardware's barrier 0 is the block's.
+        let bar = Bar::Named {
+            id: group as u8,
+            threads: (end - first) * 32,
+        };
+        match self.kernel.bars.iter().position(|known| *known == bar) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.bars.push(bar);
+                self.kernel.bars.len() as Id - 1
+            }
+        }
+    }
+
+    fn statements(&mut self, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
+        for stmt in body {
+            self.statement(stmt)?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &tile::Stmt) -> std::result::Result<(), Diagnostic> {
+        self.by = stmt.by;
+        self.at_site("", stmt.span);
+        let problem = |p: crate::problem::Problem| p.at(stmt.span);
+        match &stmt.op {
+            tile::Op::Copy {
+                from,
+                to,
+                how,
+                token: _,
+            } => self.copy(from, to, *how).map_err(problem)?,
+            tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
+            tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
+            tile::Op::Gemm {
+                a,
+                b,
+                acc,
+                how: _,
+                order,
+                token: _,
+            } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Reduce {
+                from,
+                to,
+                with,
+                across,
+            } => self.reduce(from, to, *with, *across).map_err(problem)?,
+            tile::Op::CommitCopies => {
+                self.emit(Op::Commit(Queue::CpAsync));
+                self.uncommitted = false;
+            }
+            tile::Op::WaitCopies { pending } => {
+                if self.uncommitted {
+                    self.emit(Op::Commit(Queue::CpAsync));
+                    self.uncommitted = false;
+                }
+                if self.asynchronous {
+                    self.emit(Op::WaitQueue {
+                        queue: Queue::CpAsync,
+                        pending: *pending,
+                    });
+                }
+            }
+            tile::Op::Sync => {
+                let bar = self.barrier(stmt.by);
+                self.emit(Op::Sync(bar));
+            }
+            tile::Op::For { var, unroll, body } => {
+                let program = self.program;
+                let of = &program.vars[*var as usize];
+                let scope = self.live.len();
+                let id = self.var(&of.name, false);
+                self.vars[*var as usize] = Some(id);
+                let outer = std::mem::take(&mut self.block);
+                self.statements(body)?;
+                let body = std::mem::replace(&mut self.block, outer);
+                self.leave(scope);
+                let (from, to) = (self.int(0), self.value(of.extent));
+                self.emit(Op::For {
+                    var: id,
+                    from,
+                    to,
+                    step: 1,
+                    unroll: *unroll,
+                    body,
+                });
+            }
+            tile::Op::If {
+                left,
+                right,
+                then,
+                other,
+            } => {
+                let (left, right) = (self.affine(left), self.value(*right));
+                let cond = self.exprs().lt(left, right);
+                let outer = std::mem::take(&mut self.block);
+                self.statements(then)?;
+                let then = std::mem::take(&mut self.block);
+                self.statements(other)?;
+                let other = std::mem::replace(&mut self.block, outer);
+                self.emit(Op::If { cond, then, other });
+            }
+            other => {
+                let what = format!("{other:?}");
+                let what = what.split([' ', '(', '{']).next().unwrap_or_default();
+                return Err(Diagnostic::error(
+                    stmt.span,
+                    format!("`{what}` cannot be lowered yet"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Words that the generated source must not use as names.
+fn is_reserved(name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "char",
+        "class",
+        "const",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "namespace",
+        "new",
+        "operator",
+        "private",
+        "public",
+        "register",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "true",
+        "typedef",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "f16",
+        "bf16",
+        "asm",
+        "threadIdx",
+        "blockIdx",
+        "blockDim",
+        "gridDim",
+        "warpSize",
+    ];
+    WORDS.contains(&name)
+}

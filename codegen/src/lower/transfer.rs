@@ -1,0 +1,396 @@
+//! Copies: widths from layouts, guards from bounds, staging through registers or asynchronous.
+
+use tilewright_layout::Layout;
+
+use super::Lower;
+use super::address::{Leaf, leaves};
+use crate::index::Ix;
+use crate::problem::{Problem, Result};
+use crate::thread::{Frag, Op, Unroll, Val};
+use crate::tile::{How, Space};
+use crate::view::View;
+
+/// Two views walked side by side: leaf by leaf the same extents.
+pub(super) struct Pair {
+    pub(super) from: View,
+    pub(super) to: View,
+}
+
+/// Refines both views until their leaves agree.
+pub(super) fn align(from: &View, to: &View) -> Result<Pair> {
+    if from.rank() != to.rank() {
+        return Err(Problem::new(format!(
+            "`{}` has the shape {} and `{}` has {}: {} modes against {}",
+            from.name,
+            from.shape(),
+            to.name,
+            to.shape(),
+            from.rank(),
+            to.rank()
+        ))
+        .help("slice one of them, so that both have the same modes"));
+    }
+    let (mut from_modes, mut to_modes) = (Vec::new(), Vec::new());
+    for (mode, (f, t)) in from.layout.modes().zip(to.layout.modes()).enumerate() {
+        let (fs, ts) = (f.size()?, t.size()?);
+        if fs != ts {
+            return Err(Problem::new(format!(
+                "mode {mode} has {fs} elements in `{}`, {}, and {ts} in `{}`, {}",
+                from.name,
+                from.shape(),
+                to.name,
+                to.shape()
+            ))
+            .help(
+                "both sides must have the same extents; check the tiles and thread layouts that made them",
+            ));
+        }
+        if f.shape() == t.shape() {
+            from_modes.push(f);
+            to_modes.push(t);
+            continue;
+        }
+        let f = f.composition(Layout::compact(t.shape())?)?;
+        let t = t.composition(Layout::compact(f.shape())?)?;
+        let f = f.composition(Layout::compact(t.shape())?)?;
+        from_modes.push(f);
+        to_modes.push(t);
+    }
+    Ok(Pair {
+        from: from.rearranged(Layout::from_modes(from_modes)?),
+        to: to.rearranged(Layout::from_modes(to_modes)?),
+    })
+}
+
+impl Lower<'_> {
+    pub(super) fn copy(&mut self, from: &View, to: &View, how: How) -> Result<()> {
+        let program = self.program;
+        let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
+        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        let pair = align(from, to)?;
+        let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
+        let note = |view: &View, tensor: &crate::tile::Tensor| match view.name == tensor.name {
+            true => view.name.clone(),
+            false => format!("{} of {}", view.name, tensor.name),
+        };
+        self.comment(format!(
+            "{} <- {}, {}",
+            note(to, target),
+            note(from, source),
+            pair.to.shape()
+        ));
+        let registers = |space: Space| matches!(space, Space::Registers { .. });
+        match (registers(source.space), registers(target.space)) {
+            (true, true) => self.assign(&pair, &from_leaves, &to_leaves),
+            (false, true) => self.load(&pair, &from_leaves, &to_leaves),
+            (true, false) => self.store(&pair, &from_leaves, &to_leaves),
+            (false, false) => self.stage(&pair, &from_leaves, &to_leaves, how),
+        }
+    }
+
+    /// Loop names: `i`, `j`, … for the leaves of a transfer; the leaf `which` in steps of `width`.
+    fn extents(&self, leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
+        leaves
+            .iter()
+            .enumerate()
+            .map(|(i, leaf)| {
+                let extent = if i == which {
+                    leaf.extent / width
+                } else {
+                    leaf.extent
+                };
+                (names[i % names.len()].to_owned(), extent)
+            })
+            .collect()
+    }
+
+    /// Leaf indices in elements, from loop indices in which leaf `which` counts vectors.
+    fn elements(&mut self, at: &[Ix], which: usize, width: i64) -> Vec<Ix> {
+        let mut at = at.to_vec();
+        let by = self.int(width);
+        at[which] = self.exprs().mul(at[which], by);
+        at
+    }
+
+    /// The leaf along which these sides can move several elements at once, and how many. Registers take any leaf.
+    fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
+        let elems = sides
+            .iter()
+            .map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
+        let most = i64::from(16 / elems.max().unwrap_or(16));
+        let memory: Vec<&(&View, &[Leaf])> = sides
+            .iter()
+            .filter(|(view, _)| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. }))
+            .collect();
+        let mut best = (0, 1);
+        for which in 0..sides[0].1.len() {
+            let unit = |leaf: &Leaf| leaf.step == 1 && leaf.extent > 1;
+            if !memory.iter().all(|(_, leaves)| unit(&leaves[which])) {
+                continue;
+            }
+            let before = self.kernel.needs.len();
+            let width = memory.iter().fold(most, |width, (view, leaves)| match width {
+                1 => 1,
+                _ => self.width(view, leaves, which, width),
+            });
+            if width > best.1 {
+                best = (which, width);
+            } else {
+                self.kernel.needs.truncate(before);
+            }
+        }
+        best
+    }
+
+    /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
+    fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How) -> Result<()> {
+        let _ = how;
+        let (source, target) = (
+            self.program.tensor(pair.from.tensor),
+            self.program.tensor(pair.to.tensor),
+        );
+        let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
+        let before = self.kernel.needs.len();
+        let (store_leaf, store_width) = match self.vector(&[(&pair.to, to)]) {
+            // Registers hold the load's vectors side by side; the store can use the same or none.
+            (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
+            _ => (load_leaf, 1),
+        };
+        if store_width == 1 {
+            self.kernel.needs.truncate(before);
+        }
+        let first = if load_width > 1 { load_leaf } else { store_leaf };
+        let count: i64 = from.iter().map(|leaf| leaf.extent).product();
+        let name = self.fresh(&format!("{}_in_flight", pair.to.name));
+        let reg = self.register(name, source.elem, count as u32, false);
+        self.loops(
+            &self.extents(from, load_leaf, load_width),
+            Unroll::Full,
+            &mut |lower, at| {
+                let elements = lower.elements(at, load_leaf, load_width);
+                let to_reg = Frag {
+                    reg,
+                    at: lower.staged(from, first, &elements),
+                    len: load_width as u32,
+                };
+                let guard = lower.guard(&pair.from, from, &elements);
+                let place = lower.place(&pair.from, from, &elements);
+                lower.emit(Op::Load {
+                    to: to_reg,
+                    from: place,
+                    guard,
+                    fill: 0.0,
+                });
+                Ok(())
+            },
+        )?;
+        let mut converted = reg;
+        if source.elem != target.elem {
+            let name = self.fresh(&format!("{}_converted", pair.to.name));
+            converted = self.register(name, target.elem, count as u32, false);
+            self.loops(&[("i".to_owned(), count)], Unroll::Full, &mut |lower, at| {
+                let value = Val::Cast(target.elem, Box::new(Val::Reg(reg, at[0])));
+                lower.emit(Op::Assign {
+                    reg: converted,
+                    at: at[0],
+                    value,
+                });
+                Ok(())
+            })?;
+        }
+        self.loops(
+            &self.extents(to, store_leaf, store_width),
+            Unroll::Full,
+            &mut |lower, at| {
+                let elements = lower.elements(at, store_leaf, store_width);
+                let from_reg = Frag {
+                    reg: converted,
+                    at: lower.staged(to, first, &elements),
+                    len: store_width as u32,
+                };
+                let guard = lower.guard(&pair.to, to, &elements);
+                let place = lower.place(&pair.to, to, &elements);
+                lower.emit(Op::Store {
+                    to: place,
+                    from: from_reg,
+                    guard,
+                });
+                Ok(())
+            },
+        )
+    }
+
+    /// Where an element waits between load and store: leaf `first` is fastest, the others follow in order.
+    fn staged(&mut self, leaves: &[Leaf], first: usize, at: &[Ix]) -> Ix {
+        let order = std::iter::once(first).chain((0..leaves.len()).filter(|&leaf| leaf != first));
+        let (mut index, mut step) = (self.int(0), 1);
+        for leaf in order {
+            let by = self.int(step);
+            let term = self.exprs().mul(at[leaf], by);
+            index = self.exprs().add(index, term);
+            step *= leaves[leaf].extent;
+        }
+        index
+    }
+
+    /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
+    /// they pass through a few registers more.
+    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
+        let (source, target) = (
+            self.program.tensor(pair.from.tensor),
+            self.program.tensor(pair.to.tensor),
+        );
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let reg = self.places[pair.to.tensor as usize];
+        let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.to, to, which));
+        let extents = self.extents(from, which, width);
+        let few = if direct {
+            None
+        } else {
+            Some(self.scratch(&pair.to.name, source.elem, width))
+        };
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, which, width);
+            let guard = lower.guard(&pair.from, from, &elements);
+            let place = lower.place(&pair.from, from, &elements);
+            let Some(few) = few else {
+                let to = Frag {
+                    reg,
+                    at: lower.register_index(&pair.to, to, &elements),
+                    len: width as u32,
+                };
+                lower.emit(Op::Load {
+                    to,
+                    from: place,
+                    guard,
+                    fill: 0.0,
+                });
+                return Ok(());
+            };
+            let zero = lower.int(0);
+            let frag = Frag {
+                reg: few,
+                at: zero,
+                len: width as u32,
+            };
+            lower.emit(Op::Load {
+                to: frag,
+                from: place,
+                guard,
+                fill: 0.0,
+            });
+            for n in 0..width {
+                let n_at = lower.int(n);
+                let mut element = elements.clone();
+                element[which] = lower.exprs().add(element[which], n_at);
+                let at = lower.register_index(&pair.to, to, &element);
+                let value = lower.converted(Val::Reg(few, n_at), source.elem, target.elem);
+                lower.emit(Op::Assign { reg, at, value });
+            }
+            Ok(())
+        })
+    }
+
+    /// Registers to memory; the counterpart of `load`.
+    fn store(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
+        let (source, target) = (
+            self.program.tensor(pair.from.tensor),
+            self.program.tensor(pair.to.tensor),
+        );
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let reg = self.places[pair.from.tensor as usize];
+        let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.from, from, which));
+        let extents = self.extents(from, which, width);
+        let few = if direct {
+            None
+        } else {
+            Some(self.scratch(&pair.from.name, target.elem, width))
+        };
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, which, width);
+            let guard = lower.guard(&pair.to, to, &elements);
+            let place = lower.place(&pair.to, to, &elements);
+            let from_reg = match few {
+                None => Frag {
+                    reg,
+                    at: lower.register_index(&pair.from, from, &elements),
+                    len: width as u32,
+                },
+                Some(few) => {
+                    for n in 0..width {
+                        let n_at = lower.int(n);
+                        let mut element = elements.clone();
+                        element[which] = lower.exprs().add(element[which], n_at);
+                        let at = lower.register_index(&pair.from, from, &element);
+                        let value = lower.converted(Val::Reg(reg, at), source.elem, target.elem);
+                        lower.emit(Op::Assign {
+                            reg: few,
+                            at: n_at,
+                            value,
+                        });
+                    }
+                    Frag {
+                        reg: few,
+                        at: lower.int(0),
+                        len: width as u32,
+                    }
+                }
+            };
+            lower.emit(Op::Store {
+                to: place,
+                from: from_reg,
+                guard,
+            });
+            Ok(())
+        })
+    }
+
+    /// Registers to registers.
+    fn assign(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
+        let (source, target) = (
+            self.program.tensor(pair.from.tensor),
+            self.program.tensor(pair.to.tensor),
+        );
+        let (from_reg, to_reg) = (
+            self.places[pair.from.tensor as usize],
+            self.places[pair.to.tensor as usize],
+        );
+        let extents = self.extents(from, 0, 1);
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let source_at = lower.register_index(&pair.from, from, at);
+            let target_at = lower.register_index(&pair.to, to, at);
+            let value = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
+            lower.emit(Op::Assign {
+                reg: to_reg,
+                at: target_at,
+                value,
+            });
+            Ok(())
+        })
+    }
+
+    pub(super) fn converted(&self, value: Val, from: crate::elem::Elem, to: crate::elem::Elem) -> Val {
+        if from == to {
+            value
+        } else {
+            Val::Cast(to, Box::new(value))
+        }
+    }
+
+    fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
+        let name = self.fresh(&format!("{name}_vector"));
+        self.register(name, elem, width as u32, false)
+    }
+
+    /// Do steps along this leaf lie side by side in the register array?
+    pub(super) fn side_by_side(&self, view: &View, leaves: &[Leaf], which: usize) -> bool {
+        let layout = self.program.tensor(view.tensor).plain();
+        let leaf = leaves[which];
+        let stride = layout
+            .modes()
+            .nth(leaf.mode)
+            .and_then(|mode| mode.leaves().next());
+        leaf.step == 1 && matches!(stride, Some((_, tilewright_layout::Value::Int(1))))
+    }
+}

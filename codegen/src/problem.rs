@@ -1,0 +1,55 @@
+//! What is wrong with a statement, before it has a place in the user's text.
+
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+
+/// A refusal: a message, what to write instead, and which argument is to blame.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Problem {
+    /// What is wrong, with its numbers.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+    /// The argument of the call that caused it, from 0; the whole call otherwise.
+    pub arg: Option<usize>,
+}
+
+/// A result whose error is a [`Problem`].
+pub type Result<T> = std::result::Result<T, Problem>;
+
+impl Problem {
+    /// A refusal.
+    pub fn new(message: impl Into<String>) -> Problem {
+        Problem {
+            message: message.into(),
+            help: None,
+            arg: None,
+        }
+    }
+
+    /// Adds what to write instead.
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Blames an argument.
+    pub fn arg(mut self, arg: usize) -> Problem {
+        self.arg = Some(arg);
+        self
+    }
+
+    /// At a place.
+    pub fn at(self, span: Span) -> Diagnostic {
+        Diagnostic {
+            help: self.help,
+            ..Diagnostic::error(span, self.message)
+        }
+    }
+}
+
+impl From<tilewright_layout::LayoutError> for Problem {
+    fn from(error: tilewright_layout::LayoutError) -> Problem {
+        Problem::new(error.to_string())
+    }
+}

@@ -1,0 +1,414 @@
+//! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
+//! statement says how a thread computes an address.
+
+use tilewright_layout::{Composed, Layout, Symbol, Value};
+
+use crate::affine::Affine;
+use crate::ast::Span;
+use crate::elem::Elem;
+use crate::thread::{Bin, Cmp, Id, Un, Unroll};
+use crate::view::View;
+
+/// A kernel before lowering.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its arguments, in order.
+    pub args: Vec<Arg>,
+    /// All tensors: arguments, shared memory, registers.
+    pub tensors: Vec<Tensor>,
+    /// Scalar arguments.
+    pub scalars: Vec<Scalar>,
+    /// Groups of threads; the first is the whole block.
+    pub groups: Vec<Group>,
+    /// Rings of shared slots.
+    pub rings: Vec<Ring>,
+    /// Loop variables.
+    pub vars: Vec<Var>,
+    /// How many tokens of started operations there are.
+    pub tokens: u32,
+    /// Blocks along x, y, z.
+    pub grid: [Option<Value>; 3],
+    /// Blocks of a cluster.
+    pub cluster: [u32; 3],
+    /// Blocks that should fit on a multiprocessor; 0 leaves it open.
+    pub blocks_per_sm: u32,
+    /// Oldest compute capability.
+    pub arch: u32,
+    /// What is done.
+    pub body: Vec<Stmt>,
+}
+
+/// An argument.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arg {
+    /// A global tensor.
+    Tensor(Id),
+    /// A scalar.
+    Scalar(Id),
+}
+
+/// A tensor in some memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tensor {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub elem: Elem,
+    /// Where it is.
+    pub space: Space,
+    /// From coordinates to elements. Global: one leaf for each mode, perhaps symbolic.
+    pub layout: Composed,
+    /// Where the user made it.
+    pub span: Span,
+}
+
+/// Where a tensor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// Global memory.
+    Global {
+        /// May the kernel write it?
+        mutable: bool,
+    },
+    /// Shared memory of the block.
+    Shared {
+        /// Alignment in bytes.
+        align: u32,
+    },
+    /// Registers of each thread.
+    Registers {
+        /// Packed in 32-bit words for atoms.
+        words: bool,
+    },
+}
+
+/// A scalar argument.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scalar {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub elem: Elem,
+}
+
+/// Some warps of the block.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// First warp and one past the last; `None` for the whole block.
+    pub warps: Option<(u32, u32)>,
+    /// How many threads; 0 until a partition says so.
+    pub threads: u32,
+    /// Registers that each of its threads asks for.
+    pub registers: Option<u32>,
+}
+
+/// A ring: slots of shared memory that one group fills and another empties. It owns its barriers and its turn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ring {
+    /// Its name.
+    pub name: String,
+    /// How many slots.
+    pub slots: u32,
+    /// The shared tensors; the last mode of each is the slot.
+    pub buffers: Vec<Id>,
+    /// Who fills it.
+    pub from: Id,
+    /// Who empties it.
+    pub to: Id,
+    /// Arrivals that make a slot full, besides bytes of bulk copies.
+    pub arrivals: u32,
+    /// The cluster mode over which slots are filled together, if any.
+    pub over_cluster: Option<u8>,
+}
+
+/// A loop variable.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Var {
+    /// Its name.
+    pub name: String,
+    /// It runs below this.
+    pub extent: Value,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    /// Where it stands.
+    pub span: Span,
+    /// Who does it.
+    pub by: Id,
+    /// What.
+    pub op: Op,
+}
+
+/// What a statement does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// Moves elements; views of the same shape.
+    Copy {
+        /// From here.
+        from: View,
+        /// To there.
+        to: View,
+        /// By which mechanism.
+        how: How,
+        /// In flight until this token has been waited for.
+        token: Option<Id>,
+    },
+    /// Sets elements to one value.
+    Fill {
+        /// Where.
+        to: View,
+        /// The value.
+        value: Expr,
+    },
+    /// Sets each element of `to` to a function of elements of `ins`; views of the same shape.
+    Map {
+        /// What the function reads.
+        ins: Vec<View>,
+        /// What is set.
+        to: View,
+        /// The function.
+        value: Expr,
+    },
+    /// `acc(m, n) += a(m, k) · b(n, k)`.
+    Gemm {
+        /// The left operand, (m, k).
+        a: View,
+        /// The right operand, (n, k).
+        b: View,
+        /// The accumulator, (m, n).
+        acc: View,
+        /// By which instruction.
+        how: How,
+        /// In which order.
+        order: Order,
+        /// In flight until this token has been waited for.
+        token: Option<Id>,
+    },
+    /// Combines elements along the modes that `to` lacks (extent 1 there).
+    Reduce {
+        /// What is combined.
+        from: View,
+        /// Where it goes; it takes part, so it must hold a value.
+        to: View,
+        /// How.
+        with: Bin,
+        /// Across which threads, besides each thread's own elements.
+        across: Across,
+    },
+    /// Waits until all but the last `pending` groups of copies begun by this thread are done.
+    WaitCopies {
+        /// How many may be in flight.
+        pending: u32,
+    },
+    /// Closes a group of copies.
+    CommitCopies,
+    /// Waits for a token.
+    Wait {
+        /// Which.
+        token: Id,
+    },
+    /// All threads of the group meet.
+    Sync,
+    /// A loop over `0..vars[var].extent`.
+    For {
+        /// The variable.
+        var: Id,
+        /// Unrolling.
+        unroll: Unroll,
+        /// What is done.
+        body: Vec<Stmt>,
+    },
+    /// A condition on coordinates: `left < right`, the same for the whole group.
+    If {
+        /// Left side.
+        left: Affine,
+        /// Right side.
+        right: Value,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// A condition on scalar arguments, so the same for everybody.
+    When {
+        /// The condition.
+        cond: Expr,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// Groups that do different things at the same time.
+    Roles(Vec<(Id, Vec<Stmt>)>),
+    /// Waits until the ring's next slot is free, as its filler.
+    Acquire {
+        /// The ring.
+        ring: Id,
+        /// The count of slots taken so far.
+        turn: Affine,
+    },
+    /// The slot is filled, by this thread's part; with bytes, once those have arrived.
+    Publish {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        turn: Affine,
+        /// Bytes of bulk copies.
+        bytes: Option<u32>,
+    },
+    /// Waits until the ring's next slot is full, as its reader.
+    Await {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        turn: Affine,
+    },
+    /// The slot may be filled again.
+    Release {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        turn: Affine,
+    },
+    /// Tiles dealt out to a grid that stays: the body runs for each tile of its blocks.
+    Tiles {
+        /// One variable for each mode of the tile grid.
+        vars: Vec<Id>,
+        /// What is done for a tile.
+        body: Vec<Stmt>,
+    },
+    /// Groups take turns at the body, in order.
+    Ordered {
+        /// Which.
+        groups: Vec<Id>,
+        /// What each does in its turn.
+        body: Vec<Stmt>,
+    },
+}
+
+/// By which mechanism.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum How {
+    /// Whatever layouts and architecture allow.
+    Derive,
+    /// Through registers, at once.
+    Plain,
+    /// A row of the atom table, by name.
+    Atom(&'static str),
+}
+
+/// In which order a product runs through the accumulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// Column by column.
+    #[default]
+    Plain,
+    /// Column by column, every other one backwards.
+    Serpentine,
+}
+
+/// Across which threads a reduction goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Across {
+    /// Only each thread's own elements.
+    Thread,
+    /// The lanes of a warp, in groups of so many neighbours.
+    Warp(u32),
+    /// The whole block.
+    Block,
+}
+
+/// A scalar function of elements, coordinates and arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// The element of an input.
+    In(u8),
+    /// A number, of the type that its surroundings have.
+    Lit(f64),
+    /// A scalar argument.
+    Scalar(Id),
+    /// The coordinate of the element at hand in a mode of the user's tensor behind an input.
+    Coord(u8, u8),
+    /// A function of one value.
+    Un(Un, Box<Expr>),
+    /// A function of two values.
+    Bin(Bin, Box<Expr>, Box<Expr>),
+    /// `a * b + c`, rounded once.
+    Fma(Box<[Expr; 3]>),
+    /// A comparison.
+    Cmp(Cmp, Box<Expr>, Box<Expr>),
+    /// A choice.
+    Pick(Box<[Expr; 3]>),
+    /// Converted.
+    Cast(Elem, Box<Expr>),
+}
+
+impl Program {
+    /// A program of this name, with the block as its only group.
+    pub fn new(name: &str) -> Program {
+        let block = Group {
+            name: "block".into(),
+            warps: None,
+            threads: 0,
+            registers: None,
+        };
+        Program {
+            name: name.into(),
+            groups: vec![block],
+            cluster: [1; 3],
+            arch: 80,
+            ..Program::default()
+        }
+    }
+
+    /// A tensor.
+    pub fn tensor(&self, id: Id) -> &Tensor {
+        &self.tensors[id as usize]
+    }
+
+    /// Threads of the block.
+    pub fn threads(&self) -> u32 {
+        let of_roles = self
+            .groups
+            .iter()
+            .filter_map(|g| g.warps)
+            .map(|(_, end)| end * 32)
+            .max();
+        of_roles.unwrap_or(0).max(self.groups[0].threads)
+    }
+
+    /// Symbols in the order in which arguments bring them.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let mut all = Vec::new();
+        for arg in &self.args {
+            let Arg::Tensor(id) = arg else { continue };
+            let layout = self.tensor(*id).layout.layout();
+            for value in layout.leaves().flat_map(|(n, d)| [n, d]) {
+                if let Value::Sym { of, .. } = value
+                    && !all.contains(&of)
+                {
+                    all.push(of);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Tensor {
+    /// The layout, where it has no swizzle.
+    pub fn plain(&self) -> &Layout {
+        self.layout.layout()
+    }
+
+    /// How many top-level modes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+}

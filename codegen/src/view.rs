@@ -1,0 +1,366 @@
+//! Views: what tiles, partitions and slices of a tensor are. A view maps its own coordinates to coordinates of the tensor
+//! behind it, never straight to offsets, so that bounds stay known.
+
+use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};
+
+use crate::affine::{Affine, Coord};
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+
+/// A part of a tensor, seen under its own shape.
+#[derive(Clone, PartialEq, Debug)]
+pub struct View {
+    /// The tensor behind it.
+    pub tensor: Id,
+    /// The user's name for it.
+    pub name: String,
+    /// From its coordinates to multiples of basis elements: `16@0` is 16 steps along mode 0 of the tensor.
+    pub layout: Layout,
+    /// Where it begins: one coordinate for each mode of the tensor.
+    pub base: Vec<Affine>,
+}
+
+/// How a view is dealt out to threads.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Deal {
+    /// Which modes of the thread layout take part, dealt over the modes of the view in order; all without a projection.
+    pub keep: Option<Vec<bool>>,
+    /// How many consecutive elements of each mode a thread takes at once; 1 where nothing is said.
+    pub values: Vec<i64>,
+    /// Threads need not divide the extent.
+    pub ragged: bool,
+}
+
+/// A coordinate of a slice: a number, or the whole mode.
+#[derive(Clone, PartialEq, Debug)]
+pub enum At {
+    /// `_`
+    All,
+    /// This place.
+    Index(Affine),
+    /// A tuple for a nested mode.
+    Tuple(Vec<At>),
+}
+
+impl View {
+    /// The whole of a tensor with these extents.
+    pub fn whole(tensor: Id, name: &str, shape: &Tuple) -> Result<View> {
+        let modes: Vec<Layout> = shape
+            .modes()
+            .enumerate()
+            .map(|(mode, extent)| {
+                let step = Value::Basis {
+                    times: 1,
+                    path: Path::new(&[mode]).unwrap_or_default(),
+                };
+                // A nested extent is walked as one number.
+                let extent = match extent.as_leaf() {
+                    Some(leaf) => leaf,
+                    None => Value::Int(extent.product().unwrap_or(1)),
+                };
+                Layout::new(extent, step)
+            })
+            .collect::<std::result::Result<_, _>>()?;
+        let rank = modes.len();
+        Ok(View {
+            tensor,
+            name: name.into(),
+            layout: Layout::from_modes(modes)?,
+            base: vec![Affine::default(); rank],
+        })
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Tuple {
+        self.layout.shape()
+    }
+
+    /// How many modes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// Does it differ from thread to thread?
+    pub fn per_thread(&self) -> bool {
+        self.base.iter().any(Affine::per_thread)
+    }
+
+    /// Extents of its modes, where they are integers.
+    pub fn extents(&self) -> Option<Vec<i64>> {
+        self.layout.modes().map(|mode| mode.size().ok()).collect()
+    }
+
+    /// Another layout over the same tensor, moved.
+    fn moved(&self, layout: Layout, by: &[(usize, Affine)]) -> Result<View> {
+        let mut view = View {
+            layout,
+            ..self.clone()
+        };
+        for (mode, step) in by {
+            view.base[*mode] = view.base[*mode]
+                .plus(step, 1)
+                .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+        }
+        Ok(view)
+    }
+
+    /// Fixes the modes that have a place, keeps those with `_`.
+    pub fn slice(&self, coord: &[At]) -> Result<View> {
+        if coord.len() != self.rank() {
+            return Err(Problem::new(format!(
+                "`{}` has {} modes, {}, and the index names {}",
+                self.name,
+                self.rank(),
+                self.shape(),
+                coord.len()
+            ))
+            .help("write one entry for each mode, with `_` for those that stay whole"));
+        }
+        let (mut kept, mut steps) = (Vec::new(), Vec::new());
+        for (mode, at) in self.layout.modes().zip(coord) {
+            slice_mode(&mode, at, &mut kept, &mut steps)?;
+        }
+        let layout = match kept.len() {
+            0 => Layout::new(1i64, 0i64)?,
+            1 => kept.remove(0),
+            _ => Layout::from_modes(kept)?,
+        };
+        self.moved(layout, &steps)
+    }
+
+    /// Divides the tensor into tiles and takes those that `coord` names: `(tile modes, _ modes)`.
+    pub fn tile(&self, tiler: &Tiler, coord: &[At]) -> Result<View> {
+        let divided = self.layout.zipped_divide(tiler)?;
+        let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+        if coord.len() != rest.rank() {
+            return Err(Problem::new(format!(
+                "`{}` is divided into {} modes of tiles, and the coordinate names {}",
+                self.name,
+                rest.rank(),
+                coord.len()
+            ))
+            .help("write one entry for each mode, with `_` for all tiles along it")
+            .arg(2));
+        }
+        let (mut kept, mut steps) = (Vec::new(), Vec::new());
+        for (mode, at) in rest.modes().zip(coord) {
+            slice_mode(&mode, at, &mut kept, &mut steps)?;
+        }
+        self.moved(Layout::from_modes(tile.modes().chain(kept))?, &steps)
+    }
+
+    /// The part of one thread: mode by mode, every thread takes each `extent`-th element.
+    ///
+    /// See [`Deal`] for what else can be said.
+    pub fn parallelize(&self, threads: &Layout, thread: &Affine, deal: &Deal) -> Result<View> {
+        let size = threads.size()?;
+        let numbering = threads.right_inverse()?;
+        if numbering.size()? != size {
+            return Err(Problem::new(format!(
+                "the thread layout {threads} does not number its threads 0..{size}"
+            ))
+            .help(format!(
+                "write a compact layout, such as layout!({})",
+                threads.shape()
+            ))
+            .arg(1));
+        }
+        let modes: Vec<Layout> = threads.modes().collect();
+        if let Some(keep) = &deal.keep
+            && keep.len() != modes.len()
+        {
+            return Err(Problem::new(format!(
+                "the projection names {} modes, and the thread layout {threads} has {}",
+                keep.len(),
+                modes.len()
+            ))
+            .arg(3));
+        }
+        let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);
+        let dealt: Vec<&Layout> = modes
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| kept(*i))
+            .map(|(_, mode)| mode)
+            .collect();
+        if dealt.len() > self.rank() {
+            return Err(Problem::new(format!(
+                "the thread layout {threads} has {} modes to deal out, and `{}` has {}: {}",
+                dealt.len(),
+                self.name,
+                self.rank(),
+                self.shape()
+            ))
+            .help("leave modes out with a projection such as (1, _)")
+            .arg(1));
+        }
+        let (mut rests, mut steps) = (Vec::new(), Vec::new());
+        for (index, mode) in self.layout.modes().enumerate() {
+            let Some(share) = dealt.get(index) else {
+                rests.push(mode);
+                continue;
+            };
+            let count = share.size()?;
+            let values = deal.values.get(index).copied().unwrap_or(1).max(1);
+            if let Ok(extent) = mode.size()
+                && extent % (count * values) != 0
+                && !deal.ragged
+            {
+                let near = nearest_divisors(extent / values, count);
+                let each = if values > 1 {
+                    format!(" with {values} elements each")
+                } else {
+                    String::new()
+                };
+                return Err(Problem::new(format!(
+                    "{count} threads{each} do not divide the extent {extent} of mode {index} of `{}`",
+                    self.name
+                ))
+                .help(format!(
+                    "use {near} threads along it, or mark the partition `ragged = true`"
+                ))
+                .arg(1));
+            }
+            let place = position(share, thread)?;
+            let divided = mode.logical_divide(Tiler::from(values))?;
+            let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
+            let divided = groups.logical_divide(Tiler::from(count))?;
+            let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+            slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            rests.push(if values > 1 {
+                Layout::from_modes([own, rest])?
+            } else {
+                rest
+            });
+        }
+        self.moved(Layout::from_modes(rests)?, &steps)
+    }
+
+    /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
+    pub fn rearranged(&self, layout: Layout) -> View {
+        View {
+            layout,
+            ..self.clone()
+        }
+    }
+
+    /// Its elements in groups of `width` along the mode in which groups lie: `((width), …)`.
+    pub fn with_name(mut self, name: &str) -> View {
+        self.name = name.into();
+        self
+    }
+}
+
+/// The position of a thread along one mode of its layout, counted with the leftmost leaf fastest.
+fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
+    let mut place = Affine::default();
+    let mut step = 1;
+    for (extent, stride) in mode.leaves() {
+        let (Value::Int(extent), Value::Int(stride)) = (extent, stride) else {
+            return Err(Problem::new("a thread layout needs integers").arg(1));
+        };
+        if extent > 1 {
+            let digit = thread.digit(stride, Some(extent));
+            place = place
+                .plus(&digit, step)
+                .ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+        }
+        step *= extent;
+    }
+    Ok(place)
+}
+
+/// Takes one mode at a place: what stays goes to `kept`, steps along the tensor's modes to `steps`.
+fn slice_mode(
+    mode: &Layout,
+    at: &At,
+    kept: &mut Vec<Layout>,
+    steps: &mut Vec<(usize, Affine)>,
+) -> Result<()> {
+    match at {
+        At::All => kept.push(mode.clone()),
+        At::Index(index) => {
+            let leaves: Vec<(Value, Value)> = mode.leaves().collect();
+            let mut over = 1;
+            for (place, (extent, stride)) in leaves.iter().enumerate() {
+                let last = place + 1 == leaves.len();
+                let digit = match (extent, last) {
+                    (_, true) => index.digit(over, None),
+                    (Value::Int(n), false) => {
+                        let digit = index.digit(over, Some(*n));
+                        over *= n;
+                        digit
+                    }
+                    (symbol, false) => {
+                        return Err(Problem::new(format!(
+                            "`{symbol}` must be known to index a nested mode"
+                        )));
+                    }
+                };
+                match stride {
+                    Value::Basis { times, path } => {
+                        let step = digit
+                            .times(*times)
+                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        steps.push((usize::from(path.steps()[0]), step));
+                    }
+                    Value::Int(0) => {}
+                    other => return Err(Problem::new(format!("the stride `{other}` is not a coordinate"))),
+                }
+            }
+        }
+        At::Tuple(places) => {
+            if places.len() != mode.rank() || mode.depth() == 0 {
+                return Err(Problem::new(format!(
+                    "the index has {} entries for the mode {}",
+                    places.len(),
+                    mode.shape()
+                )));
+            }
+            let mut inner = Vec::new();
+            for (mode, at) in mode.modes().zip(places) {
+                slice_mode(&mode, at, &mut inner, steps)?;
+            }
+            match inner.len() {
+                0 => {}
+                1 => kept.append(&mut inner),
+                _ => kept.push(Layout::from_modes(inner)?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The numbers nearest to `count` that divide `extent`, for advice.
+fn nearest_divisors(extent: i64, count: i64) -> String {
+    let below = (1..=count.min(extent)).rev().find(|n| extent % n == 0);
+    let above = (count..=extent).find(|n| extent % n == 0);
+    match (below, above) {
+        (Some(a), Some(b)) if a != b => format!("{a} or {b}"),
+        (Some(a), _) | (None, Some(a)) => a.to_string(),
+        (None, None) => "1".into(),
+    }
+}
+
+/// For tests and messages: which coordinates a view touches for given block, thread and loop indices.
+impl View {
+    /// The coordinates in the tensor of an integer coordinate of the view.
+    pub fn coordinates(&self, index: i64, lookup: &dyn Fn(&Coord) -> i64) -> Vec<i64> {
+        let mut at: Vec<i64> = self.base.iter().map(|base| base.eval(lookup)).collect();
+        let mut rest = index;
+        for (extent, stride) in self.layout.leaves() {
+            let digit = match extent {
+                Value::Int(n) => {
+                    let digit = rest % n;
+                    rest /= n;
+                    digit
+                }
+                _ => std::mem::take(&mut rest),
+            };
+            if let Value::Basis { times, path } = stride {
+                at[usize::from(path.steps()[0])] += digit * times;
+            }
+        }
+        at
+    }
+}
