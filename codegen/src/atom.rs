@@ -95,4 +95,6 @@ pub enum Effect {
         /// Depth.
         k: u32,
     },
+    /// Nothing that a program could see.
+    Hint,
 }

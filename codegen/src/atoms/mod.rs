@@ -1,0 +1,116 @@
+//! The table of instructions. Each row says everything that partitioning, checks, printing and simulation need.
+//!
+//! Conventions of the operands' names: `d` is written, `a` and `b` are read, `m` is a tensor map, `n` a number of bytes,
+//! `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and `b` lie transposed, `k` is a mask of
+//! blocks of a cluster. The element type of a copy says how wide its elements are and no more.
+
+mod bulk;
+mod matrix;
+mod mma;
+mod small;
+mod wgmma;
+
+use std::sync::LazyLock;
+
+use tilewright_layout::{Layout, MmaAtom};
+
+use crate::atom::{Atom, Effect, Operand, OperandKind};
+use crate::elem::Elem;
+
+/// Rows that are written out, then those that are generated.
+static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
+    let written = [small::ROWS, matrix::ROWS, mma::ROWS].into_iter().flatten();
+    let generated: &'static [Atom] = Vec::leak(bulk::rows().chain(wgmma::rows()).collect());
+    written.chain(generated).collect()
+});
+
+/// Every row.
+pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
+    ALL.iter().copied()
+}
+
+/// The row of this name.
+///
+/// ```
+/// use tilewright_codegen::{atom::Effect, atoms};
+/// let row = atoms::find("mma_m16n8k16_bf16").unwrap();
+/// assert_eq!(row.effect, Effect::Mma { m: 16, n: 8, k: 16 });
+/// assert_eq!(row.tv('c'), None); // the accumulator is `d`
+/// assert_eq!(row.tv('b').unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
+/// ```
+pub fn find(name: &str) -> Option<&'static Atom> {
+    all().find(|row| row.name == name)
+}
+
+impl Atom {
+    /// The operand of this name.
+    pub fn operand(&self, name: char) -> Option<&'static Operand>
+    where
+        Self: 'static,
+    {
+        self.operands.iter().find(|operand| operand.name == name)
+    }
+
+    /// Which element of its tile each thread holds as its which value; `None` where the row leaves that open.
+    pub fn tv(&self, operand: char) -> Option<Layout> {
+        let operand = self.operands.iter().find(|row| row.name == operand)?;
+        operand.tv.parse().ok()
+    }
+
+    /// The layout algebra's view of a matrix product.
+    ///
+    /// ```
+    /// let atom = tilewright_codegen::atoms::find("mma_m8n8k4_f64").unwrap().mma().unwrap();
+    /// assert_eq!(atom.shape, (8, 8, 4));
+    /// ```
+    pub fn mma(&self) -> Option<MmaAtom> {
+        let Effect::Mma { m, n, k } = self.effect else {
+            return None;
+        };
+        let shape = (i64::from(m), i64::from(n), i64::from(k));
+        Some(MmaAtom {
+            shape,
+            a: self.tv('a')?,
+            b: self.tv('b')?,
+            c: self.tv('d')?,
+        })
+    }
+}
+
+/// An operand in registers that is read.
+const fn frag(name: char, elem: Elem, words: bool, tv: &'static str) -> Operand {
+    Operand {
+        name,
+        kind: OperandKind::Frag { words },
+        elem,
+        writes: false,
+        tv,
+    }
+}
+
+/// An operand that is not in registers and is read.
+const fn other(name: char, kind: OperandKind, elem: Elem, tv: &'static str) -> Operand {
+    Operand {
+        name,
+        kind,
+        elem,
+        writes: false,
+        tv,
+    }
+}
+
+/// The same operand, written.
+const fn written(operand: Operand) -> Operand {
+    Operand {
+        writes: true,
+        ..operand
+    }
+}
+
+/// A number in a register.
+const fn int(name: char) -> Operand {
+    other(name, OperandKind::Int, Elem::I32, "")
+}
+
+#[cfg(test)]
+mod tests;
