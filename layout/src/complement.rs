@@ -320,7 +320,9 @@ impl Layout {
             return Err(self.symbolic("max_common_vector", *symbol).with(other));
         }
         widest_vector(&common, |width| {
-            [self, other].iter().all(|l| l.vector_starts(&common, width).is_some())
+            [self, other]
+                .iter()
+                .all(|l| l.vector_starts(&common, width).is_some())
         })
     }
 }

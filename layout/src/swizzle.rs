@@ -433,7 +433,9 @@ impl Composed {
                     return false;
                 };
                 let steps = starts.leaves().filter(|(n, _)| *n != Value::Int(1));
-                let mut steps = steps.map(|(_, d)| d.factor()).chain([side.offset, 1 << side.swizzle.base]);
+                let mut steps = steps
+                    .map(|(_, d)| d.factor())
+                    .chain([side.offset, 1 << side.swizzle.base]);
                 side.swizzle.is_identity() || steps.all(|step| step % width == 0)
             })
         })
