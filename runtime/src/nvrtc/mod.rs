@@ -1,0 +1,140 @@
+//! NVRTC: CUDA C to a binary for one architecture, in a fraction of a second and without a GPU.
+//!
+//! The library is looked for when it is first needed, and is an ordinary part of neither the build nor the program.
+
+mod library;
+mod log;
+mod search;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use library::Library;
+pub use log::Usage;
+pub use search::Absent;
+
+/// What every compilation is given: fused multiply-adds are those that the source writes, and the assembler tells what
+/// it used.
+const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
+
+/// NVRTC, found and loaded.
+#[derive(Debug)]
+pub struct Nvrtc {
+    library: Library,
+    version: (i32, i32),
+    path: PathBuf,
+}
+
+/// A compiled source.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// What the driver loads.
+    pub cubin: Vec<u8>,
+    /// What the compiler and the assembler said.
+    pub log: String,
+    /// What each kernel of the source uses.
+    pub usage: Vec<Usage>,
+    /// Warnings, and notes of the assembler that cost speed.
+    pub notes: Vec<String>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Why there is no binary.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// NVRTC is not there, or cannot be used.
+    Absent(Absent),
+    /// The compiler refused the source or an option.
+    Refused {
+        /// The name of the source.
+        name: String,
+        /// What it was compiled for.
+        arch: String,
+        /// What the compiler said.
+        log: String,
+    },
+    /// NVRTC itself failed.
+    Failed {
+        /// What was asked of it.
+        doing: &'static str,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Absent(absent) => absent.fmt(f),
+            Error::Refused { name, arch, log } => {
+                write!(f, "NVRTC refused `{name}` for {arch}:\n{}", log.trim_end())
+            }
+            Error::Failed { doing, message } => write!(f, "NVRTC failed while {doing}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Nvrtc {
+    /// Finds and loads NVRTC: in the folder that `TILEWRIGHT_NVRTC` names, which then must have it; among the system's
+    /// libraries and those of an installed toolkit; in the given folders.
+    ///
+    /// ```no_run
+    /// use tilewright_runtime::nvrtc::Nvrtc;
+    /// let nvrtc = Nvrtc::find(&[])?;
+    /// let compiled = nvrtc.compile(r#"extern "C" __global__ void f(int* p) { *p = 1; }"#, "f", "sm_90a", &[])?;
+    /// println!("{} registers", compiled.usage[0].registers);
+    /// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
+    /// ```
+    pub fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
+        search::find(more)
+    }
+
+    /// Its major and minor version.
+    pub fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// The file that was loaded; a bare name where the system's loader knew the place.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Compiles a source for one architecture, such as `sm_80` or `sm_90a`. `name` stands in messages. `options` come
+    /// after those that every source gets.
+    pub fn compile(&self, source: &str, name: &str, arch: &str, options: &[&str]) -> Result<Compiled, Error> {
+        let start = Instant::now();
+        let target = format!("--gpu-architecture={arch}");
+        let all: Vec<&str> = [target.as_str()]
+            .into_iter()
+            .chain(OPTIONS)
+            .chain(options.iter().copied())
+            .collect();
+        let output = self.library.compile(source, &format!("{name}.cu"), &all)?;
+        let Some(cubin) = output.cubin else {
+            return Err(Error::Refused {
+                name: name.to_string(),
+                arch: arch.to_string(),
+                log: output.log,
+            });
+        };
+        let (usage, notes) = (log::usage(&output.log), log::notes(&output.log));
+        Ok(Compiled {
+            cubin,
+            log: output.log,
+            usage,
+            notes,
+            time: start.elapsed(),
+        })
+    }
+}
+
+impl Compiled {
+    /// What the kernel of this name uses.
+    pub fn usage_of(&self, kernel: &str) -> Option<&Usage> {
+        self.usage.iter().find(|usage| usage.kernel == kernel)
+    }
+}
