@@ -6,6 +6,8 @@
 //!
 //! Every operation is sound and says why when it has no answer: see [`LayoutError`].
 
+mod access;
+mod banks;
 mod cast;
 mod coalesce;
 mod complement;
@@ -13,12 +15,14 @@ mod compose;
 mod divide;
 pub mod draw;
 mod error;
+mod f2;
 mod few;
 mod layout;
 mod literal;
 mod nearest;
 mod partition;
 mod profile;
+mod sectors;
 mod swizzle;
 mod text;
 mod tiler;
@@ -26,11 +30,15 @@ mod tuple;
 mod tv;
 mod value;
 
+pub use access::{Transfer, WarpAccess};
+pub use banks::{BankConflict, BankReport};
 pub use error::{Condition, LayoutError, Operand, Result};
+pub use f2::BitMatrix;
 pub use layout::Layout;
 #[doc(hidden)]
 pub use layout::Token as __Token;
 pub use partition::Obligation;
+pub use sectors::SectorReport;
 pub use swizzle::{Composed, Swizzle};
 pub use text::Reader;
 pub use tiler::Tiler;
