@@ -1,0 +1,738 @@
+//! [`SharedTile`]: a tile in shared memory and everything that touches it; from that, the padding or the XOR swizzle
+//! that leaves no bank conflict, or the statement that there is none.
+
+use std::fmt;
+
+use crate::access::{LANES, Transfer, WarpAccess, first_lanes, not_a_vector, vector_bytes};
+use crate::banks::{BANK, BANK_ROW, BankReport, wavefronts};
+use crate::error::{Condition, LayoutError, Operand, Result};
+use crate::layout::Layout;
+use crate::swizzle::{Composed, Swizzle};
+use crate::tuple::Tuple;
+use crate::value::Value;
+
+/// A tile in shared memory, laid out plainly, with the accesses that threads make to it.
+///
+/// ```
+/// use tilewright_layout::{SharedTile, Transfer, layout};
+/// // The transpose: 32x32 floats, written by columns and read by rows, a warp at a time.
+/// let tile = SharedTile::new(&layout!((32, 32)), 4)?
+///     .access(&layout!((32, 32) : (1, 32)), 1, Transfer::Store)?
+///     .access(&layout!((32, 32) : (32, 1)), 1, Transfer::Load)?;
+/// let found = tile.synthesize();
+/// assert_eq!(found.padding.layout.to_string(), "(32,32):(1,33)");
+/// assert_eq!(found.swizzle.layout.to_string(), "Sw<5,0,5> o 0 o (32,32):(1,32)");
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SharedTile {
+    plain: Layout,
+    /// The plain layout once more, as a table.
+    offsets: Vec<i64>,
+    cosize: i64,
+    element_bytes: i64,
+    accesses: Vec<TileAccess>,
+}
+
+#[derive(Clone, Debug)]
+struct TileAccess {
+    transfer: Transfer,
+    /// Elements that a lane moves at once.
+    vector: i64,
+    /// For each instruction of each warp: which lanes, and where in the plain layout they begin.
+    warps: Vec<(u32, [i64; LANES])>,
+    /// The warps once more for the fast path: those that are linear in the bits of the lane, by their columns and how
+    /// many have them; the others by their place in `warps`.
+    linear: Vec<([u64; 5], u32)>,
+    curved: Vec<usize>,
+}
+
+/// The padded layout with the fewest conflicts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Padding {
+    /// The layout; the plain one if padding does not help.
+    pub layout: Layout,
+    /// Elements after which the padding is put: a stride of the plain layout.
+    pub every: i64,
+    /// How many elements are put there; 0 if padding does not help.
+    pub by: i64,
+    /// How many elements larger the tile becomes.
+    pub extra: i64,
+    /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
+    pub excess: Option<u32>,
+}
+
+/// The swizzled layout with the fewest conflicts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swizzling {
+    /// The layout; the plain one if no swizzle helps.
+    pub layout: Composed,
+    /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
+    pub excess: Option<u32>,
+}
+
+/// What was found for a [`SharedTile`], and how much was tried.
+///
+/// `Display` says it in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Synthesis {
+    /// Wavefronts lost to conflicts in the plain layout; `None` if some vector is misaligned.
+    pub plain: Option<u32>,
+    /// The best padding.
+    pub padding: Padding,
+    /// The best XOR swizzle.
+    pub swizzle: Swizzling,
+    /// How many paddings were tried.
+    pub paddings_tried: u32,
+    /// How many swizzles were tried.
+    pub swizzles_tried: u32,
+}
+
+impl SharedTile {
+    /// A tile with this layout, in elements of so many bytes. Strides must be positive or 0, and it must fit a mebibyte.
+    pub fn new(plain: &Layout, element_bytes: i64) -> Result<SharedTile> {
+        let within = |e: LayoutError| e.within("shared tile", [plain.into()]);
+        vector_bytes(1, element_bytes, Transfer::Load).map_err(within)?;
+        for (_, stride) in plain.leaves() {
+            if stride.int().is_some_and(|d| d < 0) {
+                let (what, value) = (
+                    "the strides of a shared tile must not be negative",
+                    stride.factor(),
+                );
+                return Err(within(LayoutError::new(
+                    "",
+                    Condition::BadArgument { what, value },
+                )));
+            }
+        }
+        let (size, cosize) = (plain.size().map_err(within)?, plain.cosize().map_err(within)?);
+        const MOST: i64 = 1 << 20;
+        let bytes = size.max(cosize).saturating_mul(element_bytes);
+        if bytes > MOST {
+            let what = "a shared tile has at most 1048576 bytes";
+            return Err(within(LayoutError::new(
+                "",
+                Condition::BadArgument { what, value: bytes },
+            )));
+        }
+        Ok(SharedTile {
+            offsets: plain.offsets().map_err(within)?.collect(),
+            cosize,
+            plain: plain.clone(),
+            element_bytes,
+            accesses: Vec::new(),
+        })
+    }
+
+    /// Adds an access: `tv` takes (thread, value) to the index of an element in the tile, as
+    /// [`TiledCopy::tv`](crate::TiledCopy::tv) does. Each thread moves `vector` values at once, and 32 threads with
+    /// consecutive numbers are a warp.
+    pub fn access(mut self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<SharedTile> {
+        let access = self
+            .read(tv, vector, transfer)
+            .map_err(|e| e.within("access to a shared tile", [Operand::from(&self.plain), tv.into()]))?;
+        self.accesses.push(access);
+        Ok(self)
+    }
+
+    fn read(&self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<TileAccess> {
+        let refuse = |condition| Err(LayoutError::new("", condition));
+        if tv.rank() > 2 {
+            let (what, rank) = ("thread-value layout", tv.rank());
+            return refuse(Condition::DoesNotFit {
+                what,
+                rank,
+                against: 2,
+            });
+        }
+        vector_bytes(vector, self.element_bytes, transfer)?;
+        let threads = tv.mode(0)?.size()?;
+        let values = tv.size()? / threads;
+        if values % vector != 0 {
+            let (tile, extent) = (Value::Int(vector), Value::Int(values));
+            return refuse(Condition::TileDoesNotDivide {
+                mode: 1,
+                tile,
+                extent,
+            });
+        }
+        let mut warps = vec![(0u32, [0i64; LANES]); ((threads + 31) / 32 * (values / vector)) as usize];
+        let warps_per_value = warps.len() / (values / vector) as usize;
+        let mut indices = tv.offsets()?;
+        for value in 0..values {
+            for thread in 0..threads {
+                let index = indices.next().unwrap_or(0);
+                let Some(&at) = usize::try_from(index)
+                    .ok()
+                    .and_then(|index| self.offsets.get(index))
+                else {
+                    let extent = self.offsets.len() as i64;
+                    return refuse(Condition::OutOfRange { index, extent });
+                };
+                let (warp, lane) = ((thread / 32) as usize, (thread % 32) as usize);
+                let (active, starts) = &mut warps[(value / vector) as usize * warps_per_value + warp];
+                let element = value % vector;
+                if element == 0 {
+                    *active |= 1 << lane;
+                    starts[lane] = at;
+                } else if at != starts[lane] + element {
+                    let expected = starts[lane] + element;
+                    return Err(not_a_vector(thread as usize, element as usize, expected, at));
+                }
+            }
+        }
+        let (linear, curved) = sort_out(&warps);
+        Ok(TileAccess {
+            transfer,
+            vector,
+            warps,
+            linear,
+            curved,
+        })
+    }
+
+    /// What each access costs in a layout of this tile: the plain one, or what was synthesized. One report for every
+    /// access in the order in which they were added, that of its worst warp.
+    ///
+    /// ```
+    /// use tilewright_layout::{SharedTile, Transfer, layout};
+    /// let tile = SharedTile::new(&layout!((32, 32)), 4)?.access(&layout!(32 : 32), 1, Transfer::Load)?;
+    /// assert_eq!(tile.report(layout!((32, 32)))?[0].wavefronts, 32);
+    /// assert_eq!(tile.report(layout!((32, 32) : (1, 36)))?[0].wavefronts, 4);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn report(&self, layout: impl Into<Composed>) -> Result<Vec<BankReport>> {
+        let layout: Composed = layout.into();
+        let within = |e: LayoutError| e.within("shared tile", [Operand::from(&layout)]);
+        // what stands in the plain layout at each offset
+        let mut moved = vec![0i64; self.cosize as usize];
+        for (at, to) in self.offsets.iter().zip(layout.offsets().map_err(within)?) {
+            moved[*at as usize] = to;
+        }
+        let mut reports = Vec::new();
+        for access in &self.accesses {
+            let mut worst: Option<BankReport> = None;
+            for &(active, starts) in &access.warps {
+                let to = |at: i64| moved[at as usize];
+                for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+                    let start = starts[lane];
+                    let split = (1..access.vector).find(|v| to(start + v) != to(start) + v);
+                    if let Some(v) = split {
+                        return Err(within(not_a_vector(
+                            lane,
+                            v as usize,
+                            to(start) + v,
+                            to(start + v),
+                        )));
+                    }
+                }
+                let report = self.warp(access, active, &starts, &to).banks().map_err(within)?;
+                if worst.is_none_or(|w| report.excess() > w.excess()) {
+                    worst = Some(report);
+                }
+            }
+            reports.extend(worst);
+        }
+        Ok(reports)
+    }
+
+    fn warp(
+        &self,
+        access: &TileAccess,
+        active: u32,
+        starts: &[i64; LANES],
+        to: &dyn Fn(i64) -> i64,
+    ) -> WarpAccess {
+        let mut addresses = *starts;
+        let mut lane = 0;
+        while lane < LANES {
+            if active >> lane & 1 == 1 {
+                addresses[lane] = to(addresses[lane]) * self.element_bytes;
+            }
+            lane += 1;
+        }
+        WarpAccess {
+            addresses,
+            active,
+            bytes: access.vector * self.element_bytes,
+            transfer: access.transfer,
+        }
+    }
+
+    /// Looks for the smallest padding and the smallest XOR swizzle without bank conflicts.
+    ///
+    /// **Padding** puts `by` elements after every `every`, where `every` is a stride of the plain layout that the larger
+    /// strides are multiples of: `(32,32):(1,32)` becomes `(32,32):(1,32+by)`. Of two paddings without conflicts the
+    /// one that makes the tile less large wins. All `by` below a row of banks (128 bytes) are tried, and that is all
+    /// there is: a whole row more moves every address by whole rows, so each stays in its bank. So for a tile of two
+    /// modes, one of them contiguous, "no padding" means none at all.
+    ///
+    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, all that can make a difference: those
+    /// that keep vectors whole, change a bit that selects the bank, and read only bits that the tile's offsets have.
+    /// One that reads bits which select the bank, and no others, only renames banks; one that reaches further does the
+    /// same as a smaller one. "No swizzle" means that no XOR of one group of bits onto another will do.
+    ///
+    /// If nothing is free of conflicts, the answer is what has the fewest; see [`Synthesis::conflict_free`].
+    pub fn synthesize(&self) -> Synthesis {
+        let plain = self.excess(&|at| at, u32::MAX);
+        let mut paddings_tried = 0;
+        let padding = self.pad(plain, &mut paddings_tried);
+        let mut swizzles_tried = 0;
+        let swizzle = self.swizzle(plain, &mut swizzles_tried);
+        Synthesis {
+            plain,
+            padding,
+            swizzle,
+            paddings_tried,
+            swizzles_tried,
+        }
+    }
+
+    /// Wavefronts lost, unless a vector is misaligned or there are `limit` or more.
+    fn excess(&self, to: &dyn Fn(i64) -> i64, limit: u32) -> Option<u32> {
+        let mut excess = 0;
+        for access in &self.accesses {
+            for (active, starts) in &access.warps {
+                let report = self.warp(access, *active, starts, to).banks().ok()?;
+                excess += report.excess();
+                if excess >= limit {
+                    return None;
+                }
+            }
+        }
+        Some(excess)
+    }
+
+    fn pad(&self, plain: Option<u32>, tried: &mut u32) -> Padding {
+        let mut best = Padding {
+            layout: self.plain.clone(),
+            every: self.cosize,
+            by: 0,
+            extra: 0,
+            excess: plain,
+        };
+        let mut places: Vec<i64> = Vec::new();
+        for (extent, stride) in self.plain.leaves() {
+            if extent != Value::Int(1) && stride.factor() > 1 && !places.contains(&stride.factor()) {
+                places.push(stride.factor());
+            }
+        }
+        places.sort_unstable();
+        for every in places {
+            if !self.can_pad(every) {
+                continue;
+            }
+            for by in 1..BANK_ROW / self.element_bytes {
+                let pad = |at: i64| at + at / every * by;
+                let extra = pad(self.cosize - 1) + 1 - self.cosize;
+                if best.excess == Some(0) && (best.by == 0 || extra >= best.extra) {
+                    break;
+                }
+                *tried += 1;
+                // as good as the best is good enough if it is smaller, but more is not needed than to beat it
+                let limit = best
+                    .excess
+                    .map_or(u32::MAX, |e| e.saturating_add(u32::from(extra < best.extra)));
+                let Some(excess) = self.excess(&pad, limit) else {
+                    continue;
+                };
+                if let Some(layout) = self.padded(every, by) {
+                    let excess = Some(excess);
+                    best = Padding {
+                        layout,
+                        every,
+                        by,
+                        extra,
+                        excess,
+                    };
+                }
+            }
+        }
+        best
+    }
+
+    /// Do the modes below this stride stay below it, the others jump by multiples of it, and does no vector cross one?
+    fn can_pad(&self, every: i64) -> bool {
+        let mut below = 0;
+        for (extent, stride) in self.plain.leaves() {
+            let (extent, stride) = (extent.factor(), stride.factor());
+            if extent > 1 && stride < every {
+                below += (extent - 1) * stride;
+            } else if extent > 1 && stride % every != 0 {
+                return false;
+            }
+        }
+        let whole = |access: &TileAccess| {
+            let mut starts = access.warps.iter().flat_map(|(_, starts)| starts);
+            starts.all(|start| start % every + access.vector <= every)
+        };
+        below < every && self.accesses.iter().all(whole)
+    }
+
+    fn padded(&self, every: i64, by: i64) -> Option<Layout> {
+        let stride = self.plain.stride();
+        let wider: Vec<i64> = (stride.leaves().iter())
+            .map(|d| d.factor() + d.factor() / every * by)
+            .collect();
+        let stride = Tuple {
+            leaves: wider.into_iter().map(Value::Int).collect(),
+            profile: stride.profile,
+        };
+        Layout::new(self.plain.shape(), stride).ok()
+    }
+
+    fn swizzle(&self, plain: Option<u32>, tried: &mut u32) -> Swizzling {
+        let mut best = Swizzling {
+            layout: self.plain.clone().into(),
+            excess: plain,
+        };
+        if plain.is_none_or(|excess| excess == 0) {
+            return best; // nothing to do, or vectors that no swizzle aligns
+        }
+        let log = |n: i64| 63 - n.leading_zeros() as i32;
+        // offset bits in elements: [word, row) select the bank, [0, reach) exist
+        let word = log((BANK / self.element_bytes).max(1));
+        let row = log(BANK_ROW / self.element_bytes);
+        let reach = log((self.cosize - 1).max(1)) + 1;
+        for bits in 1..=row {
+            for base in 0..row {
+                let selects_bank = base >= word && base + bits <= row;
+                let down = (bits..=reach - base - bits).filter(|_| selects_bank);
+                // upwards only from bits inside a word: from bits that select the bank it would only rename banks
+                let up = (bits.max(word - base)..=row - base - bits).filter(|_| base < word);
+                for shift in down.chain(up.map(|s| -s)) {
+                    let Ok(swizzle) = Swizzle::new(bits as u32, base as u32, shift) else {
+                        continue;
+                    };
+                    *tried += 1;
+                    let limit = best.excess.unwrap_or(u32::MAX);
+                    if let Some(excess) = self.swizzled_excess(swizzle, limit) {
+                        best = Swizzling {
+                            layout: Composed::new(swizzle, 0, self.plain.clone()),
+                            excess: Some(excess),
+                        };
+                        if excess == 0 {
+                            return best;
+                        }
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// As [`SharedTile::excess`], by ranks where the lanes are linear: a swizzle moves columns like offsets.
+    fn swizzled_excess(&self, swizzle: Swizzle, limit: u32) -> Option<u32> {
+        let mut excess = 0;
+        for access in &self.accesses {
+            if !access.stays_whole(swizzle) {
+                return None;
+            }
+            let bytes = access.vector * self.element_bytes;
+            for (columns, count) in &access.linear {
+                let mut moved = *columns;
+                for column in &mut moved {
+                    *column = (swizzle.apply(*column as i64) * self.element_bytes) as u64;
+                }
+                let (passes, ideal) = wavefronts(moved, bytes, access.transfer);
+                excess += count * (passes - ideal);
+                if excess >= limit {
+                    return None;
+                }
+            }
+            for warp in &access.curved {
+                let (active, starts) = &access.warps[*warp];
+                let to = |at| swizzle.apply(at);
+                excess += self.warp(access, *active, starts, &to).banks().ok()?.excess();
+                if excess >= limit {
+                    return None;
+                }
+            }
+        }
+        Some(excess)
+    }
+}
+
+impl TileAccess {
+    /// Do the elements of every vector stay side by side? A swizzle that leaves the bits inside a vector alone sees to
+    /// that; another one might, if the access keeps to a part of the tile.
+    fn stays_whole(&self, swizzle: Swizzle) -> bool {
+        if 1 << swizzle.base() >= self.vector {
+            return true;
+        }
+        self.warps.iter().all(|(active, starts)| {
+            let mut lanes = (0..LANES).filter(|lane| active >> lane & 1 == 1);
+            lanes.all(|lane| {
+                let (start, first) = (starts[lane], swizzle.apply(starts[lane]));
+                (1..self.vector).all(|v| swizzle.apply(start + v) == first + v)
+            })
+        })
+    }
+}
+
+impl Synthesis {
+    /// The layout without bank conflicts: the plain one if it has none, else the swizzled one, which takes no room,
+    /// else the padded one.
+    ///
+    /// ```
+    /// use tilewright_layout::{SharedTile, Transfer, layout};
+    /// // 16-byte rows for ldmatrix, from a tile of 64 halves a row
+    /// let tile = SharedTile::new(&layout!((64, 64)), 2)?.access(&layout!((32, 8) : (64, 1)), 8, Transfer::Matrix)?;
+    /// let found = tile.synthesize();
+    /// assert_eq!(found.conflict_free().unwrap().to_string(), "Sw<3,3,3> o 0 o (64,64):(1,64)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn conflict_free(&self) -> Option<Composed> {
+        if self.plain == Some(0) {
+            Some(self.padding.layout.clone().into())
+        } else if self.swizzle.excess == Some(0) {
+            Some(self.swizzle.layout.clone())
+        } else if self.padding.excess == Some(0) {
+            Some(self.padding.layout.clone().into())
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Synthesis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.plain {
+            Some(0) => return f.write_str("no bank conflict as it is"),
+            Some(lost) => write!(
+                f,
+                "{lost} wavefront{} lost to bank conflicts; ",
+                if lost == 1 { "" } else { "s" }
+            )?,
+            None => f.write_str("a vector is misaligned; ")?,
+        }
+        let Padding {
+            layout,
+            extra,
+            excess,
+            by,
+            ..
+        } = &self.padding;
+        match excess {
+            Some(0) => write!(f, "none with {layout}, {extra} elements larger")?,
+            Some(lost) if *by > 0 => write!(
+                f,
+                "no padding of {} avoids them all, the best is {layout} with {lost}",
+                self.paddings_tried
+            )?,
+            _ => write!(f, "no padding of {} helps", self.paddings_tried)?,
+        }
+        f.write_str("; ")?;
+        let Swizzling { layout, excess } = &self.swizzle;
+        match excess {
+            Some(0) => write!(f, "none with {layout}"),
+            Some(lost) if *excess < self.plain => write!(
+                f,
+                "no XOR swizzle of {} avoids them all, the best is {layout} with {lost}",
+                self.swizzles_tried
+            ),
+            _ => write!(f, "no XOR swizzle of {} helps", self.swizzles_tried),
+        }
+    }
+}
+
+/// Warps whose offsets are linear in the bits of the lane, by their columns; and the others.
+fn sort_out(warps: &[(u32, [i64; LANES])]) -> (Vec<([u64; 5], u32)>, Vec<usize>) {
+    let (mut linear, mut curved): (Vec<([u64; 5], u32)>, Vec<usize>) = Default::default();
+    for (warp, (active, starts)) in warps.iter().enumerate() {
+        let mut columns = [0u64; 5];
+        for (bit, column) in columns.iter_mut().enumerate() {
+            *column = (starts[0] ^ starts[1 << bit]) as u64;
+        }
+        let mut straight = *active == first_lanes(LANES);
+        for lane in 1..LANES {
+            let low = lane & (lane - 1); // the lane without its lowest bit
+            let bit = lane.trailing_zeros() as usize;
+            straight &= (starts[lane] ^ starts[low]) as u64 == columns[bit];
+        }
+        if !straight {
+            curved.push(warp);
+        } else if let Some((_, count)) = linear.iter_mut().find(|(known, _)| *known == columns) {
+            *count += 1;
+        } else {
+            linear.push((columns, 1));
+        }
+    }
+    (linear, curved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Transfer::{Load, Matrix, Store};
+
+    /// A tile, its element bytes, its accesses, and what is said about it.
+    #[track_caller]
+    fn check(tile: &str, element_bytes: i64, accesses: &[(&str, i64, Transfer)], expected: &str) {
+        let plain: Layout = tile.parse().unwrap();
+        let mut tile = SharedTile::new(&plain, element_bytes).unwrap();
+        for (tv, vector, transfer) in accesses {
+            tile = tile.access(&tv.parse().unwrap(), *vector, *transfer).unwrap();
+        }
+        let found = tile.synthesize();
+        assert_eq!(found.to_string(), expected);
+        let lost =
+            |layout: &Composed| -> u32 { tile.report(layout).unwrap().iter().map(|r| r.excess()).sum() };
+        if found.padding.excess == Some(0) {
+            assert_eq!(lost(&found.padding.layout.clone().into()), 0);
+            assert_eq!(
+                found.padding.layout.cosize().unwrap(),
+                plain.cosize().unwrap() + found.padding.extra
+            );
+        }
+        if found.swizzle.excess == Some(0) {
+            assert_eq!(lost(&found.swizzle.layout), 0);
+        }
+    }
+
+    #[test]
+    fn the_tutorial_matmul() {
+        // Written by (32,8) threads from a column-major matrix, read by (16,16) threads by rows and by columns. Nothing
+        // conflicts, padded or not: a warp writes a column, and reads 16 places of one, or two places.
+        let write = ("(256,4):(1,256)", 1, Store);
+        let rows = ("((16,16),(8,8)):((1,0),(16,128))", 1, Load);
+        let columns = ("((16,16),(8,8)):((0,1),(16,128))", 1, Load);
+        for tile in ["(128,8):(1,128)", "(128,8):(1,129)"] {
+            check(tile, 4, &[write, rows, columns], "no bank conflict as it is");
+        }
+        // Written from a row-major matrix, eight lanes along k: there are conflicts, and one element of padding leaves
+        // some of them. Four elements leave none: a lane steps by four banks along k, and by one along m.
+        let across = ("((8,32),4):((128,1),32)", 1, Store);
+        check(
+            "(128,8):(1,128)",
+            4,
+            &[across, rows, columns],
+            "224 wavefronts lost to bank conflicts; none with (128,8):(1,132), 28 elements larger; \
+             none with Sw<3,2,5> o 0 o (128,8):(1,128)",
+        );
+        check(
+            "(128,8):(1,129)",
+            4,
+            &[across, rows, columns],
+            "96 wavefronts lost to bank conflicts; none with (128,8):(1,132), 21 elements larger; \
+             no XOR swizzle of 90 avoids them all, the best is Sw<1,4,3> o 0 o (128,8):(1,129) with 32",
+        );
+    }
+
+    #[test]
+    fn classics() {
+        check(
+            "(32,32):(1,32)", // a transpose
+            4,
+            &[("(32,32):(1,32)", 1, Store), ("(32,32):(32,1)", 1, Load)],
+            "992 wavefronts lost to bank conflicts; none with (32,32):(1,33), 31 elements larger; \
+             none with Sw<5,0,5> o 0 o (32,32):(1,32)",
+        );
+        check(
+            "(48,20):(1,48)", // nothing is a power of two
+            4,
+            &[("(48,20):(1,48)", 1, Store), ("(20,48):(48,1)", 1, Load)],
+            "432 wavefronts lost to bank conflicts; none with (48,20):(1,49), 19 elements larger; \
+             none with Sw<4,0,5> o 0 o (48,20):(1,48)",
+        );
+        check(
+            "(64,64):(64,1)", // eight rows of 16 bytes, 128 bytes apart: the 128-byte mode of bulk copies
+            2,
+            &[
+                ("((8,32),8):((512,1),64)", 8, Store),
+                ("(32,8):(1,64)", 8, Matrix),
+            ],
+            "28 wavefronts lost to bank conflicts; none with (64,64):(72,1), 504 elements larger; \
+             none with Sw<3,3,3> o 0 o (64,64):(64,1)",
+        );
+        check(
+            "(128,32):(32,1)", // the same 64 bytes apart: the 64-byte mode. No padding suits both accesses
+            2,
+            &[
+                ("((4,64),8):((1024,1),128)", 8, Store),
+                ("(128,(8,4)):(1,(128,1024))", 8, Matrix),
+            ],
+            "192 wavefronts lost to bank conflicts; no padding of 63 avoids them all, the best is (128,32):(40,1) with \
+             32; none with Sw<2,3,3> o 0 o (128,32):(32,1)",
+        );
+        check(
+            "(128,32):(1,128)", // the other way around, written 16 bytes at a time along m
+            2,
+            &[
+                ("((16,16),8):((8,128),1)", 8, Store),
+                ("(32,8):(128,1)", 8, Matrix),
+            ],
+            "28 wavefronts lost to bank conflicts; none with (128,32):(1,136), 248 elements larger; \
+             none with Sw<3,3,4> o 0 o (128,32):(1,128)",
+        );
+        check(
+            "(8,8):(1,9)",
+            4,
+            &[("(8,4):(8,1)", 4, Load)],
+            "a vector is misaligned; none with (8,8):(1,12), 21 elements larger; no XOR swizzle of 0 helps",
+        );
+    }
+
+    #[test]
+    fn nothing_helps() {
+        // Any two of 64 places are read together: two of them share a bank wherever they go.
+        let pairs: Vec<String> = (1..64)
+            .map(|apart| format!("(2,{}):({apart},1)", 64 - apart))
+            .collect();
+        let pairs: Vec<_> = pairs.iter().map(|tv| (tv.as_str(), 1, Load)).collect();
+        check(
+            "64:1",
+            4,
+            &pairs,
+            "32 wavefronts lost to bank conflicts; no padding of 0 helps; no XOR swizzle of 22 helps",
+        );
+    }
+
+    #[track_caller]
+    fn refuse(tile: &str, tv: &str, vector: i64, expected: &str) {
+        let found = SharedTile::new(&tile.parse().unwrap(), 4)
+            .and_then(|tile| tile.access(&tv.parse().unwrap(), vector, Load));
+        assert_eq!(found.unwrap_err().line(), expected);
+    }
+
+    #[test]
+    fn refusals() {
+        const AT: &str = "access to a shared tile";
+        refuse(
+            "(8,8):(1,-8)",
+            "8:1",
+            1,
+            "shared tile: the strides of a shared tile must not be negative, and it is -8",
+        );
+        refuse(
+            "(M,8):(1,M)",
+            "8:1",
+            1,
+            "shared tile: `M` is not known until launch, and the answer depends on it",
+        );
+        refuse(
+            "(8,8):(1,1000000)",
+            "8:1",
+            1,
+            "shared tile: a shared tile has at most 1048576 bytes, and it is 28000032",
+        );
+        refuse(
+            "(8,8):(1,8)",
+            "128:1",
+            1,
+            &format!("{AT}: the coordinate 64 is outside 0..64"),
+        );
+        refuse(
+            "(8,8):(8,1)",
+            "(16,4):(4,1)",
+            4,
+            &format!("{AT}: lane 0's element 1 is at offset 8 instead of 1, so they do not lie side by side"),
+        );
+        refuse(
+            "(8,8):(1,8)",
+            "(8,6):(8,1)",
+            4,
+            &format!("{AT}: the tile's extent 4 does not divide 6 in mode 1"),
+        );
+    }
+}
