@@ -1,1 +1,91 @@
-//! tilewright.
+//! Tile layouts in, readable CUDA C out.
+//!
+//! A layout is a function from coordinates to offsets. You say how tiles, threads and memory are laid out; tilewright
+//! proves what can be proved while your program is being compiled, and writes the kernel.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16));
+//! assert!(SGEMM.source().contains("__global__"));
+//! ```
+
+// Macros write `::tilewright::…`, also in the examples here.
+extern crate self as tilewright;
+
+pub mod language;
+pub mod prelude;
+
+pub use tilewright_codegen as codegen;
+pub use tilewright_codegen::Elem;
+pub use tilewright_codegen::element::{Element, bf16, f16};
+pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
+pub use tilewright_codegen::kernel_value::MatmulKernel;
+pub use tilewright_layout as layouts;
+pub use tilewright_layout::{Layout, layout};
+
+/// Makes a kernel of a function in the tile language.
+///
+/// The function's body is read while your program is compiled: layouts, tuples, constants and loops over them are
+/// evaluated, and mistakes are errors at your own tokens. What it becomes is a value with the function's name:
+///
+/// ```
+/// use tilewright::prelude::*;
+///
+/// /// Copies a matrix.
+/// #[kernel]
+/// fn duplicate<const B: usize = 64>(from: &Tensor<f32, (M, N)>, to: &mut Tensor<f32, (M, N)>) {
+///     let (from, to) = (tile(from, (B, 16), (block.x, block.y)), tile(to, (B, 16), (block.x, block.y)));
+///     let threads = layout!((32, 8));
+///     copy(parallelize(from, threads, thread.x), parallelize(to, threads, thread.x));
+/// }
+///
+/// println!("{}", duplicate().source());
+/// let wide = duplicate!(B = 128); // other constants, while compiling
+/// let chosen = duplicate().specialize(&[("B", 32)])?; // or at run time
+/// # assert_ne!(wide.source(), chosen.source());
+/// # Ok::<(), tilewright::KernelErrors>(())
+/// ```
+///
+/// - Constants are `const` parameters of type `usize`, with defaults.
+/// - Element types are type parameters; the attribute lists what they stand for: `#[kernel(T = f32 | f64)]`. The first
+///   is the default.
+/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`. The environment
+///   variable `TILEWRIGHT_LINTS` sets them, in the same words, for kernels that do not.
+/// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Extents are names that a
+///   launch finds out. Tensors are column-major with leading dimensions of their own; other strides stand in a layout,
+///   `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or behind the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
+/// - What can be called in the body is listed in [`language`].
+pub use tilewright_macros::kernel;
+
+/// A matrix product, C = A·Bᵀ unless told otherwise, from a list of keys. An expression, usable in a `const`.
+///
+/// ```
+/// use tilewright::prelude::*;
+///
+/// const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16));
+/// println!("{}", SGEMM.source());
+/// let small = SGEMM.specialize(&[("bm", 64)])?; // other sizes, at run time
+/// # Ok::<(), tilewright::KernelErrors>(())
+/// ```
+///
+/// A macro sees its own tokens: values are literals and arithmetic on them, not names of your constants. The element
+/// type is the key `dtype`; where another is expected, the compiler says so:
+///
+/// ```compile_fail
+/// use tilewright::prelude::*;
+///
+/// const DGEMM: MatmulKernel<f64> = matmul_kernel!(bm = 64); // write `dtype = f64`
+/// ```
+pub use tilewright_macros::matmul_kernel;
+
+/// What macros write. Not part of the interface: it changes without notice.
+#[doc(hidden)]
+pub mod __private {
+    pub use tilewright_codegen::element::Element;
+    pub use tilewright_codegen::element::{bf16, f16};
+    pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
+    pub use tilewright_codegen::kernel_value::{Broken, Makes, MatmulKernel, Number, Specialized};
+    pub use tilewright_codegen::{Definition, Elem};
+    pub use tilewright_macros::__specialize;
+}

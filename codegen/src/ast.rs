@@ -23,6 +23,8 @@ pub struct Name {
 pub struct Kernel {
     /// The function's name.
     pub name: Name,
+    /// `unsafe fn`: its author answers for the indices that come from data, and so does who launches it.
+    pub is_unsafe: bool,
     /// `const BM: usize = 128`: sizes that a use may set.
     pub consts: Vec<ConstParam>,
     /// `T` with the element types that it may stand for.
@@ -310,7 +312,7 @@ pub enum Binary {
 wire! {
     struct Span(a);
     struct Name { text, span }
-    struct Kernel { name, consts, types, params, body, levels }
+    struct Kernel { name, is_unsafe, consts, types, params, body, levels }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }

@@ -1,1 +1,48 @@
-//! macros
+//! The macros of tilewright: a shell around `tilewright-codegen`.
+//!
+//! Tokens are measured ([`guard`]), read by syn, turned into the generator's small tree whose spans are numbers
+//! ([`text`] keeps the table back to tokens), generated, and quoted. What a kernel means is decided elsewhere; nothing
+//! here knows what `tile` does. The functions below work on `proc_macro2` tokens, so that tests call them without a
+//! compiler.
+
+mod attribute;
+mod carry;
+mod deliver;
+mod expr;
+mod function;
+mod generate;
+mod guard;
+mod keys;
+mod levels;
+mod matmul;
+mod names;
+mod pattern;
+mod signature;
+mod specialize;
+mod stmt;
+mod text;
+
+use proc_macro::TokenStream;
+
+/// See `tilewright::kernel`.
+#[proc_macro_attribute]
+pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
+    function::expand(attr.into(), item.into(), lints().as_deref()).into()
+}
+
+/// See `tilewright::matmul_kernel`.
+#[proc_macro]
+pub fn matmul_kernel(tokens: TokenStream) -> TokenStream {
+    matmul::expand(tokens.into(), lints().as_deref()).into()
+}
+
+/// What the macro of a kernel, `name!(BM = 64)`, calls.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __specialize(tokens: TokenStream) -> TokenStream {
+    specialize::expand(tokens.into(), lints().as_deref()).into()
+}
+
+fn lints() -> Option<String> {
+    std::env::var(levels::VARIABLE).ok()
+}

@@ -12,7 +12,7 @@ use crate::tile::{self, Across, How, Order};
 use crate::view::{Deal, View};
 
 /// Every function: its name, how it is called, for messages.
-pub(crate) const FUNCTIONS: &[(&str, &str)] = &[
+pub const FUNCTIONS: &[(&str, &str)] = &[
     ("tile", "tile(tensor, (BM, BK), (block.x, _))"),
     (
         "parallelize",

@@ -15,6 +15,7 @@ use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::thread::Unroll;
 use crate::tile;
+pub use calls::FUNCTIONS;
 pub(crate) use expression::closest;
 use value::Value;
 

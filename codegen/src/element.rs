@@ -1,0 +1,193 @@
+//! Element types as types of Rust. The list is closed: what a kernel reads as a number is one.
+
+use crate::elem::Elem;
+
+mod sealed {
+    /// Nobody else adds element types.
+    pub trait Sealed {}
+}
+
+/// A type that tensors can hold.
+///
+/// ```
+/// use tilewright_codegen::element::{Element, bf16};
+/// assert_eq!(bf16::ELEM.name(), "bf16");
+/// ```
+pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// The same as a value.
+    const ELEM: Elem;
+    /// Zero.
+    const ZERO: Self;
+}
+
+/// What a kernel's elements are, and what the place expects where the kernel is used: the compiler compares them, and
+/// says this when they differ.
+#[diagnostic::on_unimplemented(
+    message = "the elements of this kernel are `{Self}`, and a kernel of `{T}` is expected here",
+    label = "write `dtype = {T}`"
+)]
+pub trait Elements<T>: sealed::Sealed + Send + Sync + 'static {}
+
+/// A half-precision floating-point number, as its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(non_camel_case_types)]
+#[repr(transparent)]
+pub struct f16(u16);
+
+/// A `bfloat16` number, as its bits: the upper half of an `f32`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(non_camel_case_types)]
+#[repr(transparent)]
+pub struct bf16(u16);
+
+macro_rules! elements {
+    ($($ty:ident $elem:ident $zero:expr;)*) => {
+        $(
+            impl sealed::Sealed for $ty {}
+            impl Element for $ty {
+                const ELEM: Elem = Elem::$elem;
+                const ZERO: $ty = $zero;
+            }
+            impl Elements<$ty> for $ty {}
+        )*
+    };
+}
+
+elements! {
+    f64 F64 0.0;
+    f32 F32 0.0;
+    f16 F16 f16(0);
+    bf16 Bf16 bf16(0);
+    i32 I32 0;
+    u32 U32 0;
+    i8 I8 0;
+    u8 U8 0;
+}
+
+impl f16 {
+    /// The number of these bits.
+    pub const fn from_bits(bits: u16) -> f16 {
+        f16(bits)
+    }
+
+    /// Its bits.
+    pub const fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// The nearest number, ties to even.
+    ///
+    /// ```
+    /// use tilewright_codegen::element::f16;
+    /// assert_eq!(f16::from_f32(1.0 / 3.0).to_f32(), 0.33325195);
+    /// ```
+    pub fn from_f32(value: f32) -> f16 {
+        let bits = value.to_bits();
+        let (sign, magnitude) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
+        let rounded = match magnitude {
+            // not a number: keep the upper bits of the payload, and make it quiet
+            0x7f80_0001.. => 0x7e00 | (magnitude >> 13) as u16 & 0x1ff,
+            // 65520 and more rounds to infinity
+            0x477f_f000.. => 0x7c00,
+            // normal: drop 13 bits of the fraction and shift the exponent's bias from 127 to 15
+            0x3880_0000.. => (nearest(magnitude, 13) - (112 << 10)) as u16,
+            // subnormal: multiples of 2^-24
+            0x3300_0000.. => {
+                let (exponent, fraction) = (magnitude >> 23, magnitude & 0x007f_ffff | 0x0080_0000);
+                nearest(fraction, 126 - exponent) as u16
+            }
+            _ => 0,
+        };
+        f16(sign | rounded)
+    }
+
+    /// The same number.
+    pub fn to_f32(self) -> f32 {
+        let (sign, magnitude) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff));
+        let bits = match magnitude {
+            0x7c00.. => 0x7f80_0000 | (magnitude & 0x3ff) << 13,
+            0x0400.. => (magnitude << 13) + (112 << 23),
+            _ => (magnitude as f32 / 16_777_216.0).to_bits(),
+        };
+        f32::from_bits(sign | bits)
+    }
+}
+
+impl bf16 {
+    /// The number of these bits.
+    pub const fn from_bits(bits: u16) -> bf16 {
+        bf16(bits)
+    }
+
+    /// Its bits.
+    pub const fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// The nearest number, ties to even.
+    ///
+    /// ```
+    /// use tilewright_codegen::element::bf16;
+    /// assert_eq!(bf16::from_f32(1.0 / 3.0).to_f32(), 0.33398438);
+    /// ```
+    pub fn from_f32(value: f32) -> bf16 {
+        let bits = value.to_bits();
+        if value.is_nan() {
+            return bf16((bits >> 16) as u16 | 0x40);
+        }
+        let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+        bf16((sign | nearest(magnitude, 16)) as u16)
+    }
+
+    /// The same number.
+    pub fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+}
+
+/// Drops bits and rounds to nearest, ties to even.
+fn nearest(bits: u32, dropped: u32) -> u32 {
+    let (kept, rest, half) = (bits >> dropped, bits & ((1 << dropped) - 1), 1 << (dropped - 1));
+    kept + u32::from(rest > half || rest == half && kept & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_survives() {
+        for bits in 0..=u16::MAX {
+            let (half, brain) = (f16(bits), bf16(bits));
+            if half.to_f32().is_nan() {
+                assert!(f16::from_f32(half.to_f32()).to_f32().is_nan(), "{bits:#x}");
+            } else {
+                assert_eq!(f16::from_f32(half.to_f32()), half, "{bits:#x}");
+            }
+            if brain.to_f32().is_nan() {
+                assert!(bf16::from_f32(brain.to_f32()).to_f32().is_nan(), "{bits:#x}");
+            } else {
+                assert_eq!(bf16::from_f32(brain.to_f32()), brain, "{bits:#x}");
+            }
+        }
+    }
+
+    /// Between two neighbours, the nearer; in the middle, the even one.
+    #[test]
+    fn numbers_between_round_to_the_nearest() {
+        for bits in 0..0x7bff_u16 {
+            let (low, high) = (f16(bits).to_f32(), f16(bits + 1).to_f32());
+            let middle = (low + high) / 2.0;
+            let even = if bits % 2 == 0 { bits } else { bits + 1 };
+            assert_eq!(f16::from_f32(middle).to_bits(), even, "{middle}");
+            assert_eq!(f16::from_f32(middle.next_down()).to_bits(), bits, "{middle}");
+            assert_eq!(f16::from_f32(middle.next_up()).to_bits(), bits + 1, "{middle}");
+            assert_eq!(f16::from_f32(-middle).to_bits(), even | 0x8000);
+        }
+        assert_eq!(f16::from_f32(65519.99).to_f32(), 65504.0);
+        assert_eq!(f16::from_f32(65520.0).to_f32(), f32::INFINITY);
+        assert_eq!(f16::from_f32(f32::MAX).to_f32(), f32::INFINITY);
+        assert_eq!(bf16::from_f32(f32::MAX).to_f32(), f32::INFINITY);
+        assert_eq!(bf16::from_f32(-1.003_907).to_f32(), -1.007_812_5);
+    }
+}

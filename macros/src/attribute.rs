@@ -1,0 +1,122 @@
+//! What stands in `#[kernel(…)]`: element types and levels of lints.
+
+use crate::text::Text;
+use proc_macro2::TokenStream;
+use syn::parse::ParseStream;
+use syn::{Ident, Token, parenthesized};
+use tilewright_codegen::ast::{Level, Name, TypeParam};
+use tilewright_codegen::diagnostic::LINTS;
+
+/// Everything that an attribute says.
+#[derive(Debug, Default)]
+pub(crate) struct Attribute {
+    pub(crate) types: Vec<TypeParam>,
+    pub(crate) levels: Vec<(Name, Level)>,
+}
+
+/// One part of it: `T = f32 | f64`, `deny(bank_conflicts)`.
+enum Part {
+    Types(Ident, Vec<Ident>),
+    Level(Ident, Vec<Ident>),
+}
+
+const PARTS: &str = "write `T = f32 | f64` or `deny(bank_conflicts)`";
+
+/// Reads the tokens between the parentheses.
+pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
+    let mut read = Attribute::default();
+    let Some(parts) = text.parse(|input: ParseStream<'_>| parts(input), tokens) else {
+        return read;
+    };
+    for part in parts {
+        match part {
+            Part::Types(name, allowed) => {
+                if read.types.iter().any(|earlier| name == earlier.name.text) {
+                    text.wrong(
+                        name.span(),
+                        format!("`{name}` is listed twice"),
+                        "list its types once",
+                    );
+                }
+                let allowed = allowed.iter().map(|ty| text.name(ty)).collect();
+                read.types.push(TypeParam {
+                    name: text.name(&name),
+                    allowed,
+                });
+            }
+            Part::Level(word, lints) => {
+                let Some(level) = level(&word.to_string()) else {
+                    text.wrong(word.span(), format!("`{word}` is not a level"), PARTS);
+                    continue;
+                };
+                read.levels
+                    .extend(lints.iter().map(|name| (text.name(name), level)));
+            }
+        }
+    }
+    read
+}
+
+/// The level of this word.
+pub(crate) fn level(word: &str) -> Option<Level> {
+    Some(match word {
+        "allow" => Level::Allow,
+        "warn" => Level::Warn,
+        "deny" => Level::Deny,
+        _ => return None,
+    })
+}
+
+fn parts(input: ParseStream<'_>) -> syn::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    while !input.is_empty() {
+        parts.push(part(input)?);
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+    }
+    Ok(parts)
+}
+
+fn part(input: ParseStream<'_>) -> syn::Result<Part> {
+    let name: Ident = input.parse().map_err(|error| say(&error))?;
+    if input.peek(syn::token::Paren) {
+        let inside;
+        parenthesized!(inside in input);
+        let lints = inside.parse_terminated(lint_name, Token![,])?;
+        return Ok(Part::Level(name, lints.into_iter().collect()));
+    }
+    if !input.peek(Token![=]) {
+        let said = format!("`{name}` says nothing here\nhelp: {PARTS}");
+        return Err(syn::Error::new(name.span(), said));
+    }
+    input.parse::<Token![=]>()?;
+    let mut allowed = vec![element_name(input)?];
+    while input.parse::<Option<Token![|]>>()?.is_some() {
+        allowed.push(element_name(input)?);
+    }
+    Ok(Part::Types(name, allowed))
+}
+
+fn element_name(input: ParseStream<'_>) -> syn::Result<Ident> {
+    input.parse().map_err(|error: syn::Error| {
+        syn::Error::new(
+            error.span(),
+            "this is not an element type\nhelp: list them by their names: `T = f32 | f64`",
+        )
+    })
+}
+
+fn lint_name(input: ParseStream<'_>) -> syn::Result<Ident> {
+    input.parse().map_err(|error: syn::Error| {
+        let first = LINTS.first().map_or("", |lint| lint.name);
+        syn::Error::new(
+            error.span(),
+            format!("this is not a lint\nhelp: write its name, such as `{first}`"),
+        )
+    })
+}
+
+fn say(error: &syn::Error) -> syn::Error {
+    syn::Error::new(error.span(), format!("this says nothing here\nhelp: {PARTS}"))
+}

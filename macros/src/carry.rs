@@ -1,0 +1,48 @@
+//! A kernel as tokens: what a program carries of it.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+use tilewright_codegen::definition::Param;
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::wire::encode;
+use tilewright_codegen::{Definition, Elem, Generated};
+
+/// An expression for `static DEF: KernelDef`.
+pub(crate) fn def(name: &str, kernel: &Generated, definition: &Definition, places: &Places) -> TokenStream {
+    let (source, report) = (kernel.source(), kernel.report.to_string());
+    let params = kernel.params.iter().map(param);
+    let (definition, places) = (bytes(definition), bytes(places));
+    quote! {{
+        const PARAMS: &[::tilewright::__private::ParamDef] = &[#(#params),*];
+        ::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #places)
+    }}
+}
+
+/// What stands in its place after an error.
+pub(crate) fn empty(name: &str) -> TokenStream {
+    quote!(::tilewright::__private::KernelDef::new(#name, "", "", &[], b"", b""))
+}
+
+/// A tree as a literal.
+pub(crate) fn bytes<T: tilewright_codegen::wire::Wire>(tree: &T) -> Literal {
+    Literal::byte_string(&encode(tree))
+}
+
+fn param(param: &Param) -> TokenStream {
+    let name = &param.name;
+    let elem = format_ident!("{}", format!("{:?}", param.elem));
+    let tensor = match param.tensor {
+        Some((written, modes)) => quote!(::core::option::Option::Some((#written, #modes))),
+        None => quote!(::core::option::Option::None),
+    };
+    quote!(::tilewright::__private::ParamDef::new(#name, ::tilewright::__private::Elem::#elem, #tensor))
+}
+
+/// An element type as a type of Rust.
+pub(crate) fn elem(elem: Elem) -> TokenStream {
+    let name = format_ident!("{}", elem.name());
+    match elem {
+        Elem::F16 | Elem::Bf16 => quote!(::tilewright::__private::#name),
+        _ => quote!(::core::primitive::#name),
+    }
+}

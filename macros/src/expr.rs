@@ -1,0 +1,660 @@
+//! Expressions: syn's tree to the small one. What the language does not have is refused with what to write instead.
+
+use crate::pattern::pattern;
+use crate::text::{Place, Text};
+use proc_macro2::TokenStream;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
+use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+
+/// Reads an expression. After a mistake the result is a hole, and the mistake is in the text.
+pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
+    if let Some(attr) = attrs(from).first() {
+        text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
+    }
+    match text.deeper(&Shallow(from), |text| kind(from, text)) {
+        Some(Some((place, kind))) => ast::Expr {
+            span: text.span(place),
+            kind,
+        },
+        Some(None) | None => hole(from, text),
+    }
+}
+
+fn boxed(from: &Expr, text: &mut Text) -> Box<ast::Expr> {
+    Box::new(expr(from, text))
+}
+
+fn hole(from: &Expr, text: &mut Text) -> ast::Expr {
+    ast::Expr {
+        span: text.span(Place::of(&Shallow(from))),
+        kind: ExprKind::Hole,
+    }
+}
+
+/// Where it stands, and what it is; nothing after a mistake. Every place is made of the places of its parts: asking syn
+/// would print the whole tree again at every level.
+fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
+    Some(match from {
+        Expr::Lit(lit) => (lit.lit.span().into(), literal(&lit.lit, text)?),
+        Expr::Path(path) => {
+            if let (Some(qself), _) = (&path.qself, ()) {
+                text.wrong(
+                    Place::of(&qself.ty),
+                    "types have no members here",
+                    "write a name of the kernel",
+                );
+                return None;
+            }
+            path_value(&path.path, text)?
+        }
+        Expr::Infer(hole) => (hole.underscore_token.span.into(), ExprKind::Hole),
+        Expr::Paren(inner) => {
+            let place = around(inner.paren_token.span);
+            (place, expr(&inner.expr, text).kind)
+        }
+        Expr::Group(inner) => return kind(&inner.expr, text),
+        Expr::Tuple(tuple) => {
+            let items = tuple.elems.iter().map(|item| expr(item, text)).collect();
+            (around(tuple.paren_token.span), ExprKind::Tuple(items))
+        }
+        Expr::Array(array) => {
+            let items = array.elems.iter().map(|item| expr(item, text)).collect();
+            (around(array.bracket_token.span), ExprKind::Tuple(items))
+        }
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else {
+                text.wrong(
+                    Place::of(&call.func),
+                    "only functions of the language can be called",
+                    "write the function's name in front of the parentheses",
+                );
+                return None;
+            };
+            let (function, types) = callee(&function.path, text)?;
+            let place = text.place(function.span).to(call.paren_token.span.close().into());
+            (
+                place,
+                ExprKind::Call {
+                    function,
+                    types,
+                    args: arguments(&call.args, text),
+                },
+            )
+        }
+        Expr::MethodCall(call) => {
+            if let Some(turbofish) = &call.turbofish {
+                text.wrong(
+                    Place::of(turbofish),
+                    "methods take no types",
+                    "leave them out; an element type is changed with `x as f16`",
+                );
+            }
+            let receiver = boxed(&call.receiver, text);
+            let place = text.place(receiver.span).to(call.paren_token.span.close().into());
+            let (method, args) = (text.name(&call.method), arguments(&call.args, text));
+            (
+                place,
+                ExprKind::Method {
+                    receiver,
+                    method,
+                    args,
+                },
+            )
+        }
+        Expr::Field(field) => {
+            let base = boxed(&field.base, text);
+            let field = match &field.member {
+                Member::Named(name) => text.name(name),
+                Member::Unnamed(index) => Name {
+                    text: index.index.to_string(),
+                    span: text.span(index.span),
+                },
+            };
+            let place = text.place(base.span).to(text.place(field.span));
+            (place, ExprKind::Field { base, field })
+        }
+        Expr::Index(index) => {
+            let base = boxed(&index.expr, text);
+            let place = text.place(base.span).to(index.bracket_token.span.close().into());
+            (
+                place,
+                ExprKind::Index {
+                    base,
+                    index: boxed(&index.index, text),
+                },
+            )
+        }
+        // Tiles are values: whether a call reads or changes one is the call's matter.
+        Expr::Reference(reference) => {
+            let inner = expr(&reference.expr, text);
+            (
+                Place::from(reference.and_token.spans[0]).to(text.place(inner.span)),
+                inner.kind,
+            )
+        }
+        Expr::Unary(unary) => {
+            let operator = match unary.op {
+                UnOp::Neg(_) => Unary::Neg,
+                UnOp::Not(_) => Unary::Not,
+                _ => {
+                    text.wrong(
+                        unary.op.span(),
+                        "there is nothing to dereference here",
+                        "leave out the `*`",
+                    );
+                    return None;
+                }
+            };
+            let inner = boxed(&unary.expr, text);
+            let place = Place::from(unary.op.span()).to(text.place(inner.span));
+            (place, ExprKind::Unary(operator, inner))
+        }
+        Expr::Binary(binary) => {
+            let Some(operator) = operator(&binary.op) else {
+                text.wrong(
+                    Place::of(&binary.op),
+                    "an assignment is a statement, not a value",
+                    "write it on a line of its own",
+                );
+                return None;
+            };
+            let (left, right) = (boxed(&binary.left, text), boxed(&binary.right, text));
+            let place = text.place(left.span).to(text.place(right.span));
+            (place, ExprKind::Binary(operator, left, right))
+        }
+        Expr::Range(range) => {
+            let (Some(from), Some(to)) = (&range.start, &range.end) else {
+                text.wrong(
+                    Place::of(&range.limits),
+                    "a range needs both its ends here",
+                    "write `0..n`; in an index, all of a mode is `_`",
+                );
+                return None;
+            };
+            let (from, mut to) = (boxed(from, text), boxed(to, text));
+            let place = text.place(from.span).to(text.place(to.span));
+            if let syn::RangeLimits::Closed(_) = range.limits {
+                let one = Box::new(ast::Expr {
+                    span: to.span,
+                    kind: ExprKind::Int(1),
+                });
+                to = Box::new(ast::Expr {
+                    span: to.span,
+                    kind: ExprKind::Binary(Binary::Add, to, one),
+                });
+            }
+            (place, ExprKind::Range(from, to))
+        }
+        Expr::Cast(cast) => {
+            let inner = boxed(&cast.expr, text);
+            let to = element(&cast.ty, text)?;
+            let place = text.place(inner.span).to(text.place(to.span));
+            (place, ExprKind::Cast(inner, to))
+        }
+        Expr::Macro(call) => return layout_macro(&call.mac, text),
+        Expr::Closure(closure) => {
+            let extra = closure.lifetimes.as_ref().map(Place::of);
+            let extra = extra.or(closure.asyncness.as_ref().map(Place::of));
+            if let Some(extra) = extra.or(closure.capture.as_ref().map(Place::of)) {
+                text.wrong(
+                    extra,
+                    "a function of elements has parameters and a value only",
+                    "write `|x| …`",
+                );
+            }
+            if let syn::ReturnType::Type(_, ty) = &closure.output {
+                text.wrong(
+                    Place::of(ty),
+                    "the type of the value is inferred here",
+                    "leave it out",
+                );
+            }
+            let params = closure
+                .inputs
+                .iter()
+                .filter_map(|input| pattern(input, text))
+                .collect();
+            let body = boxed(&closure.body, text);
+            let place = Place::from(closure.or1_token.span).to(text.place(body.span));
+            (place, ExprKind::Closure { params, body })
+        }
+        Expr::If(branch) => {
+            let start = Place::from(branch.if_token.span);
+            let Some((_, other)) = &branch.else_branch else {
+                text.wrong(
+                    start,
+                    "this `if` has no value where its condition does not hold",
+                    "add an `else`",
+                );
+                return None;
+            };
+            let condition = boxed(&branch.cond, text);
+            let then = Box::new(block_value(&branch.then_branch, text)?);
+            let other = boxed(other, text);
+            (
+                start.to(text.place(other.span)),
+                ExprKind::If {
+                    condition,
+                    then,
+                    other,
+                },
+            )
+        }
+        Expr::Block(block) if block.label.is_none() => {
+            let value = block_value(&block.block, text)?;
+            (around(block.block.brace_token.span), value.kind)
+        }
+        other => {
+            let (at, what, instead) = refusal(other);
+            text.wrong(at, what, instead);
+            return None;
+        }
+    })
+}
+
+/// What Rust has and the language has not: where it is seen, what it is called, what to write.
+fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
+    let first = first(from);
+    let (what, instead) = match from {
+        Expr::While(_) | Expr::Loop(_) => ("a kernel's loops are counted", "write `for k in 0..n { … }`"),
+        Expr::ForLoop(_) => (
+            "a loop is a statement, not a value",
+            "write it on a line of its own",
+        ),
+        Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
+        Expr::Let(_) => (
+            "there are no patterns to test in a kernel",
+            "write a comparison such as `k == 0`",
+        ),
+        Expr::Return(_) => (
+            "a kernel returns nothing",
+            "let the statements end, or put the rest under an `if`",
+        ),
+        Expr::Break(_) | Expr::Continue(_) => {
+            ("a loop runs to its end", "put the rest of its body under an `if`")
+        }
+        Expr::Assign(_) => (
+            "an assignment is a statement, not a value",
+            "write it on a line of its own",
+        ),
+        Expr::Block(_) => ("blocks have no labels here", "leave the label out"),
+        Expr::Unsafe(_) => (
+            "there is nothing unsafe to do in here",
+            "declare the kernel itself as `unsafe fn`",
+        ),
+        Expr::Async(_) | Expr::Await(_) => (
+            "nothing is awaited here",
+            "write `start(copy(…))` and later `wait(…)`",
+        ),
+        Expr::Struct(_) => ("there are no structs in a kernel", "write a tuple"),
+        Expr::Repeat(_) => (
+            "there are no arrays in a kernel",
+            "write `registers::<f32>(layout!(…))`",
+        ),
+        Expr::Try(_) => ("nothing fails here", "leave out the `?`"),
+        _ => (
+            "this has no meaning in a kernel",
+            "write it with calls, tuples and arithmetic",
+        ),
+    };
+    (first, what, instead)
+}
+
+/// The first token: enough to say what is refused, without printing all of it.
+fn first(from: &Expr) -> Place {
+    match from {
+        Expr::While(x) => x.while_token.span.into(),
+        Expr::Loop(x) => x.loop_token.span.into(),
+        Expr::ForLoop(x) => x.for_token.span.into(),
+        Expr::Match(x) => x.match_token.span.into(),
+        Expr::Block(syn::ExprBlock {
+            label: Some(label), ..
+        }) => Place::of(label),
+        Expr::Unsafe(x) => x.unsafe_token.span.into(),
+        Expr::Try(x) => x.question_token.span.into(),
+        Expr::Assign(x) => x.eq_token.span.into(),
+        Expr::Await(x) => x.await_token.span.into(),
+        other => Place::of(other),
+    }
+}
+
+fn attrs(from: &Expr) -> &[syn::Attribute] {
+    match from {
+        Expr::Lit(x) => &x.attrs,
+        Expr::Path(x) => &x.attrs,
+        Expr::Paren(x) => &x.attrs,
+        Expr::Tuple(x) => &x.attrs,
+        Expr::Call(x) => &x.attrs,
+        Expr::MethodCall(x) => &x.attrs,
+        Expr::Macro(x) => &x.attrs,
+        Expr::If(x) => &x.attrs,
+        Expr::Block(x) => &x.attrs,
+        Expr::Closure(x) => &x.attrs,
+        _ => &[],
+    }
+}
+
+/// An expression that prints as its first token, so that a mistake far down costs little.
+struct Shallow<'e>(&'e Expr);
+
+impl quote::ToTokens for Shallow<'_> {
+    fn to_tokens(&self, to: &mut TokenStream) {
+        let mut at = self.0;
+        loop {
+            at = match at {
+                Expr::Binary(x) => &x.left,
+                Expr::MethodCall(x) => &x.receiver,
+                Expr::Field(x) => &x.base,
+                Expr::Index(x) => &x.expr,
+                Expr::Call(x) => &x.func,
+                Expr::Cast(x) => &x.expr,
+                Expr::Assign(x) => &x.left,
+                Expr::Try(x) => &x.expr,
+                Expr::Range(syn::ExprRange {
+                    start: Some(start), ..
+                }) => start,
+                _ => break,
+            };
+        }
+        let first = match at {
+            Expr::Unary(x) => x.op.to_token_stream(),
+            Expr::Reference(x) => x.and_token.to_token_stream(),
+            other => other.to_token_stream().into_iter().take(1).collect(),
+        };
+        first.into_iter().take(1).for_each(|token| token.to_tokens(to));
+    }
+}
+
+pub(crate) fn around(brackets: proc_macro2::extra::DelimSpan) -> Place {
+    Place::from(brackets.open()).to(brackets.close().into())
+}
+
+fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
+    Some(match from {
+        Lit::Int(int) => match int.base10_parse::<i64>() {
+            Err(_) => {
+                text.wrong(
+                    int.span(),
+                    "this number does not fit into 64 bits",
+                    "write a smaller one",
+                );
+                return None;
+            }
+            Ok(value) if int.suffix().starts_with('f') => {
+                let to = Name {
+                    text: int.suffix().into(),
+                    span: text.span(int.span()),
+                };
+                let value = ExprKind::Float(value as f64);
+                ExprKind::Cast(
+                    Box::new(ast::Expr {
+                        span: to.span,
+                        kind: value,
+                    }),
+                    to,
+                )
+            }
+            Ok(value) => ExprKind::Int(value),
+        },
+        Lit::Float(float) => {
+            let Ok(value) = float.base10_parse::<f64>() else {
+                text.wrong(
+                    float.span(),
+                    "this number cannot be read",
+                    "write it as `1.5` or `1.5e3`",
+                );
+                return None;
+            };
+            let kind = ExprKind::Float(value);
+            if float.suffix().is_empty() {
+                return Some(kind);
+            }
+            let to = Name {
+                text: float.suffix().into(),
+                span: text.span(float.span()),
+            };
+            ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind }), to)
+        }
+        Lit::Bool(bool) => ExprKind::Bool(bool.value),
+        Lit::Str(text) => ExprKind::Str(text.value()),
+        other => {
+            text.wrong(
+                other.span(),
+                "kernels have no values of this kind",
+                "write a number",
+            );
+            return None;
+        }
+    })
+}
+
+/// `_1` stands for 1: types cannot hold a bare integer.
+pub(crate) fn static_integer(name: &str) -> Option<i64> {
+    let digits = name.strip_prefix('_')?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+pub(crate) fn path_value(path: &syn::Path, text: &mut Text) -> Option<(Place, ExprKind)> {
+    for segment in &path.segments {
+        if !segment.arguments.is_none() {
+            let instead = "types belong to a call, as in `shared::<f32>(…)`";
+            text.wrong(Place::of(&segment.arguments), "a value takes no types", instead);
+            return None;
+        }
+    }
+    if let Some(name) = path.get_ident() {
+        let name = text.name(name);
+        let kind = match static_integer(&name.text) {
+            Some(value) => ExprKind::Int(value),
+            None => ExprKind::Name(name.text),
+        };
+        return Some((text.place(name.span), kind));
+    }
+    let segments: Vec<_> = path
+        .segments
+        .iter()
+        .map(|segment| segment.ident.to_string())
+        .collect();
+    Some((Place::of(path), ExprKind::Path(segments.join("::"))))
+}
+
+fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
+    if path.leading_colon.is_some() || path.segments.len() != 1 {
+        let last = path
+            .segments
+            .last()
+            .map(|segment| segment.ident.to_string())
+            .unwrap_or_default();
+        let what = "functions of the language are called by their names alone";
+        text.wrong(
+            Place::of(path),
+            what,
+            &format!("import it, and write `{last}(…)`"),
+        );
+        return None;
+    }
+    let segment = &path.segments[0];
+    let mut types = Vec::new();
+    match &segment.arguments {
+        syn::PathArguments::None => {}
+        syn::PathArguments::AngleBracketed(list) => {
+            for argument in &list.args {
+                match argument {
+                    syn::GenericArgument::Type(ty) => types.extend(element(ty, text)),
+                    other => text.wrong(
+                        Place::of(other),
+                        "this is not an element type",
+                        "write a type such as `f32` between `<` and `>`",
+                    ),
+                }
+            }
+        }
+        syn::PathArguments::Parenthesized(list) => {
+            text.wrong(
+                Place::of(list),
+                "this is not an element type",
+                "write it as `shared::<f32>(…)`",
+            );
+        }
+    }
+    Some((text.name(&segment.ident), types))
+}
+
+/// A type where an element type is expected.
+pub(crate) fn element(ty: &syn::Type, text: &mut Text) -> Option<Name> {
+    match ty {
+        syn::Type::Path(path) if path.qself.is_none() && path.path.get_ident().is_some() => {
+            path.path.get_ident().map(|name| text.name(name))
+        }
+        syn::Type::Group(inner) => element(&inner.elem, text),
+        syn::Type::Paren(inner) => element(&inner.elem, text),
+        other => {
+            text.wrong(
+                Place::of(other),
+                "this is not an element type",
+                "write its name alone, such as `f32`, or a type that the attribute lists: `#[kernel(T = f32 | f64)]`",
+            );
+            None
+        }
+    }
+}
+
+/// Arguments, some by name: to Rust, `stages = 4` is an assignment.
+pub(crate) fn arguments<P>(list: &syn::punctuated::Punctuated<Expr, P>, text: &mut Text) -> Vec<Arg> {
+    list.iter()
+        .map(|argument| self::argument(argument, text))
+        .collect()
+}
+
+fn argument(from: &Expr, text: &mut Text) -> Arg {
+    if let Expr::Assign(assign) = from {
+        if let Expr::Path(path) = &*assign.left {
+            if let Some(name) = path.path.get_ident() {
+                return Arg {
+                    name: Some(text.name(name)),
+                    value: expr(&assign.right, text),
+                };
+            }
+        }
+    }
+    Arg {
+        name: None,
+        value: expr(from, text),
+    }
+}
+
+/// A block that stands for a value.
+fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
+    if let [syn::Stmt::Expr(value, None)] = &block.stmts[..] {
+        return Some(expr(value, text));
+    }
+    let instead = "give intermediate results names before it, with `let`";
+    text.wrong(
+        around(block.brace_token.span),
+        "a value is one expression here",
+        instead,
+    );
+    None
+}
+
+fn operator(op: &BinOp) -> Option<Binary> {
+    Some(match op {
+        BinOp::Add(_) => Binary::Add,
+        BinOp::Sub(_) => Binary::Sub,
+        BinOp::Mul(_) => Binary::Mul,
+        BinOp::Div(_) => Binary::Div,
+        BinOp::Rem(_) => Binary::Rem,
+        BinOp::And(_) | BinOp::BitAnd(_) => Binary::And,
+        BinOp::Or(_) | BinOp::BitOr(_) => Binary::Or,
+        BinOp::BitXor(_) => Binary::Xor,
+        BinOp::Shl(_) => Binary::Shl,
+        BinOp::Shr(_) => Binary::Shr,
+        BinOp::Eq(_) => Binary::Eq,
+        BinOp::Lt(_) => Binary::Lt,
+        BinOp::Le(_) => Binary::Le,
+        BinOp::Ne(_) => Binary::Ne,
+        BinOp::Ge(_) => Binary::Ge,
+        BinOp::Gt(_) => Binary::Gt,
+        _ => return None,
+    })
+}
+
+/// `+` of `+=`.
+pub(crate) fn assigning(op: &BinOp) -> Option<Binary> {
+    Some(match op {
+        BinOp::AddAssign(_) => Binary::Add,
+        BinOp::SubAssign(_) => Binary::Sub,
+        BinOp::MulAssign(_) => Binary::Mul,
+        BinOp::DivAssign(_) => Binary::Div,
+        BinOp::RemAssign(_) => Binary::Rem,
+        BinOp::BitAndAssign(_) => Binary::And,
+        BinOp::BitOrAssign(_) => Binary::Or,
+        BinOp::BitXorAssign(_) => Binary::Xor,
+        BinOp::ShlAssign(_) => Binary::Shl,
+        BinOp::ShrAssign(_) => Binary::Shr,
+        _ => return None,
+    })
+}
+
+/// `layout!(shape : stride)`, as tokens in between.
+struct LayoutTokens {
+    shape: Expr,
+    stride: Option<Expr>,
+}
+
+impl Parse for LayoutTokens {
+    fn parse(input: ParseStream<'_>) -> syn::Result<LayoutTokens> {
+        let shape = input.parse()?;
+        let stride = if input.parse::<Option<Token![:]>>()?.is_some() {
+            Some(input.parse()?)
+        } else {
+            None
+        };
+        input.parse::<Option<Token![,]>>()?;
+        if !input.is_empty() {
+            let said = "a layout is a shape and at most one stride: `layout!((4, 8) : (8, 1))`";
+            return Err(input.error(said));
+        }
+        Ok(LayoutTokens { shape, stride })
+    }
+}
+
+/// The one macro of the language.
+pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let name = mac
+        .path
+        .segments
+        .last()
+        .map(|segment| segment.ident.to_string())
+        .unwrap_or_default();
+    let place = Place::of(&mac.path).to(match &mac.delimiter {
+        syn::MacroDelimiter::Paren(token) => token.span.close().into(),
+        syn::MacroDelimiter::Brace(token) => token.span.close().into(),
+        syn::MacroDelimiter::Bracket(token) => token.span.close().into(),
+    });
+    if name != "layout" {
+        text.wrong(
+            Place::of(&mac.path),
+            format!("`{name}!` has no meaning in a kernel"),
+            "the only macro is `layout!`",
+        );
+        return None;
+    }
+    if mac.tokens.is_empty() {
+        text.wrong(
+            place,
+            "this layout has no shape",
+            "write `layout!((4, 8))` or `layout!((4, 8) : (8, 1))`",
+        );
+        return None;
+    }
+    let LayoutTokens { shape, stride } = mac.parse_body().map_err(|error| text.unreadable(&error)).ok()?;
+    let shape = boxed(&shape, text);
+    let stride = stride.map(|stride| boxed(&stride, text));
+    Some((place, ExprKind::Layout { shape, stride }))
+}

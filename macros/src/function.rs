@@ -1,0 +1,332 @@
+//! `#[kernel]`: a function to a definition, and the definition to items.
+
+use crate::attribute::{Attribute, attribute};
+use crate::deliver::Said;
+use crate::guard;
+use crate::text::{Place, Text};
+use crate::{carry, generate, levels, names, signature, specialize, stmt};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute as SynAttribute, Ident, ItemFn, Visibility};
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::wire::encode;
+use tilewright_codegen::{Definition, Elem, Generated, Settings, ast};
+
+/// What of the function stands on the items that it becomes. Read on its own, so that a mistake in the body does not
+/// make the name unknown where it is used.
+struct Head {
+    attrs: Vec<SynAttribute>,
+    vis: Visibility,
+    name: Ident,
+    types: Vec<ast::TypeParam>,
+}
+
+/// Expands the attribute.
+pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) -> TokenStream {
+    let mut text = Text::new();
+    let Some(mut head) = head(item.clone()) else {
+        let place = item
+            .clone()
+            .into_iter()
+            .next()
+            .map_or(Span::call_site(), |token| token.span());
+        text.wrong(place, "this is not a function", "write `#[kernel]` above a `fn`");
+        return Said::of(&text.problems, &text).items();
+    };
+    let kernel = read(attr, item.clone(), &mut text);
+    let set = levels::levels(lints, &mut text);
+    let mut outcome = None;
+    if let Some(kernel) = kernel {
+        head.types.clone_from(&kernel.types);
+        let definition = Definition::Function(kernel, Settings::default());
+        if text.problems.is_empty() {
+            outcome = Some((generate::generate(&definition, &set), definition));
+        }
+    }
+    let mut said = Said::of(&text.problems, &text);
+    let items = match &outcome {
+        Some((made, definition)) => {
+            said = Said::of(&made.diagnostics, &text);
+            let made = made.kernel.as_ref().filter(|_| said.errors.is_empty());
+            head.items(made.map(|kernel| (kernel, definition)), &text.lines())
+        }
+        None => head.items(None, &text.lines()),
+    };
+    let (said, used, tracked) = (said.items(), names::used(&item), levels::tracked());
+    quote!(#said #items #used #tracked)
+}
+
+/// The kernel, as far as it can be read; what cannot is noted in the text.
+pub(crate) fn read(attr: TokenStream, item: TokenStream, text: &mut Text) -> Option<ast::Kernel> {
+    for tokens in [&attr, &item] {
+        if let Err(refused) = guard::check(tokens.clone()) {
+            text.wrong(refused.at, refused.what, refused.instead);
+            return None;
+        }
+    }
+    let attribute = attribute(attr, text);
+    let function = text.parse(|input: ParseStream<'_>| input.parse::<ItemFn>(), item)?;
+    Some(kernel(&function, attribute, text))
+}
+
+fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kernel {
+    let sig = &function.sig;
+    let qualifiers = [
+        (sig.constness.as_ref().map(Place::of), "`const`"),
+        (sig.asyncness.as_ref().map(Place::of), "`async`"),
+        (sig.abi.as_ref().map(Place::of), "`extern`"),
+        (
+            sig.variadic.as_ref().map(Place::of),
+            "a variable number of arguments",
+        ),
+    ];
+    for (place, what) in qualifiers {
+        if let Some(place) = place {
+            text.wrong(place, format!("{what} means nothing on a kernel"), "leave it out");
+        }
+    }
+    if let syn::ReturnType::Type(_, ty) = &sig.output {
+        let is_unit = matches!(&**ty, syn::Type::Tuple(tuple) if tuple.elems.is_empty());
+        if !is_unit {
+            let instead = "write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`";
+            text.wrong(Place::of(ty), "a kernel returns nothing", instead);
+        }
+    }
+    let name = text.name(&sig.ident);
+    let (consts, types) = signature::generics(&sig.generics, &attribute, text);
+    let params = sig
+        .inputs
+        .iter()
+        .filter_map(|input| signature::argument(input, text))
+        .collect();
+    let body = stmt::block(&function.block, text);
+    let is_unsafe = sig.unsafety.is_some();
+    ast::Kernel {
+        name,
+        is_unsafe,
+        consts,
+        types,
+        params,
+        body,
+        levels: attribute.levels,
+    }
+}
+
+/// Attributes, visibility and name: what stands in front of `fn`, and the word behind it.
+fn head(item: TokenStream) -> Option<Head> {
+    let mut tokens = item.into_iter();
+    let before = tokens
+        .by_ref()
+        .take_while(|token| !matches!(token, TokenTree::Ident(word) if word == "fn"));
+    let before: TokenStream = before.collect();
+    let Some(TokenTree::Ident(name)) = tokens.next() else {
+        return None;
+    };
+    guard::check(before.clone()).ok()?;
+    let (attrs, vis) = Parser::parse2(
+        |input: ParseStream<'_>| {
+            let read = (input.call(SynAttribute::parse_outer)?, input.parse()?);
+            input.parse::<TokenStream>()?; // `unsafe`, `const`, …
+            Ok(read)
+        },
+        before,
+    )
+    .ok()?;
+    Some(Head {
+        attrs,
+        vis,
+        name,
+        types: Vec::new(),
+    })
+}
+
+/// More element types than this have no place in [`tilewright_codegen::kernel_value::Specialized`].
+pub(crate) const MOST_TYPES: usize = 4;
+
+impl Head {
+    /// The items. After an error they are there as well, with nothing in them: one mistake is one error.
+    fn items(&self, made: Option<(&Generated, &Definition)>, places: &Places) -> TokenStream {
+        let Head {
+            attrs,
+            vis,
+            name,
+            types,
+        } = self;
+        let text = name.to_string();
+        let generics: Vec<_> = types
+            .iter()
+            .map(|ty| Ident::new(&ty.name.text, Span::call_site()))
+            .collect();
+        let defaults: Vec<_> = types.iter().map(|ty| carry::elem(first(ty))).collect();
+        let list = (!types.is_empty()).then(|| quote!(<#(#generics),*>));
+        let bounds = quote!(<#(#generics: ::tilewright::__private::Element),*>);
+        let declared = quote!(<#(#generics: ::tilewright::__private::Element = #defaults),*>);
+        let default = (!types.is_empty()).then(|| quote!(<#(#defaults),*>));
+        let def = match made {
+            Some((kernel, definition)) => carry::def(&text, kernel, definition, places),
+            None => carry::empty(&text),
+        };
+        let docs = attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
+        let methods = self.methods(&list);
+        let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
+        quote! {
+            #(#docs)*
+            #[allow(non_camel_case_types, missing_docs, dead_code)]
+            #[derive(Clone, Debug)]
+            #vis struct #name #declared {
+                handle: ::tilewright::__private::Handle,
+                elements: ::core::marker::PhantomData<fn() -> (#(#generics,)*)>,
+            }
+
+            #(#attrs)*
+            #[must_use]
+            #vis const fn #name() -> #name #default {
+                static DEF: ::tilewright::__private::KernelDef = #def;
+                #name {
+                    handle: ::tilewright::__private::Handle::Fixed(&DEF),
+                    elements: ::core::marker::PhantomData,
+                }
+            }
+
+            #[allow(dead_code)]
+            impl #bounds #name #list {
+                #methods
+            }
+
+            #specialize
+        }
+    }
+
+    /// What a kernel can do. `launch` and `simulate` belong here.
+    fn methods(&self, list: &Option<TokenStream>) -> TokenStream {
+        let name = &self.name;
+        let other = (!self.types.is_empty()).then(|| {
+            let texts: Vec<_> = self.types.iter().map(|ty| &ty.name.text).collect();
+            let others: Vec<_> = (0..texts.len()).map(|at| format_ident!("Other{at}")).collect();
+            quote! {
+                /// The same kernel for other element types, and with other constants.
+                pub fn specialize_for<#(#others: ::tilewright::__private::Element),*>(
+                    &self,
+                    consts: &[(&::core::primitive::str, ::core::primitive::usize)],
+                ) -> ::core::result::Result<#name<#(#others),*>, ::tilewright::__private::KernelErrors> {
+                    let types =
+                        [#((#texts, <#others as ::tilewright::__private::Element>::ELEM)),*];
+                    let handle = ::tilewright::__private::Handle::specialize(&self.handle, consts, &types)?;
+                    ::core::result::Result::Ok(#name { handle, elements: ::core::marker::PhantomData })
+                }
+            }
+        });
+        quote! {
+            /// The CUDA C of the kernel: of its fastest variant, where there are several.
+            pub fn source(&self) -> &::core::primitive::str {
+                self.def().source()
+            }
+
+            /// What is known about the kernel without running it.
+            pub fn report(&self) -> &::core::primitive::str {
+                self.def().report()
+            }
+
+            /// The arguments that a launch passes, in order.
+            pub fn params(&self) -> &[::tilewright::__private::ParamDef] {
+                self.def().params()
+            }
+
+            /// What the kernel is made from; `None` when another version of tilewright wrote it.
+            pub fn definition(&self) -> ::core::option::Option<::tilewright::__private::Definition> {
+                self.def().definition()
+            }
+
+            /// The same kernel with other constants, made now.
+            pub fn specialize(
+                &self,
+                consts: &[(&::core::primitive::str, ::core::primitive::usize)],
+            ) -> ::core::result::Result<#name #list, ::tilewright::__private::KernelErrors> {
+                let handle = ::tilewright::__private::Handle::specialize(&self.handle, consts, &[])?;
+                ::core::result::Result::Ok(#name { handle, elements: ::core::marker::PhantomData })
+            }
+
+            #other
+
+            /// The kernel as the runtime sees it.
+            pub fn def(&self) -> &::tilewright::__private::KernelDef {
+                ::tilewright::__private::Handle::def(&self.handle)
+            }
+        }
+    }
+
+    /// `name!(BM = 64)`. It is exported from the crate's root under a name of its own, and found under the kernel's
+    /// beside the kernel; it knows the kernel's type by a number.
+    fn macro_items(&self, made: Option<&Definition>, places: &Places) -> TokenStream {
+        let Head { vis, name, types, .. } = self;
+        let number = self.number(made, places);
+        let exported = format_ident!(
+            "__tilewright_{}_{:08x}",
+            name,
+            number as u32,
+            span = Span::call_site()
+        );
+        let export = matches!(vis, Visibility::Public(_)).then(|| quote!(#[macro_export]));
+        let slots: Vec<_> = (0..types.len().min(MOST_TYPES))
+            .map(|at| format_ident!("T{at}"))
+            .collect();
+        let list = (!types.is_empty()).then(|| quote!(<#(S::#slots),*>));
+        let number = proc_macro2::Literal::u128_unsuffixed(number);
+        let value = match made {
+            Some(definition) => {
+                let (definition, places) = (carry::bytes(definition), carry::bytes(places));
+                quote!(::tilewright::__private::__specialize! { #number #definition #places $($setting)* })
+            }
+            // The error stands at the definition: a use says nothing more.
+            None => specialize::value(&number, &quote!(::tilewright::__private::Broken)),
+        };
+        let about =
+            format!("`{name}!(BM = 64)`: the kernel `{name}` with other constants, made while compiling.");
+        quote! {
+            impl<S: ::tilewright::__private::Specialized> ::tilewright::__private::Makes<#name #list, S>
+                for ::tilewright::__private::Number<#number>
+            where
+                #(S::#slots: ::tilewright::__private::Element,)*
+            {
+                const KERNEL: #name #list = #name {
+                    handle: ::tilewright::__private::Handle::Fixed(S::DEF),
+                    elements: ::core::marker::PhantomData,
+                };
+            }
+
+            #[doc = #about]
+            #[doc(hidden)]
+            #[allow(unused_macros)]
+            #export
+            macro_rules! #exported {
+                ($($setting:tt)*) => { #value };
+            }
+            #[allow(unused_imports)]
+            #[doc(hidden)]
+            #vis use #exported as #name;
+        }
+    }
+
+    /// The number of a definition at its place, so that the same text in two modules makes two kernels.
+    fn number(&self, made: Option<&Definition>, places: &Places) -> u128 {
+        let name = self.name.to_string();
+        let package = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();
+        let parts = [
+            name.into_bytes(),
+            package.into_bytes(),
+            encode(&made.cloned()),
+            encode(places),
+        ];
+        tilewright_codegen::kernel_def::fingerprint(&parts.concat())
+    }
+}
+
+fn first(ty: &ast::TypeParam) -> Elem {
+    ty.allowed
+        .first()
+        .and_then(|name| Elem::named(&name.text))
+        .unwrap_or(Elem::F32)
+}

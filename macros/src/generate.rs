@@ -1,0 +1,34 @@
+//! The call of the generator.
+
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Level, Name};
+use tilewright_codegen::{Definition, Outcome};
+
+/// Makes the kernel of a definition, with levels that the environment sets and the definition may override.
+pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Outcome {
+    let mut definition = definition.clone();
+    match &mut definition {
+        Definition::Function(kernel, _) => drop(kernel.levels.splice(0..0, levels.iter().cloned())),
+        Definition::Matmul(args) => drop(args.splice(0..0, levels.iter().map(level))),
+    }
+    definition.generate()
+}
+
+/// `deny = bank_conflicts`
+fn level((lint, level): &(Name, Level)) -> Arg {
+    let word = match level {
+        Level::Allow => "allow",
+        Level::Warn => "warn",
+        Level::Deny => "deny",
+    };
+    let name = Name {
+        text: word.into(),
+        span: lint.span,
+    };
+    Arg {
+        name: Some(name),
+        value: Expr {
+            span: lint.span,
+            kind: ExprKind::Name(lint.text.clone()),
+        },
+    }
+}

@@ -1,0 +1,149 @@
+//! `key = value, …`: what stands in `matmul_kernel!(…)` and in `name!(…)`.
+
+use crate::expr::expr;
+use crate::text::Text;
+use proc_macro2::TokenStream;
+use syn::parse::ParseStream;
+use syn::{Expr, Ident, Token};
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_codegen::definition::Settings;
+
+/// A key and its value, or what is wrong with it.
+type Pair = syn::Result<(Ident, Expr)>;
+
+/// Reads keys. A mistake in one does not hide the mistakes in the others.
+pub(crate) fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
+    let Some(pairs) = text.parse(|input: ParseStream<'_>| Ok(pairs(input)), tokens) else {
+        return Vec::new();
+    };
+    let mut args: Vec<Arg> = Vec::new();
+    for pair in pairs {
+        match pair {
+            Ok((name, value)) => args.push(Arg {
+                name: Some(text.name(&name)),
+                value: expr(&value, text),
+            }),
+            Err(error) => text.unreadable(&error),
+        }
+    }
+    args
+}
+
+fn pairs(input: ParseStream<'_>) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    while !input.is_empty() {
+        let one = pair(input);
+        let failed = one.is_err();
+        pairs.push(one);
+        if failed {
+            skip(input);
+        } else if !input.is_empty() {
+            if let Err(error) = input.parse::<Token![,]>() {
+                let said = "a comma is missing in front of this\nhelp: write `key = value, key = value`";
+                pairs.push(Err(syn::Error::new(error.span(), said)));
+                skip(input);
+            }
+        }
+    }
+    pairs
+}
+
+fn pair(input: ParseStream<'_>) -> Pair {
+    const FORM: &str = "write `key = value`, such as `bm = 128`";
+    if !input.peek(Ident) {
+        let said = format!("this is not a key\nhelp: {FORM}");
+        return Err(syn::Error::new(input.span(), said));
+    }
+    let name: Ident = input.parse()?;
+    if input.is_empty() || !input.peek(Token![=]) || input.peek(Token![==]) {
+        let said = format!("`{name}` has no value\nhelp: write `{name} = …`");
+        return Err(syn::Error::new(name.span(), said));
+    }
+    input.parse::<Token![=]>()?;
+    if input.is_empty() || input.peek(Token![,]) {
+        let said = format!("`{name}` has no value\nhelp: write `{name} = …`");
+        return Err(syn::Error::new(name.span(), said));
+    }
+    Ok((name, input.parse()?))
+}
+
+/// Goes on behind the next comma. It may stand between the parameters of a closure; then the next key is wrong too.
+fn skip(input: ParseStream<'_>) {
+    while !input.is_empty() {
+        if input
+            .parse::<Option<Token![,]>>()
+            .is_ok_and(|comma| comma.is_some())
+        {
+            return;
+        }
+        let _ = input.parse::<proc_macro2::TokenTree>();
+    }
+}
+
+/// What a use of a kernel sets: constants and element types.
+pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
+    let mut settings = Settings::default();
+    for arg in keys(tokens, text) {
+        let Some(name) = arg.name else { continue };
+        if kernel.types.iter().any(|ty| ty.name.text == name.text) {
+            match &arg.value.kind {
+                ExprKind::Name(elem) if Elem::named(elem).is_some() => {
+                    settings.types.extend(Elem::named(elem).map(|elem| (name, elem)));
+                }
+                ExprKind::Hole => {} // said already
+                _ => {
+                    let place = text.place(arg.value.span);
+                    let instead = format!("the element types are {}", Elem::usable());
+                    text.wrong(place, "this is not an element type", &instead);
+                }
+            }
+            continue;
+        }
+        match number(&arg.value) {
+            Ok(value) => settings.consts.push((name, value)),
+            Err(at) => unreadable(at, &name, text),
+        }
+    }
+    settings
+}
+
+fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
+    let place = text.place(at.span);
+    let (what, instead) = match &at.kind {
+        ExprKind::Hole => return, // said already
+        ExprKind::Name(path) | ExprKind::Path(path) => (
+            format!("a macro sees the name `{path}`, not its value"),
+            format!(
+                "write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`",
+                name.text
+            ),
+        ),
+        _ => (
+            "this is not a size".to_string(),
+            "write an integer such as `64`".to_string(),
+        ),
+    };
+    text.wrong(place, what, &instead);
+}
+
+/// Arithmetic over literals; where it is anything else, the part that is.
+fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
+    match &from.kind {
+        ExprKind::Int(value) => Ok(*value),
+        ExprKind::Unary(Unary::Neg, inner) => number(inner)?.checked_neg().ok_or(from),
+        ExprKind::Binary(op, left, right) => {
+            let (left, right) = (number(left)?, number(right)?);
+            match op {
+                Binary::Add => left.checked_add(right),
+                Binary::Sub => left.checked_sub(right),
+                Binary::Mul => left.checked_mul(right),
+                Binary::Div => left.checked_div(right),
+                Binary::Rem => left.checked_rem(right),
+                _ => None,
+            }
+            .ok_or(from)
+        }
+        _ => Err(from),
+    }
+}

@@ -1,0 +1,104 @@
+//! Names of the language that a kernel uses. They are ordinary items of the prelude: repeated in dead code, they count
+//! as used, and an editor finds their documentation.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::quote;
+use std::collections::BTreeMap;
+use tilewright_codegen::evaluate::FUNCTIONS;
+
+/// How a name is recognised, so that a variable of the same name is none.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// `tile(…)`, `shared::<f32>(…)`
+    Function,
+    /// `layout!(…)`
+    Macro,
+    /// `Tensor`
+    Type,
+}
+
+/// Names of the language that are not functions.
+const OTHERS: &[(Form, &str)] = &[
+    (Form::Macro, "layout"),
+    (Form::Type, "Tensor"),
+    (Form::Type, "bf16"),
+    (Form::Type, "f16"),
+];
+
+fn is_name(form: Form, text: &str) -> bool {
+    let function = form == Form::Function && FUNCTIONS.iter().any(|(name, _)| *name == text);
+    let is_type = |kind: Form| kind == Form::Type && form != Form::Macro;
+    function
+        || OTHERS
+            .iter()
+            .any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
+}
+
+/// Dead code that uses every name of the language that the tokens use.
+pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
+    let mut found = BTreeMap::new();
+    collect(tokens.clone(), &mut found);
+    if found.is_empty() {
+        return TokenStream::new();
+    }
+    let found = found.values();
+    quote! {
+        const _: () = {
+            #[allow(unused_imports, deprecated)]
+            use {#(#found as _),*};
+        };
+    }
+}
+
+fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => collect(group.stream(), found),
+            TokenTree::Ident(name) => {
+                let is_member = at > 0 && is_mark(tokens.get(at - 1), '.');
+                let form = form(tokens.get(at + 1));
+                let text = name.to_string();
+                if is_name(form, &text) && !is_member {
+                    found.entry(text).or_insert_with(|| name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn form(next: Option<&TokenTree>) -> Form {
+    match next {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => Form::Function,
+        next if is_mark(next, ':') => Form::Function,
+        next if is_mark(next, '!') => Form::Macro,
+        _ => Form::Type,
+    }
+}
+
+fn is_mark(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let mut found = BTreeMap::new();
+        collect(text.parse().unwrap(), &mut found);
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn variables_are_not_names_of_the_language() {
+        check(
+            "let start = tile(a, (4, 4), start); x.copy(y); copy(map, x.map(f))",
+            &["copy", "tile"],
+        );
+        check("shared::<f32>(layout!((4, 4)))", &["layout", "shared"]);
+        check("a: &Tensor<bf16, (M, N)>, layout: f32", &["Tensor", "bf16"]);
+    }
+}

@@ -1,0 +1,40 @@
+//! What stands left of `=` in a `let`, and what a loop or a closure binds.
+
+use crate::expr::around;
+use crate::text::{Place, Text};
+use syn::Pat;
+use tilewright_codegen::ast::Pattern;
+
+/// Reads a pattern; nothing after a mistake.
+pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {
+    Some(match from {
+        Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+            Pattern::Name(text.name(&name.ident))
+        }
+        Pat::Wild(hole) => Pattern::Hole(text.span(hole.underscore_token.span)),
+        Pat::Paren(inner) => return pattern(&inner.pat, text),
+        Pat::Tuple(tuple) => {
+            let items: Vec<_> = tuple.elems.iter().map(|item| pattern(item, text)).collect();
+            Pattern::Tuple(
+                text.span(around(tuple.paren_token.span)),
+                items.into_iter().collect::<Option<_>>()?,
+            )
+        }
+        Pat::Type(typed) => {
+            text.wrong(
+                Place::of(&typed.ty),
+                "types of values are inferred here",
+                "leave out the `:` and the type",
+            );
+            return pattern(&typed.pat, text);
+        }
+        other => {
+            text.wrong(
+                Place::of(other),
+                "this pattern has no meaning here",
+                "write a name, `_`, or a tuple of them",
+            );
+            return None;
+        }
+    })
+}

@@ -1,0 +1,312 @@
+//! The head of a kernel: its constants, its element types, its arguments.
+
+use crate::attribute::Attribute;
+use crate::expr::{element, expr, layout_macro, path_value};
+use crate::function::MOST_TYPES;
+use crate::text::{Place, Text};
+use syn::spanned::Spanned;
+use syn::{GenericArgument, GenericParam, PathArguments, Type};
+use tilewright_codegen::ast::{self, ConstParam, ExprKind, Param, ParamKind, TypeParam};
+
+/// Reads the constants and the element types between `<` and `>`.
+pub(crate) fn generics(
+    from: &syn::Generics,
+    attribute: &Attribute,
+    text: &mut Text,
+) -> (Vec<ConstParam>, Vec<TypeParam>) {
+    let mut consts = Vec::new();
+    let mut types = Vec::new();
+    for param in &from.params {
+        match param {
+            GenericParam::Const(constant) => {
+                let is_size = matches!(&constant.ty, Type::Path(path) if path.path.is_ident("usize"));
+                if !is_size {
+                    text.wrong(
+                        Place::of(&constant.ty),
+                        "a kernel's constants are sizes",
+                        "write `usize`",
+                    );
+                }
+                let name = text.name(&constant.ident);
+                consts.push(ConstParam {
+                    name,
+                    default: constant.default.as_ref().map(|value| expr(value, text)),
+                });
+            }
+            GenericParam::Type(ty) => {
+                let name = ty.ident.to_string();
+                if !ty.bounds.is_empty() {
+                    let instead =
+                        format!("list them in the attribute instead: `#[kernel({name} = f32 | f64)]`");
+                    text.wrong(
+                        Place::of(&ty.bounds),
+                        "element types have no bounds here",
+                        &instead,
+                    );
+                }
+                if let Some(default) = &ty.default {
+                    let instead = format!(
+                        "in the attribute, the first type is the default: `#[kernel({name} = f32 | f64)]`"
+                    );
+                    text.wrong(
+                        Place::of(default),
+                        "an element type has no default here",
+                        &instead,
+                    );
+                }
+                match attribute.types.iter().find(|listed| listed.name.text == name) {
+                    Some(listed) => types.push(TypeParam {
+                        name: text.name(&ty.ident),
+                        ..listed.clone()
+                    }),
+                    None => {
+                        let what = format!("nothing says which types `{name}` stands for");
+                        text.wrong(
+                            ty.ident.span(),
+                            what,
+                            &format!("list them: `#[kernel({name} = f32 | f64)]`"),
+                        );
+                    }
+                }
+            }
+            GenericParam::Lifetime(lifetime) => {
+                text.wrong(
+                    Place::of(&lifetime.lifetime),
+                    "kernels have no lifetimes",
+                    "leave it out",
+                );
+            }
+        }
+    }
+    for listed in &attribute.types {
+        if !from.type_params().any(|ty| ty.ident == listed.name.text) {
+            let instead = format!("add it to the function: `fn name<{}, …>(…)`", listed.name.text);
+            let what = format!("the function has no element type `{}`", listed.name.text);
+            let place = text.place(listed.name.span);
+            text.wrong(place, what, &instead);
+        }
+    }
+    if let Some(extra) = types.get(MOST_TYPES) {
+        let place = text.place(extra.name.span);
+        text.wrong(
+            place,
+            format!("a kernel has at most {MOST_TYPES} element types"),
+            "give some of them a fixed type",
+        );
+    }
+    if let Some(clause) = &from.where_clause {
+        text.wrong(
+            clause.where_token.span,
+            "kernels have no bounds",
+            "leave out the `where` clause",
+        );
+    }
+    (consts, types)
+}
+
+/// Reads one argument.
+pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
+    let syn::FnArg::Typed(from) = from else {
+        text.wrong(
+            Place::of(from),
+            "a kernel is not a method",
+            "write a function outside of the `impl`",
+        );
+        return None;
+    };
+    if let Some(attr) = from.attrs.first() {
+        text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
+    }
+    let name = match &*from.pat {
+        syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+            Some(text.name(&name.ident))
+        }
+        other => {
+            text.wrong(
+                Place::of(other),
+                "an argument has a name",
+                "write `name: &Tensor<f32, (M, K)>`",
+            );
+            None
+        }
+    };
+    let (elem, kind) = kind(&from.ty, text)?;
+    Some(Param {
+        name: name?,
+        elem,
+        kind,
+    })
+}
+
+const TENSOR: &str = "write `&Tensor<f32, (M, K)>`, `&mut Tensor<f32, (M, N)>`, or for a number `alpha: f32`";
+
+fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
+    match ty {
+        Type::Group(inner) => kind(&inner.elem, text),
+        Type::Paren(inner) => kind(&inner.elem, text),
+        Type::Reference(reference) => {
+            if let Some(lifetime) = &reference.lifetime {
+                text.wrong(Place::of(lifetime), "kernels have no lifetimes", "leave it out");
+            }
+            tensor(&reference.elem, reference.mutability.is_some(), text)
+        }
+        Type::Path(path) if is_tensor(path) => {
+            text.wrong(
+                Place::of(&path.path),
+                "a kernel borrows its tensors",
+                "write `&` or `&mut` in front",
+            );
+            None
+        }
+        Type::Path(path) if path.qself.is_none() && path.path.get_ident().is_some() => {
+            Some((element(ty, text)?, ParamKind::Scalar))
+        }
+        other => {
+            text.wrong(Place::of(other), "this is neither a tensor nor a number", TENSOR);
+            None
+        }
+    }
+}
+
+fn is_tensor(path: &syn::TypePath) -> bool {
+    path.path
+        .segments
+        .last()
+        .is_some_and(|last| last.ident == "Tensor")
+}
+
+/// `Tensor<f32, (M, K)>`, with a layout in place of the extents, or with strides behind them.
+fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
+    let path = match ty {
+        Type::Path(path) if is_tensor(path) => path,
+        Type::Group(inner) => return tensor(&inner.elem, mutable, text),
+        Type::Path(path) if !mutable && path.path.get_ident().is_some() => {
+            text.wrong(Place::of(ty), "numbers are passed by value", "leave out the `&`");
+            return None;
+        }
+        other => {
+            text.wrong(Place::of(other), "this is not a tensor", TENSOR);
+            return None;
+        }
+    };
+    let arguments = match path.path.segments.last().map(|last| &last.arguments) {
+        Some(PathArguments::AngleBracketed(list)) => list.args.iter().collect(),
+        _ => Vec::new(),
+    };
+    let (elem, shape, stride) = match arguments[..] {
+        [elem, shape] => (elem, shape, None),
+        [elem, shape, stride] => (elem, shape, Some(stride)),
+        _ => {
+            let what = "a tensor has an element type and extents";
+            text.wrong(
+                Place::of(path),
+                what,
+                "write `Tensor<f32, (M, N)>`, or with strides `Tensor<f32, (M, N), (_1, ldc)>`",
+            );
+            return None;
+        }
+    };
+    let GenericArgument::Type(elem) = elem else {
+        text.wrong(
+            Place::of(elem),
+            "this is not an element type",
+            "write its name, such as `f32`",
+        );
+        return None;
+    };
+    let elem = element(elem, text);
+    let shape = extents(shape, text);
+    let mut stride = match stride {
+        Some(stride) => Some(extents(stride, text)?),
+        None => None,
+    };
+    let mut shape = shape?;
+    if let ExprKind::Layout {
+        shape: inner,
+        stride: own,
+    } = shape.kind
+    {
+        if let Some(stride) = &stride {
+            let place = text.place(stride.span);
+            text.wrong(
+                place,
+                "this tensor has strides twice",
+                "write them in the layout, or behind the shape",
+            );
+        }
+        (shape, stride) = (*inner, own.map(|own| *own).or(stride));
+    }
+    Some((
+        elem?,
+        ParamKind::Tensor {
+            mutable,
+            shape,
+            stride,
+        },
+    ))
+}
+
+/// Extents or strides in the place of a type.
+fn extents(from: &GenericArgument, text: &mut Text) -> Option<ast::Expr> {
+    match from {
+        GenericArgument::Type(ty) => type_value(ty, text),
+        GenericArgument::Const(syn::Expr::Block(block)) => match &block.block.stmts[..] {
+            [syn::Stmt::Expr(value, None)] => Some(expr(value, text)),
+            _ => {
+                text.wrong(Place::of(block), "this is not an extent", "write one expression");
+                None
+            }
+        },
+        GenericArgument::Const(value) => Some(expr(value, text)),
+        other => {
+            text.wrong(
+                Place::of(other),
+                "this is not an extent",
+                "write a name that launch finds out, such as `M`",
+            );
+            None
+        }
+    }
+}
+
+/// A type that stands for a value: `M`, `(M, K)`, `_1`, `layout!(…)`.
+fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
+    text.deeper(ty, |text| {
+        let (place, kind) = match ty {
+            Type::Path(path) if path.qself.is_none() => path_value(&path.path, text)?,
+            Type::Tuple(tuple) => {
+                let items: Vec<_> = tuple.elems.iter().map(|item| type_value(item, text)).collect();
+                let items = items.into_iter().collect::<Option<_>>()?;
+                (
+                    crate::expr::around(tuple.paren_token.span),
+                    ExprKind::Tuple(items),
+                )
+            }
+            Type::Macro(call) => layout_macro(&call.mac, text)?,
+            Type::Paren(inner) => return type_value(&inner.elem, text),
+            Type::Group(inner) => return type_value(&inner.elem, text),
+            Type::Infer(hole) => {
+                let what = "the extents of a tensor have names";
+                text.wrong(
+                    Place::of(hole),
+                    what,
+                    "write a name that launch finds out, such as `M`",
+                );
+                return None;
+            }
+            other => {
+                text.wrong(
+                    Place::from(other.span()),
+                    "this is not an extent",
+                    "write a name such as `M`, or a number inside a layout: `layout!((M, 4) : (4, 1))`",
+                );
+                return None;
+            }
+        };
+        Some(ast::Expr {
+            span: text.span(place),
+            kind,
+        })
+    })
+    .flatten()
+}

@@ -1,0 +1,131 @@
+//! `name!(BM = 64)`: a definition from elsewhere, with other constants, to a value.
+
+use crate::deliver::Said;
+use crate::function::MOST_TYPES;
+use crate::keys::settings;
+use crate::text::{Place, Text};
+use crate::{carry, generate, guard, levels};
+use proc_macro2::{Literal, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::wire::{Wire, decode};
+use tilewright_codegen::{Definition, Elem, Settings, ast};
+
+/// What the macro of a kernel hands over: its number, its definition, its places; and what the user wrote.
+struct Given {
+    number: Literal,
+    kernel: ast::Kernel,
+    places: Places,
+    settings: TokenStream,
+}
+
+/// Expands to an expression.
+pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
+    let Some(Given {
+        number,
+        kernel,
+        places,
+        settings: written,
+    }) = given(tokens)
+    else {
+        let said = "this kernel was compiled by another version of tilewright";
+        return crate::deliver::error(Span::call_site().into(), said);
+    };
+    let mut text = Text::after(&places);
+    let mut set = Settings::default();
+    match guard::check(written.clone()) {
+        Ok(()) => set = settings(written.clone(), &kernel, &mut text),
+        Err(refused) => text.wrong(refused.at, refused.what, refused.instead),
+    }
+    let set_levels = levels::levels(lints, &mut text);
+    text.problems.extend(set.repeated());
+    let at = Place::of(&written);
+    if !text.problems.is_empty() {
+        return failed(&Said::of(&text.problems, &text));
+    }
+    let (name, types) = (kernel.name.text.clone(), types(&kernel, &set));
+    let definition = Definition::Function(kernel, set);
+    let outcome = generate::generate(&definition, &set_levels);
+    let said = Said::far_from(&places, at, &outcome.diagnostics, &text);
+    let Some(made) = outcome.kernel.filter(|_| said.errors.is_empty()) else {
+        return failed(&said);
+    };
+    let (said, tracked) = (said.items(), levels::tracked());
+    let def = carry::def(&name, &made, &definition, &places);
+    let value = value(&number, &quote!(Made));
+    let slots = (0..MOST_TYPES).map(|at| format_ident!("T{at}"));
+    quote! {{
+        #said
+        #tracked
+        struct Made;
+        impl ::tilewright::__private::Specialized for Made {
+            const DEF: &'static ::tilewright::__private::KernelDef = {
+                static DEF: ::tilewright::__private::KernelDef = #def;
+                &DEF
+            };
+            #(type #slots = #types;)*
+        }
+        #value
+    }}
+}
+
+/// The value of a kernel's own type that its number stands for.
+pub(crate) fn value(number: &Literal, made: &TokenStream) -> TokenStream {
+    quote!(<::tilewright::__private::Number<#number> as ::tilewright::__private::Makes<_, #made>>::KERNEL)
+}
+
+/// An expression of no type: it says the errors, and nothing follows from it.
+pub(crate) fn failed(said: &Said) -> TokenStream {
+    let (errors, warnings) = (&said.errors, &said.warnings);
+    quote!({ #(#warnings)* #(#errors);* })
+}
+
+/// What the element types of the kernel stand for here.
+fn types(kernel: &ast::Kernel, set: &Settings) -> Vec<TokenStream> {
+    let chosen = kernel.types.iter().map(|ty| {
+        let set = set
+            .types
+            .iter()
+            .find(|(name, _)| name.text == ty.name.text)
+            .map(|(_, elem)| *elem);
+        let first = ty.allowed.first().and_then(|name| Elem::named(&name.text));
+        carry::elem(set.or(first).unwrap_or(Elem::F32))
+    });
+    let none = std::iter::repeat_with(|| quote!(()));
+    chosen.chain(none).take(MOST_TYPES).collect()
+}
+
+fn given(tokens: TokenStream) -> Option<Given> {
+    let mut tokens = tokens.into_iter();
+    let Some(TokenTree::Literal(number)) = tokens.next().map(bare) else {
+        return None;
+    };
+    let Definition::Function(kernel, _) = carried(tokens.next()?)? else {
+        return None;
+    };
+    let places = carried(tokens.next()?)?;
+    Some(Given {
+        number,
+        kernel,
+        places,
+        settings: tokens.collect(),
+    })
+}
+
+/// What [`carry::bytes`] wrote.
+fn carried<T: Wire>(token: TokenTree) -> Option<T> {
+    let literal = syn::parse2::<syn::LitByteStr>(bare(token).into()).ok()?;
+    decode(&literal.value())
+}
+
+/// A token that went through a macro may stand in invisible brackets.
+fn bare(token: TokenTree) -> TokenTree {
+    match token {
+        TokenTree::Group(group) => group
+            .stream()
+            .into_iter()
+            .next()
+            .unwrap_or(TokenTree::Group(group)),
+        token => token,
+    }
+}

@@ -1,0 +1,161 @@
+//! What the author wrote, as places: the table from the numbers in the tree back to tokens, and what is wrong so far.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use tilewright_codegen::ast;
+use tilewright_codegen::diagnostic::Diagnostic;
+use tilewright_codegen::kernel_def::Places;
+
+/// From a first token to a last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) first: Span,
+    pub(crate) last: Span,
+}
+
+impl Place {
+    pub(crate) fn of(tokens: &impl ToTokens) -> Place {
+        let mut all = tokens.to_token_stream().into_iter();
+        let Some(first) = all.next() else {
+            return Place::from(Span::call_site());
+        };
+        let last = all.last().map_or(first.span(), |token| token.span());
+        Place {
+            first: first.span(),
+            last,
+        }
+    }
+
+    /// From the start of one to the end of the other.
+    pub(crate) fn to(self, end: Place) -> Place {
+        Place {
+            first: self.first,
+            last: end.last,
+        }
+    }
+}
+
+impl From<Span> for Place {
+    fn from(span: Span) -> Place {
+        Place {
+            first: span,
+            last: span,
+        }
+    }
+}
+
+/// Places and mistakes of one use of a macro.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// Numbers below this belong to a definition that is not here: see `__specialize!`.
+    base: u32,
+    places: Vec<Place>,
+    /// What is wrong so far.
+    pub(crate) problems: Vec<Diagnostic>,
+    depth: u32,
+}
+
+/// Deepest tree that is accepted: what `codegen` decodes, with a margin.
+const DEEPEST: u32 = 200;
+
+impl Text {
+    /// Number 0 is the whole use.
+    pub(crate) fn new() -> Text {
+        Text {
+            base: 1,
+            places: Vec::new(),
+            problems: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// The text of a use that refers to a definition elsewhere, which has taken this many numbers.
+    pub(crate) fn after(places: &Places) -> Text {
+        Text {
+            base: places.lines.len() as u32,
+            ..Text::new()
+        }
+    }
+
+    pub(crate) fn span(&mut self, place: impl Into<Place>) -> ast::Span {
+        self.places.push(place.into());
+        ast::Span(self.base + self.places.len() as u32 - 1)
+    }
+
+    /// The tokens of a number; the whole use for 0 and for numbers of a definition elsewhere.
+    pub(crate) fn place(&self, span: ast::Span) -> Place {
+        let known = span
+            .0
+            .checked_sub(self.base)
+            .and_then(|at| self.places.get(at as usize));
+        known.copied().unwrap_or_else(|| Span::call_site().into())
+    }
+
+    /// Does the number belong to a definition that is not here?
+    pub(crate) fn is_elsewhere(&self, span: ast::Span) -> bool {
+        (1..self.base).contains(&span.0)
+    }
+
+    pub(crate) fn name(&mut self, ident: &syn::Ident) -> ast::Name {
+        let text = ident.to_string();
+        ast::Name {
+            text: text.strip_prefix("r#").unwrap_or(&text).into(),
+            span: self.span(ident.span()),
+        }
+    }
+
+    /// Notes a mistake.
+    pub(crate) fn wrong(&mut self, place: impl Into<Place>, what: impl Into<String>, instead: &str) {
+        let span = self.span(place);
+        self.problems.push(Diagnostic::error(span, what).help(instead));
+    }
+
+    /// Notes what the parser says: already written for the author, without a remedy.
+    pub(crate) fn unreadable(&mut self, error: &syn::Error) {
+        for one in error {
+            let span = self.span(one.span());
+            self.problems.push(Diagnostic::error(span, one.to_string()));
+        }
+    }
+
+    /// Runs `read` one level further down; refuses what is too deep for the tree.
+    pub(crate) fn deeper<T>(&mut self, at: &impl Spanned, read: impl FnOnce(&mut Text) -> T) -> Option<T> {
+        if self.depth >= DEEPEST {
+            let instead = "give parts of it names, with `let`";
+            self.wrong(
+                at.span(),
+                format!("this is more than {DEEPEST} operations deep"),
+                instead,
+            );
+            return None;
+        }
+        self.depth += 1;
+        let tree = read(self);
+        self.depth -= 1;
+        Some(tree)
+    }
+
+    /// Lines of all places, for messages where the tokens are out of reach.
+    pub(crate) fn lines(&self) -> Places {
+        let whole = Span::call_site();
+        let line = |span: Span| span.start().line as u32;
+        let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|place| line(place.first)));
+        Places {
+            file: whole.file(),
+            lines: lines.collect(),
+        }
+    }
+
+    /// Reads tokens with syn; nothing after a mistake.
+    pub(crate) fn parse<T>(
+        &mut self,
+        parser: impl syn::parse::Parser<Output = T>,
+        tokens: TokenStream,
+    ) -> Option<T> {
+        parser
+            .parse2(tokens)
+            .map_err(|error| self.unreadable(&error))
+            .ok()
+    }
+}

@@ -1,0 +1,135 @@
+//! What can be called inside a kernel.
+//!
+//! These items are here to be read: they give names their documentation, in an editor as well. Inside `#[kernel]` the
+//! generator evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
+//!
+//! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
+//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+/// An argument of a kernel: elements of one type, at coordinates of a shape.
+///
+/// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are found out at launch;
+/// integers and the kernel's constants are fixed. Without strides a tensor is column-major, with leading dimensions of
+/// its own.
+#[derive(Debug)]
+pub struct Tensor<T, Shape, Stride = ()> {
+    _nothing: Infallible,
+    _types: PhantomData<(T, Shape, Stride)>,
+}
+
+/// A tensor, or a part of one: where it lies, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct View(Infallible);
+
+/// A tuple of numbers, of `_`, or of tuples: a shape, a coordinate, a projection.
+#[derive(Clone, Copy, Debug)]
+pub struct Nested(Infallible);
+
+/// A layout: a shape with strides.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrangement(Infallible);
+
+/// A number that a thread computes with.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(Infallible);
+
+macro_rules! language {
+    ($($(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $name $(<$elem>)? ($($arg: $ty),*) $(-> $result)? {
+                $(let _ = $arg;)*
+                panic!(concat!("`", stringify!($name), "` is called outside of a kernel"))
+            }
+        )*
+    };
+}
+
+language! {
+    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
+    fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
+    /// What one thread has of a tile: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth argument projects:
+    /// with `(1, _)` the threads share rows only.
+    fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
+    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`.
+    fn shared<T>(layout: Arrangement) -> View;
+    /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
+    fn registers<T>(shape: Nested, value: Number) -> View;
+    /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
+    fn registers_like(tile: View, value: Number) -> View;
+    /// Copies every element. From global to shared memory it is in flight until a wait.
+    fn copy(from: View, to: View);
+    /// Sets every element.
+    fn fill(tile: View, value: Number);
+    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`.
+    fn gemm(a: View, b: View, acc: View);
+    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`.
+    fn map(tiles: View, with: fn(Number) -> Number) -> View;
+    /// Sums along a mode of a fragment.
+    fn sum(fragment: View, mode: Number) -> View;
+    /// The largest along a mode of a fragment.
+    fn maximum(fragment: View, mode: Number) -> View;
+    /// The smallest along a mode of a fragment.
+    fn minimum(fragment: View, mode: Number) -> View;
+    /// Sums each element over the threads of a warp.
+    fn warp_sum(fragment: View) -> View;
+    /// The largest of each element over the threads of a warp.
+    fn warp_maximum(fragment: View) -> View;
+    /// Waits until all threads of the block are here.
+    fn sync_threads();
+    /// Waits until every copy in flight has arrived.
+    fn cp_async_wait_all();
+    /// Waits until at most this many groups of copies are in flight.
+    fn cp_async_wait(groups: Number);
+    /// Ends a group of copies.
+    fn cp_async_commit();
+    /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
+    fn padded(shape: Nested, pad: Number) -> Arrangement;
+    /// A row-major layout.
+    fn row_major(shape: Nested) -> Arrangement;
+    /// A layout whose offsets are swizzled: `swizzled(3, 2, 3, layout!((32, 8)))`.
+    fn swizzled(bits: Number, base: Number, shift: Number, layout: Arrangement) -> Arrangement;
+    /// One layout after another.
+    fn composition(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// A layout in tiles.
+    fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// A layout in tiles, tiles and rest apart.
+    fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// Copies of a block, side by side.
+    fn blocked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    /// Copies of a block, interleaved.
+    fn raked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    /// The same function with as few modes as possible.
+    fn coalesce(layout: Arrangement) -> Arrangement;
+    /// A quotient, rounded up.
+    fn ceil_div(a: Number, b: Number) -> Number;
+    /// The smaller.
+    fn min(a: Number, b: Number) -> Number;
+    /// The larger.
+    fn max(a: Number, b: Number) -> Number;
+    /// e to this power.
+    fn exp(x: Number) -> Number;
+    /// The natural logarithm.
+    fn log(x: Number) -> Number;
+    /// The square root.
+    fn sqrt(x: Number) -> Number;
+    /// One over the square root.
+    fn rsqrt(x: Number) -> Number;
+    /// The hyperbolic tangent.
+    fn tanh(x: Number) -> Number;
+    /// The magnitude.
+    fn abs(x: Number) -> Number;
+    /// The sine.
+    fn sin(x: Number) -> Number;
+    /// The cosine.
+    fn cos(x: Number) -> Number;
+    /// a·b + c, rounded once.
+    fn fma(a: Number, b: Number, c: Number) -> Number;
+    /// One of two numbers: `select(x > 0.0, x, 0.0)`.
+    fn select(condition: Number, then: Number, other: Number) -> Number;
+    /// A loop whose body is repeated while compiling: `for i in unroll(0..4) { … }`.
+    fn unroll(range: Number) -> Number;
+}
