@@ -191,9 +191,12 @@ impl Builder {
 
     /// Registers of each thread, of this shape.
     pub fn registers(&mut self, name: &str, elem: Elem, shape: impl Into<Tuple>) -> Result<View> {
+        self.registers_in(name, elem, shape.into(), false)
+    }
+
+    pub(crate) fn registers_in(&mut self, name: &str, elem: Elem, shape: Tuple, words: bool) -> Result<View> {
         /// Threads have at most 255 registers of 32 bits.
         const MOST_BYTES: i64 = 255 * 4;
-        let shape: Tuple = shape.into();
         // One number for each mode: registers have no order of their own worth keeping.
         let flat: Vec<i64> = shape
             .modes()
@@ -215,7 +218,7 @@ impl Builder {
         let id = self.add(
             name,
             elem,
-            Space::Registers { words: false },
+            Space::Registers { words },
             Layout::compact(flat.clone())?.into(),
         );
         View::whole(id, name, &flat)
@@ -301,33 +304,35 @@ impl Builder {
         group: Id,
         deal: &Deal,
     ) -> Result<View> {
-        const MOST: i64 = 1024;
         let size = threads.size()?;
+        self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
+        view.parallelize(threads, &Coord::Thread(group).into(), deal)
+    }
+
+    /// All partitions of a group must have the same number of threads.
+    pub(crate) fn occupy(&mut self, group: Id, size: i64, view: &View) -> Result<()> {
+        const MOST: i64 = 1024;
         if size > MOST {
             return Err(Problem::new(format!(
-                "the thread layout {threads} has {size} threads, and a block has at most {MOST}"
+                "`{}` is shared by {size} threads, and a block has at most {MOST}",
+                view.name
             ))
-            .help("let each thread take more elements")
-            .arg(1));
+            .help("let each thread take more elements"));
         }
         let known = &mut self.program.groups[group as usize];
         let first = &mut self.partitions[group as usize];
         match first {
             Some(first) if i64::from(known.threads) != size => {
-                return Err(Problem::new(format!(
-                    "`{}` is shared by the {size} threads of {threads}, and {first}",
-                    view.name
-                ))
-                .help("all partitions of a block need the same number of threads")
-                .arg(1));
+                return Err(Problem::new(format!("`{}` is shared by {size} threads, and {first}", view.name))
+                    .help("all partitions of a block need the same number of threads"));
             }
             Some(_) => {}
             None => {
                 known.threads = size as u32;
-                *first = Some(format!("`{}` by the {size} of {threads}", view.name));
+                *first = Some(format!("`{}` by {size}", view.name));
             }
         }
-        view.parallelize(threads, &Coord::Thread(group).into(), deal)
+        Ok(())
     }
 
     /// Moves elements between views of the same shape.

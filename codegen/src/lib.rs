@@ -12,6 +12,7 @@ pub mod diagnostic;
 mod elem;
 pub mod element;
 pub mod evaluate;
+mod fragment;
 mod generate;
 pub mod index;
 pub mod kernel_def;

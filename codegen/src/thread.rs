@@ -457,6 +457,15 @@ pub enum Op {
         /// Where it does not.
         other: Vec<Stmt>,
     },
+    /// A condition on a value that is the same for the whole grid: scalar arguments.
+    When {
+        /// Not 0 where it holds.
+        cond: Val,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
     /// Disjoint ranges of warps that do different things, as one chain of branches.
     Roles(Vec<Role>),
     /// One thread of each group of this size; of the block means, inside a role, one thread of the role.

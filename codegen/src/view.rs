@@ -236,6 +236,41 @@ impl View {
         self.moved(Layout::from_modes(rests)?, &steps)
     }
 
+    /// The part of one thread under a thread-value layout: `((values), rest, …)`.
+    ///
+    /// The view is divided into tiles; `tv` maps (thread, value) to the index in a tile, and groups of threads are dealt
+    /// over the tiles of each mode as `groups` says.
+    pub fn partition(&self, tile: &[i64], tv: &Layout, lane: &Affine, groups: &[(Layout, Affine)]) -> Result<View> {
+        let divided = self.layout.zipped_divide(Tiler::Modes(tile.iter().map(|&n| n.into()).collect()))?;
+        let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+        let dealt = tile.composition(tv)?;
+        let (threads, values) = (dealt.mode(0)?, dealt.mode(1)?);
+        // The lane's place is a digit for each leaf of the thread mode, which the composition may have split.
+        let (mut kept, mut steps) = (vec![values], Vec::new());
+        slice_mode(&threads, &At::Index(lane.clone()), &mut Vec::new(), &mut steps)?;
+        for (index, mode) in rest.modes().enumerate() {
+            let Some((share, group)) = groups.get(index) else {
+                kept.push(mode);
+                continue;
+            };
+            let count = share.size()?;
+            if let Ok(extent) = mode.size()
+                && extent % count != 0
+            {
+                return Err(Problem::new(format!(
+                    "{count} groups of threads do not divide the {extent} tiles along mode {index} of `{}`",
+                    self.name
+                ))
+                .help(format!("use {} groups along it", nearest_divisors(extent, count))));
+            }
+            let place = position(share, group)?;
+            let divided = mode.logical_divide(Tiler::from(count))?;
+            slice_mode(&divided.mode(0)?, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            kept.push(divided.mode(1)?);
+        }
+        self.moved(Layout::from_modes(kept)?, &steps)
+    }
+
     /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
     pub fn rearranged(&self, layout: Layout) -> View {
         View {

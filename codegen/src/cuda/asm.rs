@@ -80,7 +80,7 @@ fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
         match &stmt.op {
             Op::Atom { row, .. } if !rows.iter().any(|known| known.name == row.name) => rows.push(row),
             Op::For { body, .. } | Op::Elect(_, body) => collect(body, rows),
-            Op::If { then, other, .. } => {
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 collect(then, rows);
                 collect(other, rows);
             }

@@ -114,7 +114,7 @@ fn can_declare(stmt: &Stmt, reg: Id) -> bool {
             == 1
     };
     match &stmt.op {
-        Op::If { then, other, .. } => users(&[then, other]),
+        Op::If { then, other, .. } | Op::When { then, other, .. } => users(&[then, other]),
         Op::Roles(roles) => users(&roles.iter().map(|role| &role.body).collect::<Vec<_>>()),
         Op::Elect(_, body) => users(&[body]),
         _ => false,
@@ -124,7 +124,7 @@ fn can_declare(stmt: &Stmt, reg: Id) -> bool {
 fn blocks(op: &Op) -> Vec<&[Stmt]> {
     match op {
         Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-        Op::If { then, other, .. } => vec![then, other],
+        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
         Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
         _ => Vec::new(),
     }

@@ -30,7 +30,7 @@ impl Printer<'_> {
         let long = |stmt: &Stmt| {
             matches!(
                 stmt.op,
-                Op::For { .. } | Op::If { .. } | Op::Roles(_) | Op::Elect(..)
+                Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..)
             )
         };
         let comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
@@ -125,13 +125,11 @@ impl Printer<'_> {
             }
             Op::If { cond, then, other } => {
                 let cond = self.int(*cond);
-                self.line(&format!("if ({cond}) {{"));
-                self.indented(then);
-                if !other.is_empty() {
-                    self.line("} else {");
-                    self.indented(other);
-                }
-                self.line("}");
+                self.branch(&cond, then, other);
+            }
+            Op::When { cond, then, other } => {
+                let cond = self.value(cond);
+                self.branch(&cond, then, other);
             }
             Op::Roles(roles) => self.roles(roles),
             Op::Elect(scope, body) => {
@@ -141,6 +139,16 @@ impl Printer<'_> {
                 self.line("}");
             }
         }
+    }
+
+    fn branch(&mut self, cond: &str, then: &[Stmt], other: &[Stmt]) {
+        self.line(&format!("if ({cond}) {{"));
+        self.indented(then);
+        if !other.is_empty() {
+            self.line("} else {");
+            self.indented(other);
+        }
+        self.line("}");
     }
 
     fn roles(&mut self, roles: &[Role]) {

@@ -3,7 +3,7 @@
 
 use tilewright_layout::{Composed, Value};
 
-use super::{Lower, MOST_EXTENT, Policy};
+use super::{Lower, Policy};
 use crate::affine::{Affine, Coord};
 use crate::index::Ix;
 use crate::thread::{Fact, Mem, Space};
@@ -156,6 +156,9 @@ impl Lower<'_> {
             let moving = self.affine(&moving);
             let steps = self.steps(leaves, at, mode);
             for moves in [moving, steps] {
+                if global {
+                    self.bound(moves);
+                }
                 let term = self.exprs().mul(moves, stride);
                 if small {
                     self.exprs().assume(term, 0, i64::from(i32::MAX));
@@ -171,7 +174,7 @@ impl Lower<'_> {
     }
 
     /// The offset of coordinates under any layout: digits of nested modes, then the swizzle.
-    fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
+    pub(super) fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
         let mut sum = self.int(layout.offset());
         for (mode, &coordinate) in layout.layout().modes().zip(coordinates) {
             let leaves: Vec<_> = mode.leaves().collect();
@@ -382,12 +385,6 @@ impl Lower<'_> {
             self.need(Fact::Aligned { param, bytes });
         }
         self.policy == Policy::Best
-    }
-
-    /// Before anything is lowered: where the policy lets vector accesses suppose that strides are multiples, their
-    /// parameters are known to be multiples from the start.
-    pub(super) fn presume(&mut self, body: &[tile::Stmt]) {
-        let _ = (body, MOST_EXTENT);
     }
 }
 

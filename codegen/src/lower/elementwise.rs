@@ -154,6 +154,14 @@ impl Lower<'_> {
         })
     }
 
+    /// A function of scalar arguments alone, in their type.
+    pub(super) fn uniform(&mut self, of: &Expr) -> Result<Val> {
+        let mut elem = None;
+        let program = self.program;
+        scalars(of, &mut |id| elem = elem.or(Some(program.scalars[id as usize].elem)));
+        self.function(of, &[], &[], &[], elem.unwrap_or(Elem::F32))
+    }
+
     pub(super) fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         let source = self.program.tensor(from.tensor);
@@ -219,5 +227,15 @@ impl Lower<'_> {
             distance /= 2;
         }
         Ok(())
+    }
+}
+
+fn scalars(of: &Expr, found: &mut dyn FnMut(u32)) {
+    match of {
+        Expr::Scalar(id) => found(*id),
+        Expr::In(_) | Expr::Lit(_) | Expr::Coord(..) => {}
+        Expr::Un(_, x) | Expr::Cast(_, x) => scalars(x, found),
+        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| scalars(x, found)),
+        Expr::Fma(x) | Expr::Pick(x) => x.iter().for_each(|x| scalars(x, found)),
     }
 }

@@ -1,6 +1,7 @@
 //! From the tile program to the thread program: which thread touches which element, with which width, under which guard.
 
 mod address;
+mod collective;
 mod elementwise;
 mod gemm;
 mod transfer;
@@ -13,9 +14,9 @@ use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::problem::Result;
 use crate::thread::{
-    Bar, Fact, Id, Kernel, Launch, Op, Param, Queue, Reg, Scope, Shared, Site, Stmt, Unroll, Var,
+    Bar, Fact, Id, Kernel, Launch, Op, Param, Queue, Reg, Role, Scope, Shared, Site, Stmt, Unroll, Var,
 };
-use crate::tile::{self, Arg, Program, Space};
+use crate::tile::{self, Arg, How, Program, Space};
 
 /// Largest extent that a launch accepts: tiles that stick out past it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
@@ -34,7 +35,7 @@ pub enum Policy {
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
     let mut lower = Lower::new(program, policy);
-    lower.presume(&program.body);
+    lower.start_rings();
     lower.statements(&program.body)?;
     Ok(lower.finish())
 }
@@ -69,6 +70,8 @@ struct Lower<'p> {
     asynchronous: bool,
     /// Names of variables in scope.
     live: Vec<String>,
+    /// For each ring its `full` mbarriers; `empty` follow.
+    rings: Vec<Id>,
 }
 
 impl<'p> Lower<'p> {
@@ -109,6 +112,7 @@ impl<'p> Lower<'p> {
             uncommitted: false,
             asynchronous: false,
             live: Vec::new(),
+            rings: Vec::new(),
         };
         lower.declare();
         lower
@@ -182,6 +186,15 @@ impl<'p> Lower<'p> {
                     let name = self.fresh(&tensor.name);
                     self.places[id] = self.register(name, tensor.elem, len, words);
                 }
+            }
+        }
+        for ring in &self.program.rings {
+            self.rings.push(self.kernel.bars.len() as Id);
+            for (what, count) in [("full", ring.arrivals), ("empty", self.readers(ring))] {
+                offset = offset.next_multiple_of(8);
+                let name = self.fresh(&format!("{}_{what}", ring.name));
+                self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count });
+                offset += 8 * ring.slots;
             }
         }
         self.kernel.launch.shared_bytes = offset;
@@ -515,22 +528,36 @@ impl<'p> Lower<'p> {
         self.at_site("", stmt.span);
         let problem = |p: crate::problem::Problem| p.at(stmt.span);
         match &stmt.op {
-            tile::Op::Copy {
-                from,
-                to,
-                how,
-                token: _,
-            } => self.copy(from, to, *how).map_err(problem)?,
+            tile::Op::Copy { from, to, how: How::Atom(name), token: _ } => {
+                self.copy_by(name, from, to).map_err(problem)?;
+            }
+            tile::Op::Copy { from, to, how, token: _ } => self.copy(from, to, *how).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
-            tile::Op::Gemm {
-                a,
-                b,
-                acc,
-                how: _,
-                order,
-                token: _,
-            } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Gemm { a, b, acc, how: How::Atom(name), .. } => {
+                self.gemm_by(name, a, b, acc).map_err(problem)?;
+            }
+            tile::Op::Gemm { a, b, acc, order, .. } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Acquire { ring, turn } => self.acquire(*ring, turn),
+            tile::Op::Publish { ring, turn, bytes } => self.publish(*ring, turn, *bytes),
+            tile::Op::Await { ring, turn } => self.wait_full(*ring, turn),
+            tile::Op::Release { ring, turn } => self.release(*ring, turn),
+            tile::Op::Roles(roles) => {
+                let outer = std::mem::take(&mut self.block);
+                let mut all = Vec::new();
+                for (group, body) in roles {
+                    let group = &self.program.groups[*group as usize];
+                    self.statements(body)?;
+                    all.push(Role {
+                        name: group.name.clone(),
+                        warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
+                        registers: group.registers,
+                        body: std::mem::take(&mut self.block),
+                    });
+                }
+                self.block = outer;
+                self.emit(Op::Roles(all));
+            }
             tile::Op::Reduce {
                 from,
                 to,
@@ -576,6 +603,15 @@ impl<'p> Lower<'p> {
                     unroll: *unroll,
                     body,
                 });
+            }
+            tile::Op::When { cond, then, other } => {
+                let cond = self.uniform(cond).map_err(problem)?;
+                let outer = std::mem::take(&mut self.block);
+                self.statements(then)?;
+                let then = std::mem::take(&mut self.block);
+                self.statements(other)?;
+                let other = std::mem::replace(&mut self.block, outer);
+                self.emit(Op::When { cond, then, other });
             }
             tile::Op::If {
                 left,

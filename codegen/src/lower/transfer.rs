@@ -4,9 +4,10 @@ use tilewright_layout::Layout;
 
 use super::Lower;
 use super::address::{Leaf, leaves};
+use crate::atoms;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
-use crate::thread::{Frag, Op, Unroll, Val};
+use crate::thread::{AtomArg, Frag, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
 
@@ -145,7 +146,9 @@ impl Lower<'_> {
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How) -> Result<()> {
-        let _ = how;
+        if how == How::Derive && self.asynchronously(pair, from, to)? {
+            return Ok(());
+        }
         let (source, target) = (
             self.program.tensor(pair.from.tensor),
             self.program.tensor(pair.to.tensor),
@@ -219,6 +222,45 @@ impl Lower<'_> {
                 Ok(())
             },
         )
+    }
+
+    /// From global to shared memory without registers, if types and widths allow: in flight until a wait.
+    fn asynchronously(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<bool> {
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
+        let spaces = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
+        if !spaces || source.elem != target.elem || self.kernel.arch < 80 {
+            return Ok(false);
+        }
+        let before = self.kernel.needs.len();
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let bytes = width * i64::from(source.elem.bytes());
+        let row = |guarded: bool| {
+            let zero = if guarded { "_or_zero" } else { "" };
+            atoms::find(&format!("cp_async_{bytes}{zero}"))
+        };
+        let (Some(plain), Some(or_zero)) = (row(false), row(true)) else {
+            self.kernel.needs.truncate(before);
+            return Ok(false);
+        };
+        self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, which, width);
+            let guard = lower.guard(&pair.from, from, &elements);
+            let source = lower.place(&pair.from, from, &elements);
+            let target = lower.place(&pair.to, to, &elements);
+            let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
+            let row = match guard {
+                None => plain,
+                Some(guard) => {
+                    let (all, none) = (lower.int(bytes), lower.int(0));
+                    args.push(AtomArg::Int(lower.exprs().select(guard, all, none)));
+                    or_zero
+                }
+            };
+            lower.emit(Op::Atom { row, args, guard: None });
+            Ok(())
+        })?;
+        (self.uncommitted, self.asynchronous) = (true, true);
+        Ok(true)
     }
 
     /// Where an element waits between load and store: leaf `first` is fastest, the others follow in order.

@@ -1,0 +1,121 @@
+//! Partitions by instructions: which elements of a tile a thread holds for a row of the atom table, and fragments for
+//! them.
+
+use tilewright_layout::{Layout, Tuple};
+
+use crate::affine::{Affine, Coord};
+use crate::atom::{Atom, Effect};
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::view::View;
+
+/// Groups of threads that execute one instruction each, arranged over (M, N, K).
+#[derive(Clone, Debug)]
+pub struct Arrangement {
+    /// From a place in (M, N, K) to the number of the group: three modes.
+    pub groups: Layout,
+    /// The threads that are meant.
+    pub of: Id,
+}
+
+/// Extents of an operand's tile, and the modes of (M, N, K) that they lie along.
+fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
+    let Effect::Mma { m, n, k } = row.effect else {
+        return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
+    };
+    let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));
+    match operand {
+        'a' => Ok(([m, k], [0, 2])),
+        'b' => Ok(([n, k], [1, 2])),
+        'd' => Ok(([m, n], [0, 1])),
+        _ => Err(Problem::new(format!("`{}` has no matrix operand `{operand}`", row.name))),
+    }
+}
+
+impl Builder {
+    /// The part of a thread of a tile for an operand (`a`, `b` or `d`) of a matrix product: `((values), rest, rest)`.
+    pub fn partition_mma(
+        &mut self,
+        view: &View,
+        row: &'static Atom,
+        operand: char,
+        by: &Arrangement,
+    ) -> Result<View> {
+        let tv = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
+        self.partition_tv(view, row, operand, &tv, by)
+    }
+
+    /// The rows of a tile whose addresses a lane gives to `by` (ldmatrix, stmatrix) so that the fragments come out as
+    /// `row` takes them: `((elements of a row), rest, rest)`.
+    pub fn partition_rows(
+        &mut self,
+        view: &View,
+        row: &'static Atom,
+        operand: char,
+        mover: &'static Atom,
+        by: &Arrangement,
+    ) -> Result<View> {
+        // The mover's registers hold elements of its own tile; the product's registers hold elements of the operand's.
+        // Registers are the same, so one tile maps onto the other.
+        let (fragment, address) = if mover.operand('d').is_some_and(|d| d.tv.is_empty()) { ('a', 'd') } else { ('d', 'a') };
+        let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
+            Some(crate::atom::OperandKind::Frag { .. }) => (fragment, address),
+            _ => (address, fragment),
+        };
+        let held = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
+        let moved = mover.tv(fragment).ok_or_else(|| no_fragment(mover, fragment))?;
+        let rows = mover.tv(address).ok_or_else(|| no_fragment(mover, address))?;
+        if held.size()? != moved.size()? {
+            return Err(Problem::new(format!(
+                "`{}` moves {} elements, and operand `{operand}` of `{}` holds {}",
+                mover.name,
+                moved.size()?,
+                row.name,
+                held.size()?
+            ))
+            .help("take the row that moves as many matrices as the operand has"));
+        }
+        let onto = held.composition(&moved.right_inverse()?)?;
+        let tv = onto.composition(&rows)?;
+        self.partition_tv(view, row, operand, &tv, by)
+    }
+
+    fn partition_tv(
+        &mut self,
+        view: &View,
+        row: &'static Atom,
+        operand: char,
+        tv: &Layout,
+        by: &Arrangement,
+    ) -> Result<View> {
+        let (tile, modes) = tile_of(row, operand)?;
+        let lanes = row.tv('d').ok_or_else(|| no_fragment(row, 'd'))?.mode(0)?.size()?;
+        let thread: Affine = Coord::Thread(by.of).into();
+        let groups = by.groups.size()?;
+        self.occupy(by.of, lanes * groups, view)?;
+        let lane = thread.digit(1, Some(lanes));
+        let group = thread.digit(lanes, None);
+        let dealt: Vec<(Layout, Affine)> =
+            modes.iter().map(|&mode| Ok((by.groups.mode(mode)?, group.clone()))).collect::<Result<_>>()?;
+        view.partition(&tile, tv, &lane, &dealt)
+    }
+
+    /// Registers of the shape of a partition, packed in words where the elements are narrow.
+    pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
+        let flat: Option<Vec<i64>> = partition.extents();
+        let flat = flat.ok_or_else(|| Problem::new("a fragment needs a partition of known size"))?;
+        self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
+    }
+
+    /// Bytes of a view's elements: what a bulk copy of it moves.
+    pub fn bytes(&self, view: &View) -> Result<u32> {
+        let bytes = view.layout.size()? * i64::from(self.elem(view).bytes());
+        u32::try_from(bytes).map_err(|_| Problem::new(format!("`{}` is too large for one copy", view.name)))
+    }
+}
+
+fn no_fragment(row: &Atom, operand: char) -> Problem {
+    Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", row.name))
+}
