@@ -75,7 +75,9 @@ impl Layout {
             if m.stride < end {
                 return Err(self.no_chain(op, filled, m.stride, end));
             }
-            gaps.push((Value::Int(m.stride / end), Value::Int(end)));
+            if m.stride / end > 1 {
+                gaps.push((Value::Int(m.stride / end), Value::Int(end)));
+            }
             filled = *m;
         }
         let end = filled.extent.checked_mul(filled.stride).unwrap_or(i64::MAX);
@@ -223,7 +225,9 @@ impl Layout {
                 };
                 return Err(self.no_chain(OP, before, m.stride, multiple_of));
             }
-            modes.push((Value::Int(steps), Value::Int(before.index)));
+            if steps > 1 {
+                modes.push((Value::Int(steps), Value::Int(before.index)));
+            }
             before = *m;
         }
         modes.push((Value::Int(before.extent), Value::Int(before.index)));

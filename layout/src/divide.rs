@@ -31,6 +31,7 @@ impl Layout {
         };
         let within =
             |e: LayoutError| e.within(op, [Operand::Layout(self.clone()), Operand::Tiler(tiler.clone())]);
+        right.check(op).map_err(within)?;
         let size = match (&*self.shape, self.size()) {
             (_, Ok(size)) => Value::Int(size),
             ([extent], _) => *extent,
@@ -113,6 +114,7 @@ impl Layout {
         };
         let within =
             |e: LayoutError| e.within(op, [Operand::Layout(self.clone()), Operand::Tiler(tiler.clone())]);
+        right.check(op).map_err(within)?;
         let room = self.size().and_then(|size| {
             size.checked_mul(right.cosize()?)
                 .ok_or_else(|| LayoutError::new(op, Condition::Overflow { leaf: None }))

@@ -551,7 +551,7 @@ impl Layout {
                 .with(self)
                 .with(coord));
         }
-        let (_, offset) = self.slice(&coord)?;
+        let (_, offset) = self.slice(&coord).map_err(|e| e.within("at", [self.into(), coord.into()]))?;
         Ok(offset)
     }
 

@@ -241,6 +241,7 @@ impl Layout {
     /// [`Condition::TileDoesNotDivide`].
     pub fn tile_obligations(&self, tiler: impl Into<Tiler>) -> Result<Vec<Obligation>> {
         let tiler = tiler.into();
+        tiler.check("tile")?;
         let Tiler::Modes(tilers) = &tiler else {
             return match &tiler {
                 Tiler::Layout(tile) => Ok(self.whole(tile, 0)?.into_iter().collect()),
@@ -304,11 +305,13 @@ impl Layout {
         let within = |e: LayoutError| e.within(OP, [self.into(), threads.into()]);
         let size = threads.size().map_err(within)?;
         let numbering = threads.right_inverse().map_err(within)?;
-        if numbering.size()? != size {
-            let what = "the thread layout must number its threads 0..size without gaps or repeats; its size";
+        let value = numbering.size()?;
+        if value != size {
+            let what =
+                "how many threads the layout numbers from 0 without gaps or repeats must be all of them";
             return Err(within(LayoutError::new(
                 OP,
-                Condition::BadArgument { what, value: size },
+                Condition::BadArgument { what, value },
             )));
         }
         if !(0..size).contains(&thread) {

@@ -35,7 +35,7 @@ impl TiledCopy {
         let back = position.right_inverse().map_err(within)?;
         let (all, reached) = (position.size()?, back.size()?);
         if all != reached {
-            let what = "threads and values must be numbered from 0 without gaps; this many of the tile are";
+            let what = "how many elements of the tile are numbered from 0 without gaps or repeats must be all of them";
             return Err(within(LayoutError::new(
                 OP,
                 Condition::BadArgument { what, value: reached },
@@ -222,7 +222,7 @@ impl TiledMma {
             inside(tv, Layout::compact(shape)?.size()?, OP)?;
             let value = tv.mode(0)?.size()?;
             if value != lanes {
-                let what = "all operands must be held by as many threads as the accumulator; one is held by fewer or more";
+                let what = "the number of threads that hold an operand must be that of the accumulator";
                 return Err(LayoutError::new(OP, Condition::BadArgument { what, value }).with(tv));
             }
         }
@@ -234,9 +234,9 @@ impl TiledMma {
             };
             return Err(LayoutError::new(OP, condition).with(&groups));
         }
-        let value = groups.size()?;
-        if groups.right_inverse()?.size()? != value {
-            let what = "the groups must be numbered 0..size without gaps or repeats; their number is";
+        let value = groups.right_inverse()?.size()?;
+        if value != groups.size()? {
+            let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value }).with(&groups));
         }
         let mma = TiledMma { atom, groups };

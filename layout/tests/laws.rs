@@ -25,11 +25,7 @@ fn check_composition(a: &Layout, b: &Layout) {
             let first = first_contradiction(&extents, &expected);
             assert!(first.is_some(), "{a} o {b} has an answer: {}", error.line());
             let claimed = error.counterexample().expect("a coordinate").ints().unwrap();
-            let found = claimed
-                .iter()
-                .rev()
-                .zip(extents.iter().rev())
-                .fold(0, |at, (c, n)| at * n + c);
+            let found = claimed.iter().rev().zip(extents.iter().rev()).fold(0, |at, (c, n)| at * n + c);
             assert_eq!(Some(found as usize), first, "{a} o {b}: {}", error.line());
         }
     }
@@ -109,11 +105,7 @@ fn by_index(layout: &Layout, index: i64) -> i64 {
 
 /// The offset of a coordinate given as one index for each top-level mode.
 fn by_modes(layout: &Layout, indices: &[i64]) -> i64 {
-    layout
-        .modes()
-        .zip(indices)
-        .map(|(mode, &index)| by_index(&mode, index))
-        .sum()
+    layout.modes().zip(indices).map(|(mode, &index)| by_index(&mode, index)).sum()
 }
 
 proptest! {
@@ -460,24 +452,14 @@ proptest! {
 fn copies_of(a: &Layout, count: i64) -> tilewright_layout::Result<Layout> {
     let rest = a.complement(a.size()? * count)?;
     let enough = rest.size()? >= count;
-    if enough {
-        Ok(rest)
-    } else {
-        a.complement(2 * a.cosize()? * count)
-    }
+    if enough { Ok(rest) } else { a.complement(2 * a.cosize()? * count) }
 }
 
 /// Consecutive from 0 in both, and as a vector: consecutive everywhere.
 fn check_common(a: &Layout, b: &Layout) -> Result<(), TestCaseError> {
     let common = a.max_common_layout(b).unwrap();
     for (i, at) in offsets(&common).into_iter().enumerate() {
-        prop_assert!(
-            at < a.size().unwrap() && at < b.size().unwrap(),
-            "{} {}: {}",
-            a,
-            b,
-            common
-        );
+        prop_assert!(at < a.size().unwrap() && at < b.size().unwrap(), "{} {}: {}", a, b, common);
         if common.size().unwrap() > 1 {
             prop_assert_eq!(
                 (by_index(a, at), by_index(b, at)),
@@ -494,14 +476,7 @@ fn check_common(a: &Layout, b: &Layout) -> Result<(), TestCaseError> {
     if width > 1 && a.size() == b.size() {
         // every group of coordinates that begins where a multiple of `width` lies is consecutive in both
         for l in [a, b] {
-            prop_assert!(
-                groups_are_consecutive(l, &common, width),
-                "{} and {} by {}: {}",
-                a,
-                b,
-                width,
-                l
-            );
+            prop_assert!(groups_are_consecutive(l, &common, width), "{} and {} by {}: {}", a, b, width, l);
         }
     }
     Ok(())
@@ -518,9 +493,7 @@ fn groups_are_consecutive(layout: &Layout, common: &Layout, width: i64) -> bool 
         let first = by_index(layout, start as i64);
         for (i, step) in group.iter().enumerate() {
             let at = start as i64 + step;
-            let fresh = seen
-                .get_mut(at as usize)
-                .is_some_and(|seen| !std::mem::replace(seen, true));
+            let fresh = seen.get_mut(at as usize).is_some_and(|seen| !std::mem::replace(seen, true));
             if !fresh || by_index(layout, at) != first + i as i64 {
                 return false;
             }
@@ -555,12 +528,7 @@ fn holed(
         let number = numbers.next().unwrap();
         return if hole(shape) { ALL.into() } else { number.into() };
     }
-    Tuple::of(
-        shape
-            .modes()
-            .map(|mode| holed(&mode, numbers, hole))
-            .collect::<Vec<_>>(),
-    )
+    Tuple::of(shape.modes().map(|mode| holed(&mode, numbers, hole)).collect::<Vec<_>>())
 }
 
 #[track_caller]
@@ -577,17 +545,9 @@ fn composition_of_tall_layouts() {
     // bends that cancel for ever, at once or in a cycle of five
     check("(4,3,1000000000):(1,5,14)", "100000000:6", "100000000:7");
     check("(5,4,2,4,100000000):(0,1,5,9,35)", "10000000:96", "10000000:21");
-    check(
-        "(4,3,1000000000):(1,5,14)",
-        "(100000,10000):(6,600000)",
-        "(100000,10000):(7,700000)",
-    );
+    check("(4,3,1000000000):(1,5,14)", "(100000,10000):(6,600000)", "(100000,10000):(7,700000)");
     // and one that lasts long: honest about it
-    check(
-        "(2,1000000000,4):(1,3,2999999999)",
-        "2000000000:1000000001",
-        "could not be decided",
-    );
+    check("(2,1000000000,4):(1,3,2999999999)", "2000000000:1000000001", "could not be decided");
     // the stride of a single element is never used
     check("(4,4):(1,lda)", "(4,1):(1,5)", "(4,1):(1,0)");
     check("4:4", "1:9223372036854775807", "1:0");
@@ -595,11 +555,7 @@ fn composition_of_tall_layouts() {
     check("(4,1,4):(lda,7,4*lda)", "16:1", "16:lda");
     check("(4,1):(1,7)", "8:1", "(4,2):(1,7)");
     // largest numbers
-    check(
-        "9223372036854775807:1",
-        "9223372036854775807:1",
-        "9223372036854775807:1",
-    );
+    check("9223372036854775807:1", "9223372036854775807:1", "9223372036854775807:1");
     check("(2,2):(1,4611686018427387904)", "8:1", "passes 63 bits");
     check("2:9223372036854775806", "2:1", "2:9223372036854775806");
     check("2:9223372036854775806", "2:2", "passes 63 bits");

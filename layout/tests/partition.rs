@@ -15,19 +15,11 @@ fn mode_leaves(layout: &Layout) -> Vec<Vec<(i64, i64)>> {
 }
 
 fn mode_offset(modes: &[Vec<(i64, i64)>], indices: &[i64]) -> i64 {
-    modes
-        .iter()
-        .zip(indices)
-        .map(|(mode, &index)| eval(mode, index))
-        .sum()
+    modes.iter().zip(indices).map(|(mode, &index)| eval(mode, index)).sum()
 }
 
 fn by_modes(layout: &Layout, indices: &[i64]) -> i64 {
-    layout
-        .modes()
-        .zip(indices)
-        .map(|(mode, &index)| by_index(&mode, index))
-        .sum()
+    layout.modes().zip(indices).map(|(mode, &index)| by_index(&mode, index)).sum()
 }
 
 fn sizes(layout: &Layout) -> Vec<i64> {

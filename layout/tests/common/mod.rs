@@ -42,11 +42,9 @@ pub(crate) fn extent() -> impl Strategy<Value = i64> {
 /// Leaves with these strides under random parentheses, small enough to be enumerated.
 pub(crate) fn nested(strides: impl Strategy<Value = i64> + 'static) -> BoxedStrategy<Layout> {
     let leaf = (extent(), strides).prop_map(|(n, d)| Tree::Leaf(n, d));
-    leaf.prop_recursive(3, 4, 3, |inner| {
-        proptest::collection::vec(inner, 1..=3).prop_map(Tree::Node)
-    })
-    .prop_map(|tree| tree.fitted(&mut 1).layout())
-    .boxed()
+    leaf.prop_recursive(3, 4, 3, |inner| proptest::collection::vec(inner, 1..=3).prop_map(Tree::Node))
+        .prop_map(|tree| tree.fitted(&mut 1).layout())
+        .boxed()
 }
 
 /// Any strides at all.
@@ -63,9 +61,8 @@ pub(crate) fn positive() -> BoxedStrategy<Layout> {
 /// Compact layouts in a random order of leaves, some with gaps: where inverses and complements exist.
 pub(crate) fn dense() -> BoxedStrategy<Layout> {
     let leaf = (extent(), 0i64..1000).prop_map(|(n, d)| Tree::Leaf(n, d));
-    let tree = leaf.prop_recursive(3, 4, 3, |inner| {
-        proptest::collection::vec(inner, 1..=3).prop_map(Tree::Node)
-    });
+    let tree =
+        leaf.prop_recursive(3, 4, 3, |inner| proptest::collection::vec(inner, 1..=3).prop_map(Tree::Node));
     let gap = prop_oneof![6 => Just((1i64, 0i64)), 2 => Just((2, 0)), 1 => Just((3, 0)), 1 => Just((1, 1))];
     (tree, proptest::collection::vec(gap, 12))
         .prop_map(|(tree, gaps)| {
@@ -116,10 +113,7 @@ pub(crate) fn offsets(layout: &Layout) -> Vec<i64> {
 
 /// Extents and strides of the leaves.
 pub(crate) fn leaves(layout: &Layout) -> Vec<(i64, i64)> {
-    layout
-        .leaves()
-        .map(|(n, d)| (n.int().unwrap(), d.int().unwrap()))
-        .collect()
+    layout.leaves().map(|(n, d)| (n.int().unwrap(), d.int().unwrap())).collect()
 }
 
 /// The offset of an index, from the definition alone; the last mode is not wrapped.
@@ -172,11 +166,7 @@ pub(crate) fn first_contradiction(extents: &[i64], values: &[i64]) -> Option<usi
 
 /// Does some nested layout of `extent` elements begin with these values? Tries every first mode.
 fn prefix_is_nested(begin: &[i64], extent: i64) -> bool {
-    let straight = |of: &[i64]| {
-        of.iter()
-            .enumerate()
-            .all(|(x, v)| *v == x as i64 * of.get(1).unwrap_or(&0))
-    };
+    let straight = |of: &[i64]| of.iter().enumerate().all(|(x, v)| *v == x as i64 * of.get(1).unwrap_or(&0));
     if begin.first().is_some_and(|v| *v != 0) {
         return false;
     }
@@ -187,10 +177,7 @@ fn prefix_is_nested(begin: &[i64], extent: i64) -> bool {
         let n = n as usize;
         let coarse: Vec<i64> = begin.iter().copied().step_by(n).collect();
         straight(&begin[..n.min(begin.len())])
-            && begin
-                .iter()
-                .enumerate()
-                .all(|(x, v)| *v == begin[x % n] + coarse[x / n])
+            && begin.iter().enumerate().all(|(x, v)| *v == begin[x % n] + coarse[x / n])
             && prefix_is_nested(&coarse, extent / n as i64)
     })
 }
