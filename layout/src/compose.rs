@@ -60,19 +60,24 @@ struct Part {
 
 impl<'a> Line<'a> {
     fn new(layout: &'a Layout) -> Line<'a> {
-        let mut line = Line {
-            layout,
-            bends: Few::empty(Bend::default()),
-            unknown: None,
-        };
+        let mut line = Line::straight(layout);
+        line.bend();
+        line
+    }
+
+    /// Before it is bent: [`bend`](Line::bend) does that where the line lies, for moving one costs more than bending it.
+    fn straight(layout: &'a Layout) -> Line<'a> {
+        Line { layout, bends: Few::empty(Bend::default()), unknown: None }
+    }
+
+    fn bend(&mut self) {
+        let layout = self.layout;
         let (mut every, last) = (1i64, layout.shape.len() - 1);
         // An extent of 1 never wraps; the last mode is not wrapped either, whatever its extent.
-        let mut moving = (0..last)
-            .filter(|&mode| layout.shape[mode] != Value::Int(1))
-            .peekable();
+        let mut moving = (0..last).filter(|&mode| layout.shape[mode] != Value::Int(1)).peekable();
         while let Some(mode) = moving.next() {
             let Value::Int(extent) = layout.shape[mode] else {
-                line.unknown = Some((every, layout.shape[mode]));
+                self.unknown = Some((every, layout.shape[mode]));
                 break;
             };
             // A wrap beyond 63 bits is out of reach of any index.
@@ -89,10 +94,9 @@ impl<'a> Line<'a> {
                 _ => None,
             };
             if by != Some(0) {
-                line.bends.push(Bend { every, by, mode });
+                self.bends.push(Bend { every, by, mode });
             }
         }
-        line
     }
 
     /// The offset of an index, as one term.
@@ -111,20 +115,14 @@ impl<'a> Line<'a> {
             if digit == 0 {
                 continue;
             }
-            let step = layout.stride[mode]
-                .times(Value::Int(digit))
-                .ok_or_else(overflow)?;
+            let step = layout.stride[mode].times(Value::Int(digit)).ok_or_else(overflow)?;
             sum = match (sum.plus(step), sum, step) {
                 (Some(sum), ..) => sum,
                 (None, Value::Int(_), Value::Int(_)) => return Err(overflow()),
                 (None, left, right) => {
                     return Err(LayoutError::new(
                         "composition",
-                        Condition::NotOneTerm {
-                            left,
-                            right,
-                            sign: '+',
-                        },
+                        Condition::NotOneTerm { left, right, sign: '+' },
                     ));
                 }
             };
@@ -146,12 +144,7 @@ impl<'a> Line<'a> {
                 let (turn, every, rest) = (i128::from(turn), i128::from(bend.every), i128::from(rest));
                 i64::try_from((turn * every + rest - 1) / rest).unwrap_or(i64::MAX)
             };
-            let next = self
-                .bends
-                .iter()
-                .zip(turns.iter())
-                .map(|(bend, turn)| step(bend, *turn))
-                .min();
+            let next = self.bends.iter().zip(turns.iter()).map(|(bend, turn)| step(bend, *turn)).min();
             let Some(next) = next.filter(|&u| u < extent && u <= again) else {
                 return Ok(None);
             };
@@ -201,9 +194,7 @@ impl Layout {
         match &tiler {
             Tiler::Layout(right) => compose(self, right),
             Tiler::Keep => Ok(self.clone()),
-            Tiler::Modes(_) => by_mode(self, &tiler, "composition", &|mode, tiler| {
-                mode.composition(tiler)
-            }),
+            Tiler::Modes(_) => by_mode(self, &tiler, "composition", &|mode, tiler| mode.composition(tiler)),
         }
     }
 }
@@ -221,15 +212,8 @@ pub(crate) fn by_mode(
     let operands = || [Operand::Layout(left.clone()), Operand::Tiler(tiler.clone())];
     let (rank, against) = (tilers.len(), left.rank());
     if rank > against {
-        return Err(LayoutError::new(
-            op,
-            Condition::DoesNotFit {
-                what: "tiler",
-                rank,
-                against,
-            },
-        )
-        .within(op, operands()));
+        return Err(LayoutError::new(op, Condition::DoesNotFit { what: "tiler", rank, against })
+            .within(op, operands()));
     }
     let mut all = Layout::nothing();
     for (index, mode) in left.modes().enumerate() {
@@ -252,23 +236,13 @@ impl Layout {
 
 fn compose(left: &Layout, right: &Layout) -> Result<Layout> {
     if left.shape.is_empty() {
-        return Err(LayoutError::new(
-            "composition",
-            Condition::NoSuchMode { index: 0, rank: 0 },
-        ));
+        return Err(LayoutError::new("composition", Condition::NoSuchMode { index: 0, rank: 0 }));
     }
-    Composer {
-        line: Line::new(left),
-        right,
-        parts: Few::empty(Part::default()),
-    }
-    .run()
-    .map_err(|e| {
-        e.within(
-            "composition",
-            [Operand::Layout(left.clone()), Operand::Layout(right.clone())],
-        )
-    })
+    let mut composer = Composer { line: Line::straight(left), right, parts: Few::empty(Part::default()) };
+    composer.line.bend();
+    composer
+        .run()
+        .map_err(|e| e.within("composition", [Operand::Layout(left.clone()), Operand::Layout(right.clone())]))
 }
 
 struct Composer<'a> {
@@ -278,7 +252,7 @@ struct Composer<'a> {
 }
 
 impl Composer<'_> {
-    fn run(mut self) -> Result<Layout> {
+    fn run(&mut self) -> Result<Layout> {
         let right = self.right;
         let mut result = Layout::nothing();
         let mut reach = 0i64;
@@ -296,14 +270,7 @@ impl Composer<'_> {
                 _ if self.line.bends.is_empty() && self.line.unknown.is_none() => {
                     let slope = self.line.at(1)?;
                     let stride = slope.times(stride).ok_or_else(|| {
-                        LayoutError::new(
-                            "",
-                            Condition::NotOneTerm {
-                                left: slope,
-                                right: stride,
-                                sign: '*',
-                            },
-                        )
+                        LayoutError::new("", Condition::NotOneTerm { left: slope, right: stride, sign: '*' })
                     })?;
                     push(&mut result, extent, stride);
                 }
@@ -345,19 +312,11 @@ impl Composer<'_> {
         }
         let mut done = 1;
         loop {
-            let run = if stride > 0 {
-                self.line.first_bend(extent, stride)?
-            } else {
-                None
-            };
+            let run = if stride > 0 { self.line.first_bend(extent, stride)? } else { None };
             let run = run.unwrap_or(extent);
             if extent % run != 0 {
                 // A carry before the break is the smaller counterexample.
-                self.parts.push(Part {
-                    extent: run,
-                    stride,
-                    of: leaf,
-                });
+                self.parts.push(Part { extent: run, stride, of: leaf });
                 if let Err(carry) = self.check_carries()
                     && carry.counterexample().is_some()
                 {
@@ -367,29 +326,15 @@ impl Composer<'_> {
                 let found = self.line.at(stride.checked_mul(run).ok_or_else(overflow)?)?;
                 return Err(LayoutError::new(
                     "",
-                    Condition::RunDoesNotDivide {
-                        run,
-                        extent,
-                        stride,
-                        found,
-                        straight,
-                    },
+                    Condition::RunDoesNotDivide { run, extent, stride, found, straight },
                 )
                 .in_mode(mode_of(self.right, leaf))
                 .because(self.coordinate(&[(leaf, done * run)])));
             }
-            self.parts.push(Part {
-                extent: run,
-                stride,
-                of: leaf,
-            });
+            self.parts.push(Part { extent: run, stride, of: leaf });
             // The stride of a single element is never used: any will do.
             let reached = self.line.at(stride);
-            let reached = if run == 1 {
-                Ok(reached.unwrap_or_default())
-            } else {
-                reached
-            };
+            let reached = if run == 1 { Ok(reached.unwrap_or_default()) } else { reached };
             push(result, Value::Int(run), reached?);
             if run == extent {
                 return Ok(());
@@ -406,20 +351,13 @@ impl Composer<'_> {
         for &(leaf, n) in set {
             leaves[leaf] = Value::Int(leaves[leaf].factor() + n);
         }
-        Tuple {
-            leaves,
-            profile: self.right.profile.clone(),
-        }
+        Tuple { leaves, profile: self.right.profile.clone() }
     }
 
     /// Step 2 of the module's comment.
     fn check_carries(&self) -> Result<()> {
         let carrying = |bend: &Bend| {
-            let most: i128 = self
-                .parts
-                .iter()
-                .map(|p| i128::from(p.extent - 1) * rest(p, bend))
-                .sum();
+            let most: i128 = self.parts.iter().map(|p| i128::from(p.extent - 1) * rest(p, bend)).sum();
             most >= i128::from(bend.every)
         };
         let carries: Few<Bend> = self.bends_within_reach().filter(carrying).collect();
@@ -443,11 +381,7 @@ impl Composer<'_> {
     /// lower digits can then be as large as they need be.
     fn first_carry(&self, bend: &Bend) -> Vec<i64> {
         let mut missing = i128::from(bend.every);
-        let mut below: i128 = self
-            .parts
-            .iter()
-            .map(|p| i128::from(p.extent - 1) * rest(p, bend))
-            .sum();
+        let mut below: i128 = self.parts.iter().map(|p| i128::from(p.extent - 1) * rest(p, bend)).sum();
         let mut digits = vec![0; self.parts.len()];
         for (digit, part) in digits.iter_mut().zip(self.parts.iter()).rev() {
             let step = rest(part, bend);
@@ -477,12 +411,7 @@ impl Composer<'_> {
             let base: Few<i128> = carries
                 .iter()
                 .map(|b| {
-                    parts
-                        .iter()
-                        .zip(digits.iter())
-                        .skip(1)
-                        .map(|(p, &n)| i128::from(n) * rest(p, b))
-                        .sum()
+                    parts.iter().zip(digits.iter()).skip(1).map(|(p, &n)| i128::from(n) * rest(p, b)).sum()
                 })
                 .collect();
             let mut at = 0i64;
@@ -513,11 +442,7 @@ impl Composer<'_> {
                         i128::from(at) + (every - now.rem_euclid(every) + step - 1) / step
                     }
                 };
-                let next = carries
-                    .iter()
-                    .zip(base.iter())
-                    .map(|(b, base)| next_of(b, *base))
-                    .min();
+                let next = carries.iter().zip(base.iter()).map(|(b, base)| next_of(b, *base)).min();
                 match next {
                     Some(next) if next < i128::from(first.extent) => at = next as i64,
                     _ => break,
@@ -548,11 +473,7 @@ impl Composer<'_> {
             coord.push((part.of, digit * within.1));
             within.1 *= part.extent;
             index += digit * part.stride;
-            let offset = self
-                .line
-                .at(part.stride)
-                .ok()
-                .and_then(|a| a.times(Value::Int(digit)));
+            let offset = self.line.at(part.stride).ok().and_then(|a| a.times(Value::Int(digit)));
             sum = sum.zip(offset).and_then(|(a, b)| a.plus(b));
         }
         let found = self.line.at(index).unwrap_or_default();
@@ -586,11 +507,7 @@ fn period(stride: i64, bends: &[Bend]) -> i64 {
 }
 
 fn rest(part: &Part, bend: &Bend) -> i128 {
-    if part.extent > 1 {
-        i128::from(part.stride.rem_euclid(bend.every))
-    } else {
-        0
-    }
+    if part.extent > 1 { i128::from(part.stride.rem_euclid(bend.every)) } else { 0 }
 }
 
 fn push(layout: &mut Layout, extent: Value, stride: Value) {
@@ -602,8 +519,5 @@ fn push(layout: &mut Layout, extent: Value, stride: Value) {
 /// The top-level mode that a leaf belongs to.
 pub(crate) fn mode_of(layout: &Layout, leaf: usize) -> usize {
     let profile: &Profile = &layout.profile;
-    profile
-        .modes()
-        .position(|range| range.contains(&leaf))
-        .unwrap_or(0)
+    profile.modes().position(|range| range.contains(&leaf)).unwrap_or(0)
 }

@@ -191,11 +191,20 @@ impl<'t> Reader<'t> {
 
     /// Reads into a layout that is there already; after an error it is none.
     pub(crate) fn layout_into(&mut self, layout: &mut Layout) -> Result<()> {
-        layout.shape.clear();
-        layout.stride.clear();
-        layout.profile.0.clear();
-        self.tuple_into(&mut layout.shape, &mut layout.profile.0)?;
+        self.shape_into(layout)?;
         self.need(b':', "`:` and the stride")?;
+        self.stride_into(layout)
+    }
+
+    pub(crate) fn shape_into(&mut self, layout: &mut Layout) -> Result<()> {
+        layout.shape.clear();
+        layout.profile.0.clear();
+        self.tuple_into(&mut layout.shape, &mut layout.profile.0)
+    }
+
+    /// The stride of a layout whose shape has been read.
+    pub(crate) fn stride_into(&mut self, layout: &mut Layout) -> Result<()> {
+        layout.stride.clear();
         let mut nests = Few::empty(Profile::NONE);
         self.tuple_into(&mut layout.stride, &mut nests)?;
         let made = if nests == layout.profile.0 {
@@ -209,22 +218,6 @@ impl<'t> Reader<'t> {
             ))
         };
         made.map_err(|e| e.within(self.what, [self.text.into()]))
-    }
-
-    /// Does a `:` follow the tuple that is next?
-    pub(crate) fn layout_ahead(&self) -> bool {
-        let mut depth = 0usize;
-        for byte in &self.text.as_bytes()[self.at..] {
-            match byte {
-                b'(' => depth += 1,
-                b')' if depth > 0 => depth -= 1,
-                b':' => return true,
-                b',' if depth > 0 => {}
-                b',' | b')' | b'<' | b'>' => return false,
-                _ => {}
-            }
-        }
-        false
     }
 
     /// The layout of a shape whose stride is next.
@@ -256,19 +249,48 @@ impl<'t> Reader<'t> {
                     return Err(self.expected("at most 64 levels of parentheses"));
                 }
             }
-            leaves.push(self.leaf()?);
-            nests.push(Nest { opens, closes: 0 });
-            opens = 0;
+            leaves.push(match self.plain_integer() {
+                Some(n) => Value::Int(n),
+                None => self.leaf()?,
+            });
+            let mut closes = 0;
             while depth > 0 && self.take(b')') {
                 depth -= 1;
-                let last = nests.len() - 1;
-                nests[last].closes += 1;
+                closes += 1;
             }
+            nests.push(Nest { opens, closes });
+            opens = 0;
             if depth == 0 {
                 return Ok(());
             }
-            self.need(b',', "`,` or `)`")?;
+            if !self.take(b',') {
+                return Err(self.expected("`,` or `)`"));
+            }
         }
+    }
+
+    /// Nearly every leaf is a small number with `,` or `)` or `:` or nothing behind it. Anything else is for
+    /// [`leaf`](Reader::leaf).
+    #[inline]
+    fn plain_integer(&mut self) -> Option<i64> {
+        let bytes = &self.text.as_bytes()[self.at..];
+        let (mut n, mut len) = (0i64, 0);
+        for byte in bytes.iter().take(10) {
+            match byte {
+                b'0'..=b'9' => n = n * 10 + i64::from(byte - b'0'),
+                b',' | b')' | b':' if len > 0 => {
+                    self.at += len;
+                    return Some(n);
+                }
+                _ => return None,
+            }
+            len += 1;
+        }
+        if len == 0 || len < bytes.len() {
+            return None;
+        }
+        self.at += len;
+        Some(n)
     }
 
     fn leaf(&mut self) -> Result<Value> {

@@ -152,36 +152,39 @@ impl Reader<'_> {
 
     /// The same, into a value that is used again; see [`composed_into`](Reader::composed_into).
     pub fn tiler_into(&mut self, tiler: &mut Tiler) -> Result<()> {
-        if self.peek() == Some(b'<') || !self.layout_ahead() {
-            *tiler = self.tiler_at(0)?;
+        self.tiler_at(tiler, 0)
+    }
+
+    fn tiler_at(&mut self, tiler: &mut Tiler, depth: usize) -> Result<()> {
+        if depth > 16 {
+            return Err(self.expected("at most 16 levels of `<`"));
+        }
+        if self.take(b'<') {
+            let mut modes = vec![];
+            loop {
+                let mut mode = Tiler::Keep;
+                self.tiler_at(&mut mode, depth + 1)?;
+                modes.push(mode);
+                if !self.take(b',') {
+                    break;
+                }
+            }
+            self.need(b'>', "`,` or `>`")?;
+            *tiler = Tiler::Modes(modes);
             return Ok(());
         }
         if !matches!(tiler, Tiler::Layout(_)) {
             *tiler = Tiler::Layout(Layout::nothing());
         }
-        match tiler {
-            Tiler::Layout(layout) => self.layout_into(layout),
-            _ => Ok(()),
+        let Tiler::Layout(layout) = tiler else {
+            return Ok(());
+        };
+        self.shape_into(layout)?;
+        if self.take(b':') {
+            return self.stride_into(layout);
         }
-    }
-
-    fn tiler_at(&mut self, depth: usize) -> Result<Tiler> {
-        if depth > 16 {
-            return Err(self.expected("at most 16 levels of `<`"));
-        }
-        if !self.take(b'<') {
-            if self.layout_ahead() {
-                return Ok(Tiler::Layout(self.layout()?));
-            }
-            let tiler = Tiler::from(self.tuple()?);
-            tiler.check(self.what())?;
-            return Ok(tiler);
-        }
-        let mut modes = vec![self.tiler_at(depth + 1)?];
-        while self.take(b',') {
-            modes.push(self.tiler_at(depth + 1)?);
-        }
-        self.need(b'>', "`,` or `>`")?;
-        Ok(Tiler::Modes(modes))
+        let (leaves, profile) = (layout.shape.clone(), layout.profile.clone());
+        *tiler = Tiler::from(Tuple { leaves, profile });
+        tiler.check(self.what())
     }
 }
