@@ -353,7 +353,9 @@ impl Builder {
             ))
             .help("deal both sides out to the threads with `parallelize` first"));
         }
-        crate::lower::same_shape(from, to)?;
+        if !matches!(how, How::Atom(_)) {
+            crate::lower::same_shape(from, to)?;
+        }
         self.push(Op::Copy {
             from: from.clone(),
             to: to.clone(),
@@ -416,6 +418,23 @@ impl Builder {
         order: Order,
         token: Option<Id>,
     ) -> Result<()> {
+        // A row of the table says itself which shapes and types it takes.
+        if !matches!(how, How::Atom(_)) {
+            self.check_gemm(a, b, acc)?;
+        }
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        self.push(Op::Gemm {
+            a,
+            b,
+            acc,
+            how,
+            order,
+            token,
+        });
+        Ok(())
+    }
+
+    fn check_gemm(&self, a: &View, b: &View, acc: &View) -> Result<()> {
         for (arg, view) in [a, b, acc].into_iter().enumerate() {
             if view.rank() != 2 {
                 return Err(Problem::new(format!(
@@ -481,15 +500,6 @@ impl Builder {
             .help(format!("sum in {}", x.accumulator()))
             .arg(2));
         }
-        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm {
-            a,
-            b,
-            acc,
-            how,
-            order,
-            token,
-        });
         Ok(())
     }
 

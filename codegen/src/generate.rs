@@ -7,6 +7,11 @@ use crate::lower::{Policy, lower};
 use crate::report::Report;
 use crate::tile::{Arg, Program, Space};
 
+/// The outcome for a program of the builder.
+pub fn generate(program: Program) -> Outcome {
+    finish(program, Vec::new(), &[])
+}
+
 /// Checks, lowers and prints a program, unless something is wrong with it.
 pub(crate) fn finish(
     program: Program,

@@ -48,6 +48,22 @@ pub enum Int {
     Select(Ix, Ix, Ix),
 }
 
+impl Int {
+    /// The expressions that it is made of.
+    pub fn parts(&self) -> Vec<Ix> {
+        match *self {
+            Int::Const(_) | Int::Var(_) | Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => {
+                Vec::new()
+            }
+            Int::Not(a) => vec![a],
+            Int::Add(a, b) | Int::Sub(a, b) | Int::Mul(a, b) | Int::Div(a, b) | Int::Rem(a, b) => vec![a, b],
+            Int::And(a, b) | Int::Or(a, b) | Int::Xor(a, b) | Int::Shl(a, b) | Int::Shr(a, b) => vec![a, b],
+            Int::Min(a, b) | Int::Max(a, b) | Int::Lt(a, b) | Int::Eq(a, b) | Int::All(a, b) => vec![a, b],
+            Int::Select(a, b, c) => vec![a, b, c],
+        }
+    }
+}
+
 /// An expression with what is known about it.
 #[derive(Clone, Debug)]
 pub struct Expr {
@@ -347,6 +363,17 @@ impl Exprs {
         }
         if let Some((_, rest)) = self.split(a, n) {
             return rest;
+        }
+        // Terms that n divides make no difference.
+        let mut terms = Vec::new();
+        self.terms(a, &mut terms);
+        let count = terms.len();
+        terms.retain(|&term| self.get(term).multiple % n != 0);
+        if terms.len() < count {
+            let rest = self.sum(&terms);
+            if self.get(rest).lo >= 0 {
+                return self.rem(rest, n);
+            }
         }
         // (x % m) % n = x % n where n divides m
         if let Int::Rem(x, m) = self.get(a).int.clone()

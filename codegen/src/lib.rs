@@ -12,7 +12,7 @@ pub mod diagnostic;
 mod elem;
 pub mod element;
 pub mod evaluate;
-mod fragment;
+pub mod fragment;
 mod generate;
 pub mod index;
 pub mod kernel_def;
@@ -29,3 +29,4 @@ pub mod wire;
 
 pub use definition::{Definition, Generated, Outcome, Settings};
 pub use elem::Elem;
+pub use generate::generate;

@@ -1,1 +1,3 @@
-//! What crosses crates is tested in `tests/`; nothing lives here.
+//! Kernels that several tests share, written with the builder.
+
+pub mod programs;

@@ -1,11 +1,11 @@
 //! Where a view's elements are: coordinates in the tensor, offsets, and guards. Every index in generated code is made
 //! here, from a layout.
 
-use tilewright_layout::{Composed, Value};
+use tilewright_layout::{Composed, Swizzle, Value};
 
 use super::{Lower, Policy};
 use crate::affine::{Affine, Coord};
-use crate::index::Ix;
+use crate::index::{Int, Ix};
 use crate::thread::{Fact, Mem, Space};
 use crate::tile;
 use crate::view::View;
@@ -112,7 +112,21 @@ impl Lower<'_> {
             _ => Space::Shared(id),
         };
         let index = match linear(&tensor.layout) {
-            Some(strides) => self.linear_offset(view, leaves, at, &strides),
+            Some(strides) => {
+                let swizzle = tensor.layout.swizzle();
+                let raw = (!swizzle.is_identity()).then(|| self.plain_offset(view, leaves, at, &strides));
+                let index = self.linear_offset(view, leaves, at, &strides);
+                match raw {
+                    None => index,
+                    Some(raw) => {
+                        let mut flip = self.flip(swizzle, raw);
+                        if !self.moves(flip) {
+                            flip = self.name(flip, &format!("{}_flip", view.name));
+                        }
+                        self.exprs().xor(index, flip)
+                    }
+                }
+            }
             None => {
                 let coordinates = self.coordinates(view, leaves, at);
                 self.offset(&tensor.layout, &coordinates)
@@ -193,22 +207,53 @@ impl Lower<'_> {
                 sum = self.exprs().add(sum, term);
             }
         }
-        let swizzle = layout.swizzle();
-        if swizzle.is_identity() {
-            return sum;
-        }
-        let ones = (1i64 << swizzle.bits()) - 1;
-        let shift = i64::from(swizzle.shift().unsigned_abs());
-        // (sum & mask) >> shift is a digit of sum, moved to its place.
-        let (from, to) = match swizzle.shift() {
-            0.. => (i64::from(swizzle.base()) + shift, swizzle.base()),
-            _ => (i64::from(swizzle.base()), swizzle.base() + shift as u32),
-        };
-        let digit = self.exprs().div(sum, 1 << from);
-        let digit = self.exprs().rem(digit, ones + 1);
-        let scale = self.int(1 << to);
-        let flip = self.exprs().mul(digit, scale);
+        let flip = self.flip(layout.swizzle(), sum);
         self.exprs().xor(sum, flip)
+    }
+
+    /// What a swizzle XORs onto an offset: some of its bits, moved to their place.
+    fn flip(&mut self, swizzle: Swizzle, offset: Ix) -> Ix {
+        if swizzle.is_identity() {
+            return self.int(0);
+        }
+        let shift = swizzle.shift().unsigned_abs();
+        let (from, to) = match swizzle.shift() {
+            0.. => (swizzle.base() + shift, swizzle.base()),
+            _ => (swizzle.base(), swizzle.base() + shift),
+        };
+        // What lies above the bits read makes no difference.
+        let low = self.exprs().rem(offset, 1 << (from + swizzle.bits()));
+        let digit = self.exprs().div(low, 1 << from);
+        let scale = self.int(1 << to);
+        self.exprs().mul(digit, scale)
+    }
+
+    /// Does a loop change it?
+    fn moves(&self, at: Ix) -> bool {
+        let named = |id: &u32| self.named.iter().any(|(_, known)| known == id);
+        let mut open = vec![at];
+        while let Some(at) = open.pop() {
+            let expr = self.kernel.exprs.get(at);
+            match &expr.int {
+                Int::Var(id) if !named(id) => return true,
+                int => open.extend(int.parts()),
+            }
+        }
+        false
+    }
+
+    /// The offset as it is, without names.
+    fn plain_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
+        let mut sum = self.int(0);
+        for (mode, &stride) in strides.iter().enumerate() {
+            let base = self.affine(&view.base[mode].clone());
+            let steps = self.steps(leaves, at, mode);
+            let coordinate = self.exprs().add(base, steps);
+            let stride = self.value(stride);
+            let term = self.exprs().mul(coordinate, stride);
+            sum = self.exprs().add(sum, term);
+        }
+        sum
     }
 
     /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
@@ -388,9 +433,9 @@ impl Lower<'_> {
     }
 }
 
-/// One stride for each mode, if the layout has no nested mode and no swizzle.
+/// One stride for each mode, if the layout has no nested mode.
 fn linear(layout: &Composed) -> Option<Vec<Value>> {
-    if !layout.swizzle().is_identity() || layout.offset() != 0 {
+    if layout.offset() != 0 {
         return None;
     }
     layout

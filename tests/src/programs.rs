@@ -1,0 +1,177 @@
+//! Programs of the builder that show how far the two representations reach.
+
+use tilewright_codegen::affine::Coord;
+use tilewright_codegen::atoms;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::fragment::Arrangement;
+use tilewright_codegen::problem::Result;
+use tilewright_codegen::thread::Unroll;
+use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
+use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::Elem;
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
+
+fn sizes(names: [&str; 2]) -> Tuple {
+    Tuple::of(names.map(|name| Tuple::from(Value::symbol(name))))
+}
+
+/// Rows contiguous: `(ld, 1)`.
+fn rows(ld: &str) -> Option<Tuple> {
+    Some(Tuple::of([Value::symbol(ld).into(), Tuple::from(1)]))
+}
+
+/// C = A·Bᵀ in bf16 with f32 sums: a producer warp fills a two-stage ring by bulk tensor copies, a warpgroup consumes it
+/// with wgmma. One 64x64 tile of C for each block, depth 64 for each stage.
+pub fn wgmma_ring() -> Result<Program> {
+    const STAGES: i64 = 2;
+    let (m, n, k) = (64i64, 64i64, 64i64);
+    let mut b = Builder::new("wgmma_ring");
+    b.arch(90);
+    let a = b.tensor("a", Elem::Bf16, sizes(["M", "K"]), rows("lda"), false)?;
+    let bt = b.tensor("b", Elem::Bf16, sizes(["N", "K"]), rows("ldb"), false)?;
+    let c = b.tensor("c", Elem::F32, sizes(["M", "N"]), rows("ldc"), true)?;
+    let consumers = b.group("consumers", (0, 4), None);
+    let producer = b.group("producer", (4, 5), None);
+
+    // Rows of 128 bytes, swizzled as the copy engine and the tensor cores do; the last mode is the slot.
+    let swizzle = Swizzle::new(3, 3, 3)?;
+    let slots = |rows: i64| -> Result<Composed> {
+        Ok(Composed::new(swizzle, 0, Layout::new((rows, k, STAGES), (k, 1i64, rows * k))?))
+    };
+    let sa = b.shared("sa", Elem::Bf16, slots(m)?)?;
+    let sb = b.shared("sb", Elem::Bf16, slots(n)?)?;
+    let ring = b.ring(Ring {
+        name: "ring".into(),
+        slots: STAGES as u32,
+        buffers: vec![sa.tensor, sb.tensor],
+        from: producer,
+        to: consumers,
+        arrivals: 1,
+        over_cluster: None,
+    });
+
+    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+    let ga = b.tile(&a, (m, k), &[bx.clone(), At::All])?.with_name("ga");
+    let gb = b.tile(&bt, (n, k), &[by.clone(), At::All])?.with_name("gb");
+    let gc = b.tile(&c, (m, n), &[bx, by])?.with_name("gc");
+    let steps = Value::symbol("K").ceil_div(k).unwrap_or_default();
+    let at = |view: &View, b: &mut Builder, index: &tilewright_codegen::affine::Affine| {
+        b.slice(view, &[At::All, At::All, At::Index(index.clone())])
+    };
+
+    let wgmma = "wgmma_m64n64k16_bf16";
+    let row = atoms::find(wgmma).ok_or_else(|| tilewright_codegen::problem::Problem::new("no row"))?;
+    let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: consumers };
+    let bytes = (m * k + n * k) as u32 * Elem::Bf16.bytes();
+
+    b.roles(vec![
+        (
+            consumers,
+            Box::new(|b: &mut Builder| {
+                let out = b.partition_mma(&gc, row, 'd', &by_warpgroup)?.with_name("out");
+                let acc = b.fragment("acc", Elem::F32, &out)?;
+                b.fill(&acc, Expr::Lit(0.0))?;
+                b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
+                    b.statement(Op::Await { ring, turn: turn.clone() });
+                    let slot = turn.digit(1, Some(STAGES));
+                    let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
+                    b.gemm_how(&ta, &tb, &acc, How::Atom(wgmma), Order::Plain, None)?;
+                    b.statement(Op::Release { ring, turn });
+                    Ok(())
+                })?;
+                b.copy(&acc, &out)
+            }),
+        ),
+        (
+            producer,
+            Box::new(|b: &mut Builder| {
+                b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
+                    b.statement(Op::Acquire { ring, turn: turn.clone() });
+                    b.statement(Op::Publish { ring, turn: turn.clone(), bytes: Some(bytes) });
+                    let slot = turn.digit(1, Some(STAGES));
+                    for (from, to) in [(&ga, &sa), (&gb, &sb)] {
+                        let (from, to) = (at(from, b, &turn)?, at(to, b, &slot)?);
+                        b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
+                    }
+                    Ok(())
+                })
+            }),
+        ),
+    ])?;
+    Ok(b.finish())
+}
+
+/// C = A·Bᵀ in bf16 with f32 sums on sm_80: cp.async groups two stages deep, ldmatrix, mma.sync; four warps on a 64x64
+/// tile of C, depth 32 for each stage.
+pub fn mma_sync() -> Result<Program> {
+    const STAGES: i64 = 2;
+    let (m, n, k) = (64i64, 64i64, 32i64);
+    let mut b = Builder::new("mma_sync");
+    b.arch(80);
+    let a = b.tensor("a", Elem::Bf16, sizes(["M", "K"]), rows("lda"), false)?;
+    let bt = b.tensor("b", Elem::Bf16, sizes(["N", "K"]), rows("ldb"), false)?;
+    let c = b.tensor("c", Elem::F32, sizes(["M", "N"]), rows("ldc"), true)?;
+
+    // Rows of 64 bytes, swizzled in groups of 16 bytes: neither writes nor ldmatrix meet a bank twice.
+    let swizzle = Swizzle::new(2, 3, 3)?;
+    let slots = |rows: i64| -> Result<Composed> {
+        Ok(Composed::new(swizzle, 0, Layout::new((rows, k, STAGES), (k, 1i64, rows * k))?))
+    };
+    let sa = b.shared("sa", Elem::Bf16, slots(m)?)?;
+    let sb = b.shared("sb", Elem::Bf16, slots(n)?)?;
+    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+    let ga = b.tile(&a, (m, k), &[bx.clone(), At::All])?.with_name("ga");
+    let gb = b.tile(&bt, (n, k), &[by.clone(), At::All])?.with_name("gb");
+    let gc = b.tile(&c, (m, n), &[bx, by])?.with_name("gc");
+
+    // 128 threads, each with eight elements of a row: 16 bytes.
+    let threads = layout!((32, 4) : (4, 1));
+    let deal = Deal { values: vec![1, 8], ..Deal::default() };
+    let part = |b: &mut Builder, view: &View, name: &str| -> Result<View> {
+        Ok(b.parallelize_over(view, &threads, 0, &deal)?.with_name(name))
+    };
+    let (ta_ga, ta_sa) = (part(&mut b, &ga, "ta_ga")?, part(&mut b, &sa, "ta_sa")?);
+    let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);
+
+    let find = |name: &str| atoms::find(name).ok_or_else(|| tilewright_codegen::problem::Problem::new("no such row"));
+    let (mma, x4, x2) = (find("mma_m16n8k16_bf16")?, find("ldmatrix_x4")?, find("ldmatrix_x2")?);
+    let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
+    let out = b.partition_mma(&gc, mma, 'd', &by_warp)?.with_name("out");
+    let acc = b.fragment("acc", Elem::F32, &out)?;
+    b.fill(&acc, Expr::Lit(0.0))?;
+
+    let steps = Value::symbol("K").ceil_div(k).unwrap_or_default();
+    let at = |view: &View, b: &mut Builder, index: &tilewright_codegen::affine::Affine| {
+        b.slice(view, &[At::All, At::All, At::Index(index.clone())])
+    };
+    let fetch = |b: &mut Builder, step: &tilewright_codegen::affine::Affine| -> Result<()> {
+        let slot = step.digit(1, Some(STAGES));
+        for (from, to) in [(&ta_ga, &ta_sa), (&tb_gb, &tb_sb)] {
+            let (from, to) = (at(from, b, step)?, at(to, b, &slot)?);
+            b.copy(&from, &to)?;
+        }
+        b.commit_copies();
+        Ok(())
+    };
+    fetch(&mut b, &0.into())?;
+    b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
+        let ahead = step.plus(&1.into(), 1).unwrap_or_default();
+        fetch(b, &ahead)?;
+        b.wait_copies(1);
+        b.sync();
+        let slot = step.digit(1, Some(STAGES));
+        let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
+        let rows_a = b.partition_rows(&slot_a, mma, 'a', x4, &by_warp)?.with_name("rows_a");
+        let rows_b = b.partition_rows(&slot_b, mma, 'b', x2, &by_warp)?.with_name("rows_b");
+        let held_a = b.partition_mma(&slot_a, mma, 'a', &by_warp)?;
+        let held_b = b.partition_mma(&slot_b, mma, 'b', &by_warp)?;
+        let (fa, fb) = (b.fragment("fa", Elem::Bf16, &held_a)?, b.fragment("fb", Elem::Bf16, &held_b)?);
+        b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
+        b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
+        b.gemm_how(&fa, &fb, &acc, How::Atom("mma_m16n8k16_bf16"), Order::Plain, None)?;
+        b.sync();
+        Ok(())
+    })?;
+    b.copy(&acc, &out)?;
+    Ok(b.finish())
+}
