@@ -17,6 +17,7 @@ pub mod draw;
 mod error;
 mod f2;
 mod few;
+pub mod guide;
 mod layout;
 mod literal;
 mod nearest;

@@ -4,9 +4,8 @@ use super::{Picture, TONES};
 use std::fmt::Write;
 
 /// Pastel, in the order of the rainbow, all light enough for dark text.
-const COLOURS: [&str; TONES as usize] = [
-    "#ffd6d1", "#ffe3bd", "#fbf3b6", "#d9f2bf", "#bdeed6", "#bfe9f7", "#cfdcff", "#ead5fb",
-];
+const COLOURS: [&str; TONES as usize] =
+    ["#ffd6d1", "#ffe3bd", "#fbf3b6", "#d9f2bf", "#bdeed6", "#bfe9f7", "#cfdcff", "#ead5fb"];
 const INK: &str = "#1c2430";
 const FAINT: &str = "#6b7686";
 const EMPTY: &str = "#f1f3f5";
@@ -70,14 +69,11 @@ impl Picture {
         let (width, height) = plan.size;
         writeln!(
             svg,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FONT}">"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" style="max-width:100%;height:auto" font-family="{FONT}">"#
         )?;
         let title = self.title.replace('<', "&lt;").replace('>', "&gt;");
         writeln!(svg, "<title>{title}</title>")?;
-        writeln!(
-            svg,
-            r##"<rect width="{width}" height="{height}" rx="8" fill="#ffffff"/>"##
-        )?;
+        writeln!(svg, r##"<rect width="{width}" height="{height}" rx="8" fill="#ffffff"/>"##)?;
         writeln!(
             svg,
             r#"<text x="{EDGE}" y="24" font-size="15" font-weight="600" fill="{INK}">{title}</text>"#
@@ -110,10 +106,8 @@ impl Picture {
 
     /// Between tiles, stronger between tiles of tiles.
     fn lines(&self, svg: &mut String, plan: &Plan) -> std::fmt::Result {
-        let (right, bottom) = (
-            plan.x(self, self.columns.shown.len() - 1),
-            plan.y(self, self.rows.shown.len() - 1),
-        );
+        let (right, bottom) =
+            (plan.x(self, self.columns.shown.len() - 1), plan.y(self, self.rows.shown.len() - 1));
         let (right, bottom) = (right + plan.cell.0, bottom + plan.cell.1);
         let (left, top) = plan.origin;
         let mut strong: Vec<(usize, String)> = Vec::new();
@@ -127,11 +121,8 @@ impl Picture {
         }
         let most = strong.iter().map(|(strength, _)| *strength).max().unwrap_or(0);
         for strength in 1..=most {
-            let path: String = strong
-                .iter()
-                .filter(|(s, _)| *s == strength)
-                .map(|(_, line)| line.as_str())
-                .collect();
+            let path: String =
+                strong.iter().filter(|(s, _)| *s == strength).map(|(_, line)| line.as_str()).collect();
             if !path.is_empty() {
                 writeln!(
                     svg,
@@ -151,18 +142,12 @@ impl Picture {
             if cell.more.is_empty() {
                 texts += &format!("<text x=\"{x}\" y=\"{}\">{}</text>\n", y + 5, cell.label);
             } else {
-                texts += &format!(
-                    "<text x=\"{x}\" y=\"{}\" font-weight=\"600\">{}</text>\n",
-                    y - 2,
-                    cell.label
-                );
+                texts +=
+                    &format!("<text x=\"{x}\" y=\"{}\" font-weight=\"600\">{}</text>\n", y - 2, cell.label);
                 texts += &format!("<text x=\"{x}\" y=\"{}\">{}</text>\n", y + 13, cell.more);
             }
         });
-        write!(
-            svg,
-            "<g font-size=\"13\" text-anchor=\"middle\" fill=\"{INK}\">\n{texts}</g>\n"
-        )
+        write!(svg, "<g font-size=\"13\" text-anchor=\"middle\" fill=\"{INK}\">\n{texts}</g>\n")
     }
 
     /// The coordinates along both axes, and dots where some are left out.
@@ -172,39 +157,19 @@ impl Picture {
         writeln!(svg, "<g font-size=\"11\" fill=\"{FAINT}\">")?;
         for (column, index) in self.columns.shown.iter().enumerate() {
             let x = plan.x(self, column) + w / 2;
-            writeln!(
-                svg,
-                r#"<text x="{x}" y="{}" text-anchor="middle">{index}</text>"#,
-                top - 6
-            )?;
+            writeln!(svg, r#"<text x="{x}" y="{}" text-anchor="middle">{index}</text>"#, top - 6)?;
         }
         for (row, index) in self.rows.shown.iter().enumerate().filter(|_| self.rows.headed) {
             let y = plan.y(self, row) + h / 2 + 4;
-            writeln!(
-                svg,
-                r#"<text x="{}" y="{y}" text-anchor="end">{index}</text>"#,
-                left - 6
-            )?;
+            writeln!(svg, r#"<text x="{}" y="{y}" text-anchor="end">{index}</text>"#, left - 6)?;
         }
         if let Some(gap) = self.columns.gap {
-            let (x, y) = (
-                plan.x(self, gap) - GAP / 2,
-                (plan.origin.1 + plan.size.1 - EDGE) / 2,
-            );
-            writeln!(
-                svg,
-                r#"<text x="{x}" y="{y}" font-size="16" text-anchor="middle">⋯</text>"#
-            )?;
+            let (x, y) = (plan.x(self, gap) - GAP / 2, (plan.origin.1 + plan.size.1 - EDGE) / 2);
+            writeln!(svg, r#"<text x="{x}" y="{y}" font-size="16" text-anchor="middle">⋯</text>"#)?;
         }
         if let Some(gap) = self.rows.gap {
-            let (x, y) = (
-                (left + plan.x(self, self.columns.shown.len() - 1) + w) / 2,
-                plan.y(self, gap) - 5,
-            );
-            writeln!(
-                svg,
-                r#"<text x="{x}" y="{y}" font-size="16" text-anchor="middle">⋮</text>"#
-            )?;
+            let (x, y) = ((left + plan.x(self, self.columns.shown.len() - 1) + w) / 2, plan.y(self, gap) - 5);
+            writeln!(svg, r#"<text x="{x}" y="{y}" font-size="16" text-anchor="middle">⋮</text>"#)?;
         }
         svg.write_str("</g>\n")
     }
@@ -229,9 +194,5 @@ impl Plan {
 }
 
 fn after_gap(axis: &super::Axis, place: usize) -> i64 {
-    if axis.gap.is_some_and(|gap| place >= gap) {
-        GAP
-    } else {
-        0
-    }
+    if axis.gap.is_some_and(|gap| place >= gap) { GAP } else { 0 }
 }

@@ -1,0 +1,296 @@
+//! The algebra from zero.
+//!
+//! Memory is a line of numbered places. What we keep there is a matrix, a tile of one, or what a thread holds of it. A
+//! *layout* says which element is at which place. That is all: a layout is a function from coordinates to offsets.
+//!
+//! You can follow along without writing a program: `tilewright layout --table '(4,6):(1,4)'` draws, and
+//! `tilewright layout --explain '…'` says why a result is what it is.
+//!
+//! # Shape and stride
+//!
+//! A layout is written `shape:stride`. The shape says which coordinates there are, the stride how far one step along each
+//! mode goes. The offset of a coordinate is the sum of its steps.
+//!
+//! ```
+//! use tilewright_layout::{draw::Picture, layout};
+//! let columns = layout!((4, 6) : (1, 4)); // column-major: down a column is one place further
+//! assert_eq!(columns.at((2, 3))?.int(), Some(2 * 1 + 3 * 4));
+//! assert_eq!(Picture::of(&columns)?.table(), "\
+//! (4,6):(1,4)
+//!       0  1  2  3  4  5
+//!    ┌──────────────────
+//!  0 │  0  4  8 12 16 20
+//!  1 │  1  5  9 13 17 21
+//!  2 │  2  6 10 14 18 22
+//!  3 │  3  7 11 15 19 23
+//! ");
+//! let rows = layout!((4, 6) : (6, 1)); // the same matrix, row-major
+//! assert_eq!(rows.at((2, 3))?.int(), Some(2 * 6 + 3 * 1));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+#![doc = include_str!("pictures/columns.svg")]
+#![doc = include_str!("pictures/rows.svg")]
+//!
+//! Cells of one colour agree modulo 8, so you see at a glance which way memory runs.
+//!
+//! Two numbers describe how large it is: [`size`](crate::Layout::size) counts coordinates, and
+//! [`cosize`](crate::Layout::cosize) is the room that the offsets need. They differ when there are gaps:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let padded = layout!((128, 8) : (1, 129)); // one unused place after each column
+//! assert_eq!((padded.size()?, padded.cosize()?), (1024, 1031));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! # One number is a coordinate, too
+//!
+//! An integer walks through the shape with the leftmost mode fastest, like the digits of a number read from the left. So
+//! every layout is also a function of one integer, whatever its shape:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let rows = layout!((4, 6) : (6, 1));
+//! assert_eq!(rows.coordinate(14)?.to_string(), "(2,3)"); // 14 = 2 + 3*4
+//! assert_eq!(rows.eval(14), Some(15));
+//! assert_eq!(rows.offsets()?.take(8).collect::<Vec<_>>(), [0, 6, 12, 18, 1, 7, 13, 19]);
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! # Modes inside modes
+//!
+//! Cut the columns of that matrix into pairs. A column then has two coordinates, which one of the pair and which pair,
+//! and each has a stride of its own. We still want to say "column 3", so the two stay together in one mode: `(2,3)` takes
+//! the place of `6`.
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let tiles = layout!((4, (2, 3)) : (2, (1, 8))); // each tile of 4x2 is contiguous, row by row
+//! assert_eq!(tiles.at((1, 3))?, tiles.at((1, (1, 1)))?); // column 3 is number 1 of pair 1
+//! assert_eq!(tiles.at((1, 3))?.int(), Some(2 + 1 + 8));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+#![doc = include_str!("pictures/nested.svg")]
+//!
+//! No stride of a plain `(4,6)` matrix could do this. Nesting is what lets a layout describe tiles, tiles of tiles, and
+//! the registers of a tensor core, and still be used as the matrix that it stands for.
+//!
+//! Where nesting says nothing, [`coalesce`](crate::Layout::coalesce) takes it away. The function of one integer stays the
+//! same:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! assert_eq!(layout!((2, (1, 6)) : (1, (6, 2))).coalesce(), layout!(12 : 1));
+//! assert_eq!(layout!((4, (2, 3)) : (2, (1, 8))).coalesce(), layout!((4, 2, 3) : (2, 1, 8))); // says something
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! # Composition: one layout seen through another
+//!
+//! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. Read `B` as a choice and an order
+//! of elements, by number; `A` says where these elements are. With one operation you take every second row, reshape,
+//! transpose, or hand each thread its part.
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let a = layout!((4, 6) : (1, 4));
+//! assert_eq!(a.composition(layout!(6 : 4))?, layout!(6 : 4)); // elements 0, 4, 8, …: the first row
+//! assert_eq!(a.composition(layout!((6, 4) : (4, 1)))?, layout!((6, 4) : (4, 1))); // the transpose
+//! assert_eq!(layout!(24 : 2).composition(layout!((4, 6) : (1, 4)))?, layout!((4, 6) : (2, 8))); // a new shape
+//!
+//! let b = layout!((6, 2) : (8, 2)).composition(layout!((4, 3) : (3, 1)))?;
+//! assert_eq!(b.to_string(), "((2,2),3):((24,2),8)"); // the 4 had to split where the 6 wraps around
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! Write a tuple, and each mode is composed on its own. That is the everyday way to cut a tile out of a corner; `_`
+//! ([`ALL`](crate::ALL)) leaves a mode alone:
+//!
+//! ```
+//! use tilewright_layout::{ALL, layout};
+//! let a = layout!((4, 6) : (1, 4));
+//! assert_eq!(a.composition((2, 3))?, layout!((2, 3) : (1, 4)));
+//! assert_eq!(a.composition((layout!(2 : 2), ALL))?, layout!((2, 6) : (2, 4))); // every second row
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! Not every pair has an answer. Steps of 4 through columns of 7 do not come round evenly, and no shape and stride
+//! describe where they go. Then you get an error, never a wrong layout, and the error says where and what would work:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let error = layout!((7, 6) : (6, 1)).composition(layout!(8 : 4)).unwrap_err();
+//! assert_eq!(error.to_string(), "\
+//!     composition of (7,6):(6,1) with 8:4 has no answer. At coordinate 7 of 8:4: the element is at offset 4, where a \
+//!     layout that is right up to there would have 45, because mode 0 of the left operand wraps around at index 7. \
+//!     Choose a tile that stays inside that mode or covers it whole. The nearest operand that works is 6:4.");
+//! ```
+//!
+//! # Division: tiles, and what walks over them
+//!
+//! Choose the elements of one tile: `4:2` takes every second element, four of them. What is left over,
+//! the [`complement`](crate::Layout::complement), says where the other tiles begin:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let tile = layout!(4 : 2);
+//! let rest = tile.complement(24)?;
+//! assert_eq!(rest, layout!((2, 3) : (1, 8))); // tiles begin at 0, 1, 8, 9, 16, 17
+//! assert_eq!(layout!(24 : 1).logical_divide(&tile)?.to_string(), "(4,(2,3)):(2,(1,8))"); // (tile, rest)
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! A *divide* composes with both at once. The result reaches the same elements in another order: first coordinate within
+//! the tile, second coordinate which tile. With a shape each mode is divided, and the four divides differ only in how
+//! they gather the pieces:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let a = layout!((8, 4) : (1, 8));
+//! assert_eq!(a.logical_divide((4, 2))?.to_string(), "((4,2),(2,2)):((1,4),(8,16))"); // mode by mode (tile, rest)
+//! assert_eq!(a.zipped_divide((4, 2))?.to_string(), "((4,2),(2,2)):((1,8),(4,16))"); // (the tile, the rest)
+//! assert_eq!(a.tiled_divide((4, 2))?.to_string(), "((4,2),2,2):((1,8),4,16)"); // (the tile, rest, rest)
+//! assert_eq!(a.flat_divide((4, 2))?.to_string(), "(4,2,2,2):(1,8,4,16)"); // (tile, tile, rest, rest)
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! `logical_divide` still is a picture of the matrix, with lines between the tiles:
+//!
+#![doc = include_str!("pictures/divided.svg")]
+//!
+//! In `zipped_divide` each column is one tile, ready to be given to a block of threads:
+//!
+#![doc = include_str!("pictures/zipped.svg")]
+//!
+//! A size that the tile does not divide is rounded up, so that no element is lost. The elements beyond the end are for
+//! the kernel to guard against; [`tile_obligations`](crate::Layout::tile_obligations) says whether there are any.
+//!
+//! # Products: copies of a block
+//!
+//! The other direction: a block, and how copies of it are arranged. A *product* finds room for the copies after the
+//! block, in its complement.
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let block = layout!((2, 2) : (2, 1)); // row-major
+//! assert_eq!(block.logical_product(layout!(3 : 1))?.to_string(), "((2,2),3):((2,1),4)"); // (block, copies)
+//! let grid = block.blocked_product(&layout!((2, 3) : (3, 1)))?;
+//! assert_eq!(grid.to_string(), "((2,2),(2,3)):((2,12),(1,4))");
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+#![doc = include_str!("pictures/blocked.svg")]
+//!
+//! [`raked_product`](crate::Layout::raked_product) interleaves the blocks instead of laying them side by side, and
+//! [`tile_to_shape`](crate::Layout::tile_to_shape) repeats a block until it fills a shape.
+//!
+//! # Inverses: from an offset back to a coordinate
+//!
+//! [`right_inverse`](crate::Layout::right_inverse) gives back which element is at an offset: `A(R(i)) = i`, as far as the
+//! offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout: `L(A(i)) = i`, gaps or not.
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let rows = layout!((4, 6) : (6, 1));
+//! let back = rows.right_inverse()?;
+//! assert_eq!(back, layout!((6, 4) : (4, 1)));
+//! assert_eq!(rows.eval(back.eval(15).unwrap()), Some(15));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! With it you can ask what two layouts have in common: [`max_common_vector`](crate::Layout::max_common_vector) is how
+//! many elements a copy between them may move at once.
+//!
+//! # Threads
+//!
+//! Threads are numbered, and so are elements. How 32 threads share a tile is one more layout.
+//! [`parallelize`](crate::Layout::parallelize) deals the elements of a tile out, like cards:
+//!
+//! ```
+//! use tilewright_layout::layout;
+//! let tile = layout!((64, 8) : (1, 64));
+//! let threads = layout!((16, 2)); // 16 along the rows, 2 along the columns
+//! let (mine, begin) = tile.parallelize(&threads, 17, None)?; // thread 17 is at (1, 1)
+//! assert_eq!((mine.to_string(), begin.int()), ("(4,4):(16,128)".to_string(), Some(1 + 64)));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! For wide loads each thread should hold neighbours. A [`TiledCopy`](crate::TiledCopy) is made of two layouts: how the
+//! threads are arranged, and how the values of one thread are. It is a layout from (thread, value) to the element:
+//!
+//! ```
+//! use tilewright_layout::{TiledCopy, draw::Picture, layout};
+//! let copy = TiledCopy::new(&layout!((4, 4) : (4, 1)), &layout!((1, 2)))?; // 4x4 threads, two columns each
+//! assert_eq!(Picture::threads(&copy)?.table(), "\
+//! ((4,4),2):((8,1),4) into a tile (4,8)
+//!           0      1      2      3      4      5      6      7
+//!    ┌────────────────────────────────────────────────────────
+//!  0 │  T0 V0  T0 V1  T1 V0  T1 V1  T2 V0  T2 V1  T3 V0  T3 V1
+//!  1 │  T4 V0  T4 V1  T5 V0  T5 V1  T6 V0  T6 V1  T7 V0  T7 V1
+//!  2 │  T8 V0  T8 V1  T9 V0  T9 V1 T10 V0 T10 V1 T11 V0 T11 V1
+//!  3 │ T12 V0 T12 V1 T13 V0 T13 V1 T14 V0 T14 V1 T15 V0 T15 V1
+//! ");
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+#![doc = include_str!("pictures/copy.svg")]
+//!
+//! A tensor core's registers are such a layout, too. This is where the 32 threads of a warp keep the 16x8 results of one
+//! `mma.sync.m16n8k8`:
+//!
+#![doc = include_str!("pictures/accumulator.svg")]
+//!
+//! # Swizzles
+//!
+//! Shared memory has 32 banks, and threads that reach into the same bank at the same time wait for each other. Suppose
+//! there were only 8, one for each colour of our pictures. A row-major tile with rows of 8 then has every column in a
+//! single bank. Padding mends that at the price of unused memory. A [`Swizzle`](crate::Swizzle) mends it for free: it flips
+//! some bits of the offset by some higher bits, so that each row is shuffled in its own way. No element leaves its row.
+//!
+//! ```
+//! use tilewright_layout::{Composed, Swizzle, layout};
+//! let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+//! let banks: Vec<i64> = (0..8).map(|row| tile.at((row, 0)).unwrap() % 8).collect();
+//! assert_eq!(banks, [0, 1, 2, 3, 4, 5, 6, 7]); // a column meets every bank once
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+#![doc = include_str!("pictures/swizzled.svg")]
+//!
+//! [`Composed`](crate::Composed) is a layout seen through a swizzle, and it slices, tiles and divides like any other.
+//!
+//! # Names for what only launch knows
+//!
+//! The matrices that a kernel works on have sizes `M` and `K` that are known when it is launched. Extents and strides may
+//! be such names. Operations whose result does not depend on them go through; the others refuse, by name, and what is
+//! left to be seen at launch comes back as an [`Obligation`](crate::Obligation):
+//!
+//! ```
+//! use tilewright_layout::{ALL, Layout};
+//! let a: Layout = "(M,K):(1,lda)".parse()?;
+//! let (tiles, begin) = a.tile((128, 8), (3, ALL))?; // block 3 along M, all tiles along K
+//! assert_eq!(tiles.to_string(), "(128,8,ceil(K/8)):(1,lda,8*lda)");
+//! assert_eq!(begin.int(), Some(384));
+//! let needs = a.tile_obligations((128, 8))?;
+//! assert_eq!(needs[0].to_string(), "128 divides M");
+//! assert!(a.size().unwrap_err().to_string().contains("`M` is not known until launch"));
+//! # Ok::<(), tilewright_layout::LayoutError>(())
+//! ```
+//!
+//! # In one breath
+//!
+//! | You want | Take |
+//! |---|---|
+//! | a layout | [`layout!`](crate::layout!), [`Layout::compact`](crate::Layout::compact), [`row_major`](crate::Layout::row_major), [`padded`](crate::Layout::padded), or text with `parse` |
+//! | an offset | [`at`](crate::Layout::at), [`eval`](crate::Layout::eval), [`offsets`](crate::Layout::offsets) |
+//! | the same function, simpler | [`coalesce`](crate::Layout::coalesce), [`filter`](crate::Layout::filter), [`flatten`](crate::Layout::flatten) |
+//! | some elements, in some order | [`composition`](crate::Layout::composition) |
+//! | a row, a column, a corner | [`slice`](crate::Layout::slice) |
+//! | tiles | [`zipped_divide`](crate::Layout::zipped_divide) and its kin, or [`tile`](crate::Layout::tile) for one block's share |
+//! | one thread's share | [`parallelize`](crate::Layout::parallelize), [`TiledCopy`](crate::TiledCopy), [`TiledMma`](crate::TiledMma) |
+//! | copies of a block | [`blocked_product`](crate::Layout::blocked_product), [`tile_to_shape`](crate::Layout::tile_to_shape) |
+//! | the way back | [`right_inverse`](crate::Layout::right_inverse), [`left_inverse`](crate::Layout::left_inverse) |
+//! | wider or narrower elements | [`recast`](crate::Layout::recast) |
+//! | a picture | [`draw::Picture`](crate::draw::Picture) |
