@@ -36,9 +36,9 @@ const TABLE: [(Elem, &str, &str, u32, bool); 11] = [
     (Elem::U32, "u32", "unsigned", 4, true),
     (Elem::I8, "i8", "signed char", 1, true),
     (Elem::U8, "u8", "unsigned char", 1, true),
-    (Elem::Tf32, "tf32", "tf32", 4, false),
-    (Elem::E4m3, "e4m3", "e4m3", 1, false),
-    (Elem::E5m2, "e5m2", "e5m2", 1, false),
+    (Elem::Tf32, "tf32", "unsigned", 4, false),
+    (Elem::E4m3, "e4m3", "unsigned char", 1, false),
+    (Elem::E5m2, "e5m2", "unsigned char", 1, false),
 ];
 
 impl Elem {

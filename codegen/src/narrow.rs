@@ -71,10 +71,9 @@ mod tests {
     #[test]
     fn every_number_comes_back() {
         for bits in 0..=u16::MAX {
-            for (value, back) in [
-                (f16_value(bits), f16_bits as fn(f64) -> u16),
-                (bf16_value(bits), bf16_bits),
-            ] {
+            for (value, back) in
+                [(f16_value(bits), f16_bits as fn(f64) -> u16), (bf16_value(bits), bf16_bits)]
+            {
                 if value.is_nan() {
                     assert_eq!(back(f64::from(value)), 0x7fff);
                 } else {

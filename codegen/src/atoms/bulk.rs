@@ -38,11 +38,7 @@ fn load(rank: u8) -> Atom {
         format!(
             "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$d], [$m], [$b];"
         ),
-        vec![
-            written(operand('d', ADDRESS)),
-            map,
-            operand('b', OperandKind::Barrier),
-        ],
+        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier)],
         Done::Mbarrier,
     )
 }
@@ -57,12 +53,7 @@ fn multicast(rank: u8) -> Atom {
              cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\
              .multicast::cluster [$d], [$m], [$b], mask; }}"
         ),
-        vec![
-            written(operand('d', ADDRESS)),
-            map,
-            operand('b', OperandKind::Barrier),
-            int('k'),
-        ],
+        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier), int('k')],
         Done::Mbarrier,
     )
 }
@@ -98,11 +89,7 @@ fn plain_store() -> Atom {
     row(
         "bulk_store".into(),
         "cp.async.bulk.global.shared::cta.bulk_group [$d], [$a], $n;".into(),
-        vec![
-            written(operand('d', OperandKind::GlobalAddress)),
-            operand('a', ADDRESS),
-            int('n'),
-        ],
+        vec![written(operand('d', OperandKind::GlobalAddress)), operand('a', ADDRESS), int('n')],
         Done::Queue(Queue::Bulk),
     )
 }

@@ -28,93 +28,57 @@ const fn load(name: &'static str, ptx: &'static str, operands: &'static [Operand
 }
 
 const fn store(name: &'static str, ptx: &'static str, operands: &'static [Operand]) -> Atom {
-    Atom {
-        arch: 90,
-        ..load(name, ptx, operands)
-    }
+    Atom { arch: 90, ..load(name, ptx, operands) }
 }
 
 const ADDRESSES: [&str; 3] = ["((8,4),8):((8,0),1)", "((16,2),8):((8,0),1)", "(32,8):(8,1)"];
 const PLAIN: [&str; 3] = ["(32,2):(2,1)", "(32,(2,2)):(2,(1,64))", "(32,(2,4)):(2,(1,64))"];
-const TRANSPOSED: [&str; 3] = [
-    "((4,8),2):((16,1),8)",
-    "((4,8),(2,2)):((16,1),(8,64))",
-    "((4,8),(2,4)):((16,1),(8,64))",
-];
+const TRANSPOSED: [&str; 3] =
+    ["((4,8),2):((16,1),8)", "((4,8),(2,2)):((16,1),(8,64))", "((4,8),(2,4)):((16,1),(8,64))"];
 
 const fn loaded(fragments: &'static str, addresses: &'static str) -> [Operand; 2] {
-    [
-        written(frag('d', Elem::F16, true, fragments)),
-        rows_at('a', addresses),
-    ]
+    [written(frag('d', Elem::F16, true, fragments)), rows_at('a', addresses)]
 }
 
 const fn stored(fragments: &'static str, addresses: &'static str) -> [Operand; 2] {
-    [
-        written(rows_at('d', addresses)),
-        frag('a', Elem::F16, true, fragments),
-    ]
+    [written(rows_at('d', addresses)), frag('a', Elem::F16, true, fragments)]
 }
 
 pub(super) const ROWS: &[Atom] = &[
-    load(
-        "ldmatrix_x1",
-        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 $d, [$a];",
-        &{ loaded(PLAIN[0], ADDRESSES[0]) },
-    ),
-    load(
-        "ldmatrix_x2",
-        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 $d, [$a];",
-        &{ loaded(PLAIN[1], ADDRESSES[1]) },
-    ),
-    load(
-        "ldmatrix_x4",
-        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 $d, [$a];",
-        &{ loaded(PLAIN[2], ADDRESSES[2]) },
-    ),
-    load(
-        "ldmatrix_x1_trans",
-        "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 $d, [$a];",
-        &{ loaded(TRANSPOSED[0], ADDRESSES[0]) },
-    ),
-    load(
-        "ldmatrix_x2_trans",
-        "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 $d, [$a];",
-        &{ loaded(TRANSPOSED[1], ADDRESSES[1]) },
-    ),
-    load(
-        "ldmatrix_x4_trans",
-        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 $d, [$a];",
-        &{ loaded(TRANSPOSED[2], ADDRESSES[2]) },
-    ),
-    store(
-        "stmatrix_x1",
-        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [$d], $a;",
-        &{ stored(PLAIN[0], ADDRESSES[0]) },
-    ),
-    store(
-        "stmatrix_x2",
-        "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$d], $a;",
-        &{ stored(PLAIN[1], ADDRESSES[1]) },
-    ),
-    store(
-        "stmatrix_x4",
-        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$d], $a;",
-        &{ stored(PLAIN[2], ADDRESSES[2]) },
-    ),
-    store(
-        "stmatrix_x1_trans",
-        "stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [$d], $a;",
-        &{ stored(TRANSPOSED[0], ADDRESSES[0]) },
-    ),
-    store(
-        "stmatrix_x2_trans",
-        "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [$d], $a;",
-        &{ stored(TRANSPOSED[1], ADDRESSES[1]) },
-    ),
-    store(
-        "stmatrix_x4_trans",
-        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [$d], $a;",
-        &{ stored(TRANSPOSED[2], ADDRESSES[2]) },
-    ),
+    load("ldmatrix_x1", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 $d, [$a];", &{
+        loaded(PLAIN[0], ADDRESSES[0])
+    }),
+    load("ldmatrix_x2", "ldmatrix.sync.aligned.m8n8.x2.shared.b16 $d, [$a];", &{
+        loaded(PLAIN[1], ADDRESSES[1])
+    }),
+    load("ldmatrix_x4", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 $d, [$a];", &{
+        loaded(PLAIN[2], ADDRESSES[2])
+    }),
+    load("ldmatrix_x1_trans", "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 $d, [$a];", &{
+        loaded(TRANSPOSED[0], ADDRESSES[0])
+    }),
+    load("ldmatrix_x2_trans", "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 $d, [$a];", &{
+        loaded(TRANSPOSED[1], ADDRESSES[1])
+    }),
+    load("ldmatrix_x4_trans", "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 $d, [$a];", &{
+        loaded(TRANSPOSED[2], ADDRESSES[2])
+    }),
+    store("stmatrix_x1", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [$d], $a;", &{
+        stored(PLAIN[0], ADDRESSES[0])
+    }),
+    store("stmatrix_x2", "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$d], $a;", &{
+        stored(PLAIN[1], ADDRESSES[1])
+    }),
+    store("stmatrix_x4", "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$d], $a;", &{
+        stored(PLAIN[2], ADDRESSES[2])
+    }),
+    store("stmatrix_x1_trans", "stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [$d], $a;", &{
+        stored(TRANSPOSED[0], ADDRESSES[0])
+    }),
+    store("stmatrix_x2_trans", "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [$d], $a;", &{
+        stored(TRANSPOSED[1], ADDRESSES[1])
+    }),
+    store("stmatrix_x4_trans", "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [$d], $a;", &{
+        stored(TRANSPOSED[2], ADDRESSES[2])
+    }),
 ];

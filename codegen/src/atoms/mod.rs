@@ -68,43 +68,23 @@ impl Atom {
             return None;
         };
         let shape = (i64::from(m), i64::from(n), i64::from(k));
-        Some(MmaAtom {
-            shape,
-            a: self.tv('a')?,
-            b: self.tv('b')?,
-            c: self.tv('d')?,
-        })
+        Some(MmaAtom { shape, a: self.tv('a')?, b: self.tv('b')?, c: self.tv('d')? })
     }
 }
 
 /// An operand in registers that is read.
 const fn frag(name: char, elem: Elem, words: bool, tv: &'static str) -> Operand {
-    Operand {
-        name,
-        kind: OperandKind::Frag { words },
-        elem,
-        writes: false,
-        tv,
-    }
+    Operand { name, kind: OperandKind::Frag { words }, elem, writes: false, tv }
 }
 
 /// An operand that is not in registers and is read.
 const fn other(name: char, kind: OperandKind, elem: Elem, tv: &'static str) -> Operand {
-    Operand {
-        name,
-        kind,
-        elem,
-        writes: false,
-        tv,
-    }
+    Operand { name, kind, elem, writes: false, tv }
 }
 
 /// The same operand, written.
 const fn written(operand: Operand) -> Operand {
-    Operand {
-        writes: true,
-        ..operand
-    }
+    Operand { writes: true, ..operand }
 }
 
 /// A number in a register.

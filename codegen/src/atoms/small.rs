@@ -39,24 +39,8 @@ const SIXTEEN_OR_ZERO: [Operand; 3] = [shared("(1,16):(0,1)"), global("(1,16):(0
 pub(super) const ROWS: &[Atom] = &[
     row("cp_async_4", "cp.async.ca.shared.global [$d], [$a], 4;", &FOUR),
     row("cp_async_8", "cp.async.ca.shared.global [$d], [$a], 8;", &EIGHT),
-    row(
-        "cp_async_16",
-        "cp.async.cg.shared.global [$d], [$a], 16;",
-        &SIXTEEN,
-    ),
-    row(
-        "cp_async_4_or_zero",
-        "cp.async.ca.shared.global [$d], [$a], 4, $n;",
-        &FOUR_OR_ZERO,
-    ),
-    row(
-        "cp_async_8_or_zero",
-        "cp.async.ca.shared.global [$d], [$a], 8, $n;",
-        &EIGHT_OR_ZERO,
-    ),
-    row(
-        "cp_async_16_or_zero",
-        "cp.async.cg.shared.global [$d], [$a], 16, $n;",
-        &SIXTEEN_OR_ZERO,
-    ),
+    row("cp_async_16", "cp.async.cg.shared.global [$d], [$a], 16;", &SIXTEEN),
+    row("cp_async_4_or_zero", "cp.async.ca.shared.global [$d], [$a], 4, $n;", &FOUR_OR_ZERO),
+    row("cp_async_8_or_zero", "cp.async.ca.shared.global [$d], [$a], 8, $n;", &EIGHT_OR_ZERO),
+    row("cp_async_16_or_zero", "cp.async.cg.shared.global [$d], [$a], 16, $n;", &SIXTEEN_OR_ZERO),
 ];

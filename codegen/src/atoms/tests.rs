@@ -22,11 +22,7 @@ fn d16(lane: i64, i: i64) -> (i64, i64) {
 }
 
 fn a_half(lane: i64, i: i64) -> (i64, i64) {
-    let row = if (0..2).contains(&i) || (4..6).contains(&i) {
-        lane >> 2
-    } else {
-        (lane >> 2) + 8
-    };
+    let row = if (0..2).contains(&i) || (4..6).contains(&i) { lane >> 2 } else { (lane >> 2) + 8 };
     let col = (lane % 4) * 2 + (i & 1) + if i < 4 { 0 } else { 8 };
     (row, col)
 }
@@ -36,11 +32,7 @@ fn b_half(lane: i64, i: i64) -> (i64, i64) {
 }
 
 fn a_bytes(lane: i64, i: i64) -> (i64, i64) {
-    let row = if (0..4).contains(&i) || (8..12).contains(&i) {
-        lane >> 2
-    } else {
-        (lane >> 2) + 8
-    };
+    let row = if (0..4).contains(&i) || (8..12).contains(&i) { lane >> 2 } else { (lane >> 2) + 8 };
     (row, (lane % 4) * 4 + (i & 3) + if i < 8 { 0 } else { 16 })
 }
 
@@ -49,11 +41,7 @@ fn b_bytes(lane: i64, i: i64) -> (i64, i64) {
 }
 
 fn a_tf32(lane: i64, i: i64) -> (i64, i64) {
-    let row = if i == 0 || i == 2 {
-        lane >> 2
-    } else {
-        (lane >> 2) + 8
-    };
+    let row = if i == 0 || i == 2 { lane >> 2 } else { (lane >> 2) + 8 };
     (row, lane % 4 + if i < 2 { 0 } else { 4 })
 }
 
@@ -62,36 +50,11 @@ fn b_tf32(lane: i64, i: i64) -> (i64, i64) {
 }
 
 const MANUAL: [Fragments; 9] = [
-    Fragments {
-        row: "mma_m16n8k16_f16",
-        a: a_half,
-        b: b_half,
-        d: d16,
-    },
-    Fragments {
-        row: "mma_m16n8k16_bf16",
-        a: a_half,
-        b: b_half,
-        d: d16,
-    },
-    Fragments {
-        row: "mma_m16n8k8_tf32",
-        a: a_tf32,
-        b: b_tf32,
-        d: d16,
-    },
-    Fragments {
-        row: "mma_m16n8k32_i8",
-        a: a_bytes,
-        b: b_bytes,
-        d: d16,
-    },
-    Fragments {
-        row: "mma_m16n8k32_u8",
-        a: a_bytes,
-        b: b_bytes,
-        d: d16,
-    },
+    Fragments { row: "mma_m16n8k16_f16", a: a_half, b: b_half, d: d16 },
+    Fragments { row: "mma_m16n8k16_bf16", a: a_half, b: b_half, d: d16 },
+    Fragments { row: "mma_m16n8k8_tf32", a: a_tf32, b: b_tf32, d: d16 },
+    Fragments { row: "mma_m16n8k32_i8", a: a_bytes, b: b_bytes, d: d16 },
+    Fragments { row: "mma_m16n8k32_u8", a: a_bytes, b: b_bytes, d: d16 },
     Fragments {
         row: "mma_m8n8k4_f64",
         a: |lane, _| (lane >> 2, lane % 4),
@@ -104,24 +67,12 @@ const MANUAL: [Fragments; 9] = [
         b: |lane, _| (lane % 4, lane >> 2),
         d: d16,
     },
-    Fragments {
-        row: "mma_m16n8k8_f64",
-        a: a_tf32,
-        b: b_tf32,
-        d: d16,
-    },
+    Fragments { row: "mma_m16n8k8_f64", a: a_tf32, b: b_tf32, d: d16 },
     Fragments {
         row: "mma_m16n8k16_f64",
         a: |lane, i| {
             let row = if i % 2 == 0 { lane >> 2 } else { (lane >> 2) + 8 };
-            (
-                row,
-                if i % 2 == 0 {
-                    i * 2 + lane % 4
-                } else {
-                    i * 2 - 2 + lane % 4
-                },
-            )
+            (row, if i % 2 == 0 { i * 2 + lane % 4 } else { i * 2 - 2 + lane % 4 })
         },
         b: |lane, i| (lane % 4 + i * 4, lane >> 2),
         d: d16,
@@ -132,30 +83,19 @@ const MANUAL: [Fragments; 9] = [
 fn entries(tv: &Layout) -> Vec<(i64, i64, i64)> {
     let threads = tv.mode(0).unwrap().size().unwrap();
     let offsets: Vec<i64> = tv.offsets().unwrap().collect();
-    offsets
-        .iter()
-        .enumerate()
-        .map(|(at, &index)| (at as i64 % threads, at as i64 / threads, index))
-        .collect()
+    offsets.iter().enumerate().map(|(at, &index)| (at as i64 % threads, at as i64 / threads, index)).collect()
 }
 
 #[track_caller]
 fn check_operand(row: &Atom, operand: char, extent: i64, expected: impl Fn(i64, i64) -> i64) {
-    let tv = row
-        .tv(operand)
-        .unwrap_or_else(|| panic!("{}: no layout of {operand}", row.name));
+    let tv = row.tv(operand).unwrap_or_else(|| panic!("{}: no layout of {operand}", row.name));
     let entries = entries(&tv);
     for &(lane, i, index) in &entries {
         let want = expected(lane, i);
         assert_eq!(index, want, "{} {operand}: lane {lane}, value {i}", row.name);
     }
     let reached: HashSet<i64> = entries.iter().map(|entry| entry.2).collect();
-    assert_eq!(
-        (entries.len() as i64, reached.len() as i64),
-        (extent, extent),
-        "{} {operand}",
-        row.name
-    );
+    assert_eq!((entries.len() as i64, reached.len() as i64), (extent, extent), "{} {operand}", row.name);
 }
 
 #[test]
@@ -167,10 +107,7 @@ fn fragments_are_as_the_manual_says() {
         check_operand(row, 'b', n * k, |lane, i| b(lane, i).1 + n * b(lane, i).0);
         check_operand(row, 'd', m * n, |lane, i| d(lane, i).0 + m * d(lane, i).1);
     }
-    let sync: Vec<_> = all()
-        .filter(|row| row.name.starts_with("mma_"))
-        .map(|row| row.name)
-        .collect();
+    let sync: Vec<_> = all().filter(|row| row.name.starts_with("mma_")).map(|row| row.name).collect();
     assert_eq!(sync, MANUAL.map(|fragments| fragments.row));
 }
 
@@ -183,10 +120,7 @@ fn wgmma_fragments_are_as_the_manual_says() {
         widths.insert(n);
         check_operand(row, 'd', m * n, |thread, i| {
             let (warp, lane) = (thread / 32, thread % 32);
-            let (r, c) = (
-                16 * warp + lane / 4 + 8 * ((i / 2) % 2),
-                8 * (i / 4) + 2 * (lane % 4) + i % 2,
-            );
+            let (r, c) = (16 * warp + lane / 4 + 8 * ((i / 2) % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2);
             r + m * c
         });
         match row.operand('a').unwrap().kind {
@@ -248,12 +182,7 @@ fn rows_are_consistent() {
         assert!(names.insert(row.name), "two rows are called {}", row.name);
         let mut letters = HashSet::new();
         for operand in row.operands {
-            assert!(
-                letters.insert(operand.name),
-                "{}: two operands {}",
-                row.name,
-                operand.name
-            );
+            assert!(letters.insert(operand.name), "{}: two operands {}", row.name, operand.name);
             let mark = format!("${}", operand.name);
             assert!(row.ptx.contains(&mark), "{}: {mark} is not in the text", row.name);
             assert!(
@@ -272,10 +201,7 @@ fn rows_are_consistent() {
             "{}: a mark without an operand",
             row.name
         );
-        let has_barrier = row
-            .operands
-            .iter()
-            .any(|operand| operand.kind == OperandKind::Barrier);
+        let has_barrier = row.operands.iter().any(|operand| operand.kind == OperandKind::Barrier);
         assert_eq!(row.done == Done::Mbarrier, has_barrier, "{}", row.name);
     }
 }

@@ -25,21 +25,13 @@ fn row(n: u32, (elem, name): (Elem, &str), a_in_registers: bool) -> Atom {
     };
     let d = format!("((4,8,4),(2,2,{})):((128,1,16),(64,8,512))", n / 8).leak();
     let mut operands: Vec<Operand> = vec![written(frag('d', Elem::F32, false, d))];
-    operands.push(if a_in_registers {
-        frag('a', elem, true, A)
-    } else {
-        matrix('a', 64)
-    });
+    operands.push(if a_in_registers { frag('a', elem, true, A) } else { matrix('a', 64) });
     operands.extend([matrix('b', n), int('s')]);
     if !a_in_registers {
         operands.push(immediate('t'));
     }
     operands.push(immediate('u'));
-    let (source, transposed) = if a_in_registers {
-        ("_ra", "$u")
-    } else {
-        ("", "$t, $u")
-    };
+    let (source, transposed) = if a_in_registers { ("_ra", "$u") } else { ("", "$t, $u") };
     Atom {
         name: format!("wgmma_m64n{n}k16{source}_{name}").leak(),
         arch: 90,

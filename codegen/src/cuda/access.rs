@@ -3,6 +3,8 @@
 use super::Printer;
 use super::int::Level;
 use super::literal::{bits, literal};
+use super::mention::count;
+use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
@@ -43,18 +45,10 @@ impl Printer<'_> {
             Some(peer) => {
                 let peer = self.int(*peer);
                 let pointer = format!("in_peer(&{element}, {peer})");
-                if len == 1 {
-                    format!("*{pointer}")
-                } else {
-                    format!("*({}*){pointer}", access.name)
-                }
+                if len == 1 { format!("*{pointer}") } else { format!("*({}*){pointer}", access.name) }
             }
             None if len == 1 => element,
-            None => format!(
-                "*({}{}*)&{element}",
-                if reads { "const " } else { "" },
-                access.name
-            ),
+            None => format!("*({}{}*)&{element}", if reads { "const " } else { "" }, access.name),
         }
     }
 
@@ -70,10 +64,7 @@ impl Printer<'_> {
     /// `&a[i]`, or `a` for its beginning.
     pub(super) fn address(&mut self, mem: &Mem) -> String {
         let cell = self.cell(mem);
-        let plain = cell
-            .strip_suffix("[0]")
-            .map(str::to_string)
-            .unwrap_or(format!("&{cell}"));
+        let plain = cell.strip_suffix("[0]").map(str::to_string).unwrap_or(format!("&{cell}"));
         match mem.peer {
             Some(peer) => format!("in_peer({plain}, {})", self.int(peer)),
             None => plain,
@@ -87,7 +78,7 @@ impl Printer<'_> {
             (false, 1) => self.element(frag.reg, frag.at),
             (true, 1) if reg.elem.bytes() < 4 => self.element(frag.reg, frag.at),
             (true, _) if access.name == "unsigned" => self.word(frag),
-            _ => format!("*({}*)&{}", access.name, self.word(frag)),
+            _ => format!("*({}*){}", access.name, self.pointer(frag)),
         }
     }
 
@@ -106,18 +97,9 @@ impl Printer<'_> {
         let Some(access) = access(elem, to.len) else {
             return self.impossible(&format!("a load of {} elements of {elem}", to.len));
         };
-        let (target, source) = (
-            self.registers(to, &access),
-            self.place(from, &access, to.len, true),
-        );
-        let Some(guard) = guard else {
-            return self.line(&format!("{target} = {source};"));
-        };
-        let (guard, fill) = (
-            self.int_piece(guard).at(Level::Or),
-            filled(fill, elem, &access, to.len),
-        );
-        self.line(&format!("{target} = {guard} ? {source} : {fill};"));
+        let (target, source) = (self.registers(to, &access), self.place(from, &access, to.len, true));
+        let source = self.or_fill(source, guard, || filled(fill, elem, &access, to.len));
+        self.set(None, &target, &source);
     }
 
     pub(super) fn store(&mut self, to: &Mem, from: Frag, guard: Option<Ix>) {
@@ -125,11 +107,78 @@ impl Printer<'_> {
         let Some(access) = access(elem, from.len) else {
             return self.impossible(&format!("a store of {} elements of {elem}", from.len));
         };
-        let (target, source) = (
-            self.place(to, &access, from.len, false),
-            self.registers(from, &access),
-        );
-        self.guarded(guard, &format!("{target} = {source};"));
+        let target = self.place(to, &access, from.len, false);
+        let source = self.registers(from, &access);
+        self.set(guard, &target, &[source]);
+    }
+
+    /// A load and a store of what it loaded, where nothing else uses the registers in between: one statement.
+    pub(super) fn copy(&mut self, body: &[Stmt], at: usize) -> bool {
+        let (
+            Op::Load { to, from, guard, fill },
+            Some(Op::Store { to: target, from: stored, guard: stored_where }),
+        ) = (&body[at].op, body.get(at + 1).map(|next| &next.op))
+        else {
+            return false;
+        };
+        let (elem, kernel) = (self.elem_of(from.space), self.kernel);
+        let uses: usize = kernel.body.iter().map(|stmt| count(stmt, to.reg)).sum();
+        let Some(access) = access(elem, to.len) else { return false };
+        if to != stored || uses != 2 || elem != self.elem_of(target.space) {
+            return false;
+        }
+        self.undeclared.retain(|&id| id != to.reg);
+        let target = self.place(target, &access, to.len, false);
+        let source = self.place(from, &access, to.len, true);
+        let source = self.or_fill(source, *guard, || filled(*fill, elem, &access, to.len));
+        self.set(*stored_where, &target, &source);
+        true
+    }
+
+    /// What is read, or what stands there instead: as the parts between which a line may be broken.
+    fn or_fill(&mut self, source: String, guard: Option<Ix>, fill: impl FnOnce() -> String) -> Vec<String> {
+        match guard {
+            None => vec![source],
+            Some(guard) => {
+                vec![self.int_piece(guard).at(Level::Or), format!("? {source}"), format!(": {}", fill())]
+            }
+        }
+    }
+
+    /// An assignment, broken into lines where it is too long for one.
+    fn set(&mut self, guard: Option<Ix>, target: &str, source: &[String]) {
+        let fits = |indent: usize, text: &str| indent * 4 + text.len() <= WIDTH;
+        let whole = format!("{target} = {};", source.join(" "));
+        let Some(guard) = guard else {
+            if source.len() > 1 && !fits(self.depth, &whole) {
+                return self.lines(target, source);
+            }
+            return self.line(&whole);
+        };
+        let guard = format!("if ({})", self.int(guard));
+        let together = format!("{guard} {whole}");
+        if fits(self.depth, &together) {
+            return self.line(&together);
+        }
+        self.line(&(guard + " {"));
+        self.depth += 1;
+        if source.len() == 1 || fits(self.depth, &whole) {
+            self.line(&whole)
+        } else {
+            self.lines(target, source)
+        }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn lines(&mut self, target: &str, source: &[String]) {
+        self.line(&format!("{target} = {}", source[0]));
+        self.depth += 1;
+        for (at, part) in source.iter().enumerate().skip(1) {
+            let end = if at + 1 == source.len() { ";" } else { "" };
+            self.line(&format!("{part}{end}"));
+        }
+        self.depth -= 1;
     }
 
     pub(super) fn atomic(&mut self, to: &Mem, op: Bin, value: &Val, guard: Option<Ix>) {
@@ -191,11 +240,7 @@ fn filled(fill: f64, elem: Elem, access: &Access, len: u32) -> String {
     } else {
         let size = elem.bytes() * 8;
         let word = (0..(32 / size).min(len)).fold(0u64, |word, at| word | bits(fill, elem) << (at * size));
-        if word == 0 {
-            "0".to_string()
-        } else {
-            format!("0x{word:08x}")
-        }
+        if word == 0 { "0".to_string() } else { format!("0x{word:08x}") }
     };
     match access.parts {
         1 => part,

@@ -16,17 +16,10 @@ impl Printer<'_> {
         let (mut constants, mut values) = (Vec::new(), Vec::new());
         for (operand, arg) in row.operands.iter().zip(args) {
             let text = self.argument(arg);
-            if operand.kind == OperandKind::Immediate {
-                constants.push(text)
-            } else {
-                values.push(text)
-            }
+            if operand.kind == OperandKind::Immediate { constants.push(text) } else { values.push(text) }
         }
-        let constants = if constants.is_empty() {
-            String::new()
-        } else {
-            format!("<{}>", constants.join(", "))
-        };
+        let constants =
+            if constants.is_empty() { String::new() } else { format!("<{}>", constants.join(", ")) };
         self.guarded(guard, &format!("{}{constants}({});", row.name, values.join(", ")));
     }
 
@@ -36,19 +29,10 @@ impl Printer<'_> {
                 let pointer = self.pointer(*frag);
                 let reg = &self.kernel.regs[frag.reg as usize];
                 // Elements where the instruction takes words: the array is aligned for it by its accesses.
-                if reg.elem.bytes() < 4 && !reg.words {
-                    format!("(unsigned*){pointer}")
-                } else {
-                    pointer
-                }
+                if reg.elem.bytes() < 4 && !reg.words { format!("(unsigned*){pointer}") } else { pointer }
             }
             AtomArg::At(mem) => self.address(mem),
-            AtomArg::Descriptor {
-                at,
-                leading,
-                stride,
-                mode,
-            } => {
+            AtomArg::Descriptor { at, leading, stride, mode } => {
                 let address = self.address(at);
                 format!("matrix_descriptor<{leading}, {stride}, {mode}>({address})")
             }
@@ -68,10 +52,7 @@ impl Printer<'_> {
     pub(super) fn atom_functions(&self) -> String {
         let mut rows = Vec::new();
         collect(&self.kernel.body, &mut rows);
-        rows.iter()
-            .map(|row| function(row))
-            .collect::<Vec<_>>()
-            .join("\n")
+        rows.iter().map(|row| function(row)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -101,36 +82,21 @@ struct Slots {
 
 fn slots(row: &Atom, operand: &Operand) -> Slots {
     let name = operand.name;
-    let input = |constraint, exprs| Slots {
-        name,
-        constraint,
-        exprs,
-        output: None,
-    };
+    let input = |constraint, exprs| Slots { name, constraint, exprs, output: None };
     let shared = |pointer: char| vec![format!("shared_address({pointer})")];
     match operand.kind {
         OperandKind::Frag { words } => {
-            let exprs = (0..registers(operand, words))
-                .map(|at| format!("{name}[{at}]"))
-                .collect();
+            let exprs = (0..registers(operand, words)).map(|at| format!("{name}[{at}]")).collect();
             let in_place = matches!(row.effect, crate::atom::Effect::Mma { .. });
             let output = operand.writes.then_some(if in_place { "+" } else { "=" });
-            Slots {
-                name,
-                constraint: register(operand.elem, words).1,
-                exprs,
-                output,
-            }
+            Slots { name, constraint: register(operand.elem, words).1, exprs, output }
         }
         OperandKind::SharedAddress | OperandKind::Barrier => input("r", shared(name)),
         OperandKind::GlobalAddress | OperandKind::Descriptor => input("l", vec![name.to_string()]),
         OperandKind::TensorMap { rank } => {
             // The map is an address and the coordinates are integers: two kinds of constraint.
             let coordinates = (0..rank).map(|at| format!("{name}{at}"));
-            input(
-                "l",
-                std::iter::once(name.to_string()).chain(coordinates).collect(),
-            )
+            input("l", std::iter::once(name.to_string()).chain(coordinates).collect())
         }
         OperandKind::Int => input("r", vec![name.to_string()]),
         OperandKind::Immediate => input("n", vec![name.to_string()]),
@@ -149,17 +115,9 @@ fn register(elem: Elem, words: bool) -> (&'static str, &'static str) {
 
 /// How many registers of a thread an operand takes: the values of its layout, packed.
 pub(crate) fn registers(operand: &Operand, words: bool) -> u32 {
-    let values = operand
-        .tv
-        .parse::<Layout>()
-        .ok()
-        .and_then(|tv| tv.mode(1).ok()?.size().ok())
-        .unwrap_or(1) as u32;
-    if words {
-        (values * operand.elem.bytes()).div_ceil(4)
-    } else {
-        values
-    }
+    let values =
+        operand.tv.parse::<Layout>().ok().and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1) as u32;
+    if words { (values * operand.elem.bytes()).div_ceil(4) } else { values }
 }
 
 fn parameter(operand: &Operand) -> Option<String> {
@@ -187,11 +145,7 @@ fn function(row: &Atom) -> String {
     // Inline assembly numbers its operands in the order outputs, inputs.
     let (mut lists, mut first) = ([Vec::new(), Vec::new()], 0);
     let mut numbers = Vec::new();
-    for (slot, list) in outputs
-        .iter()
-        .map(|slot| (slot, 0))
-        .chain(inputs.iter().map(|slot| (slot, 1)))
-    {
+    for (slot, list) in outputs.iter().map(|slot| (slot, 0)).chain(inputs.iter().map(|slot| (slot, 1))) {
         for (at, expr) in slot.exprs.iter().enumerate() {
             let is_coordinate = at > 0 && slot.constraint == "l";
             let constraint = if is_coordinate { "r" } else { slot.constraint };
@@ -226,17 +180,11 @@ fn function(row: &Atom) -> String {
         .filter(|operand| operand.kind == OperandKind::Immediate)
         .map(|operand| format!("int {}", operand.name))
         .collect();
-    let template = if constants.is_empty() {
-        String::new()
-    } else {
-        format!("template <{}>\n", constants.join(", "))
-    };
+    let template =
+        if constants.is_empty() { String::new() } else { format!("template <{}>\n", constants.join(", ")) };
     let params: Vec<String> = row.operands.iter().filter_map(parameter).collect();
     let memory = row.operands.iter().any(|operand| {
-        !matches!(
-            operand.kind,
-            OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate
-        )
+        !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
     });
     let clobber = if memory { "\n        : \"memory\"" } else { "" };
     format!(
@@ -259,11 +207,7 @@ fn quoted(text: &str) -> String {
             _ => lines.push(word.to_string()),
         }
     }
-    lines
-        .iter()
-        .map(|line| format!("        \"{line}\""))
-        .collect::<Vec<_>>()
-        .join("\n")
+    lines.iter().map(|line| format!("        \"{line}\"")).collect::<Vec<_>>().join("\n")
 }
 
 /// A list of operands, broken into lines.

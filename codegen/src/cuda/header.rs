@@ -1,9 +1,9 @@
 //! The comment that a kernel begins with: how it is launched and what it takes for granted.
 
-use tilewright_layout::Value;
+use tilewright_layout::{Obligation, Value};
 
 use super::Printer;
-use crate::thread::{Fact, Id, Kernel};
+use crate::thread::{Fact, Id, Kernel, Param};
 
 impl Printer<'_> {
     pub(super) fn header(&self) -> String {
@@ -16,34 +16,37 @@ impl Printer<'_> {
         say("grid", grid(kernel));
         if launch.cluster.iter().any(|&n| n > 1) {
             let [x, y, z] = launch.cluster;
-            say(
-                "cluster",
-                if z > 1 {
-                    format!("{x} x {y} x {z}")
-                } else {
-                    format!("{x} x {y}")
-                },
-            );
+            say("cluster", if z > 1 { format!("{x} x {y} x {z}") } else { format!("{x} x {y}") });
         }
         if launch.shared_bytes > 0 {
             say("shared", format!("{} bytes", launch.shared_bytes));
         }
-        say(
-            "device",
-            format!(
-                "sm_{}{}",
-                kernel.arch,
-                if kernel.arch_specific { "a" } else { " or newer" }
-            ),
-        );
-        for need in &kernel.needs {
-            say("needs", fact(kernel, need));
+        say("device", format!("sm_{}{}", kernel.arch, if kernel.arch_specific { "a" } else { " or newer" }));
+        for need in needs(kernel) {
+            say("needs", need);
         }
-        lines
-            .iter()
-            .map(|(what, text)| format!("// {what:<8}{text}").replacen("//         ", "// ", 1) + "\n")
-            .collect()
+        let mut text = String::new();
+        let mut before = String::new();
+        for (what, line) in lines {
+            let label = if what == before { "" } else { what.as_str() };
+            text += &if what.is_empty() { format!("// {line}\n") } else { format!("// {label:<8}{line}\n") };
+            before = what;
+        }
+        text
     }
+}
+
+/// The facts, those of one kind on a line.
+fn needs(kernel: &Kernel) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
+    for need in &kernel.needs {
+        let (start, subject, end) = fact(kernel, need);
+        match lines.iter_mut().find(|line| line.0 == start && line.2 == end) {
+            Some(line) => line.1.push(subject),
+            None => lines.push((start, vec![subject], end)),
+        }
+    }
+    lines.into_iter().map(|(start, subjects, end)| format!("{start}{}{end}", subjects.join(", "))).collect()
 }
 
 fn grid(kernel: &Kernel) -> String {
@@ -57,22 +60,23 @@ fn grid(kernel: &Kernel) -> String {
 fn product(factors: &[Value]) -> String {
     match factors {
         [] => "1".to_string(),
-        factors => factors
-            .iter()
-            .map(|factor| factor.to_string())
-            .collect::<Vec<_>>()
-            .join(" * "),
+        factors => factors.iter().map(|factor| factor.to_string()).collect::<Vec<_>>().join(" * "),
     }
 }
 
-fn fact(kernel: &Kernel, fact: &Fact) -> String {
+/// A fact as what stands before its subject, the subject, and what stands behind it.
+fn fact(kernel: &Kernel, fact: &Fact) -> (String, String, String) {
     let name = |param: Id| match &kernel.params[param as usize] {
-        crate::thread::Param::Pointer { name, .. } => name.clone(),
+        Param::Pointer { name, .. } => name.clone(),
         _ => format!("parameter {param}"),
     };
     match fact {
-        Fact::Divides(obligation) => obligation.to_string(),
-        Fact::Aligned { param, bytes } => format!("{} at a multiple of {bytes} bytes", name(*param)),
-        Fact::Small { param } => format!("offsets into {} in 32 bits", name(*param)),
+        Fact::Divides(Obligation { divisor, of }) => {
+            (format!("{divisor} divides "), of.to_string(), String::new())
+        }
+        Fact::Aligned { param, bytes } => {
+            (String::new(), name(*param), format!(" at multiples of {bytes} bytes"))
+        }
+        Fact::Small { param } => ("32 bits are enough for offsets into ".into(), name(*param), String::new()),
     }
 }

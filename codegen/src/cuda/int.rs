@@ -53,42 +53,26 @@ pub(super) struct Piece {
 
 impl Piece {
     pub(super) fn new(text: impl Into<String>, level: Level) -> Piece {
-        Piece {
-            text: text.into(),
-            level,
-            wide: false,
-        }
+        Piece { text: text.into(), level, wide: false }
     }
 
     /// In a place that binds as tightly as this.
     pub(super) fn at(&self, level: Level) -> String {
-        if self.level < level {
-            format!("({})", self.text)
-        } else {
-            self.text.clone()
-        }
+        if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
 
     fn widened(self) -> Piece {
         if self.wide {
             return self;
         }
-        Piece {
-            text: format!("(long long){}", self.at(Level::Unary)),
-            level: Level::Unary,
-            wide: true,
-        }
+        Piece { text: format!("(long long){}", self.at(Level::Unary)), level: Level::Unary, wide: true }
     }
 
     fn narrowed(self) -> Piece {
         if !self.wide {
             return self;
         }
-        Piece {
-            text: format!("(int){}", self.at(Level::Unary)),
-            level: Level::Unary,
-            wide: false,
-        }
+        Piece { text: format!("(int){}", self.at(Level::Unary)), level: Level::Unary, wide: false }
     }
 }
 
@@ -101,22 +85,10 @@ pub(super) fn binary(left: &Piece, sign: &str, right: &Piece, level: Level) -> P
         let mixed = sign == "*"
             && piece.level == Level::Product
             && [" / ", " % "].iter().any(|s| outside(&piece.text, s));
-        if surprising || mixed {
-            format!("({})", piece.text)
-        } else {
-            piece.at(needed)
-        }
+        if surprising || mixed { format!("({})", piece.text) } else { piece.at(needed) }
     };
-    let text = format!(
-        "{} {sign} {}",
-        careful(left, level),
-        careful(right, level.tighter())
-    );
-    Piece {
-        text,
-        level,
-        wide: left.wide || right.wide,
-    }
+    let text = format!("{} {sign} {}", careful(left, level), careful(right, level.tighter()));
+    Piece { text, level, wide: left.wide || right.wide }
 }
 
 /// Does the sign stand in the text outside of all parentheses?
@@ -147,20 +119,12 @@ impl Printer<'_> {
             Int::Const(n) => constant(n),
             Int::Var(id) => {
                 let wide = self.kernel.vars[id as usize].wide;
-                Piece {
-                    wide,
-                    ..leaf(self.names.vars[id as usize].clone())
-                }
+                Piece { wide, ..leaf(self.names.vars[id as usize].clone()) }
             }
             Int::Param(id) => {
-                let wide = matches!(
-                    self.kernel.params[id as usize],
-                    crate::thread::Param::Int { wide: true, .. }
-                );
-                Piece {
-                    wide,
-                    ..leaf(self.names.params[id as usize].clone())
-                }
+                let wide =
+                    matches!(self.kernel.params[id as usize], crate::thread::Param::Int { wide: true, .. });
+                Piece { wide, ..leaf(self.names.params[id as usize].clone()) }
             }
             Int::Thread => leaf(self.builtin(Builtin::Thread)),
             Int::Block(axis) => leaf(self.builtin(Builtin::Block(axis))),
@@ -192,17 +156,8 @@ impl Printer<'_> {
             Int::Select(cond, a, b) => {
                 let (cond, a, b) = (self.int_piece(cond), self.int_piece(a), self.int_piece(b));
                 let wide = a.wide || b.wide;
-                let text = format!(
-                    "{} ? {} : {}",
-                    cond.at(Level::Or),
-                    a.at(Level::Or),
-                    b.at(Level::Ternary)
-                );
-                let piece = Piece {
-                    text,
-                    level: Level::Ternary,
-                    wide,
-                };
+                let text = format!("{} ? {} : {}", cond.at(Level::Or), a.at(Level::Or), b.at(Level::Ternary));
+                let piece = Piece { text, level: Level::Ternary, wide };
                 if narrow { piece.narrowed() } else { piece }
             }
         }
@@ -219,10 +174,7 @@ impl Printer<'_> {
         let parts = self.exprs.get(a).lo >= 0 && self.exprs.get(b).lo >= 0;
         let flat = parts || (!narrow && left.wide);
         let right = match self.exprs.get(b).int {
-            Int::Add(..) if flat && right.level == Level::Sum => Piece {
-                level: Level::Product,
-                ..right
-            },
+            Int::Add(..) if flat && right.level == Level::Sum => Piece { level: Level::Product, ..right },
             _ => right,
         };
         fitted(left, "+", right, Level::Sum, narrow)
@@ -235,10 +187,7 @@ impl Printer<'_> {
 
     fn truth(&mut self, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
         let (left, right) = (self.int_piece(a), self.int_piece(b));
-        Piece {
-            wide: false,
-            ..binary(&left, sign, &right, level)
-        }
+        Piece { wide: false, ..binary(&left, sign, &right, level) }
     }
 
     fn least_or_greatest(&mut self, function: &str, a: Ix, b: Ix, narrow: bool) -> Piece {
@@ -269,9 +218,6 @@ fn constant(n: i64) -> Piece {
     match i32::try_from(n) {
         Ok(i32::MIN) => Piece::new("(-2147483647 - 1)", Level::Primary),
         Ok(n) => Piece::new(n.to_string(), level),
-        Err(_) => Piece {
-            wide: true,
-            ..Piece::new(format!("{n}LL"), level)
-        },
+        Err(_) => Piece { wide: true, ..Piece::new(format!("{n}LL"), level) },
     }
 }

@@ -28,11 +28,7 @@ pub(super) fn widened(n: f64, elem: Elem) -> String {
 }
 
 fn float(n: f32) -> String {
-    if n.is_finite() {
-        format!("{n:?}f")
-    } else {
-        format!("__int_as_float(0x{:08x})", bits32(n))
-    }
+    if n.is_finite() { format!("{n:?}f") } else { format!("__int_as_float(0x{:08x})", bits32(n)) }
 }
 
 /// One number that is not a number, whatever the sign of the one at hand.
@@ -41,11 +37,7 @@ fn bits32(n: f32) -> u32 {
 }
 
 fn bits64(n: f64) -> u64 {
-    if n.is_nan() {
-        0x7fff_ffff_ffff_ffff
-    } else {
-        n.to_bits()
-    }
+    if n.is_nan() { 0x7fff_ffff_ffff_ffff } else { n.to_bits() }
 }
 
 /// A number of a type as its bytes, least significant first in the word: for filling packed words.
@@ -76,11 +68,7 @@ mod tests {
             (f64::NEG_INFINITY, Elem::F32, "__int_as_float(0xff800000)"),
             (f64::NAN, Elem::F32, "__int_as_float(0x7fffffff)"),
             (0.1, Elem::F64, "0.1"),
-            (
-                f64::INFINITY,
-                Elem::F64,
-                "__longlong_as_double(0x7ff0000000000000LL)",
-            ),
+            (f64::INFINITY, Elem::F64, "__longlong_as_double(0x7ff0000000000000LL)"),
             (1.0, Elem::F16, "f16{0x3c00}"),
             (1.0, Elem::Bf16, "bf16{0x3f80}"),
             (-3.0, Elem::I32, "-3"),

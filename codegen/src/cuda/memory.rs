@@ -24,55 +24,39 @@ impl Array<'_> {
     }
 
     fn comment(&self) -> String {
-        if self.note.is_empty() {
-            String::new()
-        } else {
-            format!("  // {}", self.note)
-        }
+        if self.note.is_empty() { String::new() } else { format!("  // {}", self.note) }
     }
 }
 
 impl Printer<'_> {
     pub(super) fn shared_memory(&self) -> String {
         let kernel = self.kernel;
-        let tensors = kernel
-            .shared
-            .iter()
-            .zip(&self.names.shared)
-            .map(|(array, name)| Array {
-                elem: array.elem.cuda(),
-                size: array.elem.bytes(),
+        let tensors = kernel.shared.iter().zip(&self.names.shared).map(|(array, name)| Array {
+            elem: array.elem.cuda(),
+            size: array.elem.bytes(),
+            name,
+            len: array.len,
+            offset: array.offset,
+            align: array.align,
+            note: &array.note,
+        });
+        let barriers = kernel.bars.iter().zip(&self.names.bars).filter_map(|(bar, name)| match bar {
+            Bar::Mbarriers { offset, slots, .. } => Some(Array {
+                elem: "unsigned long long",
+                size: 8,
                 name,
-                len: array.len,
-                offset: array.offset,
-                align: array.align,
-                note: &array.note,
-            });
-        let barriers = kernel
-            .bars
-            .iter()
-            .zip(&self.names.bars)
-            .filter_map(|(bar, name)| match bar {
-                Bar::Mbarriers { offset, slots, .. } => Some(Array {
-                    elem: "unsigned long long",
-                    size: 8,
-                    name,
-                    len: *slots,
-                    offset: *offset,
-                    align: 8,
-                    note: "mbarriers",
-                }),
-                _ => None,
-            });
+                len: *slots,
+                offset: *offset,
+                align: 8,
+                note: "mbarriers",
+            }),
+            _ => None,
+        });
         let arrays: Vec<Array> = tensors.chain(barriers).collect();
         if arrays.is_empty() {
             return String::new();
         }
-        let text = if self.fits_static(&arrays) {
-            static_arrays(&arrays)
-        } else {
-            self.arena(&arrays)
-        };
+        let text = if self.fits_static(&arrays) { static_arrays(&arrays) } else { self.arena(&arrays) };
         text + "\n"
     }
 
@@ -80,10 +64,7 @@ impl Printer<'_> {
     fn fits_static(&self, arrays: &[Array]) -> bool {
         let apart = |a: &Array, b: &Array| a.end() <= b.offset || b.end() <= a.offset;
         self.kernel.launch.shared_bytes <= STATIC_LIMIT
-            && arrays
-                .iter()
-                .enumerate()
-                .all(|(at, a)| arrays[..at].iter().all(|b| apart(a, b)))
+            && arrays.iter().enumerate().all(|(at, a)| arrays[..at].iter().all(|b| apart(a, b)))
     }
 
     fn arena(&self, arrays: &[Array]) -> String {
@@ -92,21 +73,12 @@ impl Printer<'_> {
         let mut text = if bytes <= STATIC_LIMIT {
             format!("    __shared__ alignas({align}) unsigned char {ARENA}[{bytes}];\n")
         } else {
-            format!("    extern __shared__ alignas({align}) unsigned char {ARENA}[];  // {bytes} bytes\n")
+            format!("    alignas({align}) extern __shared__ unsigned char {ARENA}[];  // {bytes} bytes\n")
         };
         for array in arrays {
-            let Array {
-                elem, name, offset, ..
-            } = array;
-            let place = if *offset == 0 {
-                ARENA.to_string()
-            } else {
-                format!("({ARENA} + {offset})")
-            };
-            text += &format!(
-                "    {elem}* const {name} = ({elem}*){place};{}\n",
-                array.comment()
-            );
+            let Array { elem, name, offset, .. } = array;
+            let place = if *offset == 0 { ARENA.to_string() } else { format!("({ARENA} + {offset})") };
+            text += &format!("    {elem}* const {name} = ({elem}*){place};{}\n", array.comment());
         }
         text
     }
@@ -115,19 +87,8 @@ impl Printer<'_> {
 fn static_arrays(arrays: &[Array]) -> String {
     let mut text = String::new();
     for array in arrays {
-        let Array {
-            elem,
-            size,
-            name,
-            len,
-            align,
-            ..
-        } = array;
-        let align = if align > size {
-            format!("alignas({align}) ")
-        } else {
-            String::new()
-        };
+        let Array { elem, size, name, len, align, .. } = array;
+        let align = if align > size { format!("alignas({align}) ") } else { String::new() };
         text += &format!("    __shared__ {align}{elem} {name}[{len}];{}\n", array.comment());
     }
     text

@@ -10,10 +10,12 @@
 
 mod access;
 mod asm;
+mod declare;
 mod header;
 mod int;
 mod literal;
 mod memory;
+mod mention;
 mod names;
 mod prelude;
 mod regs;
@@ -87,11 +89,7 @@ const BUILTINS: [(Builtin, &str, &str); 9] = [
     (Builtin::Grid(1), "blocks_y", "gridDim.y"),
     (Builtin::Grid(2), "blocks_z", "gridDim.z"),
     (Builtin::ClusterRank, "rank", "__clusterRelativeBlockRank()"),
-    (
-        Builtin::Warp,
-        "warp",
-        "__shfl_sync(0xffffffff, threadIdx.x / 32, 0)",
-    ),
+    (Builtin::Warp, "warp", "__shfl_sync(0xffffffff, threadIdx.x / 32, 0)"),
 ];
 
 impl<'k> Printer<'k> {
@@ -116,8 +114,14 @@ impl<'k> Printer<'k> {
     /// The hardware's numbers, under short names.
     fn prologue(&mut self) -> String {
         let mut text = String::new();
-        for (which, name, meaning) in BUILTINS {
-            if self.used.contains(&which) {
+        // The axes of the grid share a line.
+        let mut before = None;
+        for (which, name, meaning) in BUILTINS.iter().filter(|row| self.used.contains(&row.0)) {
+            let kind = std::mem::discriminant(which);
+            if before.replace(kind) == Some(kind) {
+                text.truncate(text.len() - ";\n".len());
+                text += &format!(", {name} = {meaning};\n");
+            } else {
                 text += &format!("    const int {name} = {meaning};\n");
             }
         }

@@ -32,17 +32,9 @@ impl Names {
         };
         Names {
             kernel: take(&kernel.name),
-            params: kernel
-                .params
-                .iter()
-                .map(|param| take(param_name(param)))
-                .collect(),
+            params: kernel.params.iter().map(|param| take(param_name(param))).collect(),
             shared: kernel.shared.iter().map(|array| take(&array.name)).collect(),
-            bars: kernel
-                .bars
-                .iter()
-                .map(|bar| bar_name(bar).map(&mut take).unwrap_or_default())
-                .collect(),
+            bars: kernel.bars.iter().map(|bar| bar_name(bar).map(&mut take).unwrap_or_default()).collect(),
             regs: kernel.regs.iter().map(|reg| take(&reg.name)).collect(),
             vars: vec![String::new(); kernel.vars.len()],
             fixed,
@@ -62,9 +54,8 @@ impl Names {
 
     /// Names a variable that is declared here.
     pub(super) fn declare(&mut self, var: Id, wanted: &str) -> &str {
-        let name = free(wanted, |name| {
-            !self.fixed.contains(name) && !self.open.iter().flatten().any(|n| n == name)
-        });
+        let name =
+            free(wanted, |name| !self.fixed.contains(name) && !self.open.iter().flatten().any(|n| n == name));
         if let Some(block) = self.open.last_mut() {
             block.push(name.clone());
         }
@@ -95,30 +86,19 @@ fn bar_name(bar: &Bar) -> Option<&str> {
 
 /// The wanted name made an identifier, with a number behind it if need be.
 fn free(wanted: &str, is_free: impl Fn(&str) -> bool) -> String {
-    let mut name: String = wanted
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
+    let mut name: String =
+        wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     // Two underscores, or one and a capital, are the compiler's.
     while name.contains("__") {
         name = name.replace("__", "_");
     }
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        name.insert_str(0, "v");
+        name.insert(0, 'v');
     }
     if is_free(&name) {
         return name;
     }
-    (2..)
-        .map(|n| format!("{name}_{n}"))
-        .find(|name| is_free(name))
-        .unwrap_or(name)
+    (2..).map(|n| format!("{name}_{n}")).find(|name| is_free(name)).unwrap_or(name)
 }
 
 /// Words that mean something to the compiler, among those that a Rust program may use as names.

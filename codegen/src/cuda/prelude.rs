@@ -17,25 +17,19 @@ const HEADERS: [&str; 8] = [
 
 /// A piece: what stands between two empty lines.
 fn pieces() -> impl Iterator<Item = &'static str> {
-    HEADERS
-        .iter()
-        .flat_map(|header| header.split("\n\n"))
-        .filter(|piece| defines(piece).is_some())
+    HEADERS.iter().flat_map(|header| header.split("\n\n")).filter(|piece| defines(piece).is_some())
 }
 
 /// The name that a piece defines: of its struct, or of its function.
 fn defines(piece: &'static str) -> Option<&'static str> {
-    let code = piece
-        .lines()
-        .find(|line| !line.starts_with("//") && !line.starts_with("template"))?;
+    let code = piece.lines().find(|line| !line.starts_with("//") && !line.starts_with("template"))?;
     if let Some(rest) = code.strip_prefix("struct ") {
         return rest.split(" {").next()?.rsplit(' ').next();
     }
     code.split('(').find_map(|before| {
         // `__device__ __forceinline__ float to_float(`: the last word, unless it is an attribute's.
         let name = before.rsplit([' ', '*', '&']).next()?;
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            .then_some(name)
+        name.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(name)
     })
 }
 
@@ -43,9 +37,7 @@ fn defines(piece: &'static str) -> Option<&'static str> {
 fn types(piece: &'static str) -> impl Iterator<Item = &'static str> {
     let mut mentioned = HashSet::new();
     words(piece, &mut mentioned);
-    let structs = pieces()
-        .filter(|piece| piece.contains("struct "))
-        .filter_map(defines);
+    let structs = pieces().filter(|piece| piece.contains("struct ")).filter_map(defines);
     structs.filter(move |name| mentioned.contains(name))
 }
 
@@ -58,9 +50,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn needed_by(code: &[String]) -> Option<String> {
     let mut named: HashSet<&str> = HashSet::new();
     code.iter().for_each(|text| words(text, &mut named));
-    let all: Vec<(&str, &'static str)> = pieces()
-        .filter_map(|piece| Some((defines(piece)?, piece)))
-        .collect();
+    let all: Vec<(&str, &'static str)> =
+        pieces().filter_map(|piece| Some((defines(piece)?, piece))).collect();
     let fits = |name: &str, piece: &'static str, named: &HashSet<&str>| {
         // Of several functions of one name those are needed whose types the code names.
         let alone = all.iter().filter(|other| other.0 == name).count() == 1;
@@ -93,8 +84,7 @@ fn words<'t>(code: &'t str, to: &mut HashSet<&'t str>) {
     for line in code.lines() {
         let line = line.split("//").next().unwrap_or(line);
         to.extend(
-            line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                .filter(|word| !word.is_empty()),
+            line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()),
         );
     }
 }
@@ -111,23 +101,14 @@ mod tests {
             }
         }
         let names: Vec<_> = names().collect();
-        assert!(
-            names.contains(&"bf16") && names.contains(&"mbarrier_wait"),
-            "{names:?}"
-        );
+        assert!(names.contains(&"bf16") && names.contains(&"mbarrier_wait"), "{names:?}");
     }
 
     #[test]
     fn pieces_come_with_what_they_need() {
         let code = ["bf16 x = to_bf16(to_float(x));  // mbarrier_wait is not meant".to_string()];
         let text = needed_by(&code).unwrap_or_default();
-        assert!(
-            text.contains("struct bf16") && text.contains("to_bf16("),
-            "{text}"
-        );
-        assert!(
-            !text.contains("mbarrier") && !text.contains("struct f16"),
-            "{text}"
-        );
+        assert!(text.contains("struct bf16") && text.contains("to_bf16("), "{text}");
+        assert!(!text.contains("mbarrier") && !text.contains("struct f16"), "{text}");
     }
 }

@@ -58,11 +58,7 @@ fn is_number(param: &Param) -> bool {
 fn declare(param: &Param, name: &str) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {
-            format!(
-                "{}{}* __restrict__ {name}",
-                if *write { "" } else { "const " },
-                elem.cuda()
-            )
+            format!("{}{}* __restrict__ {name}", if *write { "" } else { "const " }, elem.cuda())
         }
         Param::Int { wide, .. } => format!("{} {name}", if *wide { "long long" } else { "int" }),
         Param::Scalar { elem, .. } => format!("{} {name}", elem.cuda()),

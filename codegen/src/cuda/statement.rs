@@ -1,6 +1,6 @@
 //! Statements, in the order of the program.
 
-use super::regs::in_flight;
+use super::mention::in_flight;
 use super::{Builtin, Printer};
 use crate::index::Ix;
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
@@ -11,10 +11,16 @@ const REGISTERS: (u32, u32) = (65536, 255);
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
-        for (at, stmt) in body.iter().enumerate() {
+        let mut at = 0;
+        while let Some(stmt) = body.get(at) {
             self.spacing(body, at);
+            if self.copy(body, at) {
+                at += 2;
+                continue;
+            }
             self.declare_for(stmt, &body[at + 1..]);
             self.statement(stmt);
+            at += 1;
         }
         self.names.close();
     }
@@ -28,10 +34,7 @@ impl Printer<'_> {
     /// An empty line before a comment, and around what takes several lines.
     fn spacing(&mut self, body: &[Stmt], at: usize) {
         let long = |stmt: &Stmt| {
-            matches!(
-                stmt.op,
-                Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..)
-            )
+            matches!(stmt.op, Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..))
         };
         let comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
         let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
@@ -48,9 +51,7 @@ impl Printer<'_> {
 
     fn statement(&mut self, stmt: &Stmt) {
         match &stmt.op {
-            Op::Comment(text) => text
-                .lines()
-                .for_each(|line| self.line(format!("// {line}").trim_end())),
+            Op::Comment(text) => text.lines().for_each(|line| self.line(format!("// {line}").trim_end())),
             Op::Let(var, value) => {
                 let value = self.int(*value);
                 let row = &self.kernel.vars[*var as usize];
@@ -65,21 +66,13 @@ impl Printer<'_> {
             }
             Op::Assign { reg, at, value } => {
                 let value = self.value(value);
-                let declared = match self.undeclared.iter().position(|id| id == reg) {
-                    Some(at) => {
-                        self.undeclared.remove(at);
-                        self.declaration(*reg)
-                    }
+                let declared = match self.first_declaration(stmt, *reg) {
+                    Some((kind, name)) => format!("{kind} {name}"),
                     None => self.element(*reg, *at),
                 };
                 self.line(&format!("{declared} = {value};"));
             }
-            Op::Load {
-                to,
-                from,
-                guard,
-                fill,
-            } => self.load(*to, from, *guard, *fill),
+            Op::Load { to, from, guard, fill } => self.load(*to, from, *guard, *fill),
             Op::Store { to, from, guard } => self.store(to, *from, *guard),
             Op::Atomic { to, op, value, guard } => self.atomic(to, *op, value, *guard),
             Op::Atom { row, args, guard } => self.atom(row, args, *guard),
@@ -87,32 +80,17 @@ impl Printer<'_> {
             Op::WaitQueue { queue, pending } => self.wait(*queue, *pending),
             Op::Fence(fence) => self.fence(*fence),
             Op::Sync(bar) => self.sync(*bar),
-            Op::Arrive {
-                bar,
-                slot,
-                peer,
-                bytes,
-            } => self.arrive(*bar, *slot, *peer, *bytes),
+            Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, turn } => self.wait_phase(*bar, *slot, *turn),
             Op::InitBarriers(bar) => self.init(*bar),
-            Op::For {
-                var,
-                from,
-                to,
-                step,
-                unroll,
-                body,
-            } => {
+            Op::For { .. } if self.declares_zeroes(stmt) => {}
+            Op::For { var, from, to, step, unroll, body } => {
                 let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
                 let row = &self.kernel.vars[*var as usize];
                 self.names.open();
                 let name = self.names.declare(*var, &row.name).to_string();
                 let kind = c_int(row.wide);
-                let step = if *step == 1 {
-                    format!("++{name}")
-                } else {
-                    format!("{name} += {step}")
-                };
+                let step = if *step == 1 { format!("++{name}") } else { format!("{name} += {step}") };
                 match unroll {
                     Unroll::No => self.line("#pragma unroll 1"),
                     Unroll::By(n) => self.line(&format!("#pragma unroll {n}")),
@@ -151,6 +129,25 @@ impl Printer<'_> {
         self.line("}");
     }
 
+    /// The declaration of an array, if the statement is where it belongs.
+    fn first_declaration(&mut self, stmt: &Stmt, reg: Id) -> Option<(String, String)> {
+        let place = self.undeclared.iter().position(|&id| id == reg)?;
+        if !self.declares(stmt, reg) {
+            return None;
+        }
+        self.undeclared.remove(place);
+        Some(self.declaration(reg))
+    }
+
+    /// A loop that sets a new array to 0 is its declaration.
+    fn declares_zeroes(&mut self, stmt: &Stmt) -> bool {
+        let declaration = self.zeroes(stmt).and_then(|reg| self.first_declaration(stmt, reg));
+        if let Some((kind, name)) = &declaration {
+            self.line(&format!("{kind} {name} = {{}};"));
+        }
+        declaration.is_some()
+    }
+
     fn roles(&mut self, roles: &[Role]) {
         let warps = self.kernel.launch.threads.div_ceil(32);
         let listed: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
@@ -173,11 +170,7 @@ impl Printer<'_> {
             self.line(&format!("{start}{cond}{{  // {}", role.name));
             let outer = self.role.replace(role.warps);
             if let Some(registers) = role.registers {
-                let change = if registers > self.registers_at_entry() {
-                    "more"
-                } else {
-                    "fewer"
-                };
+                let change = if registers > self.registers_at_entry() { "more" } else { "fewer" };
                 self.depth += 1;
                 self.line(&format!("{change}_registers<{registers}>();"));
                 self.depth -= 1;
@@ -304,11 +297,7 @@ impl Printer<'_> {
     fn wait_phase(&mut self, bar: Id, slot: Ix, turn: Ix) {
         let parity = self.exprs.and(turn, 1);
         let (at, parity) = (self.mbarrier(bar, slot), self.int(parity));
-        let function = if self.has_cluster() {
-            "mbarrier_wait_cluster"
-        } else {
-            "mbarrier_wait"
-        };
+        let function = if self.has_cluster() { "mbarrier_wait_cluster" } else { "mbarrier_wait" };
         self.line(&format!("{function}({at}, {parity});"));
     }
 
@@ -320,9 +309,7 @@ impl Printer<'_> {
         if slots == 1 {
             return self.line(&format!("mbarrier_init(&{name}[0], {count});"));
         }
-        self.line(&format!(
-            "for (int i = 0; i < {slots}; ++i) mbarrier_init(&{name}[i], {count});"
-        ));
+        self.line(&format!("for (int i = 0; i < {slots}; ++i) mbarrier_init(&{name}[i], {count});"));
     }
 }
 

@@ -27,11 +27,8 @@ const FUNCTIONS: [(Un, &str, &str); 10] = [
 ];
 
 /// Functions of two values: for integers, in `float`, in `double`.
-const PAIRS: [(Bin, &str, &str, &str); 3] = [
-    (Bin::Min, "min", "fminf", "fmin"),
-    (Bin::Max, "max", "fmaxf", "fmax"),
-    (Bin::Rem, "", "fmodf", "fmod"),
-];
+const PAIRS: [(Bin, &str, &str, &str); 3] =
+    [(Bin::Min, "min", "fminf", "fmin"), (Bin::Max, "max", "fmaxf", "fmax"), (Bin::Rem, "", "fmodf", "fmod")];
 
 /// Operators.
 const SIGNS: [(Bin, &str, Level); 10] = [
@@ -66,10 +63,7 @@ fn call(function: &str, args: &[&Piece]) -> Piece {
 }
 
 fn cast(elem: Elem, piece: &Piece) -> Piece {
-    Piece::new(
-        format!("({}){}", elem.cuda(), piece.at(Level::Unary)),
-        Level::Unary,
-    )
+    Piece::new(format!("({}){}", elem.cuda(), piece.at(Level::Unary)), Level::Unary)
 }
 
 impl Printer<'_> {
@@ -82,25 +76,16 @@ impl Printer<'_> {
         match value {
             Val::Reg(reg, at) => {
                 let text = self.element(*reg, *at);
-                Typed {
-                    piece: Piece::new(text, Level::Primary),
-                    elem: self.kernel.regs[*reg as usize].elem,
-                }
+                Typed { piece: Piece::new(text, Level::Primary), elem: self.kernel.regs[*reg as usize].elem }
             }
             Val::Lit(n, elem) => {
                 let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
-                Typed {
-                    piece: Piece::new(literal(*n, *elem), level),
-                    elem: *elem,
-                }
+                Typed { piece: Piece::new(literal(*n, *elem), level), elem: *elem }
             }
             Val::Int(at, elem) => {
                 let piece = self.int_piece(*at);
                 let from = if piece.wide { Elem::F64 } else { Elem::I32 };
-                Typed {
-                    piece: convert_int(&piece, from, *elem),
-                    elem: *elem,
-                }
+                Typed { piece: convert_int(&piece, from, *elem), elem: *elem }
             }
             Val::Param(id) => {
                 let elem = match &self.kernel.params[*id as usize] {
@@ -108,20 +93,14 @@ impl Printer<'_> {
                     Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
                 };
                 let name = self.names.params[*id as usize].clone();
-                Typed {
-                    piece: Piece::new(name, Level::Primary),
-                    elem,
-                }
+                Typed { piece: Piece::new(name, Level::Primary), elem }
             }
             Val::Un(function, x) => self.one(*function, x),
             Val::Bin(function, x, y) => self.two(*function, x, y),
             Val::Fma(args) => self.fused(args),
             Val::Cast(to, x) => {
                 let from = self.typed(x);
-                Typed {
-                    piece: convert(&from.piece, from.elem, *to),
-                    elem: *to,
-                }
+                Typed { piece: convert(&from.piece, from.elem, *to), elem: *to }
             }
             Val::Guarded(guard, x, y) => {
                 let cond = self.int_piece(*guard);
@@ -135,10 +114,7 @@ impl Printer<'_> {
                     Cmp::Eq => ("==", Level::Equal),
                     Cmp::Ne => ("!=", Level::Equal),
                 };
-                Typed {
-                    piece: binary(&x.piece, sign, &y.piece, level),
-                    elem: Elem::I32,
-                }
+                Typed { piece: binary(&x.piece, sign, &y.piece, level), elem: Elem::I32 }
             }
             Val::Pick(args) => {
                 let [cond, x, y] = &**args;
@@ -150,18 +126,11 @@ impl Printer<'_> {
             }
             Val::ShuffleXor(x, lanes) => {
                 let (x, lanes) = (self.typed(x), self.int(*lanes));
-                let function = if is_half(x.elem) {
-                    "shuffle_xor("
-                } else {
-                    "__shfl_xor_sync(0xffffffff, "
-                };
+                let function = if is_half(x.elem) { "shuffle_xor(" } else { "__shfl_xor_sync(0xffffffff, " };
                 let text = format!("{function}{}, {lanes})", x.piece.text);
                 let piece = Piece::new(text, Level::Primary);
                 let narrow = matches!(x.elem, Elem::I8 | Elem::U8);
-                Typed {
-                    piece: if narrow { cast(x.elem, &piece) } else { piece },
-                    elem: x.elem,
-                }
+                Typed { piece: if narrow { cast(x.elem, &piece) } else { piece }, elem: x.elem }
             }
         }
     }
@@ -172,34 +141,17 @@ impl Printer<'_> {
             && is_half(*elem)
         {
             let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
-            return Typed {
-                piece: Piece::new(widened(*n, *elem), level),
-                elem: *elem,
-            };
+            return Typed { piece: Piece::new(widened(*n, *elem), level), elem: *elem };
         }
         let typed = self.typed(value);
-        if is_half(typed.elem) {
-            Typed {
-                piece: call("to_float", &[&typed.piece]),
-                ..typed
-            }
-        } else {
-            typed
-        }
+        if is_half(typed.elem) { Typed { piece: call("to_float", &[&typed.piece]), ..typed } } else { typed }
     }
 
     fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
         let (x, y) = (self.typed(x), self.typed(y));
-        let text = format!(
-            "{} ? {} : {}",
-            cond.at(Level::Or),
-            x.piece.at(Level::Or),
-            y.piece.at(Level::Ternary)
-        );
-        Typed {
-            piece: Piece::new(text, Level::Ternary),
-            elem: x.elem,
-        }
+        let text =
+            format!("{} ? {} : {}", cond.at(Level::Or), x.piece.at(Level::Or), y.piece.at(Level::Ternary));
+        Typed { piece: Piece::new(text, Level::Ternary), elem: x.elem }
     }
 
     fn one(&mut self, function: Un, value: &Val) -> Typed {
@@ -212,10 +164,7 @@ impl Printer<'_> {
         };
         let result = match function {
             Un::Not if is_truth(value) => {
-                return Typed {
-                    piece: prefix("!"),
-                    elem,
-                };
+                return Typed { piece: prefix("!"), elem };
             }
             Un::Not => prefix("~"),
             Un::Neg => prefix("-"),
@@ -231,18 +180,13 @@ impl Printer<'_> {
                 call(if double { long } else { float }, &[&x.piece])
             }
         };
-        Typed {
-            piece: rounded(result, elem),
-            elem,
-        }
+        Typed { piece: rounded(result, elem), elem }
     }
 
     fn two(&mut self, function: Bin, x: &Val, y: &Val) -> Typed {
         let (x, y) = (self.operand(x), self.operand(y));
         let elem = x.elem;
-        let pair = PAIRS
-            .iter()
-            .find(|row| row.0 == function && (elem.is_float() || !row.1.is_empty()));
+        let pair = PAIRS.iter().find(|row| row.0 == function && (elem.is_float() || !row.1.is_empty()));
         let result = match (pair, SIGNS.iter().find(|row| row.0 == function)) {
             (Some((_, int, float, double)), _) => {
                 let function = if elem == Elem::F64 {
@@ -257,10 +201,7 @@ impl Printer<'_> {
             (None, Some((_, sign, level))) => binary(&x.piece, sign, &y.piece, *level),
             (None, None) => unreachable!("every function of two values stands in a table"),
         };
-        Typed {
-            piece: rounded(result, elem),
-            elem,
-        }
+        Typed { piece: rounded(result, elem), elem }
     }
 
     fn fused(&mut self, args: &[Val; 3]) -> Typed {
@@ -268,10 +209,7 @@ impl Printer<'_> {
         if is_half(elem) {
             // The hardware's own: rounding in float first would round twice.
             let pieces = args.each_ref().map(|arg| self.typed(arg).piece);
-            return Typed {
-                piece: call("fused", &pieces.each_ref()),
-                elem,
-            };
+            return Typed { piece: call("fused", &pieces.each_ref()), elem };
         }
         let pieces = args.each_ref().map(|arg| self.operand(arg).piece);
         let [a, b, c] = &pieces;
@@ -280,10 +218,7 @@ impl Printer<'_> {
             elem if elem.is_float() => call("fmaf", &[a, b, c]),
             _ => binary(&binary(a, "*", b, Level::Product), "+", c, Level::Sum),
         };
-        Typed {
-            piece: rounded(result, elem),
-            elem,
-        }
+        Typed { piece: rounded(result, elem), elem }
     }
 }
 
@@ -343,10 +278,7 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (F32 | F64, I8 | U8) => {
             let int = convert(piece, from, I32);
             let (least, greatest) = if to == I8 { (-128, 127) } else { (0, 255) };
-            let clamped = Piece::new(
-                format!("min(max({}, {least}), {greatest})", int.text),
-                Level::Primary,
-            );
+            let clamped = Piece::new(format!("min(max({}, {least}), {greatest})", int.text), Level::Primary);
             cast(to, &clamped)
         }
         _ => cast(to, piece),

@@ -91,11 +91,7 @@ impl Library {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both pointers are to integers that live through the call.
         let status = unsafe { (self.version)(&mut major, &mut minor) };
-        if status == SUCCESS {
-            Ok((major, minor))
-        } else {
-            Err(self.message(status))
-        }
+        if status == SUCCESS { Ok((major, minor)) } else { Err(self.message(status)) }
     }
 
     pub(super) fn compile(&self, source: &str, name: &str, options: &[&str]) -> Result<Output, Error> {
@@ -106,30 +102,17 @@ impl Library {
             })
         };
         let (source, name) = (text(source)?, text(name)?);
-        let options: Vec<CString> = options
-            .iter()
-            .map(|option| text(option))
-            .collect::<Result<_, _>>()?;
+        let options: Vec<CString> = options.iter().map(|option| text(option)).collect::<Result<_, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
 
         let mut program: Program = ptr::null_mut();
         // SAFETY: the strings end with a zero byte and live through the call; there are no headers, so both of their
         // lists may be null.
         let status = unsafe {
-            (self.create)(
-                &mut program,
-                source.as_ptr(),
-                name.as_ptr(),
-                0,
-                ptr::null(),
-                ptr::null(),
-            )
+            (self.create)(&mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
         };
         self.check(status, "taking the source")?;
-        let program = Owned {
-            library: self,
-            program,
-        };
+        let program = Owned { library: self, program };
 
         // SAFETY: the program is alive, and `options` holds as many strings as is said, which live through the call.
         let status = unsafe { (self.compile)(program.program, options.len() as c_int, options.as_ptr()) };
@@ -140,17 +123,11 @@ impl Library {
             COMPILATION | INVALID_OPTION => return Ok(Output { cubin: None, log }),
             status => {
                 let message = format!("{}\n{log}", self.message(status));
-                return Err(Error::Failed {
-                    doing: "compiling",
-                    message,
-                });
+                return Err(Error::Failed { doing: "compiling", message });
             }
         }
         let cubin = self.read(&program, self.cubin_size, self.cubin, "reading the binary")?;
-        Ok(Output {
-            cubin: Some(cubin),
-            log,
-        })
+        Ok(Output { cubin: Some(cubin), log })
     }
 
     /// Bytes that NVRTC hands out by a function for their number and another to copy them.
@@ -171,14 +148,7 @@ impl Library {
     }
 
     fn check(&self, status: Status, doing: &'static str) -> Result<(), Error> {
-        if status == SUCCESS {
-            Ok(())
-        } else {
-            Err(Error::Failed {
-                doing,
-                message: self.message(status),
-            })
-        }
+        if status == SUCCESS { Ok(()) } else { Err(Error::Failed { doing, message: self.message(status) }) }
     }
 
     fn message(&self, status: Status) -> String {

@@ -32,10 +32,7 @@ pub(super) fn usage(log: &str) -> Vec<Usage> {
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
             let kernel = rest.split('\'').next().unwrap_or_default().to_string();
-            all.push(Usage {
-                kernel,
-                ..Usage::default()
-            });
+            all.push(Usage { kernel, ..Usage::default() });
         }
         let Some(usage) = all.last_mut() else { continue };
         let set = |field: &mut u32, what: &str| {
@@ -55,8 +52,7 @@ pub(super) fn usage(log: &str) -> Vec<Usage> {
 
 /// The number before some words: `Used 40 registers`.
 fn number_before(line: &str, what: &str) -> Option<u32> {
-    line.match_indices(what)
-        .find_map(|(at, _)| line[..at].trim_end().rsplit(' ').next()?.parse().ok())
+    line.match_indices(what).find_map(|(at, _)| line[..at].trim_end().rsplit(' ').next()?.parse().ok())
 }
 
 /// Lines that say neither what was used nor how long it took: warnings, and notes on performance.
@@ -77,10 +73,7 @@ pub(super) fn notes(log: &str) -> Vec<String> {
     };
     // The compiler quotes the source below a warning, indented.
     let quoted = |line: &str| line.starts_with(' ');
-    log.lines()
-        .filter(|line| !usual(line) && !quoted(line))
-        .map(|line| line.trim_end().to_string())
-        .collect()
+    log.lines().filter(|line| !usual(line) && !quoted(line)).map(|line| line.trim_end().to_string()).collect()
 }
 
 #[cfg(test)]
@@ -119,11 +112,7 @@ ptxas info    : Used 8 registers, used 0 barriers
             shared: 400,
             barriers: 1,
         };
-        let g = Usage {
-            kernel: "g".into(),
-            registers: 8,
-            ..Usage::default()
-        };
+        let g = Usage { kernel: "g".into(), registers: 8, ..Usage::default() };
         assert_eq!(usage, [f, g]);
         assert!(!usage[0].is_clean() && usage[1].is_clean());
     }
@@ -132,9 +121,6 @@ ptxas info    : Used 8 registers, used 0 barriers
     fn warnings_are_kept() {
         let notes = notes(LOG);
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(
-            notes[0].contains("#177-D") && notes[1].contains("C7510"),
-            "{notes:?}"
-        );
+        assert!(notes[0].contains("#177-D") && notes[1].contains("C7510"), "{notes:?}");
     }
 }

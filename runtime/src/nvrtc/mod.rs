@@ -108,27 +108,14 @@ impl Nvrtc {
     pub fn compile(&self, source: &str, name: &str, arch: &str, options: &[&str]) -> Result<Compiled, Error> {
         let start = Instant::now();
         let target = format!("--gpu-architecture={arch}");
-        let all: Vec<&str> = [target.as_str()]
-            .into_iter()
-            .chain(OPTIONS)
-            .chain(options.iter().copied())
-            .collect();
+        let all: Vec<&str> =
+            [target.as_str()].into_iter().chain(OPTIONS).chain(options.iter().copied()).collect();
         let output = self.library.compile(source, &format!("{name}.cu"), &all)?;
         let Some(cubin) = output.cubin else {
-            return Err(Error::Refused {
-                name: name.to_string(),
-                arch: arch.to_string(),
-                log: output.log,
-            });
+            return Err(Error::Refused { name: name.to_string(), arch: arch.to_string(), log: output.log });
         };
         let (usage, notes) = (log::usage(&output.log), log::notes(&output.log));
-        Ok(Compiled {
-            cubin,
-            log: output.log,
-            usage,
-            notes,
-            time: start.elapsed(),
-        })
+        Ok(Compiled { cubin, log: output.log, usage, notes, time: start.elapsed() })
     }
 }
 

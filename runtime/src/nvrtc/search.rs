@@ -62,17 +62,10 @@ fn places(more: &[PathBuf]) -> Vec<PathBuf> {
         return vec![folder.into()];
     }
     let inside = |toolkit: PathBuf| toolkit.join(if cfg!(windows) { "bin" } else { "lib64" });
-    let toolkits = TOOLKITS
-        .iter()
-        .filter_map(env::var_os)
-        .map(|toolkit| inside(toolkit.into()));
+    let toolkits = TOOLKITS.iter().filter_map(env::var_os).map(|toolkit| inside(toolkit.into()));
     let usual = ["/usr/local/cuda/lib64", "/opt/cuda/lib64"].map(PathBuf::from);
     let system = NAMES.iter().map(PathBuf::from);
-    system
-        .chain(toolkits)
-        .chain(usual)
-        .chain(more.iter().cloned())
-        .collect()
+    system.chain(toolkits).chain(usual).chain(more.iter().cloned()).collect()
 }
 
 fn load(place: &Path) -> Result<Nvrtc, String> {
@@ -83,10 +76,7 @@ fn load(place: &Path) -> Result<Nvrtc, String> {
     if !place.is_dir() {
         return Err("there is no such folder".to_string());
     }
-    let file = NAMES
-        .iter()
-        .map(|name| place.join(name))
-        .find(|file| file.is_file());
+    let file = NAMES.iter().map(|name| place.join(name)).find(|file| file.is_file());
     let file = file.ok_or_else(|| format!("it does not hold {}", NAMES[0]))?;
     open(&file, builtins(place).as_deref())
 }
@@ -113,11 +103,7 @@ fn open(file: &Path, builtins: Option<&Path>) -> Result<Nvrtc, String> {
             "it is version {major}.{minor}, and {least}.{least_minor} is the oldest that serves"
         ));
     }
-    Ok(Nvrtc {
-        library,
-        version,
-        path: file.to_path_buf(),
-    })
+    Ok(Nvrtc { library, version, path: file.to_path_buf() })
 }
 
 #[cfg(test)]
@@ -129,15 +115,11 @@ mod tests {
         let nowhere = PathBuf::from("/nonexistent/tilewright");
         let why = load(&nowhere).err();
         assert_eq!(why.as_deref(), Some("there is no such folder"));
-        let absent = Absent {
-            tried: vec![(nowhere, "there is no such folder".into())],
-        };
+        let absent = Absent { tried: vec![(nowhere, "there is no such folder".into())] };
         let text = absent.to_string();
-        for part in [
-            "NVRTC was not found",
-            "/nonexistent/tilewright: there is no such folder",
-            "TILEWRIGHT_NVRTC",
-        ] {
+        for part in
+            ["NVRTC was not found", "/nonexistent/tilewright: there is no such folder", "TILEWRIGHT_NVRTC"]
+        {
             assert!(text.contains(part), "{text}");
         }
     }

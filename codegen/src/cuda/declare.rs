@@ -1,0 +1,159 @@
+//! Where register arrays are declared: as near to their use as a reader expects, and never inside a loop from one turn
+//! of which to the next they live.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Printer;
+use super::mention::{blocks, count, mentions, reads, value_mentions};
+use crate::index::{Int, Ix};
+use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
+
+impl Printer<'_> {
+    /// Declares the arrays among the undeclared ones that a statement uses, unless it alone does and can do so further in.
+    pub(super) fn declare_for(&mut self, stmt: &Stmt, rest: &[Stmt]) {
+        let (mut here, mut later) = (Vec::new(), Vec::new());
+        for reg in std::mem::take(&mut self.undeclared) {
+            let alone = || !rest.iter().any(|other| mentions(other, reg));
+            let further_in = || self.declares(stmt, reg) || (alone() && self.can_declare_inside(stmt, reg));
+            if mentions(stmt, reg) && !further_in() { here.push(reg) } else { later.push(reg) }
+        }
+        self.undeclared = later;
+        // Arrays of one type share a line.
+        let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
+        for reg in here {
+            let (kind, name) = self.declaration(reg);
+            match kinds.iter_mut().find(|known| known.0 == kind) {
+                Some(known) => known.1.push(name),
+                None => kinds.push((kind, vec![name])),
+            }
+        }
+        for (kind, names) in kinds {
+            self.line(&format!("{kind} {};", names.join(", ")));
+        }
+    }
+
+    /// `float` and `acc[64]`, `float` and `sum`.
+    pub(super) fn declaration(&mut self, id: Id) -> (String, String) {
+        let (reg, name) = (&self.kernel.regs[id as usize], self.names.regs[id as usize].clone());
+        if self.is_scalar(id) {
+            return (reg.elem.cuda().to_string(), name);
+        }
+        let (elem, size) = if reg.words { ("unsigned", 4) } else { (reg.elem.cuda(), reg.elem.bytes()) };
+        let len = reg.len.div_ceil(self.per_word(id));
+        let widest = widest_access(&self.kernel.body, id) * reg.elem.bytes();
+        let align = if widest > size { format!("alignas({widest}) ") } else { String::new() };
+        (format!("{align}{elem}"), format!("{name}[{len}]"))
+    }
+
+    /// Does the statement declare the array while it gives it its first value?
+    pub(super) fn declares(&self, stmt: &Stmt, id: Id) -> bool {
+        match &stmt.op {
+            Op::Assign { reg, value, .. } => *reg == id && self.is_scalar(id) && !value_mentions(value, id),
+            _ => self.zeroes(stmt) == Some(id),
+        }
+    }
+
+    /// The array all of whose elements the statement, a loop, sets to 0.
+    pub(super) fn zeroes(&self, stmt: &Stmt) -> Option<Id> {
+        let Op::For { var, from, to, step: 1, unroll: Unroll::Full, body } = &stmt.op else { return None };
+        let [Stmt { op: Op::Assign { reg, at, value: Val::Lit(zero, _) }, .. }] = body.as_slice() else {
+            return None;
+        };
+        let whole = self.exprs.constant(*from) == Some(0)
+            && self.exprs.constant(*to) == Some(i64::from(self.kernel.regs[*reg as usize].len))
+            && self.exprs.get(*at).int == Int::Var(*var);
+        (whole && zero.to_bits() == 0).then_some(*reg)
+    }
+
+    /// Is there one block inside the statement that alone uses the array? In a loop it must also begin by writing all of
+    /// the array.
+    fn can_declare_inside(&self, stmt: &Stmt, reg: Id) -> bool {
+        let uses = |block: &[Stmt]| block.iter().map(|stmt| count(stmt, reg)).sum::<usize>();
+        let all = count(stmt, reg);
+        let Some(block) = blocks(&stmt.op).into_iter().find(|block| uses(block) == all) else { return false };
+        !matches!(stmt.op, Op::For { .. }) || self.is_written_first(block, reg)
+    }
+
+    /// Does the block write every element of the array before it reads any?
+    fn is_written_first(&self, block: &[Stmt], reg: Id) -> bool {
+        let mut written = Written { printer: self, reg, known: HashSet::new(), vars: HashMap::new() };
+        block.iter().find_map(|stmt| written.after(stmt)).unwrap_or(false)
+    }
+}
+
+/// The elements of an array that are written so far.
+struct Written<'p, 'k> {
+    printer: &'p Printer<'k>,
+    reg: Id,
+    known: HashSet<i64>,
+    /// Values of the variables of unrolled loops.
+    vars: HashMap<Id, i64>,
+}
+
+impl Written<'_, '_> {
+    /// Goes through a statement. `Some(true)` when all is written, `Some(false)` when that cannot be said.
+    fn after(&mut self, stmt: &Stmt) -> Option<bool> {
+        if !mentions(stmt, self.reg) {
+            return None;
+        }
+        match &stmt.op {
+            Op::For { var, from, to, step, unroll: Unroll::Full, body } => {
+                let (Some(from), Some(to)) = (self.value(*from), self.value(*to)) else { return Some(false) };
+                return (from..to).step_by((*step).max(1) as usize).find_map(|turn| {
+                    self.vars.insert(*var, turn);
+                    body.iter().find_map(|stmt| self.after(stmt))
+                });
+            }
+            Op::Load { to, .. } => self.add(to.at, to.len),
+            Op::Assign { at, .. } if !reads(stmt, self.reg) => self.add(*at, 1),
+            Op::Atom { args, guard: None, .. } if !reads(stmt, self.reg) => {
+                for arg in args {
+                    if let AtomArg::Frag(frag) = arg
+                        && frag.reg == self.reg
+                    {
+                        self.add(frag.at, frag.len);
+                    }
+                }
+            }
+            _ => return Some(false),
+        }
+        let len = self.printer.kernel.regs[self.reg as usize].len as usize;
+        (self.known.len() == len).then_some(true)
+    }
+
+    /// An element whose place is not known counts for nothing.
+    fn add(&mut self, at: Ix, len: u32) {
+        if let Some(at) = self.value(at) {
+            self.known.extend(at..at + i64::from(len));
+        }
+    }
+
+    /// The value of an expression in this turn of all loops.
+    fn value(&self, at: Ix) -> Option<i64> {
+        let of = |at| self.value(at);
+        Some(match self.printer.exprs.get(at).int {
+            Int::Const(n) => n,
+            Int::Var(id) => *self.vars.get(&id)?,
+            Int::Add(a, b) => of(a)?.checked_add(of(b)?)?,
+            Int::Sub(a, b) => of(a)?.checked_sub(of(b)?)?,
+            Int::Mul(a, b) => of(a)?.checked_mul(of(b)?)?,
+            Int::Div(a, b) => of(a)?.checked_div_euclid(of(b)?)?,
+            Int::Rem(a, b) => of(a)?.checked_rem_euclid(of(b)?)?,
+            Int::And(a, b) => of(a)? & of(b)?,
+            Int::Xor(a, b) => of(a)? ^ of(b)?,
+            _ => return None,
+        })
+    }
+}
+
+/// Elements of the widest access to an array.
+fn widest_access(body: &[Stmt], id: Id) -> u32 {
+    let widest = |stmt: &Stmt| {
+        let own = match &stmt.op {
+            Op::Load { to: frag, .. } | Op::Store { from: frag, .. } if frag.reg == id => frag.len,
+            _ => 1,
+        };
+        blocks(&stmt.op).iter().map(|block| widest_access(block, id)).fold(own, u32::max)
+    };
+    body.iter().map(widest).max().unwrap_or(1)
+}
