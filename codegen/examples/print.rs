@@ -8,19 +8,10 @@ fn main() {
         let kind = match value {
             "true" => ExprKind::Bool(true),
             "false" => ExprKind::Bool(false),
-            _ => value
-                .parse()
-                .map(ExprKind::Int)
-                .unwrap_or(ExprKind::Name(value.into())),
+            _ => value.parse().map(ExprKind::Int).unwrap_or(ExprKind::Name(value.into())),
         };
-        let name = Some(Name {
-            text: key.into(),
-            span: Span(0),
-        });
-        Arg {
-            name,
-            value: Expr { span: Span(0), kind },
-        }
+        let name = Some(Name { text: key.into(), span: Span(0) });
+        Arg { name, value: Expr { span: Span(0), kind } }
     });
     let outcome = Definition::Matmul(args.collect()).generate();
     for diagnostic in &outcome.diagnostics {

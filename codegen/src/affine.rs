@@ -35,19 +35,13 @@ pub struct Affine {
 
 impl From<i64> for Affine {
     fn from(constant: i64) -> Affine {
-        Affine {
-            constant,
-            terms: Vec::new(),
-        }
+        Affine { constant, terms: Vec::new() }
     }
 }
 
 impl From<Coord> for Affine {
     fn from(coord: Coord) -> Affine {
-        Affine {
-            constant: 0,
-            terms: vec![(coord, 1)],
-        }
+        Affine { constant: 0, terms: vec![(coord, 1)] }
     }
 }
 
@@ -85,12 +79,7 @@ impl Affine {
             (Some(n), Some(extent)) => (n / over % extent).into(),
             (Some(n), None) => (n / over).into(),
             (None, None) if over == 1 => self.clone(),
-            _ => Coord::Digit {
-                of: Box::new(self.clone()),
-                over,
-                extent,
-            }
-            .into(),
+            _ => Coord::Digit { of: Box::new(self.clone()), over, extent }.into(),
         }
     }
 

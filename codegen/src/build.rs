@@ -93,11 +93,7 @@ impl Builder {
     }
 
     fn push(&mut self, op: Op) {
-        let stmt = Stmt {
-            span: self.span,
-            by: self.by,
-            op,
-        };
+        let stmt = Stmt { span: self.span, by: self.by, op };
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);
         }
@@ -105,13 +101,7 @@ impl Builder {
 
     fn add(&mut self, name: &str, elem: Elem, space: Space, layout: Composed) -> Id {
         let (name, span) = (name.to_owned(), self.span);
-        self.program.tensors.push(Tensor {
-            name,
-            elem,
-            space,
-            layout,
-            span,
-        });
+        self.program.tensors.push(Tensor { name, elem, space, layout, span });
         self.program.tensors.len() as Id - 1
     }
 
@@ -132,16 +122,10 @@ impl Builder {
             .help(format!("use one of {}", Elem::usable())));
         }
         let shape: Tuple = shape.into();
-        let shape = if shape.is_leaf() {
-            Tuple::of([shape])
-        } else {
-            shape
-        };
+        let shape = if shape.is_leaf() { Tuple::of([shape]) } else { shape };
         if shape.depth() > 1 {
-            return Err(
-                Problem::new(format!("the tensor `{name}` has the nested shape {shape}"))
-                    .help("write a flat shape, such as (M, K); tiles may nest"),
-            );
+            return Err(Problem::new(format!("the tensor `{name}` has the nested shape {shape}"))
+                .help("write a flat shape, such as (M, K); tiles may nest"));
         }
         let default = || {
             let steps = (0..shape.rank()).map(|mode| match mode {
@@ -163,10 +147,7 @@ impl Builder {
 
     /// A scalar argument.
     pub fn scalar(&mut self, name: &str, elem: Elem) -> Expr {
-        self.program.scalars.push(Scalar {
-            name: name.into(),
-            elem,
-        });
+        self.program.scalars.push(Scalar { name: name.into(), elem });
         let id = self.program.scalars.len() as Id - 1;
         self.program.args.push(Arg::Scalar(id));
         Expr::Scalar(id)
@@ -198,11 +179,8 @@ impl Builder {
         /// Threads have at most 255 registers of 32 bits.
         const MOST_BYTES: i64 = 255 * 4;
         // One number for each mode: registers have no order of their own worth keeping.
-        let flat: Vec<i64> = shape
-            .modes()
-            .map(|mode| mode.product())
-            .collect::<Option<_>>()
-            .ok_or_else(|| {
+        let flat: Vec<i64> =
+            shape.modes().map(|mode| mode.product()).collect::<Option<_>>().ok_or_else(|| {
                 Problem::new(format!("registers need a shape of integers, and this is {shape}"))
             })?;
         let count: i64 = flat.iter().product();
@@ -215,12 +193,7 @@ impl Builder {
             .help("use smaller tiles, or more threads"));
         }
         let flat = Tuple::flat(&flat);
-        let id = self.add(
-            name,
-            elem,
-            Space::Registers { words },
-            Layout::compact(flat.clone())?.into(),
-        );
+        let id = self.add(name, elem, Space::Registers { words }, Layout::compact(flat.clone())?.into());
         View::whole(id, name, &flat)
     }
 
@@ -323,8 +296,11 @@ impl Builder {
         let first = &mut self.partitions[group as usize];
         match first {
             Some(first) if i64::from(known.threads) != size => {
-                return Err(Problem::new(format!("`{}` is shared by {size} threads, and {first}", view.name))
-                    .help("all partitions of a block need the same number of threads"));
+                return Err(Problem::new(format!(
+                    "`{}` is shared by {size} threads, and {first}",
+                    view.name
+                ))
+                .help("all partitions of a block need the same number of threads"));
             }
             Some(_) => {}
             None => {
@@ -356,12 +332,7 @@ impl Builder {
         if !matches!(how, How::Atom(_)) {
             crate::lower::same_shape(from, to)?;
         }
-        self.push(Op::Copy {
-            from: from.clone(),
-            to: to.clone(),
-            how,
-            token,
-        });
+        self.push(Op::Copy { from: from.clone(), to: to.clone(), how, token });
         Ok(())
     }
 
@@ -369,11 +340,9 @@ impl Builder {
         match self.space(view) {
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
-                Err(
-                    Problem::new(format!("`{tensor}` is an input, and this writes to it"))
-                        .help(format!("declare it as `{tensor}: &mut Tensor<…>`"))
-                        .arg(arg),
-                )
+                Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))
+                    .help(format!("declare it as `{tensor}: &mut Tensor<…>`"))
+                    .arg(arg))
             }
             _ => Ok(()),
         }
@@ -382,10 +351,7 @@ impl Builder {
     /// Sets every element to one value.
     pub fn fill(&mut self, to: &View, value: Expr) -> Result<()> {
         self.writable(to, 0)?;
-        self.push(Op::Fill {
-            to: to.clone(),
-            value,
-        });
+        self.push(Op::Fill { to: to.clone(), value });
         Ok(())
     }
 
@@ -395,11 +361,7 @@ impl Builder {
         for view in ins {
             crate::lower::same_shape(view, to)?;
         }
-        self.push(Op::Map {
-            ins: ins.to_vec(),
-            to: to.clone(),
-            value,
-        });
+        self.push(Op::Map { ins: ins.to_vec(), to: to.clone(), value });
         Ok(())
     }
 
@@ -423,14 +385,7 @@ impl Builder {
             self.check_gemm(a, b, acc)?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm {
-            a,
-            b,
-            acc,
-            how,
-            order,
-            token,
-        });
+        self.push(Op::Gemm { a, b, acc, how, order, token });
         Ok(())
     }
 
@@ -448,23 +403,14 @@ impl Builder {
             }
         }
         if !matches!(self.space(acc), Space::Registers { .. }) {
-            return Err(
-                Problem::new(format!("gemm sums in registers, and `{}` is not there", acc.name))
-                    .help("make the accumulator with `registers_like` and copy it when the sum is done")
-                    .arg(2),
-            );
+            return Err(Problem::new(format!("gemm sums in registers, and `{}` is not there", acc.name))
+                .help("make the accumulator with `registers_like` and copy it when the sum is done")
+                .arg(2));
         }
         let size = |view: &View, mode: usize| {
-            view.layout
-                .mode(mode)
-                .ok()
-                .map(|mode| (mode.size().ok(), mode.shape()))
+            view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))
         };
-        let pairs = [
-            (a, 0, acc, 0, "rows", 0),
-            (b, 0, acc, 1, "columns", 1),
-            (a, 1, b, 1, "depth", 1),
-        ];
+        let pairs = [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "depth", 1)];
         for (left, l, right, r, what, arg) in pairs {
             let (x, y) = (size(left, l), size(right, r));
             let same = match (&x, &y) {
@@ -512,12 +458,7 @@ impl Builder {
                 to.shape()
             )));
         }
-        self.push(Op::Reduce {
-            from: from.clone(),
-            to: to.clone(),
-            with,
-            across,
-        });
+        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across });
         Ok(())
     }
 
@@ -545,10 +486,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (span, var) = (self.span, self.program.vars.len() as Id);
-        self.program.vars.push(Var {
-            name: name.into(),
-            extent,
-        });
+        self.program.vars.push(Var { name: name.into(), extent });
         self.open.push(Vec::new());
         let done = body(self, Coord::Var(var).into());
         let body = self.open.pop().unwrap_or_default();
@@ -579,14 +517,8 @@ impl Builder {
     /// Some warps of the block, as a group of their own.
     pub fn group(&mut self, name: &str, warps: (u32, u32), registers: Option<u32>) -> Id {
         let threads = (warps.1 - warps.0) * 32;
-        self.program.groups.push(Group {
-            name: name.into(),
-            warps: Some(warps),
-            threads,
-            registers,
-        });
-        self.partitions
-            .push(Some(format!("the group has {threads} threads")));
+        self.program.groups.push(Group { name: name.into(), warps: Some(warps), threads, registers });
+        self.partitions.push(Some(format!("the group has {threads} threads")));
         self.program.groups.len() as Id - 1
     }
 
@@ -634,9 +566,5 @@ pub type Role<'r> = Box<dyn FnOnce(&mut Builder) -> Result<()> + 'r>;
 
 /// The name of a stride that is known at launch: `lda` for a matrix `a`, `a_2` for further modes.
 fn leading(tensor: &str, mode: usize, rank: usize) -> String {
-    if rank == 2 {
-        format!("ld{tensor}")
-    } else {
-        format!("{tensor}_{mode}")
-    }
+    if rank == 2 { format!("ld{tensor}") } else { format!("{tensor}_{mode}") }
 }

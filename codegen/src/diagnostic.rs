@@ -20,13 +20,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            span,
-            level: Level::Deny,
-            lint: None,
-            message: message.into(),
-            help: None,
-        }
+        Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None }
     }
 
     /// Adds what to write instead.

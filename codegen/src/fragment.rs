@@ -59,7 +59,8 @@ impl Builder {
     ) -> Result<View> {
         // The mover's registers hold elements of its own tile; the product's registers hold elements of the operand's.
         // Registers are the same, so one tile maps onto the other.
-        let (fragment, address) = if mover.operand('d').is_some_and(|d| d.tv.is_empty()) { ('a', 'd') } else { ('d', 'a') };
+        let (fragment, address) =
+            if mover.operand('d').is_some_and(|d| d.tv.is_empty()) { ('a', 'd') } else { ('d', 'a') };
         let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
             Some(crate::atom::OperandKind::Frag { .. }) => (fragment, address),
             _ => (address, fragment),

@@ -21,33 +21,22 @@ pub(crate) fn finish(
     let _ = levels;
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     if errors(&diagnostics) {
-        return Outcome {
-            kernel: None,
-            diagnostics,
-        };
+        return Outcome { kernel: None, diagnostics };
     }
     let mut variants: Vec<Variant> = Vec::new();
     for policy in [Policy::Best, Policy::Small, Policy::General] {
         match lower(&program, policy) {
             Ok(kernel) => {
                 let source = crate::cuda::print(&kernel);
-                let same = variants
-                    .last()
-                    .is_some_and(|last| last.program.needs == kernel.needs);
+                let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
                 if same {
                     continue;
                 }
-                variants.push(Variant {
-                    source,
-                    program: kernel,
-                });
+                variants.push(Variant { source, program: kernel });
             }
             Err(diagnostic) => {
                 diagnostics.push(diagnostic);
-                return Outcome {
-                    kernel: None,
-                    diagnostics,
-                };
+                return Outcome { kernel: None, diagnostics };
             }
         }
     }
@@ -58,19 +47,11 @@ pub(crate) fn finish(
             Arg::Tensor(id) => {
                 let tensor = program.tensor(*id);
                 let mutable = matches!(tensor.space, Space::Global { mutable: true });
-                Param {
-                    name: tensor.name.clone(),
-                    elem: tensor.elem,
-                    tensor: Some((mutable, tensor.rank())),
-                }
+                Param { name: tensor.name.clone(), elem: tensor.elem, tensor: Some((mutable, tensor.rank())) }
             }
             Arg::Scalar(id) => {
                 let scalar = &program.scalars[*id as usize];
-                Param {
-                    name: scalar.name.clone(),
-                    elem: scalar.elem,
-                    tensor: None,
-                }
+                Param { name: scalar.name.clone(), elem: scalar.elem, tensor: None }
             }
         })
         .collect();
@@ -79,13 +60,5 @@ pub(crate) fn finish(
         shared_bytes: variants[0].program.launch.shared_bytes,
         ..Report::default()
     };
-    Outcome {
-        kernel: Some(Generated {
-            name: program.name,
-            params,
-            variants,
-            report,
-        }),
-        diagnostics,
-    }
+    Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
 }

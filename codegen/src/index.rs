@@ -52,9 +52,13 @@ impl Int {
     /// The expressions that it is made of.
     pub fn parts(&self) -> Vec<Ix> {
         match *self {
-            Int::Const(_) | Int::Var(_) | Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => {
-                Vec::new()
-            }
+            Int::Const(_)
+            | Int::Var(_)
+            | Int::Param(_)
+            | Int::Thread
+            | Int::Block(_)
+            | Int::Grid(_)
+            | Int::ClusterRank => Vec::new(),
             Int::Not(a) => vec![a],
             Int::Add(a, b) | Int::Sub(a, b) | Int::Mul(a, b) | Int::Div(a, b) | Int::Rem(a, b) => vec![a, b],
             Int::And(a, b) | Int::Or(a, b) | Int::Xor(a, b) | Int::Shl(a, b) | Int::Shr(a, b) => vec![a, b],
@@ -145,13 +149,7 @@ impl Exprs {
         let at = Ix(self.all.len() as u32);
         self.known.insert(int.clone(), at);
         let (lo, hi) = range;
-        self.all.push(Expr {
-            int,
-            lo,
-            hi,
-            multiple,
-            same_for,
-        });
+        self.all.push(Expr { int, lo, hi, multiple, same_for });
         at
     }
 
@@ -253,10 +251,7 @@ impl Exprs {
         let (x, y) = (self.get(a), self.get(b));
         let corners =
             [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| x.saturating_mul(y));
-        let range = (
-            *corners.iter().min().unwrap_or(&0),
-            *corners.iter().max().unwrap_or(&0),
-        );
+        let range = (*corners.iter().min().unwrap_or(&0), *corners.iter().max().unwrap_or(&0));
         let multiple = x.multiple.saturating_mul(y.multiple);
         let same = self.both(a, b);
         self.intern(Int::Mul(a, b), range, multiple, same)
@@ -342,10 +337,8 @@ impl Exprs {
         {
             return self.div(x, m.saturating_mul(n));
         }
-        let (range, same) = (
-            (self.get(a).lo.div_euclid(n), self.get(a).hi.div_euclid(n)),
-            self.get(a).same_for,
-        );
+        let (range, same) =
+            ((self.get(a).lo.div_euclid(n), self.get(a).hi.div_euclid(n)), self.get(a).same_for);
         if range.0 == range.1 {
             return self.int(range.0);
         }
@@ -396,13 +389,8 @@ impl Exprs {
         }
         let top = (self.get(a).hi | self.get(b).hi).max(0) as u64;
         let bits = 64 - top.leading_zeros().min(62);
-        let multiple = 1i64
-            << self
-                .get(a)
-                .multiple
-                .trailing_zeros()
-                .min(self.get(b).multiple.trailing_zeros())
-                .min(62);
+        let multiple =
+            1i64 << self.get(a).multiple.trailing_zeros().min(self.get(b).multiple.trailing_zeros()).min(62);
         let same = self.both(a, b);
         self.intern(Int::Xor(a, b), (0, (1i64 << bits) - 1), multiple, same)
     }
@@ -416,12 +404,7 @@ impl Exprs {
         let hi = mask.min(self.get(a).hi.max(0));
         let hi = if self.get(a).lo < 0 { mask } else { hi };
         let mask_at = self.int(mask);
-        self.intern(
-            Int::And(a, mask_at),
-            (0, hi),
-            (1 << mask.trailing_zeros().min(62)).max(1),
-            same,
-        )
+        self.intern(Int::And(a, mask_at), (0, hi), (1 << mask.trailing_zeros().min(62)).max(1), same)
     }
 
     /// `a < b`: 1 or 0.
@@ -485,12 +468,7 @@ impl Exprs {
             return b;
         }
         let same = self.both(a, b);
-        self.intern(
-            Int::Min(a, b),
-            (x.lo.min(y.lo), x.hi.min(y.hi)),
-            gcd(x.multiple, y.multiple),
-            same,
-        )
+        self.intern(Int::Min(a, b), (x.lo.min(y.lo), x.hi.min(y.hi)), gcd(x.multiple, y.multiple), same)
     }
 
     /// `a` where `cond` holds, `b` elsewhere.

@@ -63,9 +63,7 @@ impl Places {
     /// assert_eq!(places.of(Span(2)), None);
     /// ```
     pub fn of(&self, span: Span) -> Option<String> {
-        self.lines
-            .get(span.0 as usize)
-            .map(|line| format!("{}:{line}", self.file))
+        self.lines.get(span.0 as usize).map(|line| format!("{}:{line}", self.file))
     }
 }
 
@@ -133,11 +131,7 @@ impl KernelDef {
 
     /// What it was made from; `None` when another version wrote it.
     pub fn definition(&self) -> Option<Definition> {
-        if self.format == FORMAT {
-            decode(&self.definition)
-        } else {
-            None
-        }
+        if self.format == FORMAT { decode(&self.definition) } else { None }
     }
 
     /// Where its definition stands.
@@ -174,10 +168,7 @@ impl KernelDef {
 impl Definition {
     /// Sets constants and element types; what was set before is replaced. Returns what is wrong with them.
     fn set(&mut self, consts: &[(&str, usize)], types: &[(&str, Elem)]) -> Vec<Diagnostic> {
-        let name = |text: &str| Name {
-            text: text.into(),
-            span: Definition::NOWHERE,
-        };
+        let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
         let mut problems = Vec::new();
         let mut values = Vec::new();
         for (text, value) in consts {
@@ -197,34 +188,21 @@ impl Definition {
                     levels: Vec::new(),
                 };
                 problems.extend(set.repeated());
-                settings
-                    .consts
-                    .retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));
-                settings
-                    .types
-                    .retain(|(old, _)| !types.iter().any(|(new, _)| *new == old.text));
+                settings.consts.retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));
+                settings.types.retain(|(old, _)| !types.iter().any(|(new, _)| *new == old.text));
                 settings.consts.extend(set.consts);
                 settings.types.extend(set.types);
             }
             Definition::Matmul(args) => {
                 let is_set =
                     |arg: &ast::Arg, text: &str| arg.name.as_ref().is_some_and(|name| name.text == text);
-                let value = |kind| ast::Expr {
-                    span: Definition::NOWHERE,
-                    kind,
-                };
-                let consts = values
-                    .iter()
-                    .map(|(text, number)| (*text, value(ast::ExprKind::Int(*number))));
-                let types = types
-                    .iter()
-                    .map(|(text, elem)| (*text, value(ast::ExprKind::Name(elem.name().into()))));
+                let value = |kind| ast::Expr { span: Definition::NOWHERE, kind };
+                let consts = values.iter().map(|(text, number)| (*text, value(ast::ExprKind::Int(*number))));
+                let types =
+                    types.iter().map(|(text, elem)| (*text, value(ast::ExprKind::Name(elem.name().into()))));
                 for (text, value) in consts.chain(types) {
                     args.retain(|arg| !is_set(arg, text));
-                    args.push(ast::Arg {
-                        name: Some(name(text)),
-                        value,
-                    });
+                    args.push(ast::Arg { name: Some(name(text)), value });
                 }
             }
         }
@@ -235,11 +213,7 @@ impl Definition {
 impl Settings {
     /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
     pub fn repeated(&self) -> Vec<Diagnostic> {
-        let names = self
-            .consts
-            .iter()
-            .map(|(name, _)| name)
-            .chain(self.types.iter().map(|(name, _)| name));
+        let names = self.consts.iter().map(|(name, _)| name).chain(self.types.iter().map(|(name, _)| name));
         let names: Vec<&Name> = names.collect();
         let again =
             |(at, name): &(usize, &&Name)| names[..*at].iter().any(|earlier| earlier.text == name.text);
@@ -253,19 +227,11 @@ impl Settings {
 impl ParamDef {
     /// The argument of a macro's kernel.
     pub const fn new(name: &'static str, elem: Elem, tensor: Option<(bool, usize)>) -> ParamDef {
-        ParamDef {
-            name: Cow::Borrowed(name),
-            elem,
-            tensor,
-        }
+        ParamDef { name: Cow::Borrowed(name), elem, tensor }
     }
 
     fn of(param: &crate::definition::Param) -> ParamDef {
-        ParamDef {
-            name: param.name.clone().into(),
-            elem: param.elem,
-            tensor: param.tensor,
-        }
+        ParamDef { name: param.name.clone().into(), elem: param.elem, tensor: param.tensor }
     }
 }
 
@@ -310,9 +276,7 @@ impl Handle {
         consts: &[(&str, usize)],
         types: &[(&str, Elem)],
     ) -> Result<Handle, KernelErrors> {
-        self.def()
-            .specialize(consts, types)
-            .map(|def| Handle::Shared(Arc::new(def)))
+        self.def().specialize(consts, types).map(|def| Handle::Shared(Arc::new(def)))
     }
 }
 
@@ -334,19 +298,13 @@ impl KernelErrors {
     fn new(kernel: &str, diagnostics: Vec<Diagnostic>, places: &Places) -> KernelErrors {
         let errors = diagnostics.iter().filter(|said| said.level == ast::Level::Deny);
         let text = errors
-            .map(
-                |said| match places.of(said.span).filter(|_| said.span != Definition::NOWHERE) {
-                    Some(place) => format!("{}\n  at {place}", said.text()),
-                    None => said.text(),
-                },
-            )
+            .map(|said| match places.of(said.span).filter(|_| said.span != Definition::NOWHERE) {
+                Some(place) => format!("{}\n  at {place}", said.text()),
+                None => said.text(),
+            })
             .collect::<Vec<_>>()
             .join("\n");
-        KernelErrors {
-            kernel: kernel.into(),
-            diagnostics,
-            text,
-        }
+        KernelErrors { kernel: kernel.into(), diagnostics, text }
     }
 
     /// What was said, one by one.
@@ -376,18 +334,9 @@ mod tests {
 
     #[track_caller]
     fn check(settings: &[(&str, i64)], expected: &[&str]) {
-        let name = |text: &str| Name {
-            text: text.into(),
-            span: Definition::NOWHERE,
-        };
-        let consts = settings
-            .iter()
-            .map(|(text, value)| (name(text), *value))
-            .collect();
-        let settings = Settings {
-            consts,
-            ..Settings::default()
-        };
+        let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
+        let consts = settings.iter().map(|(text, value)| (name(text), *value)).collect();
+        let settings = Settings { consts, ..Settings::default() };
         let said: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
         assert_eq!(said, expected);
     }
@@ -395,10 +344,7 @@ mod tests {
     #[test]
     fn constants_are_set_once() {
         check(&[("BM", 64), ("BN", 64)], &[]);
-        check(
-            &[("BM", 64), ("BM", 32)],
-            &["`BM` is set twice\nhelp: set it once"],
-        );
+        check(&[("BM", 64), ("BM", 32)], &["`BM` is set twice\nhelp: set it once"]);
     }
 
     #[test]
@@ -414,9 +360,6 @@ mod tests {
         let def = |bytes| KernelDef::new("nt", "", "", &[], bytes, b"").fingerprint();
         assert_eq!(def(b"ab"), def(b"ab"));
         assert_ne!(def(b"ab"), def(b"ba"));
-        assert_eq!(
-            KernelDef::new("x", "y", "z", &[], b"ab", b"0").fingerprint(),
-            def(b"ab")
-        );
+        assert_eq!(KernelDef::new("x", "y", "z", &[], b"ab", b"0").fingerprint(), def(b"ab"));
     }
 }

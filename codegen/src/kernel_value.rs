@@ -42,10 +42,7 @@ impl<T: Element> MatmulKernel<T> {
     /// The same kernel with other values for some keys: `kernel.specialize(&[("bm", 64)])`.
     pub fn specialize(&self, keys: &[(&str, usize)]) -> Result<MatmulKernel<T>, KernelErrors> {
         let handle = self.__handle.specialize(keys, &[])?;
-        Ok(MatmulKernel {
-            __handle: handle,
-            __elements: self.__elements,
-        })
+        Ok(MatmulKernel { __handle: handle, __elements: self.__elements })
     }
 
     /// The kernel as the runtime sees it.

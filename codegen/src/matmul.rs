@@ -34,21 +34,9 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
     ("vec", "1", "elements that a copy moves at once"),
-    (
-        "order",
-        "plain",
-        "plain or serpentine: how a product runs through the sums",
-    ),
-    (
-        "alpha_beta",
-        "false",
-        "C = alpha·A·Bᵀ + beta·C, with two more arguments",
-    ),
-    (
-        "epilogue",
-        "none",
-        "a closure that each sum passes through: |x| max(x, 0.0)",
-    ),
+    ("order", "plain", "plain or serpentine: how a product runs through the sums"),
+    ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
+    ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
     ("arch", "80", "oldest compute capability"),
     ("name", "matmul", "the kernel's name"),
 ];
@@ -80,26 +68,17 @@ struct Config {
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     let mut keys = Keys::new();
-    let mut reader = Reader {
-        args,
-        keys: &mut keys,
-        errors: Vec::new(),
-    };
+    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let config = reader.config();
     let (mut diagnostics, levels) = (std::mem::take(&mut reader.errors), reader.levels());
     diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
-        return Outcome {
-            kernel: None,
-            diagnostics,
-        };
+        return Outcome { kernel: None, diagnostics };
     };
     let mut builder = Builder::new(&config.name);
     if let Err((problem, key)) = product(&mut builder, &config) {
-        let span = args
-            .iter()
-            .find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
+        let span = args.iter().find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
         diagnostics.push(problem.at(span.map_or(Span::default(), |arg| arg.value.span)));
     }
     crate::generate::finish(builder.finish(), diagnostics, &levels)
@@ -126,13 +105,7 @@ impl Reader<'_> {
         let lints = self.args.iter().filter_map(|arg| {
             let level = level(&arg.name.as_ref()?.text)?;
             match &arg.value.kind {
-                ExprKind::Name(lint) => Some((
-                    Name {
-                        text: lint.clone(),
-                        span: arg.value.span,
-                    },
-                    level,
-                )),
+                ExprKind::Name(lint) => Some((Name { text: lint.clone(), span: arg.value.span }, level)),
                 _ => None,
             }
         });
@@ -148,11 +121,7 @@ impl Reader<'_> {
 
     fn config(&mut self) -> Option<Config> {
         self.names();
-        let (bm, bn, bk) = (
-            self.positive("bm", 128),
-            self.positive("bn", 128),
-            self.positive("bk", 8),
-        );
+        let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
         let acc = self.elem("acc", dtype.accumulator());
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
@@ -166,10 +135,8 @@ impl Reader<'_> {
         let along = |rows: bool, extent: i64, depth: i64| {
             move || {
                 let run = if rows { depth } else { extent } / vec;
-                let fast = (1..=run.clamp(1, 32))
-                    .rev()
-                    .find(|n| run % n == 0 && threads % n == 0)
-                    .unwrap_or(1);
+                let fast =
+                    (1..=run.clamp(1, 32)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
                 let slow = threads / fast;
                 match rows {
                     true => Layout::new((slow, fast), (fast, 1i64)),
@@ -190,11 +157,7 @@ impl Reader<'_> {
                     "the shared layout has the shape {}, and the tile is ({rows},{bk})",
                     layout.shape()
                 );
-                self.error(
-                    span,
-                    message,
-                    format!("write {key} = layout!(({rows}, {bk}) : …)"),
-                );
+                self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
         let order = match self.choice("order", &["plain", "serpentine"]) {
@@ -225,11 +188,7 @@ impl Reader<'_> {
                 String::new()
             }
         };
-        let (tc, ta, tb) = (
-            self.threads("tc", tc)?,
-            self.threads("ta", ta)?,
-            self.threads("tb", tb)?,
-        );
+        let (tc, ta, tb) = (self.threads("tc", tc)?, self.threads("ta", ta)?, self.threads("tb", tb)?);
         Some(Config {
             bm,
             bn,
@@ -270,19 +229,14 @@ impl Reader<'_> {
                 let near = closest(&name.text, KEYS.iter().map(|k| k.0));
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!(
-                        "the keys are {}",
-                        KEYS.iter().map(|k| k.0).collect::<Vec<_>>().join(", ")
-                    ),
+                    None => {
+                        format!("the keys are {}", KEYS.iter().map(|k| k.0).collect::<Vec<_>>().join(", "))
+                    }
                 };
                 self.error(name.span, format!("there is no key `{}`", name.text), help);
             }
             if seen.contains(&name.text.as_str()) {
-                self.error(
-                    name.span,
-                    format!("`{}` is given twice", name.text),
-                    "remove one of them",
-                );
+                self.error(name.span, format!("`{}` is given twice", name.text), "remove one of them");
             }
             seen.push(&name.text);
         }
@@ -313,14 +267,8 @@ impl Reader<'_> {
         let Some(expr) = self.find(key) else {
             return default;
         };
-        let (span, name) = (
-            expr.span,
-            if let ExprKind::Name(name) = &expr.kind {
-                name.clone()
-            } else {
-                String::new()
-            },
-        );
+        let (span, name) =
+            (expr.span, if let ExprKind::Name(name) = &expr.kind { name.clone() } else { String::new() });
         match Elem::named(&name) {
             Some(elem) if elem.is_usable() => elem,
             _ => {
@@ -357,11 +305,7 @@ impl Reader<'_> {
         match expr.kind {
             ExprKind::Bool(flag) => flag,
             _ => {
-                self.error(
-                    span,
-                    format!("`{key}` is true or false"),
-                    format!("write {key} = true"),
-                );
+                self.error(span, format!("`{key}` is true or false"), format!("write {key} = true"));
                 false
             }
         }
@@ -398,63 +342,28 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     let strides = |rows: bool, ld: &str| {
         let ld = Tuple::from(Size::symbol(ld));
-        Some(if rows {
-            Tuple::of([ld, 1.into()])
-        } else {
-            Tuple::of([1.into(), ld])
-        })
+        Some(if rows { Tuple::of([ld, 1.into()]) } else { Tuple::of([1.into(), ld]) })
     };
     let c = config;
     b.arch(c.arch);
-    let a = b
-        .tensor("a", c.dtype, (m, k), strides(c.a_rows, "lda"), false)
-        .map_err(blame("dtype"))?;
-    let bt = b
-        .tensor("b", c.dtype, (n, k), strides(c.b_rows, "ldb"), false)
-        .map_err(blame("dtype"))?;
-    let out = b
-        .tensor("c", c.dtype, (m, n), strides(c.c_rows, "ldc"), true)
-        .map_err(blame("dtype"))?;
-    let scalars = c
-        .alpha_beta
-        .then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let a = b.tensor("a", c.dtype, (m, k), strides(c.a_rows, "lda"), false).map_err(blame("dtype"))?;
+    let bt = b.tensor("b", c.dtype, (n, k), strides(c.b_rows, "ldb"), false).map_err(blame("dtype"))?;
+    let out = b.tensor("c", c.dtype, (m, n), strides(c.c_rows, "ldc"), true).map_err(blame("dtype"))?;
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
 
-    let (bx, by) = (
-        At::Index(Coord::Block(0).into()),
-        At::Index(Coord::Block(1).into()),
-    );
-    let ga = b
-        .tile(&a, (c.bm, c.bk), &[bx.clone(), At::All])
-        .map_err(blame("bm"))?
-        .with_name("ga");
-    let gb = b
-        .tile(&bt, (c.bn, c.bk), &[by.clone(), At::All])
-        .map_err(blame("bn"))?
-        .with_name("gb");
-    let gc = b
-        .tile(&out, (c.bm, c.bn), &[bx, by])
-        .map_err(blame("bm"))?
-        .with_name("gc");
+    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+    let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
+    let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
+    let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
-    let sa = b
-        .shared("sa", c.dtype, slots(&c.sa, c.stages).map_err(blame("sa"))?)
-        .map_err(blame("sa"))?;
-    let sb = b
-        .shared("sb", c.dtype, slots(&c.sb, c.stages).map_err(blame("sb"))?)
-        .map_err(blame("sb"))?;
+    let sa = b.shared("sa", c.dtype, slots(&c.sa, c.stages).map_err(blame("sa"))?).map_err(blame("sa"))?;
+    let sb = b.shared("sb", c.dtype, slots(&c.sb, c.stages).map_err(blame("sb"))?).map_err(blame("sb"))?;
 
-    let wide = |rows: bool| Deal {
-        values: if rows { vec![1, c.vec] } else { vec![c.vec, 1] },
-        ..Deal::default()
-    };
-    let deal = |keep: [bool; 2]| Deal {
-        keep: Some(keep.to_vec()),
-        ..Deal::default()
-    };
+    let wide =
+        |rows: bool| Deal { values: if rows { vec![1, c.vec] } else { vec![c.vec, 1] }, ..Deal::default() };
+    let deal = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
-        b.parallelize_over(view, threads, 0, deal)
-            .map(|view| view.with_name(name))
-            .map_err(blame(key))
+        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
     let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows), "ta_ga", "ta")?;
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows), "ta_sa", "ta")?;
@@ -466,16 +375,7 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
-    let loop_ = Loop {
-        ta_ga,
-        ta_sa,
-        tb_gb,
-        tb_sb,
-        tc_sa,
-        tc_sb,
-        acc: acc.clone(),
-        order: c.order,
-    };
+    let loop_ = Loop { ta_ga, ta_sa, tb_gb, tb_sb, tc_sa, tc_sb, acc: acc.clone(), order: c.order };
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
     match c.stages {
         1 => loop_.single(b, tiles).map_err(blame("stages"))?,

@@ -20,11 +20,7 @@ pub type Result<T> = std::result::Result<T, Problem>;
 impl Problem {
     /// A refusal.
     pub fn new(message: impl Into<String>) -> Problem {
-        Problem {
-            message: message.into(),
-            help: None,
-            arg: None,
-        }
+        Problem { message: message.into(), help: None, arg: None }
     }
 
     /// Adds what to write instead.
@@ -41,10 +37,7 @@ impl Problem {
 
     /// At a place.
     pub fn at(self, span: Span) -> Diagnostic {
-        Diagnostic {
-            help: self.help,
-            ..Diagnostic::error(span, self.message)
-        }
+        Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
     }
 }
 

@@ -41,33 +41,18 @@ impl fmt::Display for Report {
         writeln!(f, "threads        {}", self.threads)?;
         writeln!(f, "shared memory  {} bytes", self.shared_bytes)?;
         if let Some(intensity) = self.intensity {
-            writeln!(
-                f,
-                "intensity      {intensity:.1} operations per byte of global memory"
-            )?;
+            writeln!(f, "intensity      {intensity:.1} operations per byte of global memory")?;
         }
         for need in &self.needs {
             writeln!(f, "needs          {need}")?;
         }
         for a in &self.accesses {
-            write!(
-                f,
-                "{:<6} {:<8} {:<7} {:>2} bytes",
-                a.what, a.tensor, a.space, a.width
-            )?;
+            write!(f, "{:<6} {:<8} {:<7} {:>2} bytes", a.what, a.tensor, a.space, a.width)?;
             if let Some((n, least)) = a.wavefronts {
-                write!(
-                    f,
-                    "  {n} {} (least {least})",
-                    if n == 1 { "wavefront" } else { "wavefronts" }
-                )?;
+                write!(f, "  {n} {} (least {least})", if n == 1 { "wavefront" } else { "wavefronts" })?;
             }
             if let Some((n, least)) = a.sectors {
-                write!(
-                    f,
-                    "  {n} {} (least {least})",
-                    if n == 1 { "sector" } else { "sectors" }
-                )?;
+                write!(f, "  {n} {} (least {least})", if n == 1 { "sector" } else { "sectors" })?;
             }
             writeln!(f)?;
         }

@@ -352,19 +352,8 @@ pub enum Expr {
 impl Program {
     /// A program of this name, with the block as its only group.
     pub fn new(name: &str) -> Program {
-        let block = Group {
-            name: "block".into(),
-            warps: None,
-            threads: 0,
-            registers: None,
-        };
-        Program {
-            name: name.into(),
-            groups: vec![block],
-            cluster: [1; 3],
-            arch: 80,
-            ..Program::default()
-        }
+        let block = Group { name: "block".into(), warps: None, threads: 0, registers: None };
+        Program { name: name.into(), groups: vec![block], cluster: [1; 3], arch: 80, ..Program::default() }
     }
 
     /// A tensor.
@@ -374,12 +363,7 @@ impl Program {
 
     /// Threads of the block.
     pub fn threads(&self) -> u32 {
-        let of_roles = self
-            .groups
-            .iter()
-            .filter_map(|g| g.warps)
-            .map(|(_, end)| end * 32)
-            .max();
+        let of_roles = self.groups.iter().filter_map(|g| g.warps).map(|(_, end)| end * 32).max();
         of_roles.unwrap_or(0).max(self.groups[0].threads)
     }
 

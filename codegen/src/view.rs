@@ -49,10 +49,7 @@ impl View {
             .modes()
             .enumerate()
             .map(|(mode, extent)| {
-                let step = Value::Basis {
-                    times: 1,
-                    path: Path::new(&[mode]).unwrap_or_default(),
-                };
+                let step = Value::Basis { times: 1, path: Path::new(&[mode]).unwrap_or_default() };
                 // A nested extent is walked as one number.
                 let extent = match extent.as_leaf() {
                     Some(leaf) => leaf,
@@ -92,14 +89,10 @@ impl View {
 
     /// Another layout over the same tensor, moved.
     fn moved(&self, layout: Layout, by: &[(usize, Affine)]) -> Result<View> {
-        let mut view = View {
-            layout,
-            ..self.clone()
-        };
+        let mut view = View { layout, ..self.clone() };
         for (mode, step) in by {
-            view.base[*mode] = view.base[*mode]
-                .plus(step, 1)
-                .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+            view.base[*mode] =
+                view.base[*mode].plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
         }
         Ok(view)
     }
@@ -159,10 +152,7 @@ impl View {
             return Err(Problem::new(format!(
                 "the thread layout {threads} does not number its threads 0..{size}"
             ))
-            .help(format!(
-                "write a compact layout, such as layout!({})",
-                threads.shape()
-            ))
+            .help(format!("write a compact layout, such as layout!({})", threads.shape()))
             .arg(1));
         }
         let modes: Vec<Layout> = threads.modes().collect();
@@ -177,12 +167,8 @@ impl View {
             .arg(3));
         }
         let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);
-        let dealt: Vec<&Layout> = modes
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| kept(*i))
-            .map(|(_, mode)| mode)
-            .collect();
+        let dealt: Vec<&Layout> =
+            modes.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, mode)| mode).collect();
         if dealt.len() > self.rank() {
             return Err(Problem::new(format!(
                 "the thread layout {threads} has {} modes to deal out, and `{}` has {}: {}",
@@ -207,18 +193,12 @@ impl View {
                 && !deal.ragged
             {
                 let near = nearest_divisors(extent / values, count);
-                let each = if values > 1 {
-                    format!(" with {values} elements each")
-                } else {
-                    String::new()
-                };
+                let each = if values > 1 { format!(" with {values} elements each") } else { String::new() };
                 return Err(Problem::new(format!(
                     "{count} threads{each} do not divide the extent {extent} of mode {index} of `{}`",
                     self.name
                 ))
-                .help(format!(
-                    "use {near} threads along it, or mark the partition `ragged = true`"
-                ))
+                .help(format!("use {near} threads along it, or mark the partition `ragged = true`"))
                 .arg(1));
             }
             let place = position(share, thread)?;
@@ -227,11 +207,7 @@ impl View {
             let divided = groups.logical_divide(Tiler::from(count))?;
             let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
             slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
-            rests.push(if values > 1 {
-                Layout::from_modes([own, rest])?
-            } else {
-                rest
-            });
+            rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
         }
         self.moved(Layout::from_modes(rests)?, &steps)
     }
@@ -240,7 +216,13 @@ impl View {
     ///
     /// The view is divided into tiles; `tv` maps (thread, value) to the index in a tile, and groups of threads are dealt
     /// over the tiles of each mode as `groups` says.
-    pub fn partition(&self, tile: &[i64], tv: &Layout, lane: &Affine, groups: &[(Layout, Affine)]) -> Result<View> {
+    pub fn partition(
+        &self,
+        tile: &[i64],
+        tv: &Layout,
+        lane: &Affine,
+        groups: &[(Layout, Affine)],
+    ) -> Result<View> {
         let divided = self.layout.zipped_divide(Tiler::Modes(tile.iter().map(|&n| n.into()).collect()))?;
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
         let dealt = tile.composition(tv)?;
@@ -273,10 +255,7 @@ impl View {
 
     /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
     pub fn rearranged(&self, layout: Layout) -> View {
-        View {
-            layout,
-            ..self.clone()
-        }
+        View { layout, ..self.clone() }
     }
 
     /// Its elements in groups of `width` along the mode in which groups lie: `((width), …)`.
@@ -296,9 +275,8 @@ fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
         };
         if extent > 1 {
             let digit = thread.digit(stride, Some(extent));
-            place = place
-                .plus(&digit, step)
-                .ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+            place =
+                place.plus(&digit, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
         }
         step *= extent;
     }
@@ -327,16 +305,13 @@ fn slice_mode(
                         digit
                     }
                     (symbol, false) => {
-                        return Err(Problem::new(format!(
-                            "`{symbol}` must be known to index a nested mode"
-                        )));
+                        return Err(Problem::new(format!("`{symbol}` must be known to index a nested mode")));
                     }
                 };
                 match stride {
                     Value::Basis { times, path } => {
-                        let step = digit
-                            .times(*times)
-                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        let step =
+                            digit.times(*times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
                         steps.push((usize::from(path.steps()[0]), step));
                     }
                     Value::Int(0) => {}

@@ -34,11 +34,7 @@ impl<'b> Bytes<'b> {
 
     pub(crate) fn nested<T: Wire>(&mut self) -> Option<T> {
         self.depth += 1;
-        let inner = if self.depth > MAX_DEPTH {
-            None
-        } else {
-            T::get(self)
-        };
+        let inner = if self.depth > MAX_DEPTH { None } else { T::get(self) };
         self.depth -= 1;
         inner
     }
@@ -53,10 +49,7 @@ pub fn encode<T: Wire>(tree: &T) -> Vec<u8> {
 
 /// A tree from bytes; `None` unless all of them are one tree.
 pub fn decode<T: Wire>(bytes: &[u8]) -> Option<T> {
-    let mut bytes = Bytes {
-        left: bytes,
-        depth: 0,
-    };
+    let mut bytes = Bytes { left: bytes, depth: 0 };
     let tree = T::get(&mut bytes)?;
     bytes.left.is_empty().then_some(tree)
 }
@@ -168,11 +161,7 @@ impl<T: Wire> Wire for Option<T> {
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<Option<T>> {
-        Some(if bool::get(from)? {
-            Some(from.nested()?)
-        } else {
-            None
-        })
+        Some(if bool::get(from)? { Some(from.nested()?) } else { None })
     }
 }
 
@@ -258,30 +247,18 @@ mod tests {
 
     #[test]
     fn trees_survive() {
-        let name = |text: &str| Name {
-            text: text.into(),
-            span: Span(7),
-        };
-        let int = |n| Expr {
-            span: Span(1),
-            kind: ExprKind::Int(n),
-        };
+        let name = |text: &str| Name { text: text.into(), span: Span(7) };
+        let int = |n| Expr { span: Span(1), kind: ExprKind::Int(n) };
         let call = ExprKind::Call {
             function: name("tile"),
             types: vec![],
-            args: vec![Arg {
-                name: Some(name("stages")),
-                value: int(-4),
-            }],
+            args: vec![Arg { name: Some(name("stages")), value: int(-4) }],
         };
         let stmt = Stmt {
             span: Span(300),
             kind: StmtKind::Let {
                 pattern: Pattern::Tuple(Span(2), vec![Pattern::Name(name("x")), Pattern::Hole(Span(3))]),
-                value: Expr {
-                    span: Span(4),
-                    kind: call,
-                },
+                value: Expr { span: Span(4), kind: call },
             },
         };
         let bytes = encode(&stmt);

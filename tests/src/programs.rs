@@ -1,5 +1,6 @@
 //! Programs of the builder that show how far the two representations reach.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
@@ -8,7 +9,6 @@ use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
 use tilewright_codegen::view::{At, Deal, View};
-use tilewright_codegen::Elem;
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
 fn sizes(names: [&str; 2]) -> Tuple {
@@ -133,7 +133,9 @@ pub fn mma_sync() -> Result<Program> {
     let (ta_ga, ta_sa) = (part(&mut b, &ga, "ta_ga")?, part(&mut b, &sa, "ta_sa")?);
     let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);
 
-    let find = |name: &str| atoms::find(name).ok_or_else(|| tilewright_codegen::problem::Problem::new("no such row"));
+    let find = |name: &str| {
+        atoms::find(name).ok_or_else(|| tilewright_codegen::problem::Problem::new("no such row"))
+    };
     let (mma, x4, x2) = (find("mma_m16n8k16_bf16")?, find("ldmatrix_x4")?, find("ldmatrix_x2")?);
     let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
     let out = b.partition_mma(&gc, mma, 'd', &by_warp)?.with_name("out");

@@ -94,12 +94,7 @@ impl Evaluator {
             };
             return self.complain(function.span, problem.help(help));
         };
-        let mut all = Args {
-            call: span,
-            name: (*known).to_owned(),
-            values: Vec::new(),
-            named: Vec::new(),
-        };
+        let mut all = Args { call: span, name: (*known).to_owned(), values: Vec::new(), named: Vec::new() };
         for arg in args {
             let value = self.expr(&arg.value);
             match &arg.name {
@@ -116,10 +111,7 @@ impl Evaluator {
             "parallelize" => &["ragged", "values"],
             _ => &[],
         };
-        if let Some((name, _, _)) = all
-            .named
-            .iter()
-            .find(|(name, ..)| !allowed.contains(&name.text.as_str()))
+        if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
         {
             let problem = Problem::new(format!("`{known}` has no argument named `{}`", name.text));
             let span = name.span;
@@ -141,13 +133,11 @@ impl Evaluator {
         let of = |n: usize| args.values.get(n).map(|(value, _)| value);
         let count = args.values.len();
         let need = |n: usize, what: &str| match of(n) {
-            Some(found) => Problem::new(format!(
-                "`{}` needs {what} here, and this is {}",
-                args.name,
-                found.kind()
-            ))
-            .help(args.usage())
-            .arg(n),
+            Some(found) => {
+                Problem::new(format!("`{}` needs {what} here, and this is {}", args.name, found.kind()))
+                    .help(args.usage())
+                    .arg(n)
+            }
             None => {
                 Problem::new(format!("`{}` needs {what} as argument {}", args.name, n + 1)).help(args.usage())
             }
@@ -157,11 +147,7 @@ impl Evaluator {
             _ => Err(need(n, "a tensor")),
         };
         let layout = |n: usize| of(n).and_then(Value::layout).ok_or_else(|| need(n, "a layout"));
-        let tiler = |n: usize| {
-            of(n)
-                .and_then(Value::tiler)
-                .ok_or_else(|| need(n, "a shape or a layout"))
-        };
+        let tiler = |n: usize| of(n).and_then(Value::tiler).ok_or_else(|| need(n, "a shape or a layout"));
         let most = |n: usize| {
             if count > n {
                 let problem = Problem::new(format!(
@@ -212,20 +198,13 @@ impl Evaluator {
                     }
                     Some(_) => return Err(need(3, "a projection, such as (1, _),")),
                 };
-                let mut deal = Deal {
-                    keep,
-                    ..Deal::default()
-                };
+                let mut deal = Deal { keep, ..Deal::default() };
                 for (name, value, _) in &args.named {
                     match (name.text.as_str(), value, value.tuple().and_then(|t| t.ints())) {
                         ("ragged", Value::Bool(ragged), _) => deal.ragged = *ragged,
                         ("values", _, Some(values)) if values.iter().all(|n| *n > 0) => deal.values = values,
                         (name, other, _) => {
-                            let what = if name == "ragged" {
-                                "true or false"
-                            } else {
-                                "positive integers"
-                            };
+                            let what = if name == "ragged" { "true or false" } else { "positive integers" };
                             return Err(Problem::new(format!(
                                 "`{name}` is {what}, and this is {}",
                                 other.kind()
@@ -234,9 +213,7 @@ impl Evaluator {
                         }
                     }
                 }
-                Ok(Value::View(
-                    self.builder.parallelize_over(&tensor, &threads, 0, &deal)?,
-                ))
+                Ok(Value::View(self.builder.parallelize_over(&tensor, &threads, 0, &deal)?))
             }
             "shared" => {
                 most(1)?;
@@ -378,29 +355,17 @@ impl Evaluator {
                     }
                     _ => {
                         let f = if smaller { Bin::Min } else { Bin::Max };
-                        Ok(Value::Number(tile::Expr::Bin(
-                            f,
-                            Box::new(number(0)?),
-                            Box::new(number(1)?),
-                        )))
+                        Ok(Value::Number(tile::Expr::Bin(f, Box::new(number(0)?), Box::new(number(1)?))))
                     }
                 }
             }
             "fma" => {
                 most(3)?;
-                Ok(Value::Number(tile::Expr::Fma(Box::new([
-                    number(0)?,
-                    number(1)?,
-                    number(2)?,
-                ]))))
+                Ok(Value::Number(tile::Expr::Fma(Box::new([number(0)?, number(1)?, number(2)?]))))
             }
             "select" => {
                 most(3)?;
-                Ok(Value::Number(tile::Expr::Pick(Box::new([
-                    number(0)?,
-                    number(1)?,
-                    number(2)?,
-                ]))))
+                Ok(Value::Number(tile::Expr::Pick(Box::new([number(0)?, number(1)?, number(2)?]))))
             }
             "unroll" => Err(Problem::new("`unroll` stands in front of a loop's range").help(args.usage())),
             function => {
@@ -424,8 +389,7 @@ impl Evaluator {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
-        self.elem(name)
-            .ok_or_else(|| Problem::new(format!("`{}` is not an element type", name.text)))
+        self.elem(name).ok_or_else(|| Problem::new(format!("`{}` is not an element type", name.text)))
     }
 
     /// `map((x, y), |x, y| …)`: a fresh fragment; or `map(ins, to, |…| …)` into a tensor.
@@ -454,11 +418,7 @@ impl Evaluator {
         let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
         let (params, body) = closure;
         if params.len() != ins.len() {
-            let problem = format!(
-                "the closure has {} parameters for {} tensors",
-                params.len(),
-                ins.len()
-            );
+            let problem = format!("the closure has {} parameters for {} tensors", params.len(), ins.len());
             return Err(Problem::new(problem).arg(args.values.len() - 1));
         }
         let depth = self.scope.len();
@@ -470,11 +430,8 @@ impl Evaluator {
         let value = match value {
             Value::Poison => return Ok(Value::Poison),
             value => value.number().ok_or_else(|| {
-                Problem::new(format!(
-                    "the closure gives {}, and a number is needed",
-                    value.kind()
-                ))
-                .arg(args.values.len() - 1)
+                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                    .arg(args.values.len() - 1)
             })?,
         };
         match to {
@@ -494,9 +451,7 @@ impl Evaluator {
     /// Sums and extrema: of a mode of a fragment, or across the lanes of a warp.
     fn reduce_call(&mut self, args: &Args, name: &str) -> Result<Value, Problem> {
         let Some((Value::View(from), _)) = args.values.first() else {
-            return Err(Problem::new(format!("`{}` needs a fragment", args.name))
-                .help(args.usage())
-                .arg(0));
+            return Err(Problem::new(format!("`{}` needs a fragment", args.name)).help(args.usage()).arg(0));
         };
         let (with, first) = match args.name.as_str() {
             "sum" | "warp_sum" => (Bin::Add, 0.0),
@@ -504,14 +459,9 @@ impl Evaluator {
             _ => (Bin::Max, f64::NEG_INFINITY),
         };
         let elem = self.builder.elem(from);
-        let mut extents = from
-            .extents()
-            .ok_or_else(|| Problem::new("a fragment of known size is needed").arg(0))?;
-        let across = if args.name.starts_with("warp_") {
-            Across::Warp(32)
-        } else {
-            Across::Thread
-        };
+        let mut extents =
+            from.extents().ok_or_else(|| Problem::new("a fragment of known size is needed").arg(0))?;
+        let across = if args.name.starts_with("warp_") { Across::Warp(32) } else { Across::Thread };
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -525,11 +475,7 @@ impl Evaluator {
             }
         }
         let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
-        let identity = if elem.is_float() || with == Bin::Add {
-            first
-        } else {
-            integer_extreme(elem, with)
-        };
+        let identity = if elem.is_float() || with == Bin::Add { first } else { integer_extreme(elem, with) };
         self.builder.fill(&to, tile::Expr::Lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
         Ok(Value::View(to))
@@ -549,9 +495,7 @@ impl Evaluator {
         let made = match (method.text.as_str(), layout, &values[..]) {
             ("size", Some(layout), [Value::Int(mode)]) => {
                 let rank = layout.rank();
-                let mode = usize::try_from(*mode)
-                    .ok()
-                    .and_then(|mode| layout.modes().nth(mode));
+                let mode = usize::try_from(*mode).ok().and_then(|mode| layout.modes().nth(mode));
                 match mode {
                     Some(mode) => match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
                         (Ok(n), _) => Value::Int(n),
@@ -576,14 +520,10 @@ impl Evaluator {
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {
                 let methods = "size(mode), size(), rank(), shape()";
-                let problem = Problem::new(format!(
-                    "{} has no method `{name}` with these arguments",
-                    of.kind()
-                ));
-                return self.complain(
-                    method.span,
-                    problem.help(format!("tensors and layouts have {methods}")),
-                );
+                let problem =
+                    Problem::new(format!("{} has no method `{name}` with these arguments", of.kind()));
+                return self
+                    .complain(method.span, problem.help(format!("tensors and layouts have {methods}")));
             }
         };
         made

@@ -35,16 +35,8 @@ impl Evaluator {
                 self.naming = None;
                 Value::Tuple(items.iter().map(|item| self.expr(item)).collect())
             }
-            ExprKind::Call {
-                function,
-                types,
-                args,
-            } => self.call(function, types, args, expr.span),
-            ExprKind::Method {
-                receiver,
-                method,
-                args,
-            } => self.method(receiver, method, args, expr.span),
+            ExprKind::Call { function, types, args } => self.call(function, types, args, expr.span),
+            ExprKind::Method { receiver, method, args } => self.method(receiver, method, args, expr.span),
             ExprKind::Field { base, field } => self.field(base, field),
             ExprKind::Index { base, index } => self.index(base, index),
             ExprKind::Unary(op, inner) => {
@@ -59,11 +51,7 @@ impl Evaluator {
             ExprKind::Cast(inner, to) => self.cast(inner, to),
             ExprKind::Layout { shape, stride } => self.layout_literal(shape, stride.as_deref(), expr.span),
             ExprKind::Closure { params, body } => Value::Closure(params.clone(), body.clone()),
-            ExprKind::If {
-                condition,
-                then,
-                other,
-            } => match self.expr(condition) {
+            ExprKind::If { condition, then, other } => match self.expr(condition) {
                 Value::Bool(true) => self.expr(then),
                 Value::Bool(false) => self.expr(other),
                 Value::Poison => Value::Poison,
@@ -99,9 +87,7 @@ impl Evaluator {
                     return Value::Int(n);
                 }
                 let mut problem = Problem::new(format!("`{name}` is not known in this kernel"));
-                let shouted = name
-                    .chars()
-                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+                let shouted = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
                 let names = || self.scope.iter().map(|(known, _)| known.as_str());
                 problem = match closest(name, names()) {
                     Some(near) => problem.help(format!("did you mean `{near}`?")),
@@ -159,14 +145,9 @@ impl Evaluator {
                     Err(problem) => self.complain(index.span, problem),
                 },
                 None => {
-                    let problem = Problem::new(format!(
-                        "an index of coordinates is needed, and this is {}",
-                        at.kind()
-                    ));
-                    self.complain(
-                        index.span,
-                        problem.help("write coordinates and `_`, such as [(_, _, k)]"),
-                    )
+                    let problem =
+                        Problem::new(format!("an index of coordinates is needed, and this is {}", at.kind()));
+                    self.complain(index.span, problem.help("write coordinates and `_`, such as [(_, _, k)]"))
                 }
             },
             (Value::Tuple(items), Value::Int(n)) if n >= 0 && (n as usize) < items.len() => {
@@ -281,11 +262,8 @@ impl Evaluator {
             },
         };
         made.unwrap_or_else(|| {
-            let problem = Problem::new(format!(
-                "this operator does not work on {} and {}",
-                left.kind(),
-                right.kind()
-            ));
+            let problem =
+                Problem::new(format!("this operator does not work on {} and {}", left.kind(), right.kind()));
             self.complain(span, problem)
         })
     }

@@ -72,11 +72,7 @@ impl Evaluator {
     }
 
     fn lookup(&self, name: &str) -> Option<&Value> {
-        self.scope
-            .iter()
-            .rev()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value)
+        self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     fn constants(&mut self, kernel: &Kernel, settings: &Settings) {
@@ -92,45 +88,32 @@ impl Evaluator {
             }
         }
         for constant in &kernel.consts {
-            let set = settings
-                .consts
-                .iter()
-                .rev()
-                .find(|(name, _)| name.text == constant.name.text);
+            let set = settings.consts.iter().rev().find(|(name, _)| name.text == constant.name.text);
             let value = match (set, &constant.default) {
                 (Some((_, n)), _) => Value::Int(*n),
                 (None, Some(default)) => self.expr(default),
                 (None, None) => self.complain(
                     constant.name.span,
-                    Problem::new(format!("the constant `{}` has no value", constant.name.text)).help(
-                        format!("give it a default, `const {}: usize = …`", constant.name.text),
-                    ),
+                    Problem::new(format!("the constant `{}` has no value", constant.name.text))
+                        .help(format!("give it a default, `const {}: usize = …`", constant.name.text)),
                 ),
             };
             self.scope.push((constant.name.text.clone(), value));
         }
         for param in &kernel.types {
-            let set = settings
-                .types
-                .iter()
-                .rev()
-                .find(|(name, _)| name.text == param.name.text);
+            let set = settings.types.iter().rev().find(|(name, _)| name.text == param.name.text);
             let allowed: Vec<Elem> = param.allowed.iter().filter_map(|name| self.elem(name)).collect();
             let elem = match set {
                 Some((name, elem)) if !allowed.contains(elem) => {
                     let names: Vec<_> = allowed.iter().map(|e| e.name()).collect();
                     let problem = Problem::new(format!("`{}` cannot be {elem}", param.name.text));
-                    self.complain(
-                        name.span,
-                        problem.help(format!("it may be {}", names.join(" or "))),
-                    );
+                    self.complain(name.span, problem.help(format!("it may be {}", names.join(" or "))));
                     None
                 }
                 Some((_, elem)) => Some(*elem),
                 None => allowed.first().copied(),
             };
-            self.types
-                .push((param.name.text.clone(), elem.unwrap_or(Elem::F32)));
+            self.types.push((param.name.text.clone(), elem.unwrap_or(Elem::F32)));
         }
     }
 
@@ -142,9 +125,8 @@ impl Evaluator {
         match Elem::named(&name.text) {
             Some(elem) if elem.is_usable() => Some(elem),
             Some(elem) => {
-                let problem = Problem::new(format!(
-                    "`{elem}` is a reserved name, not yet an element type of kernels"
-                ));
+                let problem =
+                    Problem::new(format!("`{elem}` is a reserved name, not yet an element type of kernels"));
                 self.complain(name.span, problem.help(format!("use one of {}", Elem::usable())));
                 None
             }
@@ -165,11 +147,7 @@ impl Evaluator {
             self.builder.at(param.name.span);
             let value = match &param.kind {
                 ParamKind::Scalar => Value::Number(self.builder.scalar(&param.name.text, elem)),
-                ParamKind::Tensor {
-                    mutable,
-                    shape,
-                    stride,
-                } => {
+                ParamKind::Tensor { mutable, shape, stride } => {
                     let of = |run: &mut Self, e: &ast::Expr| run.sizes(e);
                     let extents = of(self, shape);
                     let strides = stride.as_ref().map(|stride| of(self, stride));
@@ -197,10 +175,7 @@ impl Evaluator {
         mutable: bool,
         span: Span,
     ) -> Value {
-        match self
-            .builder
-            .tensor(&param.name.text, elem, shape, stride, mutable)
-        {
+        match self.builder.tensor(&param.name.text, elem, shape, stride, mutable) {
             Ok(view) => Value::View(view),
             Err(problem) => self.complain(span, problem),
         }
@@ -230,10 +205,7 @@ impl Evaluator {
                 other => {
                     let problem =
                         Problem::new(format!("a size is needed here, and this is {}", other.kind()));
-                    self.complain(
-                        expr.span,
-                        problem.help("write a number, a constant, or a name such as M"),
-                    );
+                    self.complain(expr.span, problem.help("write a number, a constant, or a name such as M"));
                     None
                 }
             },
@@ -246,9 +218,8 @@ impl Evaluator {
             self.steps += 1;
             if self.steps > MOST_STEPS {
                 if self.steps == MOST_STEPS + 1 {
-                    let problem = Problem::new(format!(
-                        "more than {MOST_STEPS} statements run while this compiles"
-                    ));
+                    let problem =
+                        Problem::new(format!("more than {MOST_STEPS} statements run while this compiles"));
                     self.complain(
                         stmt.span,
                         problem.help("use a loop that the kernel runs, `for i in 0..n`"),
@@ -275,11 +246,7 @@ impl Evaluator {
             }
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
             StmtKind::For { pattern, range, body } => self.repeat(pattern, range, body),
-            StmtKind::If {
-                condition,
-                then,
-                other,
-            } => match self.expr(condition) {
+            StmtKind::If { condition, then, other } => match self.expr(condition) {
                 Value::Bool(true) => self.body(then),
                 Value::Bool(false) => self.body(other),
                 Value::Poison => {}
@@ -306,11 +273,7 @@ impl Evaluator {
         if let (Pattern::Tuple(_, patterns), ast::ExprKind::Tuple(values)) = (pattern, &value.kind)
             && patterns.len() == values.len()
         {
-            let made: Vec<Value> = patterns
-                .iter()
-                .zip(values)
-                .map(|(p, v)| self.named(p, v))
-                .collect();
+            let made: Vec<Value> = patterns.iter().zip(values).map(|(p, v)| self.named(p, v)).collect();
             for (pattern, value) in patterns.iter().zip(made) {
                 self.bind(pattern, value);
             }
@@ -393,21 +356,14 @@ impl Evaluator {
             Some(op) => match expression::arithmetic(op, left, right) {
                 Some(of) => of,
                 None => {
-                    self.complain(
-                        target.span,
-                        Problem::new("this operator does not work on elements"),
-                    );
+                    self.complain(target.span, Problem::new("this operator does not work on elements"));
                     return;
                 }
             },
         };
         let done = self.builder.map(&ins, &to, of);
         if let Err(problem) = done {
-            let span = if problem.arg == Some(1) {
-                target.span
-            } else {
-                value.span
-            };
+            let span = if problem.arg == Some(1) { target.span } else { value.span };
             self.complain(span, problem);
         }
     }
@@ -537,8 +493,7 @@ impl Keys {
             return None;
         };
         let [param] = &params[..] else {
-            self.0
-                .complain(expr.span, Problem::new("the closure takes one number"));
+            self.0.complain(expr.span, Problem::new("the closure takes one number"));
             return None;
         };
         self.0.bind(param, Value::Number(tile::Expr::In(0)));
@@ -559,8 +514,5 @@ fn static_stride(name: &str) -> Option<Size> {
 
 /// The level of a lint: its own, or the last that was set.
 pub(crate) fn level(lint: &Lint, set: &[(Name, Level)]) -> Level {
-    set.iter()
-        .rev()
-        .find(|(name, _)| name.text == lint.name)
-        .map_or(lint.level, |(_, level)| *level)
+    set.iter().rev().find(|(name, _)| name.text == lint.name).map_or(lint.level, |(_, level)| *level)
 }

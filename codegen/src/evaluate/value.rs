@@ -67,9 +67,9 @@ impl Value {
             Value::Int(n) => Some((*n).into()),
             Value::Size(size) => Some((*size).into()),
             Value::Hole => Some(ALL.into()),
-            Value::Tuple(items) => Some(Tuple::of(
-                items.iter().map(Value::tuple).collect::<Option<Vec<_>>>()?,
-            )),
+            Value::Tuple(items) => {
+                Some(Tuple::of(items.iter().map(Value::tuple).collect::<Option<Vec<_>>>()?))
+            }
             _ => None,
         }
     }
@@ -78,9 +78,7 @@ impl Value {
     pub(super) fn tiler(&self) -> Option<Tiler> {
         match self {
             Value::Layout(layout) => layout.as_layout().map(Tiler::from),
-            Value::Tuple(items) => Some(Tiler::Modes(
-                items.iter().map(Value::tiler).collect::<Option<_>>()?,
-            )),
+            Value::Tuple(items) => Some(Tiler::Modes(items.iter().map(Value::tiler).collect::<Option<_>>()?)),
             _ => self.tuple().map(Tiler::from),
         }
     }

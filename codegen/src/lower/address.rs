@@ -25,16 +25,10 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
         .map(|(extent, stride)| {
             let extent = extent.int().unwrap_or(1);
             match stride {
-                Value::Basis { times, path } => Leaf {
-                    extent,
-                    mode: usize::from(path.steps()[0]),
-                    step: times,
-                },
-                _ => Leaf {
-                    extent,
-                    mode: 0,
-                    step: 0,
-                },
+                Value::Basis { times, path } => {
+                    Leaf { extent, mode: usize::from(path.steps()[0]), step: times }
+                }
+                _ => Leaf { extent, mode: 0, step: 0 },
             }
         })
         .collect()
@@ -49,40 +43,30 @@ impl Lower<'_> {
             _ => false,
         };
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
-        (
-            Affine {
-                constant: base.constant,
-                terms: still,
-            },
-            Affine {
-                constant: 0,
-                terms: moving,
-            },
-        )
+        (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
     }
 
     /// The coordinates, in the tensor, of the element of a view that `at` names leaf by leaf.
     pub(super) fn coordinates(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Vec<Ix> {
-        let tensor = self.program.tensor(view.tensor);
-        let global = matches!(tensor.space, tile::Space::Global { .. });
-        (0..view.base.len())
-            .map(|mode| {
-                let (still, moving) = self.parts(&view.base[mode]);
-                let mut sum = self.affine(&still);
-                if global {
-                    self.bound(sum);
-                    sum = self.name(sum, &format!("{}_{mode}", view.name));
-                }
-                let moving = self.affine(&moving);
-                sum = self.exprs().add(sum, moving);
-                let steps = self.steps(leaves, at, mode);
-                sum = self.exprs().add(sum, steps);
-                if global {
-                    self.bound(sum);
-                }
-                sum
-            })
-            .collect()
+        (0..view.base.len()).map(|mode| self.coordinate(view, mode, leaves, at)).collect()
+    }
+
+    fn coordinate(&mut self, view: &View, mode: usize, leaves: &[Leaf], at: &[Ix]) -> Ix {
+        let global = matches!(self.program.tensor(view.tensor).space, tile::Space::Global { .. });
+        let (still, moving) = self.parts(&view.base[mode]);
+        let mut sum = self.affine(&still);
+        if global {
+            self.bound(sum);
+            sum = self.name(sum, &format!("{}_{mode}", view.name));
+        }
+        let moving = self.affine(&moving);
+        sum = self.exprs().add(sum, moving);
+        let steps = self.steps(leaves, at, mode);
+        sum = self.exprs().add(sum, steps);
+        if global {
+            self.bound(sum);
+        }
+        sum
     }
 
     /// A coordinate of a global tensor fits 32 bits, because extents do with room to spare.
@@ -135,11 +119,7 @@ impl Lower<'_> {
         if matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General {
             self.exprs().assume(index, 0, i64::from(i32::MAX));
         }
-        Mem {
-            space,
-            index,
-            peer: None,
-        }
+        Mem { space, index, peer: None }
     }
 
     /// The index into a register array; constant once loops are unrolled.
@@ -266,13 +246,8 @@ impl Lower<'_> {
         let Some((extent, _)) = tensor.plain().leaves().nth(mode) else {
             return false;
         };
-        let (mut moving, mut inner) = (
-            Vec::new(),
-            Affine {
-                constant: view.base[mode].constant,
-                terms: Vec::new(),
-            },
-        );
+        let (mut moving, mut inner) =
+            (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
         for (coord, factor) in &view.base[mode].terms {
             let of = match coord {
                 Coord::Block(axis) => self.program.grid[usize::from(*axis)],
@@ -290,10 +265,7 @@ impl Lower<'_> {
             .map(|leaf| (leaf.extent - 1) * leaf.step.max(0))
             .sum();
         let inner = self.affine(&inner);
-        let (lo, hi) = (
-            self.kernel.exprs.get(inner).lo,
-            self.kernel.exprs.get(inner).hi + far,
-        );
+        let (lo, hi) = (self.kernel.exprs.get(inner).lo, self.kernel.exprs.get(inner).hi + far);
         // A dynamic mode of the view runs over the whole extent behind it.
         let open = view.layout.leaves().find_map(|(n, d)| match (n, d) {
             (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
@@ -323,10 +295,7 @@ impl Lower<'_> {
             return true;
         };
         let factor = moving.remove(tiles).1;
-        let others: i64 = moving
-            .iter()
-            .map(|(of, f)| of.int().map_or(i64::MAX / 4, |n| (n - 1) * f))
-            .sum();
+        let others: i64 = moving.iter().map(|(of, f)| of.int().map_or(i64::MAX / 4, |n| (n - 1) * f)).sum();
         hi.saturating_add(others) >= factor || !self.suppose(factor, extent)
     }
 
@@ -337,21 +306,18 @@ impl Lower<'_> {
             return None;
         }
         let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
-        let modes: Vec<usize> = (0..extents.len())
-            .filter(|&mode| self.guarded(view, mode))
-            .collect();
+        let modes: Vec<usize> = (0..extents.len()).filter(|&mode| self.guarded(view, mode)).collect();
         if modes.is_empty() {
             return None;
         }
-        let coordinates = self.coordinates(view, leaves, at);
         let mut guard = self.int(1);
         for mode in modes {
-            let extent = self.value(extents[mode]);
-            let below = self.exprs().lt(coordinates[mode], extent);
+            let (coordinate, extent) = (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
+            let below = self.exprs().lt(coordinate, extent);
             guard = self.exprs().all(guard, below);
-            if self.kernel.exprs.get(coordinates[mode]).lo < 0 {
+            if self.kernel.exprs.get(coordinate).lo < 0 {
                 let zero = self.int(0);
-                let negative = self.exprs().lt(coordinates[mode], zero);
+                let negative = self.exprs().lt(coordinate, zero);
                 let inside = self.exprs().not(negative);
                 guard = self.exprs().all(guard, inside);
             }
@@ -374,38 +340,25 @@ impl Lower<'_> {
         };
         let global = matches!(tensor.space, tile::Space::Global { .. });
         let nested = mode.leaves().len() > 1;
-        let group = if tensor.layout.swizzle().is_identity() {
-            most
-        } else {
-            1 << tensor.layout.swizzle().base()
-        };
+        let group =
+            if tensor.layout.swizzle().is_identity() { most } else { 1 << tensor.layout.swizzle().base() };
         let mut width = most.min(group);
         let before = self.kernel.needs.len();
         while width > 1 {
             let mut fits =
                 leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
             // Every other step of the view, its base and the tensor's other strides keep the alignment.
-            fits &= all
-                .iter()
-                .enumerate()
-                .all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
+            fits &=
+                all.iter().enumerate().all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
             let base = self.affine(&view.base[leaf.mode]);
             fits &= self.kernel.exprs.get(base).multiple % width == 0;
-            let mut strides: Vec<Value> = tensor
-                .plain()
-                .leaves()
-                .map(|l| l.1)
-                .filter(|d| *d != Value::Int(1))
-                .collect();
+            let mut strides: Vec<Value> =
+                tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
             strides.retain(|stride| *stride != Value::Int(1));
             fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));
             if fits && global {
                 fits = !self.guarded(view, leaf.mode)
-                    || tensor
-                        .plain()
-                        .leaves()
-                        .nth(leaf.mode)
-                        .is_some_and(|(n, _)| self.suppose(width, n));
+                    || tensor.plain().leaves().nth(leaf.mode).is_some_and(|(n, _)| self.suppose(width, n));
                 let bytes = width as u32 * tensor.elem.bytes();
                 let param = self.places[view.tensor as usize];
                 fits = fits && self.aligned(param, bytes);

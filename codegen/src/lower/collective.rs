@@ -35,7 +35,8 @@ impl Lower<'_> {
         // The first mode is what one instruction moves; the others are walked.
         let values = |view: &View| -> Result<usize> { Ok(view.layout.mode(0)?.leaves().len()) };
         let (from_values, to_values) = (values(from)?, values(to)?);
-        let extents = |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
+        let extents =
+            |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
         if extents(&from_leaves, from_values) != extents(&to_leaves, to_values) {
             return Err(Problem::new(format!(
                 "`{}`, {}, and `{}`, {}, are not walked alike by `{name}`",
@@ -46,13 +47,19 @@ impl Lower<'_> {
             )));
         }
         let names = ["i", "j", "l", "m", "n"];
-        let walked: Vec<(String, i64)> =
-            extents(&to_leaves, to_values).into_iter().enumerate().map(|(i, n)| (names[i % 5].to_owned(), n)).collect();
+        let walked: Vec<(String, i64)> = extents(&to_leaves, to_values)
+            .into_iter()
+            .enumerate()
+            .map(|(i, n)| (names[i % 5].to_owned(), n))
+            .collect();
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut args = Vec::new();
             for operand in row.operands {
-                let (view, all, skip) =
-                    if operand.writes { (to, &to_leaves, to_values) } else { (from, &from_leaves, from_values) };
+                let (view, all, skip) = if operand.writes {
+                    (to, &to_leaves, to_values)
+                } else {
+                    (from, &from_leaves, from_values)
+                };
                 let mut place = vec![lower.int(0); skip];
                 place.extend(at);
                 args.push(match operand.kind {
@@ -96,9 +103,14 @@ impl Lower<'_> {
     fn bulk_load(&mut self, row: &'static Atom, from: &View, to: &View) -> Result<()> {
         let source = self.program.tensor(from.tensor);
         let target = self.program.tensor(to.tensor);
-        let ring = self.program.rings.iter().position(|ring| ring.buffers.contains(&to.tensor)).ok_or_else(|| {
-            Problem::new(format!("`{}` belongs to no ring, so nobody would know when the copy is done", target.name))
-        })?;
+        let ring = self.program.rings.iter().position(|ring| ring.buffers.contains(&to.tensor)).ok_or_else(
+            || {
+                Problem::new(format!(
+                    "`{}` belongs to no ring, so nobody would know when the copy is done",
+                    target.name
+                ))
+            },
+        )?;
         let all = leaves(from);
         let modes: Vec<(Value, Value)> = source.plain().leaves().collect();
         // Innermost first: the mode with stride 1, then the others.
@@ -181,7 +193,8 @@ impl Lower<'_> {
         };
         self.comment(format!("{} += {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
         let (a_leaves, b_leaves, acc_leaves) = (leaves(a), leaves(b), leaves(acc));
-        let fragment = |operand: char| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
+        let fragment =
+            |operand: char| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
         let steps = |view: &View, operand: char, mode: usize, size: u32| -> Result<i64> {
             match fragment(operand) {
                 true => Ok(view.layout.mode(mode + 1)?.size()?),
@@ -218,7 +231,9 @@ impl Lower<'_> {
                     (OperandKind::Int, 's') => AtomArg::Int(lower.int(1)),
                     // Both operands are read along their depth: not transposed.
                     (OperandKind::Immediate, _) => AtomArg::Int(lower.int(0)),
-                    _ => return Err(Problem::new(format!("`{}` has an operand of an unknown kind", row.name))),
+                    _ => {
+                        return Err(Problem::new(format!("`{}` has an operand of an unknown kind", row.name)));
+                    }
                 });
             }
             lower.emit(Op::Atom { row, args, guard: None });
@@ -337,7 +352,9 @@ fn swizzle_bytes(layout: &Composed, elem: u32) -> Result<u32> {
     let in_bytes = swizzle.downcast(i64::from(elem))?;
     match (in_bytes.bits(), in_bytes.base(), in_bytes.shift()) {
         (bits @ 1..=3, 4, 3) => Ok(16 << bits),
-        _ => Err(Problem::new(format!("{swizzle} of {elem}-byte elements is not a swizzle of the copy engine"))
-            .help("those are Sw<1,4,3>, Sw<2,4,3> and Sw<3,4,3> on bytes")),
+        _ => Err(Problem::new(format!(
+            "{swizzle} of {elem}-byte elements is not a swizzle of the copy engine"
+        ))
+        .help("those are Sw<1,4,3>, Sw<2,4,3> and Sw<3,4,3> on bytes")),
     }
 }

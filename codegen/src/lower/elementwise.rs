@@ -14,10 +14,7 @@ impl Lower<'_> {
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
-        let ins: Vec<View> = ins
-            .iter()
-            .map(|view| Ok(align(view, to)?.from))
-            .collect::<Result<_>>()?;
+        let ins: Vec<View> = ins.iter().map(|view| Ok(align(view, to)?.from)).collect::<Result<_>>()?;
         let to_leaves = leaves(to);
         let in_memory = |space: Space| !matches!(space, Space::Registers { .. });
         let scratch: Vec<Option<u32>> = ins
@@ -37,11 +34,8 @@ impl Lower<'_> {
             None
         };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> = to_leaves
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names[i % 8].to_owned(), l.extent))
-            .collect();
+        let extents: Vec<(String, i64)> =
+            to_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let zero = lower.int(0);
             let mut values = Vec::new();
@@ -53,11 +47,7 @@ impl Lower<'_> {
                         let guard = lower.guard(view, &all, at);
                         let from = lower.place(view, &all, at);
                         lower.emit(Op::Load {
-                            to: Frag {
-                                reg: *reg,
-                                at: zero,
-                                len: 1,
-                            },
+                            to: Frag { reg: *reg, at: zero, len: 1 },
                             from,
                             guard,
                             fill: 0.0,
@@ -77,24 +67,12 @@ impl Lower<'_> {
                     lower.emit(Op::Assign { reg, at: zero, value });
                     let guard = lower.guard(to, &to_leaves, at);
                     let place = lower.place(to, &to_leaves, at);
-                    lower.emit(Op::Store {
-                        to: place,
-                        from: Frag {
-                            reg,
-                            at: zero,
-                            len: 1,
-                        },
-                        guard,
-                    });
+                    lower.emit(Op::Store { to: place, from: Frag { reg, at: zero, len: 1 }, guard });
                 }
                 None => {
                     let index = lower.register_index(to, &to_leaves, at);
                     let reg = lower.places[to.tensor as usize];
-                    lower.emit(Op::Assign {
-                        reg,
-                        at: index,
-                        value,
-                    });
+                    lower.emit(Op::Assign { reg, at: index, value });
                 }
             }
             Ok(())
@@ -119,34 +97,24 @@ impl Lower<'_> {
             Expr::Lit(x) => Val::Lit(*x, elem),
             Expr::Scalar(id) => {
                 let scalar = &self.program.scalars[*id as usize];
-                let place = self
-                    .program
-                    .args
-                    .iter()
-                    .position(|a| *a == crate::tile::Arg::Scalar(*id))
-                    .unwrap_or(0);
+                let place =
+                    self.program.args.iter().position(|a| *a == crate::tile::Arg::Scalar(*id)).unwrap_or(0);
                 self.converted(Val::Param(place as u32), scalar.elem, elem)
             }
             Expr::Coord(n, mode) => {
-                let view = ins
-                    .get(usize::from(*n))
-                    .ok_or_else(|| Problem::new("no such input"))?;
+                let view = ins.get(usize::from(*n)).ok_or_else(|| Problem::new("no such input"))?;
                 let coordinates = self.coordinates(view, &leaves(view), at);
                 Val::Int(coordinates[usize::from(*mode)], elem)
             }
             Expr::Un(f, x) => Val::Un(*f, inner(x, elem)?),
             Expr::Bin(f, x, y) => Val::Bin(*f, inner(x, elem)?, inner(y, elem)?),
-            Expr::Fma(x) => Val::Fma(Box::new([
-                *inner(&x[0], elem)?,
-                *inner(&x[1], elem)?,
-                *inner(&x[2], elem)?,
-            ])),
+            Expr::Fma(x) => {
+                Val::Fma(Box::new([*inner(&x[0], elem)?, *inner(&x[1], elem)?, *inner(&x[2], elem)?]))
+            }
             Expr::Cmp(f, x, y) => Val::Cmp(*f, inner(x, elem)?, inner(y, elem)?),
-            Expr::Pick(x) => Val::Pick(Box::new([
-                *inner(&x[0], elem)?,
-                *inner(&x[1], elem)?,
-                *inner(&x[2], elem)?,
-            ])),
+            Expr::Pick(x) => {
+                Val::Pick(Box::new([*inner(&x[0], elem)?, *inner(&x[1], elem)?, *inner(&x[2], elem)?]))
+            }
             Expr::Cast(to, x) => {
                 let value = inner(x, *to)?;
                 self.converted(Val::Cast(*to, value), *to, elem)
@@ -167,20 +135,14 @@ impl Lower<'_> {
         let source = self.program.tensor(from.tensor);
         self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
         let (from_leaves, to_leaves) = (leaves(from), leaves(to));
-        if !matches!(
-            (source.space, target.space),
-            (Space::Registers { .. }, Space::Registers { .. })
-        ) {
+        if !matches!((source.space, target.space), (Space::Registers { .. }, Space::Registers { .. })) {
             return Err(Problem::new("a reduction needs both sides in registers")
                 .help("copy them to registers first"));
         }
         let (from_reg, to_reg) = (self.places[from.tensor as usize], self.places[to.tensor as usize]);
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> = from_leaves
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names[i % 8].to_owned(), l.extent))
-            .collect();
+        let extents: Vec<(String, i64)> =
+            from_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let source_at = lower.register_index(from, &from_leaves, at);
             // Modes that the target lacks have extent 1 there, and steps along them stay in place.
@@ -193,11 +155,7 @@ impl Lower<'_> {
             let target_at = lower.register_index(to, &to_leaves, &kept);
             let element = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
             let value = Val::Bin(with, Box::new(Val::Reg(to_reg, target_at)), Box::new(element));
-            lower.emit(Op::Assign {
-                reg: to_reg,
-                at: target_at,
-                value,
-            });
+            lower.emit(Op::Assign { reg: to_reg, at: target_at, value });
             Ok(())
         })?;
         match across {
@@ -217,11 +175,7 @@ impl Lower<'_> {
                 let mine = Val::Reg(reg, at[0]);
                 let other = Val::ShuffleXor(Box::new(mine.clone()), by);
                 let value = Val::Bin(with, Box::new(mine), Box::new(other));
-                lower.emit(Op::Assign {
-                    reg,
-                    at: at[0],
-                    value,
-                });
+                lower.emit(Op::Assign { reg, at: at[0], value });
                 Ok(())
             })?;
             distance /= 2;

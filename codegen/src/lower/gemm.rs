@@ -36,23 +36,15 @@ impl Lower<'_> {
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
         let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
-        self.comment(format!(
-            "{} += {} * {}, {rows}x{columns}x{depth}",
-            acc.name, a.view.name, b.view.name
-        ));
+        self.comment(format!("{} += {} * {}, {rows}x{columns}x{depth}", acc.name, a.view.name, b.view.name));
         let scope = self.live.len();
         let (var, k) = match depth {
             Value::Int(n) => self.loop_var("kk", n),
             _ => {
                 let id = self.var("kk", false);
                 let most = super::MOST_EXTENT;
-                let at = self.exprs().leaf(
-                    crate::index::Int::Var(id),
-                    0,
-                    most,
-                    1,
-                    crate::thread::Scope::Block,
-                );
+                let at =
+                    self.exprs().leaf(crate::index::Int::Var(id), 0, most, 1, crate::thread::Scope::Block);
                 (id, at)
             }
         };
@@ -73,14 +65,7 @@ impl Lower<'_> {
             _ => Unroll::By(DYNAMIC_UNROLL),
         };
         let (from, to) = (self.int(0), self.value(depth));
-        self.emit(Op::For {
-            var,
-            from,
-            to,
-            step: 1,
-            unroll,
-            body,
-        });
+        self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
     }
 
@@ -96,13 +81,7 @@ impl Lower<'_> {
         } else {
             self.places[view.tensor as usize]
         };
-        Ok(Operand {
-            view,
-            leaves,
-            rows,
-            reg,
-            loaded,
-        })
+        Ok(Operand { view, leaves, rows, reg, loaded })
     }
 
     /// Leaf indices of an operand: `rows` for its first mode, the digits of `k` for its second.
@@ -146,12 +125,7 @@ impl Lower<'_> {
         let extents: Vec<(String, i64)> = operand.leaves[..operand.rows]
             .iter()
             .enumerate()
-            .map(|(i, l)| {
-                (
-                    names[i % 4].to_owned(),
-                    if i == which { l.extent / width } else { l.extent },
-                )
-            })
+            .map(|(i, l)| (names[i % 4].to_owned(), if i == which { l.extent / width } else { l.extent }))
             .collect();
         let operand = &*operand;
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
@@ -168,12 +142,7 @@ impl Lower<'_> {
             let element = lower.operand_at(operand, &rows, k);
             let guard = lower.guard(operand.view, &operand.leaves, &element);
             let from = lower.place(operand.view, &operand.leaves, &element);
-            lower.emit(Op::Load {
-                to,
-                from,
-                guard,
-                fill: 0.0,
-            });
+            lower.emit(Op::Load { to, from, guard, fill: 0.0 });
             Ok(())
         })
     }
@@ -202,25 +171,13 @@ impl Lower<'_> {
         let target = self.program.tensor(acc.tensor);
         let elem = target.elem;
         let acc_reg = self.places[acc.tensor as usize];
-        let (a_elem, b_elem) = (
-            self.program.tensor(a.view.tensor).elem,
-            self.program.tensor(b.view.tensor).elem,
-        );
+        let (a_elem, b_elem) =
+            (self.program.tensor(a.view.tensor).elem, self.program.tensor(b.view.tensor).elem);
         let names = |base: &str, n: usize| {
-            if n == 0 {
-                base.to_owned()
-            } else {
-                format!("{base}{n}")
-            }
+            if n == 0 { base.to_owned() } else { format!("{base}{n}") }
         };
-        let rows = a.leaves[..a.rows]
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names("m", i), l.extent));
-        let columns = b.leaves[..b.rows]
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names("n", i), l.extent));
+        let rows = a.leaves[..a.rows].iter().enumerate().map(|(i, l)| (names("m", i), l.extent));
+        let columns = b.leaves[..b.rows].iter().enumerate().map(|(i, l)| (names("n", i), l.extent));
         let extents: Vec<(String, i64)> = rows.chain(columns).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let (rows, columns) = at.split_at(a.rows);
@@ -249,11 +206,7 @@ impl Lower<'_> {
             let left = value(lower, a, &rows, a_elem);
             let right = value(lower, b, columns, b_elem);
             let value = Val::Fma(Box::new([left, right, Val::Reg(acc_reg, acc_at)]));
-            lower.emit(Op::Assign {
-                reg: acc_reg,
-                at: acc_at,
-                value,
-            });
+            lower.emit(Op::Assign { reg: acc_reg, at: acc_at, value });
             Ok(())
         })
     }
@@ -271,10 +224,7 @@ fn depth(a: &View, b: &View) -> Result<Value> {
     };
     let (left, right) = (of(a)?, of(b)?);
     if left != right {
-        return Err(Problem::new(format!(
-            "`{}` has depth {left} and `{}` has {right}",
-            a.name, b.name
-        )));
+        return Err(Problem::new(format!("`{}` has depth {left} and `{}` has {right}", a.name, b.name)));
     }
     Ok(left)
 }

@@ -141,24 +141,15 @@ impl<'p> Lower<'p> {
                 }
                 Arg::Scalar(id) => {
                     let scalar = &self.program.scalars[*id as usize];
-                    self.kernel.params.push(Param::Scalar {
-                        name: scalar.name.clone(),
-                        elem: scalar.elem,
-                    });
+                    self.kernel.params.push(Param::Scalar { name: scalar.name.clone(), elem: scalar.elem });
                 }
             }
         }
         for symbol in self.program.symbols() {
             let param = self.kernel.params.len() as Id;
             let name = self.fresh(symbol.name());
-            self.kernel.params.push(Param::Int {
-                name,
-                symbol,
-                wide: false,
-            });
-            let at = self
-                .exprs()
-                .leaf(Int::Param(param), 1, MOST_EXTENT, 1, Scope::Grid);
+            self.kernel.params.push(Param::Int { name, symbol, wide: false });
+            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, Scope::Grid);
             self.symbols.push((symbol, at));
         }
         let mut offset = 0u32;
@@ -171,14 +162,7 @@ impl<'p> Lower<'p> {
                     offset = offset.next_multiple_of(align);
                     self.places[id] = self.kernel.shared.len() as Id;
                     let (name, note) = (self.fresh(&tensor.name), tensor.layout.to_string());
-                    let array = Shared {
-                        name,
-                        elem: tensor.elem,
-                        len,
-                        offset,
-                        align,
-                        note,
-                    };
+                    let array = Shared { name, elem: tensor.elem, len, offset, align, note };
                     offset += array.bytes();
                     self.kernel.shared.push(array);
                 }
@@ -216,12 +200,7 @@ impl<'p> Lower<'p> {
     }
 
     fn register(&mut self, name: String, elem: crate::elem::Elem, len: u32, words: bool) -> Id {
-        self.kernel.regs.push(Reg {
-            name,
-            elem,
-            len,
-            words,
-        });
+        self.kernel.regs.push(Reg { name, elem, len, words });
         self.kernel.regs.len() as Id - 1
     }
 
@@ -248,44 +227,29 @@ impl<'p> Lower<'p> {
         if free(&wanted) {
             return wanted;
         }
-        (2..)
-            .map(|n| format!("{wanted}_{n}"))
-            .find(|name| free(name))
-            .unwrap_or(wanted)
+        (2..).map(|n| format!("{wanted}_{n}")).find(|name| free(name)).unwrap_or(wanted)
     }
 
     /// A fresh variable that runs over `0..extent`, as an expression.
     fn loop_var(&mut self, name: &str, extent: i64) -> (Id, Ix) {
         let id = self.var(name, false);
-        let at = self
-            .exprs()
-            .leaf(Int::Var(id), 0, (extent - 1).max(0), 1, Scope::Block);
+        let at = self.exprs().leaf(Int::Var(id), 0, (extent - 1).max(0), 1, Scope::Block);
         (id, at)
     }
 
     fn var(&mut self, name: &str, wide: bool) -> Id {
         let name = self.fresh(name);
         self.live.push(name.clone());
-        self.kernel.vars.push(Var {
-            name,
-            mutable: false,
-            wide,
-        });
+        self.kernel.vars.push(Var { name, mutable: false, wide });
         self.kernel.vars.len() as Id - 1
     }
 
     /// Loop variables named since then are out of scope; names at the top of the kernel stay.
     fn leave(&mut self, scope: usize) {
-        let top: Vec<&String> = self
-            .named
-            .iter()
-            .map(|(_, id)| &self.kernel.vars[*id as usize].name)
-            .collect();
-        let kept: Vec<String> = self.live[scope..]
-            .iter()
-            .filter(|name| top.contains(name))
-            .cloned()
-            .collect();
+        let top: Vec<&String> =
+            self.named.iter().map(|(_, id)| &self.kernel.vars[*id as usize].name).collect();
+        let kept: Vec<String> =
+            self.live[scope..].iter().filter(|name| top.contains(name)).cloned().collect();
         self.live.truncate(scope);
         self.live.extend(kept);
     }
@@ -338,14 +302,7 @@ impl<'p> Lower<'p> {
         let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
         self.leave(scope);
         let (from, to) = (self.int(0), self.int(*extent));
-        self.emit(Op::For {
-            var,
-            from,
-            to,
-            step: 1,
-            unroll,
-            body,
-        });
+        self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
     }
 
@@ -354,11 +311,7 @@ impl<'p> Lower<'p> {
         match value {
             Value::Int(n) => self.int(n),
             Value::Sym { times, of, over } => {
-                let symbol = self
-                    .symbols
-                    .iter()
-                    .find(|(known, _)| *known == of)
-                    .map(|(_, at)| *at);
+                let symbol = self.symbols.iter().find(|(known, _)| *known == of).map(|(_, at)| *at);
                 let symbol = symbol.unwrap_or_default();
                 let rounded = if over > 1 {
                     let more = self.int(i64::from(over) - 1);
@@ -390,9 +343,7 @@ impl<'p> Lower<'p> {
                 self.exprs().leaf(Int::Var(id), 0, hi, 1, Scope::Block)
             }
             Coord::Thread(group) => {
-                let first = self.program.groups[*group as usize]
-                    .warps
-                    .map_or(0, |(first, _)| first * 32);
+                let first = self.program.groups[*group as usize].warps.map_or(0, |(first, _)| first * 32);
                 let hi = i64::from(self.program.threads()) - 1;
                 let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
                 let first = self.int(i64::from(first));
@@ -431,32 +382,21 @@ impl<'p> Lower<'p> {
             return at;
         }
         let same = |vars: &[Var], id: Id| {
-            vars[id as usize]
-                .name
-                .trim_end_matches(|c: char| c == '_' || c.is_numeric())
+            vars[id as usize].name.trim_end_matches(|c: char| c == '_' || c.is_numeric())
                 == wanted.trim_end_matches(|c: char| c == '_' || c.is_numeric())
         };
         let vars = &self.kernel.vars;
-        let id = match self
-            .named
-            .iter()
-            .find(|(named, id)| *named == at && same(vars, *id))
-        {
+        let id = match self.named.iter().find(|(named, id)| *named == at && same(vars, *id)) {
             Some((_, id)) => *id,
             None => {
                 let wide = known.hi > i64::from(i32::MAX) || known.lo < i64::from(i32::MIN);
                 let id = self.var(wanted, wide);
-                self.preamble.push(Stmt {
-                    site: self.site,
-                    op: Op::Let(id, at),
-                });
+                self.preamble.push(Stmt { site: self.site, op: Op::Let(id, at) });
                 self.named.push((at, id));
                 id
             }
         };
-        let name = self
-            .exprs()
-            .leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+        let name = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
         self.exprs().assume(name, known.lo, known.hi);
         name
     }
@@ -483,11 +423,7 @@ impl<'p> Lower<'p> {
     }
 
     fn at_site(&mut self, tensor: &str, span: Span) {
-        let site = Site {
-            tensor: tensor.into(),
-            span,
-            coord: Vec::new(),
-        };
+        let site = Site { tensor: tensor.into(), span, coord: Vec::new() };
         self.site = match self.kernel.sites.iter().position(|known| *known == site) {
             Some(at) => at as Id,
             None => {
@@ -503,10 +439,7 @@ impl<'p> Lower<'p> {
             return 0;
         };
         // The hardware's barrier 0 is the block's.
-        let bar = Bar::Named {
-            id: group as u8,
-            threads: (end - first) * 32,
-        };
+        let bar = Bar::Named { id: group as u8, threads: (end - first) * 32 };
         match self.kernel.bars.iter().position(|known| *known == bar) {
             Some(at) => at as Id,
             None => {
@@ -558,12 +491,9 @@ impl<'p> Lower<'p> {
                 self.block = outer;
                 self.emit(Op::Roles(all));
             }
-            tile::Op::Reduce {
-                from,
-                to,
-                with,
-                across,
-            } => self.reduce(from, to, *with, *across).map_err(problem)?,
+            tile::Op::Reduce { from, to, with, across } => {
+                self.reduce(from, to, *with, *across).map_err(problem)?
+            }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
                 self.uncommitted = false;
@@ -574,10 +504,7 @@ impl<'p> Lower<'p> {
                     self.uncommitted = false;
                 }
                 if self.asynchronous {
-                    self.emit(Op::WaitQueue {
-                        queue: Queue::CpAsync,
-                        pending: *pending,
-                    });
+                    self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
                 }
             }
             tile::Op::Sync => {
@@ -595,14 +522,7 @@ impl<'p> Lower<'p> {
                 let body = std::mem::replace(&mut self.block, outer);
                 self.leave(scope);
                 let (from, to) = (self.int(0), self.value(of.extent));
-                self.emit(Op::For {
-                    var: id,
-                    from,
-                    to,
-                    step: 1,
-                    unroll: *unroll,
-                    body,
-                });
+                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
             }
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
@@ -613,12 +533,7 @@ impl<'p> Lower<'p> {
                 let other = std::mem::replace(&mut self.block, outer);
                 self.emit(Op::When { cond, then, other });
             }
-            tile::Op::If {
-                left,
-                right,
-                then,
-                other,
-            } => {
+            tile::Op::If { left, right, then, other } => {
                 let (left, right) = (self.affine(left), self.value(*right));
                 let cond = self.exprs().lt(left, right);
                 let outer = std::mem::take(&mut self.block);
@@ -631,10 +546,7 @@ impl<'p> Lower<'p> {
             other => {
                 let what = format!("{other:?}");
                 let what = what.split([' ', '(', '{']).next().unwrap_or_default();
-                return Err(Diagnostic::error(
-                    stmt.span,
-                    format!("`{what}` cannot be lowered yet"),
-                ));
+                return Err(Diagnostic::error(stmt.span, format!("`{what}` cannot be lowered yet")));
             }
         }
         Ok(())

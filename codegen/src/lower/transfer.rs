@@ -74,12 +74,7 @@ impl Lower<'_> {
             true => view.name.clone(),
             false => format!("{} of {}", view.name, tensor.name),
         };
-        self.comment(format!(
-            "{} <- {}, {}",
-            note(to, target),
-            note(from, source),
-            pair.to.shape()
-        ));
+        self.comment(format!("{} <- {}, {}", note(to, target), note(from, source), pair.to.shape()));
         let registers = |space: Space| matches!(space, Space::Registers { .. });
         match (registers(source.space), registers(target.space)) {
             (true, true) => self.assign(&pair, &from_leaves, &to_leaves),
@@ -96,11 +91,7 @@ impl Lower<'_> {
             .iter()
             .enumerate()
             .map(|(i, leaf)| {
-                let extent = if i == which {
-                    leaf.extent / width
-                } else {
-                    leaf.extent
-                };
+                let extent = if i == which { leaf.extent / width } else { leaf.extent };
                 (names[i % names.len()].to_owned(), extent)
             })
             .collect()
@@ -116,9 +107,7 @@ impl Lower<'_> {
 
     /// The leaf along which these sides can move several elements at once, and how many. Registers take any leaf.
     fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
-        let elems = sides
-            .iter()
-            .map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
+        let elems = sides.iter().map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
         let most = i64::from(16 / elems.max().unwrap_or(16));
         let memory: Vec<&(&View, &[Leaf])> = sides
             .iter()
@@ -149,10 +138,7 @@ impl Lower<'_> {
         if how == How::Derive && self.asynchronously(pair, from, to)? {
             return Ok(());
         }
-        let (source, target) = (
-            self.program.tensor(pair.from.tensor),
-            self.program.tensor(pair.to.tensor),
-        );
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
         let before = self.kernel.needs.len();
         let (store_leaf, store_width) = match self.vector(&[(&pair.to, to)]) {
@@ -167,61 +153,33 @@ impl Lower<'_> {
         let count: i64 = from.iter().map(|leaf| leaf.extent).product();
         let name = self.fresh(&format!("{}_in_flight", pair.to.name));
         let reg = self.register(name, source.elem, count as u32, false);
-        self.loops(
-            &self.extents(from, load_leaf, load_width),
-            Unroll::Full,
-            &mut |lower, at| {
-                let elements = lower.elements(at, load_leaf, load_width);
-                let to_reg = Frag {
-                    reg,
-                    at: lower.staged(from, first, &elements),
-                    len: load_width as u32,
-                };
-                let guard = lower.guard(&pair.from, from, &elements);
-                let place = lower.place(&pair.from, from, &elements);
-                lower.emit(Op::Load {
-                    to: to_reg,
-                    from: place,
-                    guard,
-                    fill: 0.0,
-                });
-                Ok(())
-            },
-        )?;
+        self.loops(&self.extents(from, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, load_leaf, load_width);
+            let to_reg = Frag { reg, at: lower.staged(from, first, &elements), len: load_width as u32 };
+            let guard = lower.guard(&pair.from, from, &elements);
+            let place = lower.place(&pair.from, from, &elements);
+            lower.emit(Op::Load { to: to_reg, from: place, guard, fill: 0.0 });
+            Ok(())
+        })?;
         let mut converted = reg;
         if source.elem != target.elem {
             let name = self.fresh(&format!("{}_converted", pair.to.name));
             converted = self.register(name, target.elem, count as u32, false);
             self.loops(&[("i".to_owned(), count)], Unroll::Full, &mut |lower, at| {
                 let value = Val::Cast(target.elem, Box::new(Val::Reg(reg, at[0])));
-                lower.emit(Op::Assign {
-                    reg: converted,
-                    at: at[0],
-                    value,
-                });
+                lower.emit(Op::Assign { reg: converted, at: at[0], value });
                 Ok(())
             })?;
         }
-        self.loops(
-            &self.extents(to, store_leaf, store_width),
-            Unroll::Full,
-            &mut |lower, at| {
-                let elements = lower.elements(at, store_leaf, store_width);
-                let from_reg = Frag {
-                    reg: converted,
-                    at: lower.staged(to, first, &elements),
-                    len: store_width as u32,
-                };
-                let guard = lower.guard(&pair.to, to, &elements);
-                let place = lower.place(&pair.to, to, &elements);
-                lower.emit(Op::Store {
-                    to: place,
-                    from: from_reg,
-                    guard,
-                });
-                Ok(())
-            },
-        )
+        self.loops(&self.extents(to, store_leaf, store_width), Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, store_leaf, store_width);
+            let from_reg =
+                Frag { reg: converted, at: lower.staged(to, first, &elements), len: store_width as u32 };
+            let guard = lower.guard(&pair.to, to, &elements);
+            let place = lower.place(&pair.to, to, &elements);
+            lower.emit(Op::Store { to: place, from: from_reg, guard });
+            Ok(())
+        })
     }
 
     /// From global to shared memory without registers, if types and widths allow: in flight until a wait.
@@ -279,49 +237,24 @@ impl Lower<'_> {
     /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
     /// they pass through a few registers more.
     fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
-        let (source, target) = (
-            self.program.tensor(pair.from.tensor),
-            self.program.tensor(pair.to.tensor),
-        );
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.to.tensor as usize];
         let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.to, to, which));
         let extents = self.extents(from, which, width);
-        let few = if direct {
-            None
-        } else {
-            Some(self.scratch(&pair.to.name, source.elem, width))
-        };
+        let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
             let Some(few) = few else {
-                let to = Frag {
-                    reg,
-                    at: lower.register_index(&pair.to, to, &elements),
-                    len: width as u32,
-                };
-                lower.emit(Op::Load {
-                    to,
-                    from: place,
-                    guard,
-                    fill: 0.0,
-                });
+                let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
+                lower.emit(Op::Load { to, from: place, guard, fill: 0.0 });
                 return Ok(());
             };
             let zero = lower.int(0);
-            let frag = Frag {
-                reg: few,
-                at: zero,
-                len: width as u32,
-            };
-            lower.emit(Op::Load {
-                to: frag,
-                from: place,
-                guard,
-                fill: 0.0,
-            });
+            let frag = Frag { reg: few, at: zero, len: width as u32 };
+            lower.emit(Op::Load { to: frag, from: place, guard, fill: 0.0 });
             for n in 0..width {
                 let n_at = lower.int(n);
                 let mut element = elements.clone();
@@ -336,29 +269,20 @@ impl Lower<'_> {
 
     /// Registers to memory; the counterpart of `load`.
     fn store(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
-        let (source, target) = (
-            self.program.tensor(pair.from.tensor),
-            self.program.tensor(pair.to.tensor),
-        );
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.from.tensor as usize];
         let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.from, from, which));
         let extents = self.extents(from, which, width);
-        let few = if direct {
-            None
-        } else {
-            Some(self.scratch(&pair.from.name, target.elem, width))
-        };
+        let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.to, to, &elements);
             let place = lower.place(&pair.to, to, &elements);
             let from_reg = match few {
-                None => Frag {
-                    reg,
-                    at: lower.register_index(&pair.from, from, &elements),
-                    len: width as u32,
-                },
+                None => {
+                    Frag { reg, at: lower.register_index(&pair.from, from, &elements), len: width as u32 }
+                }
                 Some(few) => {
                     for n in 0..width {
                         let n_at = lower.int(n);
@@ -366,58 +290,33 @@ impl Lower<'_> {
                         element[which] = lower.exprs().add(element[which], n_at);
                         let at = lower.register_index(&pair.from, from, &element);
                         let value = lower.converted(Val::Reg(reg, at), source.elem, target.elem);
-                        lower.emit(Op::Assign {
-                            reg: few,
-                            at: n_at,
-                            value,
-                        });
+                        lower.emit(Op::Assign { reg: few, at: n_at, value });
                     }
-                    Frag {
-                        reg: few,
-                        at: lower.int(0),
-                        len: width as u32,
-                    }
+                    Frag { reg: few, at: lower.int(0), len: width as u32 }
                 }
             };
-            lower.emit(Op::Store {
-                to: place,
-                from: from_reg,
-                guard,
-            });
+            lower.emit(Op::Store { to: place, from: from_reg, guard });
             Ok(())
         })
     }
 
     /// Registers to registers.
     fn assign(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
-        let (source, target) = (
-            self.program.tensor(pair.from.tensor),
-            self.program.tensor(pair.to.tensor),
-        );
-        let (from_reg, to_reg) = (
-            self.places[pair.from.tensor as usize],
-            self.places[pair.to.tensor as usize],
-        );
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
+        let (from_reg, to_reg) =
+            (self.places[pair.from.tensor as usize], self.places[pair.to.tensor as usize]);
         let extents = self.extents(from, 0, 1);
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let source_at = lower.register_index(&pair.from, from, at);
             let target_at = lower.register_index(&pair.to, to, at);
             let value = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
-            lower.emit(Op::Assign {
-                reg: to_reg,
-                at: target_at,
-                value,
-            });
+            lower.emit(Op::Assign { reg: to_reg, at: target_at, value });
             Ok(())
         })
     }
 
     pub(super) fn converted(&self, value: Val, from: crate::elem::Elem, to: crate::elem::Elem) -> Val {
-        if from == to {
-            value
-        } else {
-            Val::Cast(to, Box::new(value))
-        }
+        if from == to { value } else { Val::Cast(to, Box::new(value)) }
     }
 
     fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
@@ -429,10 +328,7 @@ impl Lower<'_> {
     pub(super) fn side_by_side(&self, view: &View, leaves: &[Leaf], which: usize) -> bool {
         let layout = self.program.tensor(view.tensor).plain();
         let leaf = leaves[which];
-        let stride = layout
-            .modes()
-            .nth(leaf.mode)
-            .and_then(|mode| mode.leaves().next());
+        let stride = layout.modes().nth(leaf.mode).and_then(|mode| mode.leaves().next());
         leaf.step == 1 && matches!(stride, Some((_, tilewright_layout::Value::Int(1))))
     }
 }

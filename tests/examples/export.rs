@@ -1,0 +1,111 @@
+//! Writes kernels with their launch plans as JSON, for `bench/gpu/check.py` on a machine with a GPU.
+
+use std::fmt::Write;
+
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Span};
+use tilewright_codegen::thread::{Fact, Kernel, Param};
+use tilewright_codegen::{Definition, Outcome};
+use tilewright_tests::programs;
+
+fn matmul(keys: &str) -> Outcome {
+    let args = keys.split_whitespace().map(|text| {
+        let (key, value) = text.split_once('=').unwrap_or((text, "true"));
+        let kind = match value {
+            "true" => ExprKind::Bool(true),
+            _ => value.parse().map(ExprKind::Int).unwrap_or(ExprKind::Name(value.into())),
+        };
+        let name = Some(Name { text: key.into(), span: Span(0) });
+        Arg { name, value: Expr { span: Span(0), kind } }
+    });
+    Definition::Matmul(args.collect()).generate()
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn param(param: &Param) -> String {
+    match param {
+        Param::Pointer { name, elem, write, shape, stride } => {
+            let sizes =
+                |values: &[tilewright_layout::Value]| list(values.iter().map(|v| quoted(&v.to_string())));
+            format!(
+                "{{\"kind\": \"pointer\", \"name\": {}, \"elem\": \"{elem}\", \"write\": {write}, \"shape\": {}, \"stride\": {}}}",
+                quoted(name),
+                sizes(shape),
+                sizes(stride)
+            )
+        }
+        Param::Int { symbol, wide, .. } => {
+            format!("{{\"kind\": \"int\", \"symbol\": {}, \"wide\": {wide}}}", quoted(symbol.name()))
+        }
+        Param::Scalar { name, elem } => {
+            format!("{{\"kind\": \"scalar\", \"name\": {}, \"elem\": \"{elem}\"}}", quoted(name))
+        }
+        Param::TensorMap { tensor, tile, modes, swizzle, .. } => format!(
+            "{{\"kind\": \"map\", \"tensor\": {tensor}, \"tile\": {}, \"modes\": {}, \"swizzle\": {swizzle}}}",
+            list(tile.iter().map(u32::to_string)),
+            list(modes.iter().map(u8::to_string))
+        ),
+    }
+}
+
+fn fact(fact: &Fact) -> String {
+    match fact {
+        Fact::Divides(need) => {
+            format!("{{\"divisor\": {}, \"of\": {}}}", need.divisor, quoted(&need.of.to_string()))
+        }
+        Fact::Aligned { param, bytes } => format!("{{\"param\": {param}, \"bytes\": {bytes}}}"),
+        Fact::Small { param } => format!("{{\"small\": {param}}}"),
+    }
+}
+
+fn variant(source: &str, kernel: &Kernel) -> String {
+    let axis = |axis: &Vec<tilewright_layout::Value>| list(axis.iter().map(|v| quoted(&v.to_string())));
+    format!(
+        "{{\"entry\": {}, \"threads\": {}, \"shared\": {}, \"grid\": {}, \"params\": {}, \"needs\": {}, \"source\": {}}}",
+        quoted(&kernel.name),
+        kernel.launch.threads,
+        kernel.launch.shared_bytes,
+        list(kernel.launch.grid.iter().map(axis)),
+        list(kernel.params.iter().map(param)),
+        list(kernel.needs.iter().map(fact)),
+        quoted(source)
+    )
+}
+
+fn main() {
+    let built = |program: tilewright_codegen::problem::Result<_>| match program {
+        Ok(program) => tilewright_codegen::generate(program),
+        Err(problem) => panic!("{}", problem.message),
+    };
+    let mut all = vec![
+        ("wgmma_ring".to_owned(), built(programs::wgmma_ring())),
+        ("mma_sync".to_owned(), built(programs::mma_sync())),
+    ];
+    for keys in std::env::args().skip(1) {
+        all.push((keys.clone(), matmul(&keys)));
+    }
+    let mut text = String::from("[\n");
+    for (i, (name, outcome)) in all.iter().enumerate() {
+        outcome.diagnostics.iter().for_each(|d| eprintln!("{name}: {}", d.text()));
+        let Some(kernel) = &outcome.kernel else { continue };
+        let variants = list(kernel.variants.iter().map(|v| variant(&v.source, &v.program)));
+        let comma = if i + 1 < all.len() { "," } else { "" };
+        let _ = writeln!(text, "{{\"name\": {}, \"variants\": {variants}}}{comma}", quoted(name));
+    }
+    println!("{text}]");
+}
