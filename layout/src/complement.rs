@@ -21,11 +21,7 @@ impl Layout {
             let extent = extent.int().ok_or_else(|| self.symbolic(op, extent))?;
             if extent > 1 {
                 let stride = stride.int().ok_or_else(|| self.symbolic(op, stride))?;
-                all.push(Moving {
-                    extent,
-                    stride,
-                    index,
-                });
+                all.push(Moving { extent, stride, index });
             }
             index *= extent;
         }
@@ -53,10 +49,7 @@ impl Layout {
         if let Value::Int(n) = size
             && n < 1
         {
-            let condition = Condition::BadArgument {
-                what: "the size to fill must be at least 1",
-                value: n,
-            };
+            let condition = Condition::BadArgument { what: "the size to fill must be at least 1", value: n };
             return Err(LayoutError::new(op, condition).with(self));
         }
         let mut moving = self.moving(op)?;
@@ -65,11 +58,7 @@ impl Layout {
         }
         moving.sort_unstable_by_key(|m| (m.stride, m.extent));
         let mut gaps: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
-        let mut filled = Moving {
-            extent: 1,
-            stride: 1,
-            index: 1,
-        };
+        let mut filled = Moving { extent: 1, stride: 1, index: 1 };
         for m in moving.iter().filter(|m| m.stride != 0) {
             let end = filled.extent * filled.stride;
             if m.stride < end {
@@ -86,11 +75,7 @@ impl Layout {
         let full = Layout::flat_of(&gaps).recheck(op)?.coalesce();
         // Nothing left out: keep the stride at which the next copy would begin.
         let nothing = full.size() == Ok(1);
-        Ok(if nothing {
-            Layout::leaf(Value::Int(1), Value::Int(end))
-        } else {
-            full
-        })
+        Ok(if nothing { Layout::leaf(Value::Int(1), Value::Int(end)) } else { full })
     }
 
     fn no_chain(&self, op: &'static str, before: Moving, stride: i64, multiple_of: i64) -> LayoutError {
@@ -110,10 +95,7 @@ impl Layout {
         let mut seen = std::collections::HashMap::new();
         for (index, offset) in (0..size.min(MOST)).zip(self.offsets().ok()?) {
             if let Some(&first) = seen.get(&offset) {
-                return Some(Condition::NotInjective {
-                    coords: (first, index),
-                    offset,
-                });
+                return Some(Condition::NotInjective { coords: (first, index), offset });
             }
             seen.insert(offset, index);
         }
@@ -147,7 +129,7 @@ impl Layout {
         if size - 1 > reach {
             return Some(false);
         }
-        const MOST: i64 = 1 << 24;
+        const MOST: i64 = 1 << 22;
         if size > MOST {
             return None;
         }
@@ -155,9 +137,7 @@ impl Layout {
         if reach <= 8 * size {
             let mut seen = vec![false; reach as usize + 1];
             return Some(
-                self.offsets()
-                    .ok()?
-                    .all(|at| !std::mem::replace(&mut seen[(at - lowest) as usize], true)),
+                self.offsets().ok()?.all(|at| !std::mem::replace(&mut seen[(at - lowest) as usize], true)),
             );
         }
         let mut seen = std::collections::HashSet::new();
@@ -203,26 +183,17 @@ impl Layout {
         let mut moving = self.moving(OP)?;
         moving.sort_unstable_by_key(|m| m.stride);
         let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
-        let mut before = Moving {
-            extent: 1,
-            stride: 1,
-            index: 0,
-        };
+        let mut before = Moving { extent: 1, stride: 1, index: 0 };
         for m in moving.iter() {
             if m.stride < 0 {
-                let condition = Condition::BadArgument {
-                    what: "every stride must be positive",
-                    value: m.stride,
-                };
+                let condition =
+                    Condition::BadArgument { what: "every stride must be positive", value: m.stride };
                 return Err(LayoutError::new(OP, condition).with(self));
             }
             let steps = m.stride / before.stride;
             if m.stride % before.stride != 0 || steps < before.extent {
-                let multiple_of = if steps < before.extent {
-                    before.extent * before.stride
-                } else {
-                    before.stride
-                };
+                let multiple_of =
+                    if steps < before.extent { before.extent * before.stride } else { before.stride };
                 return Err(self.no_chain(OP, before, m.stride, multiple_of));
             }
             if steps > 1 {
@@ -276,10 +247,7 @@ impl Layout {
             }
             modes.push((run.into(), step.into()));
             let all = Layout::leaf(Value::Int(count * run), Value::Int(1));
-            if !self
-                .composition(Layout::flat_of(&modes))
-                .is_ok_and(|found| found.coalesce() == all)
-            {
+            if !self.composition(Layout::flat_of(&modes)).is_ok_and(|found| found.coalesce() == all) {
                 let kept = modes.len() - 1;
                 modes = modes[..kept].iter().copied().collect();
                 break;
@@ -315,18 +283,11 @@ impl Layout {
     /// ```
     pub fn max_common_vector(&self, other: &Layout) -> Result<i64> {
         let common = self.max_common_layout(other)?;
-        if let Some(symbol) = self
-            .shape
-            .iter()
-            .chain(other.shape.iter())
-            .find(|n| n.int().is_none())
-        {
+        if let Some(symbol) = self.shape.iter().chain(other.shape.iter()).find(|n| n.int().is_none()) {
             return Err(self.symbolic("max_common_vector", *symbol).with(other));
         }
         widest_vector(&common, |width| {
-            [self, other]
-                .iter()
-                .all(|l| l.vector_starts(&common, width).is_some())
+            [self, other].iter().all(|l| l.vector_starts(&common, width).is_some())
         })
     }
 }

@@ -87,7 +87,9 @@ proptest! {
     #[test]
     fn tile(a in prop_oneof![matrix(), any_layout()], tile in proptest::collection::vec(1i64..=6, 1..=2), which in proptest::collection::vec(0i64..6, 3), open in 0usize..4) {
         let rank = a.rank();
-        prop_assume!(tile.len() <= rank && rank <= 3);
+        if tile.len() > rank || rank > 3 {
+            return Ok(());
+        }
         let counts: Vec<i64> = sizes(&a).iter().enumerate().map(|(m, n)| tile.get(m).map_or(*n, |t| (n + t - 1) / t)).collect();
         let which: Vec<i64> = which.iter().zip(&counts).map(|(w, n)| w % n).collect();
         let holes: Vec<usize> = (0..rank).filter(|m| open == m + 1).collect();
@@ -301,18 +303,19 @@ proptest! {
                 let hold = needs.iter().all(|need| need.holds(&lookup).unwrap());
                 prop_assert_eq!(hold, now.tile_obligations(&tiler).is_ok());
             }
-            if let Ok((late, needs)) = symbolic.upcast(upcast) {
-                if needs.iter().all(|need| need.holds(&lookup).unwrap()) {
-                    prop_assert!(same(&bind(&late), &now.upcast(upcast).unwrap().0), "{} by {}", text, upcast);
-                }
+            if let Ok((late, needs)) = symbolic.upcast(upcast)
+                && needs.iter().all(|need| need.holds(&lookup).unwrap())
+            {
+                prop_assert!(same(&bind(&late), &now.upcast(upcast).unwrap().0), "{} by {}", text, upcast);
             }
             if let Ok((late, offset)) = symbolic.parallelize(&Layout::compact((2, 4)).unwrap(), 5, None) {
                 let (mine, at) = now.parallelize(&Layout::compact((2, 4)).unwrap(), 5, None).unwrap();
                 prop_assert!(same(&bind(&late), &mine));
                 prop_assert_eq!(offset.evaluate(&lookup), at.int());
             }
-            if let Ok(late) = symbolic.composition(&Layout::new(size, 3).unwrap()) {
-                prop_assert_eq!(offsets(&bind(&late)), offsets(&now.composition(&Layout::new(size, 3).unwrap()).unwrap()));
+            let steps = Layout::new(size, 3).unwrap();
+            if let Ok(late) = symbolic.composition(&steps) {
+                prop_assert_eq!(offsets(&bind(&late)), offsets(&now.composition(&steps).unwrap()));
             }
         }
     }
