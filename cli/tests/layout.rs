@@ -46,14 +46,8 @@ fn fails(expression: &str, expected: &str) {
 
 #[test]
 fn evaluates_expressions() {
-    prints(
-        &["zipped_divide((8,8):(1,8), (4,4):(1,4))"],
-        "((4,4),4):((1,4),16)\n",
-    );
-    prints(
-        &["coalesce( composition( (8,8):(1,8), <4:1,_> ) )"],
-        "(4,8):(1,8)\n",
-    );
+    prints(&["zipped_divide((8,8):(1,8), (4,4):(1,4))"], "((4,4),4):((1,4),16)\n");
+    prints(&["coalesce( composition( (8,8):(1,8), <4:1,_> ) )"], "(4,8):(1,8)\n");
     prints(&["complement(4:2, 24)"], "(2,3):(1,8)\n");
     prints(&["(4,(2,3))"], "(4,(2,3)):(1,(4,8))\n");
     prints(&["size(right_inverse((4,8):(8,1)))"], "32\n");
@@ -61,16 +55,10 @@ fn evaluates_expressions() {
         &["logical_divide((M,K):(1,lda), (128,8))"],
         "((128,ceil(M/128)),(8,ceil(K/8))):((1,128),(lda,8*lda))\n",
     );
-    prints(
-        &["slice(Sw<3,0,3> o 0 o (8,8):(8,1), (3,_))"],
-        "Sw<3,0,3> o 24 o 8:1\n",
-    );
+    prints(&["slice(Sw<3,0,3> o 0 o (8,8):(8,1), (3,_))"], "Sw<3,0,3> o 24 o 8:1\n");
     prints(&["coalesce(slice((4,(2,3)):(1,(4,8)), (0,_)))"], "6:4\n");
     prints(&["slice((4,(2,3)):(1,(4,8)), (2,_))"], "(2,3):(4,8) + 2\n");
-    prints(
-        &["upcast((128,K):(1,lda), 4)"],
-        "(32,K):(1,ceil(lda/4)) if 4 divides lda\n",
-    );
+    prints(&["upcast((128,K):(1,lda), 4)"], "(32,K):(1,ceil(lda/4)) if 4 divides lda\n");
     prints(&["<4:2,_>"], "<4:2,_>\n");
 }
 
@@ -78,10 +66,7 @@ fn evaluates_expressions() {
 fn says_what_is_wrong() {
     fails("", "column 1: expected a number or `(`, found the end");
     fails("coalesce(4:1", "column 13: expected `,` or `)`, found the end");
-    fails(
-        "coalesce(4:1))",
-        "column 14: expected the end of the expression, found `)`",
-    );
+    fails("coalesce(4:1))", "column 14: expected the end of the expression, found `)`");
     fails("(4,2):1", "do not nest alike");
     fails("coalesce((4,0):(1,4))", "leaf 1 has the extent 0");
     fails("coalesce((4,-2):(1,4))", "leaf 1 has the extent -2");
@@ -90,10 +75,7 @@ fn says_what_is_wrong() {
     fails("coalesce(4:1, 1, 2)", "it takes coalesce(layout[, tuple])");
     fails("size(size(4:1))", "expected a layout, and `4` is a number");
     fails("stride(Sw<3,0,3> o 0 o (8,8):(8,1))", "takes plain layouts");
-    fails(
-        "composition((7,6):(6,1), 8:4)",
-        "The nearest operand that works is 6:4.",
-    );
+    fails("composition((7,6):(6,1), 8:4)", "The nearest operand that works is 6:4.");
     fails(&"9".repeat(10_000), "a number of at most 63 bits");
     fails(&"(".repeat(1000), "at most 64 levels of parentheses");
     fails(&"coalesce(".repeat(1000), "at most 64 calls inside each other");
@@ -133,18 +115,9 @@ fn explains() {
         let output = run(&["--explain", expression], b"");
         format!("{}{}", text(output.stdout), text(output.stderr))
     };
-    insta::assert_snapshot!(
-        "explain_result",
-        explained("coalesce(composition((6,2):(8,2), (4,3):(3,1)))")
-    );
-    insta::assert_snapshot!(
-        "explain_division",
-        explained("zipped_divide((8,8):(1,8), (4,4):(1,4))")
-    );
-    insta::assert_snapshot!(
-        "explain_error",
-        explained("composition((6,2):(1,7), (3,2):(2,3))")
-    );
+    insta::assert_snapshot!("explain_result", explained("coalesce(composition((6,2):(8,2), (4,3):(3,1)))"));
+    insta::assert_snapshot!("explain_division", explained("zipped_divide((8,8):(1,8), (4,4):(1,4))"));
+    insta::assert_snapshot!("explain_error", explained("composition((6,2):(1,7), (3,2):(2,3))"));
     insta::assert_snapshot!("explain_inverse", explained("left_inverse((2,2):(1,3))"));
 }
 
@@ -169,14 +142,8 @@ fn batch(lines: &str) -> Vec<String> {
 #[test]
 fn batch_of_operations() {
     let vectors = vectors("layout_ops.txt");
-    let split: Vec<(&str, &str)> = vectors
-        .lines()
-        .map(|line| line.rsplit_once('|').unwrap())
-        .collect();
-    let lines: String = split
-        .iter()
-        .map(|(question, _)| format!("{question}\n"))
-        .collect();
+    let split: Vec<(&str, &str)> = vectors.lines().map(|line| line.rsplit_once('|').unwrap()).collect();
+    let lines: String = split.iter().map(|(question, _)| format!("{question}\n")).collect();
     let mut same = 0;
     for ((question, expected), found) in split.iter().zip(batch(&lines)) {
         same += usize::from(*expected == found);
@@ -185,24 +152,14 @@ fn batch_of_operations() {
             assert!(equal, "{question}: found {found}, expected {expected}");
         }
     }
-    assert!(
-        same * 1000 >= split.len() * 995,
-        "{same} of {} have the same text",
-        split.len()
-    );
+    assert!(same * 1000 >= split.len() * 995, "{same} of {} have the same text", split.len());
 }
 
 #[test]
 fn batch_of_compositions() {
     let vectors = vectors("composition_truth.txt");
-    let split: Vec<(&str, &str)> = vectors
-        .lines()
-        .map(|line| line.rsplit_once('|').unwrap())
-        .collect();
-    let lines: String = split
-        .iter()
-        .map(|(pair, _)| format!("composition|{pair}\n"))
-        .collect();
+    let split: Vec<(&str, &str)> = vectors.lines().map(|line| line.rsplit_once('|').unwrap()).collect();
+    let lines: String = split.iter().map(|(pair, _)| format!("composition|{pair}\n")).collect();
     for ((pair, truth), found) in split.iter().zip(batch(&lines)) {
         let answered = !found.starts_with("error: ");
         assert_eq!(answered, *truth == "1", "{pair}: {found}");

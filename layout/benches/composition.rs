@@ -1,6 +1,6 @@
 //! How fast the algebra is. `bench/NOTES.md` has measured figures; `cargo xtask bench` runs this.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use std::fmt::Write;
 use std::hint::black_box;
 use tilewright_layout::{Composed, Layout, Reader, Tiler, layout};
@@ -22,12 +22,8 @@ fn batch(c: &mut Criterion) {
         b.iter(|| {
             answers.clear();
             for (a, b) in pairs.iter().cycle().take(3 * pairs.len()) {
-                Reader::new("composition", a)
-                    .composed_into(&mut left)
-                    .expect("a layout");
-                Reader::new("composition", b)
-                    .tiler_into(&mut right)
-                    .expect("a tiler");
+                Reader::new("composition", a).composed_into(&mut left).expect("a layout");
+                Reader::new("composition", b).tiler_into(&mut right).expect("a tiler");
                 match left.layout().composition(&right) {
                     Ok(layout) => writeln!(answers, "{layout}"),
                     Err(error) => writeln!(answers, "error: {error:#}"),
@@ -49,34 +45,18 @@ fn large(c: &mut Criterion) {
     let transposed = layout!((8192, 8192) : (8192, 1));
     let nested = layout!(((64, 128), (64, 128)) : ((1, 524288), (64, 4096)));
     group.bench_function("row-major with its transpose", |b| {
-        b.iter(|| {
-            black_box(&rows)
-                .composition(black_box(&transposed))
-                .expect("has an answer")
-        })
+        b.iter(|| black_box(&rows).composition(black_box(&transposed)).expect("has an answer"))
     });
     group.bench_function("column-major with tiles of tiles", |b| {
-        b.iter(|| {
-            black_box(&columns)
-                .composition(black_box(&nested))
-                .expect("has an answer")
-        })
+        b.iter(|| black_box(&columns).composition(black_box(&nested)).expect("has an answer"))
     });
     group.bench_function("padded, divided into 128x64 tiles", |b| {
-        b.iter(|| {
-            black_box(&padded)
-                .zipped_divide((128, 64))
-                .expect("has an answer")
-        })
+        b.iter(|| black_box(&padded).zipped_divide((128, 64)).expect("has an answer"))
     });
     // 8191 carries at its 128th element
     let ragged = layout!((8191, 8192) : (1, 8192));
     group.bench_function("refused", |b| {
-        b.iter(|| {
-            black_box(&ragged)
-                .composition(layout!(8192 : 64))
-                .expect_err("has none")
-        })
+        b.iter(|| black_box(&ragged).composition(layout!(8192 : 64)).expect_err("has none"))
     });
     group.finish();
 }
@@ -87,9 +67,7 @@ fn evaluation(c: &mut Criterion) {
     let flat: Layout = layout!((8, 8, 8, 8) : (512, 1, 64, 8));
     let nested: Layout = layout!(((8, 8), (8, 8)) : ((512, 1), (64, 8)));
     let swizzled: Composed = "Sw<3,0,3> o 0 o (64,64):(64,1)".parse().expect("a layout");
-    group.bench_function("one by one", |b| {
-        b.iter(|| sum((0..4096).map(|i| flat.eval(black_box(i)))))
-    });
+    group.bench_function("one by one", |b| b.iter(|| sum((0..4096).map(|i| flat.eval(black_box(i))))));
     group.bench_function("one by one, nested", |b| {
         b.iter(|| sum((0..4096).map(|i| nested.eval(black_box(i)))))
     });
@@ -106,5 +84,10 @@ fn sum(offsets: impl Iterator<Item = Option<i64>>) -> i64 {
     offsets.map(|offset| offset.expect("an integer")).sum()
 }
 
-criterion_group!(benches, batch, large, evaluation);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    batch(&mut criterion);
+    large(&mut criterion);
+    evaluation(&mut criterion);
+    criterion.final_summary();
+}

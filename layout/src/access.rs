@@ -59,12 +59,8 @@ impl WarpAccess {
         let lane_leaves = inner.profile.modes().next().unwrap_or(0..0);
         let rest = lane_leaves.end..inner.shape.len();
         let (mut lanes, mut vector) = ([0i64; LANES], [0i64; 16]);
-        let lane_count = span(
-            inner,
-            lane_leaves,
-            &mut lanes,
-            "a warp has at most 32 lanes; the size of the first mode",
-        )?;
+        let lane_count =
+            span(inner, lane_leaves, &mut lanes, "a warp has at most 32 lanes; the size of the first mode")?;
         let width = span(
             inner,
             rest,
@@ -94,12 +90,7 @@ impl WarpAccess {
             }
             *address = start.checked_mul(element_bytes).ok_or_else(far)?;
         }
-        Ok(WarpAccess {
-            addresses,
-            active: first_lanes(lane_count),
-            bytes,
-            transfer,
-        })
+        Ok(WarpAccess { addresses, active: first_lanes(lane_count), bytes, transfer })
     }
 
     /// The access with these byte addresses, one for each lane; a lane without one does not take part.
@@ -116,17 +107,9 @@ impl WarpAccess {
         if addresses.len() > LANES {
             let what = "a warp has at most 32 lanes";
             let value = addresses.len() as i64;
-            return Err(LayoutError::new(
-                "warp access",
-                Condition::BadArgument { what, value },
-            ));
+            return Err(LayoutError::new("warp access", Condition::BadArgument { what, value }));
         }
-        let mut access = WarpAccess {
-            addresses: [0; LANES],
-            active: 0,
-            bytes,
-            transfer,
-        };
+        let mut access = WarpAccess { addresses: [0; LANES], active: 0, bytes, transfer };
         for (lane, address) in addresses.iter().enumerate() {
             if let Some(address) = address {
                 access.addresses[lane] = *address;
@@ -145,10 +128,7 @@ impl WarpAccess {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn masked(self, lanes: u32) -> WarpAccess {
-        WarpAccess {
-            active: self.active & lanes,
-            ..self
-        }
+        WarpAccess { active: self.active & lanes, ..self }
     }
 
     /// The lanes that take part, as bits.
@@ -178,26 +158,13 @@ pub(crate) fn first_lanes(n: usize) -> u32 {
 }
 
 pub(crate) fn not_a_vector(lane: usize, element: usize, expected: i64, found: i64) -> LayoutError {
-    LayoutError::new(
-        "",
-        Condition::NotAVector {
-            lane,
-            element,
-            expected,
-            found,
-        },
-    )
+    LayoutError::new("", Condition::NotAVector { lane, element, expected, found })
 }
 
 /// The width of a vector in bytes, if there is an instruction for it.
 pub(crate) fn vector_bytes(elements: i64, element_bytes: i64, transfer: Transfer) -> Result<i64> {
     let bytes = elements.saturating_mul(element_bytes);
-    let bad = |what| {
-        Err(LayoutError::new(
-            "",
-            Condition::BadArgument { what, value: bytes },
-        ))
-    };
+    let bad = |what| Err(LayoutError::new("", Condition::BadArgument { what, value: bytes }));
     match (bytes, transfer) {
         (16, Transfer::Matrix) => Ok(bytes),
         (_, Transfer::Matrix) => bad("a matrix access moves rows of 16 bytes; the bytes per lane"),
@@ -212,11 +179,7 @@ fn span(layout: &Layout, leaves: Range<usize>, out: &mut [i64], what: &'static s
     for leaf in leaves {
         let (Value::Int(extent), Value::Int(stride)) = (layout.shape[leaf], layout.stride[leaf]) else {
             let known = layout.shape[leaf].int().is_some();
-            let value = if known {
-                layout.stride[leaf]
-            } else {
-                layout.shape[leaf]
-            };
+            let value = if known { layout.stride[leaf] } else { layout.shape[leaf] };
             return Err(LayoutError::new("", Condition::Symbolic { value }));
         };
         if extent > (out.len() / count) as i64 {

@@ -81,11 +81,7 @@ impl fmt::Display for BankReport {
         let Some(worst) = &self.worst else {
             return f.write_str(", no bank conflict");
         };
-        write!(
-            f,
-            " instead of {}: {}-way conflict on bank {}, lanes",
-            self.ideal, self.degree, worst.bank
-        )?;
+        write!(f, " instead of {}: {}-way conflict on bank {}, lanes", self.ideal, self.degree, worst.bank)?;
         const SHOWN: usize = 8;
         for (i, lane) in worst.lanes().take(SHOWN).enumerate() {
             write!(f, "{} {lane}", if i > 0 { "," } else { "" })?;
@@ -137,12 +133,7 @@ impl WarpAccess {
         let slots = (BANK_ROW / unit) as usize;
         let bits = unit.trailing_zeros();
         let group = lanes_in_group(self.transfer, self.bytes, self.pairs_up());
-        let mut report = BankReport {
-            wavefronts: 0,
-            ideal: 0,
-            degree: 0,
-            worst: None,
-        };
+        let mut report = BankReport { wavefronts: 0, ideal: 0, degree: 0, worst: None };
         let mut first = 0;
         while first < LANES {
             if self.active & (first_lanes(group) << first) != 0 {
@@ -212,9 +203,7 @@ impl WarpAccess {
 
     fn lanes_of_slot(&self, first: usize, group: usize, bits: u32, slots: usize, slot: usize) -> u32 {
         let wanted = |lane: &usize| (self.addresses[*lane] >> bits) as usize & (slots - 1) == slot;
-        let lanes = (first..first + group)
-            .filter(wanted)
-            .fold(0, |all, lane| all | 1 << lane);
+        let lanes = (first..first + group).filter(wanted).fold(0, |all, lane| all | 1 << lane);
         lanes & self.active
     }
 }
@@ -241,10 +230,7 @@ impl BitMatrix {
         if columns.len() != LANES.trailing_zeros() as usize {
             let (rank, against) = (columns.len(), 5);
             let what = "matrix from lane bits";
-            return Err(LayoutError::new(
-                "wavefronts",
-                Condition::DoesNotFit { what, rank, against },
-            ));
+            return Err(LayoutError::new("wavefronts", Condition::DoesNotFit { what, rank, against }));
         }
         crate::access::vector_bytes(1, bytes, transfer).map_err(|e| e.within("wavefronts", []))?;
         let low = (bytes - 1) as u64;
@@ -281,15 +267,8 @@ mod tests {
     #[track_caller]
     fn check(what: &str, layout: &str, element: i64, transfer: Transfer, expected: (u32, u32, u32)) {
         let layout: Composed = layout.parse().unwrap();
-        let report = WarpAccess::new(layout, element, transfer)
-            .unwrap()
-            .banks()
-            .unwrap();
-        assert_eq!(
-            (report.wavefronts, report.ideal, report.degree),
-            expected,
-            "{what}"
-        );
+        let report = WarpAccess::new(layout, element, transfer).unwrap().banks().unwrap();
+        assert_eq!((report.wavefronts, report.ideal, report.degree), expected, "{what}");
         assert_eq!(report.worst.is_none(), report.is_conflict_free(), "{what}");
     }
 
@@ -300,71 +279,23 @@ mod tests {
         check("all the same word", "32:0", 4, Load, (1, 1, 1));
         check("a row of 32x32", "32:32", 4, Load, (32, 1, 32));
         check("a row of 32x32, padded", "32:33", 4, Store, (1, 1, 1));
-        check(
-            "a row of 32x32, swizzled",
-            "Sw<5,0,5> o 7 o 32:32",
-            4,
-            Load,
-            (1, 1, 1),
-        );
+        check("a row of 32x32, swizzled", "Sw<5,0,5> o 7 o 32:32", 4, Load, (1, 1, 1));
         check("every second float", "32:2", 4, Load, (2, 1, 2));
         check("bytes of one word", "32:1", 1, Store, (1, 1, 1));
         check("bytes, one per word row", "32:128", 1, Load, (32, 1, 32));
         check("halves side by side", "32:1", 2, Load, (1, 1, 1));
         check("backwards", "Sw<0,0,0> o 31 o 32:-1", 4, Load, (1, 1, 1));
         check("doubles side by side", "32:1", 8, Load, (2, 2, 1));
-        check(
-            "doubles, pairs of lanes alike",
-            "((2,16),1):((0,1),0)",
-            8,
-            Load,
-            (1, 1, 1),
-        );
-        check(
-            "doubles, next pairs alike",
-            "((2,2,8),1):((1,0,2),0)",
-            8,
-            Load,
-            (1, 1, 1),
-        );
-        check(
-            "doubles, halves of the warp alike",
-            "((16,2),1):((1,0),0)",
-            8,
-            Load,
-            (2, 2, 1),
-        );
-        check(
-            "doubles, pairs of lanes alike, stored",
-            "((2,16),1):((0,1),0)",
-            8,
-            Store,
-            (2, 2, 1),
-        );
+        check("doubles, pairs of lanes alike", "((2,16),1):((0,1),0)", 8, Load, (1, 1, 1));
+        check("doubles, next pairs alike", "((2,2,8),1):((1,0,2),0)", 8, Load, (1, 1, 1));
+        check("doubles, halves of the warp alike", "((16,2),1):((1,0),0)", 8, Load, (2, 2, 1));
+        check("doubles, pairs of lanes alike, stored", "((2,16),1):((0,1),0)", 8, Store, (2, 2, 1));
         check("16 bytes side by side", "(32,4):(4,1)", 4, Load, (4, 4, 1));
         check("16 bytes, all alike", "(32,4):(0,1)", 4, Load, (2, 2, 1));
         check("16 bytes, all alike, stored", "(32,4):(0,1)", 4, Store, (4, 4, 1));
-        check(
-            "16 bytes down a column of 32 words",
-            "(32,4):(32,1)",
-            4,
-            Load,
-            (32, 4, 8),
-        );
-        check(
-            "ldmatrix, rows of 64 halves",
-            "(32,8):(64,1)",
-            2,
-            Matrix,
-            (32, 4, 8),
-        );
-        check(
-            "ldmatrix, swizzled",
-            "Sw<3,3,3> o 0 o (32,8):(64,1)",
-            2,
-            Matrix,
-            (4, 4, 1),
-        );
+        check("16 bytes down a column of 32 words", "(32,4):(32,1)", 4, Load, (32, 4, 8));
+        check("ldmatrix, rows of 64 halves", "(32,8):(64,1)", 2, Matrix, (32, 4, 8));
+        check("ldmatrix, swizzled", "Sw<3,3,3> o 0 o (32,8):(64,1)", 2, Matrix, (4, 4, 1));
         check("ldmatrix, all alike", "(32,8):(0,1)", 2, Matrix, (4, 4, 1));
         check("eight lanes only", "(8,8):(64,1)", 2, Matrix, (8, 1, 8));
     }
@@ -377,14 +308,8 @@ mod tests {
             "32 wavefronts instead of 1: 32-way conflict on bank 0, lanes 0, 1, 2, 3, 4, 5, 6, 7, …"
         );
         let few = column.masked(0x8000_0010).banks().unwrap();
-        assert_eq!(
-            few.to_string(),
-            "2 wavefronts instead of 1: 2-way conflict on bank 0, lanes 4, 31"
-        );
-        assert_eq!(
-            column.masked(1).banks().unwrap().to_string(),
-            "1 wavefront, no bank conflict"
-        );
+        assert_eq!(few.to_string(), "2 wavefronts instead of 1: 2-way conflict on bank 0, lanes 4, 31");
+        assert_eq!(column.masked(1).banks().unwrap().to_string(), "1 wavefront, no bank conflict");
         assert_eq!(column.masked(0).banks().unwrap().wavefronts, 0);
         let odd = WarpAccess::new("(32,4):(5,1)".parse::<Composed>().unwrap(), 4, Transfer::Load).unwrap();
         assert_eq!(

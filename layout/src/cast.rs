@@ -35,10 +35,7 @@ impl Layout {
                         return refuse(stride.factor(), n);
                     };
                     wide.stride[leaf] = wider;
-                    needs.push(Obligation {
-                        divisor: n,
-                        of: stride,
-                    });
+                    needs.push(Obligation { divisor: n, of: stride });
                 }
                 (_, Value::Int(d)) if d > 0 && n % d == 0 => {
                     let group = n / d;
@@ -50,10 +47,7 @@ impl Layout {
                     wide.shape[leaf] = match extent {
                         _ if extent.factor() % group == 0 => extent.with_factor(extent.factor() / group),
                         Value::Sym { .. } => {
-                            needs.push(Obligation {
-                                divisor: group,
-                                of: extent,
-                            });
+                            needs.push(Obligation { divisor: group, of: extent });
                             extent.ceil_div(group).ok_or_else(|| self.symbolic(OP, extent))?
                         }
                         _ => return refuse(extent.factor(), group),
@@ -84,11 +78,7 @@ impl Layout {
             } else {
                 &mut narrow.stride[leaf]
             };
-            let from = if stride == Value::Int(1) && place == &extent {
-                extent
-            } else {
-                *place
-            };
+            let from = if stride == Value::Int(1) && place == &extent { extent } else { *place };
             *place = from
                 .times(Value::Int(n))
                 .ok_or_else(|| LayoutError::new(OP, Condition::Overflow { leaf: Some(leaf) }).with(self))?;
@@ -128,10 +118,7 @@ impl Layout {
 
     fn width(&self, op: &'static str, n: i64) -> Result<()> {
         if n < 1 {
-            let condition = Condition::BadArgument {
-                what: "the width must be at least 1",
-                value: n,
-            };
+            let condition = Condition::BadArgument { what: "the width must be at least 1", value: n };
             return Err(LayoutError::new(op, condition).with(self));
         }
         Ok(())

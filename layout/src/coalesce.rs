@@ -50,20 +50,13 @@ impl Layout {
             let (rank, against) = (pattern.rank(), self.rank());
             return Err(LayoutError::new(
                 "coalesce",
-                Condition::DoesNotFit {
-                    what: "pattern",
-                    rank,
-                    against,
-                },
+                Condition::DoesNotFit { what: "pattern", rank, against },
             )
             .with(self)
             .with(&pattern));
         }
-        let modes: Result<Vec<_>> = self
-            .modes()
-            .zip(pattern.modes())
-            .map(|(m, p)| m.coalesce_modes(p))
-            .collect();
+        let modes: Result<Vec<_>> =
+            self.modes().zip(pattern.modes()).map(|(m, p)| m.coalesce_modes(p)).collect();
         Layout::from_modes(modes?)
     }
 
@@ -156,11 +149,7 @@ mod tests {
         check(Layout::coalesce, "8:1", "8:1");
         check(Layout::coalesce, "(1,1):(3,4)", "1:0");
         check(Layout::coalesce, "(2,1):(1,0)", "2:1");
-        check(
-            Layout::coalesce,
-            "((6,6,5),4,4):((20,480,4),1,120)",
-            "(6,6,5,4,4):(20,480,4,1,120)",
-        );
+        check(Layout::coalesce, "((6,6,5),4,4):((20,480,4),1,120)", "(6,6,5,4,4):(20,480,4,1,120)");
         check(Layout::coalesce, "(4,3):(0,0)", "12:0");
         check(Layout::coalesce, "(4,3):(-1,-4)", "12:-1");
         check(Layout::coalesce, "(4,K):(lda,4*lda)", "4*K:lda");

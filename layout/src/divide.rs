@@ -40,10 +40,9 @@ impl Layout {
         let rest = right.complement_in(size, op).map_err(within)?;
         let both = Layout::from_modes([right.clone(), rest]).map_err(within)?;
         self.composition(&both).map_err(|e| match e.condition() {
-            Condition::Carry { .. } | Condition::RunDoesNotDivide { .. } => e.within(
-                op,
-                [Operand::Layout(self.clone()), Operand::Layout(right.clone())],
-            ),
+            Condition::Carry { .. } | Condition::RunDoesNotDivide { .. } => {
+                e.within(op, [Operand::Layout(self.clone()), Operand::Layout(right.clone())])
+            }
             _ => within(e),
         })
     }
@@ -124,10 +123,7 @@ impl Layout {
         let mut rest = self.complement_in(Value::Int(room), op).map_err(within)?;
         if rest.size().map_err(within)? < count {
             // Gaps that are no multiple of a copy hold too few: leave room for the others behind.
-            let behind = self
-                .cosize()
-                .ok()
-                .and_then(|reach| reach.checked_mul(2)?.checked_mul(count));
+            let behind = self.cosize().ok().and_then(|reach| reach.checked_mul(2)?.checked_mul(count));
             let behind =
                 behind.ok_or_else(|| within(LayoutError::new(op, Condition::Overflow { leaf: None })))?;
             rest = self.complement_in(Value::Int(behind), op).map_err(within)?;
@@ -208,15 +204,10 @@ impl Layout {
         order: impl Fn(Layout, Layout) -> [Layout; 2],
     ) -> Result<Layout> {
         let rank = self.rank().max(copies.rank());
-        let both = self
-            .pad_rank(rank)
-            .product(&Tiler::Layout(copies.pad_rank(rank)), op)?;
+        let both = self.pad_rank(rank).product(&Tiler::Layout(copies.pad_rank(rank)), op)?;
         let (tile, copy) = (both.mode(0)?, both.mode(1)?);
-        let modes: Result<Vec<_>> = tile
-            .modes()
-            .zip(copy.modes())
-            .map(|(t, c)| Layout::from_modes(order(t, c)))
-            .collect();
+        let modes: Result<Vec<_>> =
+            tile.modes().zip(copy.modes()).map(|(t, c)| Layout::from_modes(order(t, c))).collect();
         Layout::from_modes(modes?)
     }
 
@@ -248,11 +239,7 @@ impl Layout {
             |e: LayoutError| e.within(OP, [Operand::Layout(self.clone()), Operand::Tuple(shape.clone())]);
         let rank = shape.rank();
         if self.rank() > rank {
-            let condition = Condition::DoesNotFit {
-                what: "block",
-                rank: self.rank(),
-                against: rank,
-            };
+            let condition = Condition::DoesNotFit { what: "block", rank: self.rank(), against: rank };
             return Err(within(LayoutError::new(OP, condition)));
         }
         let block = self.pad_rank(rank);
@@ -283,11 +270,8 @@ impl Layout {
         let copies = copies.map_err(within)?;
         let both = block.product(&Tiler::Layout(copies), OP).map_err(within)?;
         let (tile, copy) = (both.mode(0)?, both.mode(1)?);
-        let modes: Result<Vec<_>> = tile
-            .modes()
-            .zip(copy.modes())
-            .map(|(t, c)| Ok(Layout::from_modes([t, c])?.coalesce()))
-            .collect();
+        let modes: Result<Vec<_>> =
+            tile.modes().zip(copy.modes()).map(|(t, c)| Ok(Layout::from_modes([t, c])?.coalesce())).collect();
         Layout::from_modes(modes?)
     }
 }

@@ -264,13 +264,7 @@ operand!(&Layout => Layout, &Composed => Composed, Tuple => Tuple, &Tuple => Tup
 
 impl LayoutError {
     pub(crate) fn new(op: &'static str, condition: Condition) -> LayoutError {
-        LayoutError(Box::new(Parts {
-            op,
-            operands: Vec::new(),
-            mode: None,
-            condition,
-            counterexample: None,
-        }))
+        LayoutError(Box::new(Parts { op, operands: Vec::new(), mode: None, condition, counterexample: None }))
     }
 
     /// Adds an operand.
@@ -360,13 +354,7 @@ impl fmt::Display for LayoutError {
         if f.alternate() {
             return self.write_line(f);
         }
-        let Parts {
-            op,
-            operands,
-            mode,
-            condition,
-            counterexample,
-        } = &*self.0;
+        let Parts { op, operands, mode, condition, counterexample } = &*self.0;
         // Modes and coordinates are those of the operand on the right.
         let of = match operands.as_slice() {
             [] | [_] => String::new(),
@@ -443,20 +431,16 @@ impl fmt::Display for Condition {
                 write!(f, "the shape {shape} and the stride {stride} do not nest alike")
             }
             BadLeaf { leaf, value, role } if *role == "extent" && value.int().is_some() => {
-                write!(
-                    f,
-                    "leaf {leaf} has the extent {value}, and an extent must be at least 1"
-                )
+                write!(f, "leaf {leaf} has the extent {value}, and an extent must be at least 1")
             }
             BadLeaf { leaf, value, role } => write!(f, "`{value}` in leaf {leaf} is not a possible {role}"),
             Overflow { leaf: Some(leaf) } => {
                 write!(f, "the size or the largest offset passes 63 bits at leaf {leaf}")
             }
             Overflow { leaf: None } => write!(f, "the size or the largest offset passes 63 bits"),
-            Symbolic { value } => write!(
-                f,
-                "`{value}` is not known until launch, and the answer depends on it"
-            ),
+            Symbolic { value } => {
+                write!(f, "`{value}` is not known until launch, and the answer depends on it")
+            }
             NotOneTerm { left, right, sign } => write!(f, "`{left} {sign} {right}` is not a single term"),
             TooDeep { depth, most } => {
                 write!(f, "nested {depth} deep, and at most {most} levels are possible")
@@ -464,36 +448,19 @@ impl fmt::Display for Condition {
             NoSuchMode { index, rank } => write!(f, "there is no mode {index}; the rank is {rank}"),
             HoleInCoordinate => f.write_str("a `_` in the coordinate leaves a mode open"),
             DoesNotFit { what, rank, against } => {
-                write!(
-                    f,
-                    "the {what} has {rank} {}, where {against} are expected",
-                    plural(*rank, "mode")
-                )
+                write!(f, "the {what} has {rank} {}, where {against} are expected", plural(*rank, "mode"))
             }
             OutOfRange { index, extent } => write!(f, "the coordinate {index} is outside 0..{extent}"),
-            Parse {
-                column,
-                expected,
-                found,
-            } => write!(f, "column {column}: expected {expected}, found {found}"),
-            RunDoesNotDivide {
-                run,
-                extent,
-                stride,
-                found,
-                straight,
-            } => write!(
+            Parse { column, expected, found } => {
+                write!(f, "column {column}: expected {expected}, found {found}")
+            }
+            RunDoesNotDivide { run, extent, stride, found, straight } => write!(
                 f,
                 "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {found} \
                  instead of {straight}; a layout can only break there if {run} divides the extent {extent}",
                 plural(*run as usize, "element"),
             ),
-            Carry {
-                mode,
-                wraps_at,
-                found,
-                sum,
-            } => write!(
+            Carry { mode, wraps_at, found, sum } => write!(
                 f,
                 "the element is at offset {found}, where a layout that is right up to there would have {sum}, because \
                  mode {mode} of the left operand wraps around at index {wraps_at}"
@@ -507,55 +474,34 @@ impl fmt::Display for Condition {
                     "the stride {stride} leads to negative indices, where the left operand is not defined"
                 )
             }
-            NotInjective {
-                coords: (a, b),
-                offset,
-            } => {
+            NotInjective { coords: (a, b), offset } => {
                 write!(
                     f,
                     "a layout that must be injective is not: its coordinates {a} and {b} share the offset {offset}"
                 )
             }
-            NoChain {
-                before: (n, d),
-                stride,
-                multiple_of,
-            } => write!(
+            NoChain { before: (n, d), stride, multiple_of } => write!(
                 f,
                 "its strides do not form a divisible chain: after {n}:{d} the next stride must be a multiple of \
                  {multiple_of}, and it is {stride}"
             ),
             TileDoesNotDivide { mode, tile, extent } => {
-                write!(
-                    f,
-                    "the tile's extent {tile} does not divide {extent} in mode {mode}"
-                )
+                write!(f, "the tile's extent {tile} does not divide {extent} in mode {mode}")
             }
             WidthDoesNotDivide { leaf, value, by } => {
-                write!(
-                    f,
-                    "{value} in leaf {leaf} cannot be divided by {by} without a remainder"
-                )
+                write!(f, "{value} in leaf {leaf} cannot be divided by {by} without a remainder")
             }
             BadArgument { what, value } => write!(f, "{what}, and it is {value}"),
             NotPowerOfTwo { leaf, extent } => write!(
                 f,
                 "the extent {extent} of leaf {leaf} is not a power of two, so its coordinate has no bits of its own"
             ),
-            BitsCollide {
-                coords: (a, b),
-                shared,
-            } => write!(
+            BitsCollide { coords: (a, b), shared } => write!(
                 f,
                 "coordinates {a} and {b} both change bit {shared} of the offset, and adding them carries"
             ),
             NegativeOffset { offset } => write!(f, "it reaches the negative offset {offset}"),
-            NotAVector {
-                lane,
-                element,
-                expected,
-                found,
-            } => write!(
+            NotAVector { lane, element, expected, found } => write!(
                 f,
                 "lane {lane}'s element {element} is at offset {found} instead of {expected}, so they do not lie side by side"
             ),
@@ -563,10 +509,7 @@ impl fmt::Display for Condition {
                 f,
                 "lane {lane} is at byte {address}, which is not a multiple of the {bytes} bytes that it moves"
             ),
-            BadSwizzle {
-                parts: (b, m, s),
-                why,
-            } => write!(f, "Sw<{b},{m},{s}> is not a swizzle: {why}"),
+            BadSwizzle { parts: (b, m, s), why } => write!(f, "Sw<{b},{m},{s}> is not a swizzle: {why}"),
         }
     }
 }
@@ -601,9 +544,5 @@ impl Condition {
 }
 
 fn plural(n: usize, word: &str) -> String {
-    if n == 1 {
-        word.to_owned()
-    } else {
-        format!("{word}s")
-    }
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
 }

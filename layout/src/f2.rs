@@ -97,10 +97,7 @@ impl BitMatrix {
         for column in plain.iter_mut() {
             *column = swizzle.apply(*column as i64) as u64;
         }
-        Ok(BitMatrix {
-            columns: plain,
-            origin: swizzle.apply(offset) as u64,
-        })
+        Ok(BitMatrix { columns: plain, origin: swizzle.apply(offset) as u64 })
     }
 
     /// The matrix with these columns; at most 64.
@@ -113,15 +110,9 @@ impl BitMatrix {
     pub fn from_columns(columns: &[u64], origin: u64) -> Result<BitMatrix> {
         if columns.len() > 64 {
             let (what, value) = ("a bit matrix has at most 64 columns", columns.len() as i64);
-            return Err(LayoutError::new(
-                "bit matrix",
-                Condition::BadArgument { what, value },
-            ));
+            return Err(LayoutError::new("bit matrix", Condition::BadArgument { what, value }));
         }
-        Ok(BitMatrix {
-            columns: columns.iter().copied().collect(),
-            origin,
-        })
+        Ok(BitMatrix { columns: columns.iter().copied().collect(), origin })
     }
 
     /// The matrix of a swizzle on offsets of this many bits.
@@ -132,9 +123,7 @@ impl BitMatrix {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn of_swizzle(swizzle: Swizzle, bits: u32) -> Result<BitMatrix> {
-        let columns: Vec<u64> = (0..bits.min(63))
-            .map(|bit| swizzle.apply(1 << bit) as u64)
-            .collect();
+        let columns: Vec<u64> = (0..bits.min(63)).map(|bit| swizzle.apply(1 << bit) as u64).collect();
         BitMatrix::from_columns(&columns, 0)
     }
 
@@ -181,23 +170,14 @@ impl BitMatrix {
     /// ```
     pub fn product(&self, inner: &BitMatrix) -> Result<BitMatrix> {
         if inner.outputs() > self.inputs() {
-            let (what, rank, against) = (
-                "bits of the right matrix's offsets",
-                inner.outputs() as usize,
-                self.inputs() as usize,
-            );
+            let (what, rank, against) =
+                ("bits of the right matrix's offsets", inner.outputs() as usize, self.inputs() as usize);
             let operands = [Operand::Text(self.to_string()), Operand::Text(inner.to_string())];
-            return Err(
-                LayoutError::new("product", Condition::DoesNotFit { what, rank, against })
-                    .within("product", operands),
-            );
+            return Err(LayoutError::new("product", Condition::DoesNotFit { what, rank, against })
+                .within("product", operands));
         }
         Ok(BitMatrix {
-            columns: inner
-                .columns
-                .iter()
-                .map(|&c| self.apply(c) ^ self.origin)
-                .collect(),
+            columns: inner.columns.iter().map(|&c| self.apply(c) ^ self.origin).collect(),
             origin: self.apply(inner.origin),
         })
     }
@@ -213,10 +193,7 @@ impl BitMatrix {
     pub fn restrict(&self, inputs: Range<u32>) -> BitMatrix {
         let range = clip(&inputs, self.inputs());
         BitMatrix {
-            columns: self.columns[range.start as usize..range.end as usize]
-                .iter()
-                .copied()
-                .collect(),
+            columns: self.columns[range.start as usize..range.end as usize].iter().copied().collect(),
             origin: self.origin,
         }
     }
@@ -235,10 +212,7 @@ impl BitMatrix {
             0 => 0,
             width => bits >> range.start & (u64::MAX >> (64 - width)),
         };
-        BitMatrix {
-            columns: self.columns.iter().map(|&c| pick(c)).collect(),
-            origin: pick(self.origin),
-        }
+        BitMatrix { columns: self.columns.iter().map(|&c| pick(c)).collect(), origin: pick(self.origin) }
     }
 
     /// The dimension of the image: there are `2^rank` distinct offsets.
@@ -393,11 +367,7 @@ impl FromStr for BitMatrix {
                 reader.need(b',', "`,` or `]`")?;
             }
         }
-        let origin = if reader.take(b'^') {
-            reader.number(false)? as u64
-        } else {
-            0
-        };
+        let origin = if reader.take(b'^') { reader.number(false)? as u64 } else { 0 };
         reader.end("the end of the bit matrix")?;
         BitMatrix::from_columns(&columns, origin)
     }
@@ -448,10 +418,7 @@ mod tests {
             "bit matrix: coordinates 1 and 2 both change bit 1 of the offset, and adding them carries (at coordinate 3)",
         );
         check("2:-1", "bit matrix: it reaches the negative offset -1");
-        check(
-            "(M,2):(1,8)",
-            "bit matrix: `M` is not known until launch, and the answer depends on it",
-        );
+        check("(M,2):(1,8)", "bit matrix: `M` is not known until launch, and the answer depends on it");
     }
 
     #[test]

@@ -123,10 +123,7 @@ mod tests {
     fn grows_past_the_inline_part() {
         let few: Few<u32> = (0..40).collect();
         assert!(matches!(few, Few::Heap(_)));
-        assert_eq!(
-            few.iter().copied().collect::<Vec<_>>(),
-            (0..40).collect::<Vec<_>>()
-        );
+        assert_eq!(few.iter().copied().collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
         let short: Few<u32> = (0..12).collect();
         assert!(matches!(short, Few::Inline(12, _)));
         assert!(few != short);

@@ -39,10 +39,7 @@ impl Layout {
     pub fn new(shape: impl Into<Tuple>, stride: impl Into<Tuple>) -> Result<Layout> {
         let (shape, stride) = (shape.into(), stride.into());
         if !shape.congruent(&stride) {
-            return Err(LayoutError::new(
-                "layout",
-                Condition::NotCongruent { shape, stride },
-            ));
+            return Err(LayoutError::new("layout", Condition::NotCongruent { shape, stride }));
         }
         Layout::checked(shape.leaves, stride.leaves, shape.profile, "layout")
     }
@@ -100,11 +97,7 @@ impl Layout {
                 next = next.times(shape.leaves[leaf]).ok_or_else(|| {
                     LayoutError::new(
                         op,
-                        Condition::NotOneTerm {
-                            left: next,
-                            right: shape.leaves[leaf],
-                            sign: '*',
-                        },
+                        Condition::NotOneTerm { left: next, right: shape.leaves[leaf], sign: '*' },
                     )
                 })?;
             }
@@ -130,14 +123,7 @@ impl Layout {
             if mode + 1 < layout.stride.len() {
                 next = padded.ok_or_else(|| {
                     let (left, right) = (layout.shape[mode], Value::Int(pad));
-                    LayoutError::new(
-                        "padded",
-                        Condition::NotOneTerm {
-                            left,
-                            right,
-                            sign: '+',
-                        },
-                    )
+                    LayoutError::new("padded", Condition::NotOneTerm { left, right, sign: '+' })
                 })?;
             }
         }
@@ -160,19 +146,9 @@ impl Layout {
         for (leaf, nest) in shape.profile.0.iter().enumerate() {
             open.resize(open.len() + nest.opens as usize, 0);
             let path = Path::new(&open).ok_or_else(|| {
-                LayoutError::new(
-                    "identity",
-                    Condition::TooDeep {
-                        depth: shape.depth(),
-                        most: 4,
-                    },
-                )
+                LayoutError::new("identity", Condition::TooDeep { depth: shape.depth(), most: 4 })
             })?;
-            stride[leaf] = if open.is_empty() {
-                Value::Int(1)
-            } else {
-                Value::Basis { times: 1, path }
-            };
+            stride[leaf] = if open.is_empty() { Value::Int(1) } else { Value::Basis { times: 1, path } };
             open.truncate(open.len() - nest.closes as usize);
             if let Some(last) = open.last_mut() {
                 *last += 1;
@@ -202,11 +178,7 @@ impl Layout {
     /// The layout of rank 0, which stands for a single element after every mode was sliced away.
     pub(crate) const fn nothing() -> Layout {
         let none = Few::empty(Value::Int(0));
-        Layout {
-            shape: none,
-            stride: Few::empty(Value::Int(0)),
-            profile: Profile::empty(),
-        }
+        Layout { shape: none, stride: Few::empty(Value::Int(0)), profile: Profile::empty() }
     }
 
     /// Adds the leaves of a mode; the caller wraps and checks.
@@ -218,11 +190,7 @@ impl Layout {
 
     /// One leaf.
     pub(crate) fn leaf(extent: Value, stride: Value) -> Layout {
-        Layout {
-            shape: Few::from_iter([extent]),
-            stride: Few::from_iter([stride]),
-            profile: Profile::leaf(),
-        }
+        Layout { shape: Few::from_iter([extent]), stride: Few::from_iter([stride]), profile: Profile::leaf() }
     }
 
     /// A flat layout of these leaves; a bare leaf for one, `1:0` for none.
@@ -245,12 +213,7 @@ impl Layout {
         profile: Profile,
         op: &'static str,
     ) -> Result<Layout> {
-        Layout {
-            shape,
-            stride,
-            profile,
-        }
-        .recheck(op)
+        Layout { shape, stride, profile }.recheck(op)
     }
 
     pub(crate) fn recheck(self, op: &'static str) -> Result<Layout> {
@@ -309,10 +272,7 @@ impl Layout {
         let mut nests = [Nest { opens: 0, closes: 0 }; INLINE];
         let (mut leaves, mut opens, mut at, mut compact) = (0, 0, 0, 1i64);
         if let Some(stride) = stride {
-            assert!(
-                shape.len() == stride.len(),
-                "layout!: shape and stride must nest alike"
-            );
+            assert!(shape.len() == stride.len(), "layout!: shape and stride must nest alike");
         }
         while at < shape.len() {
             match shape[at] {
@@ -336,10 +296,7 @@ impl Layout {
                     }
                 }
                 Token::Leaf(extent) => {
-                    assert!(
-                        leaves < INLINE,
-                        "layout!: at most twelve leaves; use Layout::new for more"
-                    );
+                    assert!(leaves < INLINE, "layout!: at most twelve leaves; use Layout::new for more");
                     assert!(extent > 0, "layout!: an extent must be at least 1");
                     extents[leaves] = Value::Int(extent);
                     nests[leaves].opens = opens;
@@ -377,22 +334,32 @@ impl Layout {
     }
 
     /// The shape.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// assert_eq!(layout!((4, (2, 3)) : (1, (4, 8))).shape().to_string(), "(4,(2,3))");
+    /// ```
     pub fn shape(&self) -> Tuple {
-        Tuple {
-            leaves: self.shape.clone(),
-            profile: self.profile.clone(),
-        }
+        Tuple { leaves: self.shape.clone(), profile: self.profile.clone() }
     }
 
     /// The stride.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// assert_eq!(layout!((4, (2, 3)) : (1, (4, 8))).stride().to_string(), "(1,(4,8))");
+    /// ```
     pub fn stride(&self) -> Tuple {
-        Tuple {
-            leaves: self.stride.clone(),
-            profile: self.profile.clone(),
-        }
+        Tuple { leaves: self.stride.clone(), profile: self.profile.clone() }
     }
 
     /// Extent and stride of every leaf, left to right.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// let a = layout!((4, (2, 3)) : (1, (4, 8)));
+    /// assert_eq!(a.leaves().map(|(n, d)| format!("{n}:{d}")).collect::<Vec<_>>(), ["4:1", "2:4", "3:8"]);
+    /// ```
     pub fn leaves(&self) -> impl ExactSizeIterator<Item = (Value, Value)> + '_ {
         self.shape.iter().copied().zip(self.stride.iter().copied())
     }
@@ -408,6 +375,11 @@ impl Layout {
     }
 
     /// Levels of nesting; 0 for `4:1`.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// assert_eq!(layout!((4, (2, 3))).depth(), 2);
+    /// ```
     pub fn depth(&self) -> usize {
         self.profile.depth()
     }
@@ -432,16 +404,17 @@ impl Layout {
     }
 
     /// One top-level mode; an error names the rank when there is none.
+    ///
+    /// ```
+    /// use tilewright_layout::layout;
+    /// let a = layout!((4, (2, 3)) : (1, (4, 8)));
+    /// assert_eq!(a.mode(1)?.to_string(), "(2,3):(4,8)");
+    /// assert_eq!(a.mode(2).unwrap_err().line(), "mode: there is no mode 2; the rank is 2");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn mode(&self, index: usize) -> Result<Layout> {
         self.modes().nth(index).ok_or_else(|| {
-            LayoutError::new(
-                "mode",
-                Condition::NoSuchMode {
-                    index,
-                    rank: self.rank(),
-                },
-            )
-            .with(self)
+            LayoutError::new("mode", Condition::NoSuchMode { index, rank: self.rank() }).with(self)
         })
     }
 
@@ -479,12 +452,10 @@ impl Layout {
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
             let n = extent.int().ok_or_else(|| self.symbolic("cosize", extent))?;
             let d = stride.int().ok_or_else(|| self.symbolic("cosize", stride))?;
-            far = (n - 1)
-                .checked_mul(d.saturating_abs())
-                .and_then(|reach| far.checked_add(reach))
-                .ok_or_else(|| {
-                    LayoutError::new("cosize", Condition::Overflow { leaf: Some(leaf) }).with(self)
-                })?;
+            far =
+                (n - 1).checked_mul(d.saturating_abs()).and_then(|reach| far.checked_add(reach)).ok_or_else(
+                    || LayoutError::new("cosize", Condition::Overflow { leaf: Some(leaf) }).with(self),
+                )?;
         }
         Ok(far)
     }
@@ -494,6 +465,13 @@ impl Layout {
     }
 
     /// Are all extents and strides integers?
+    ///
+    /// ```
+    /// use tilewright_layout::Layout;
+    /// assert!("(4,8):(1,4)".parse::<Layout>()?.is_static());
+    /// assert!(!"(M,8):(1,lda)".parse::<Layout>()?.is_static());
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn is_static(&self) -> bool {
         self.leaves().all(|(n, d)| n.int().is_some() && d.int().is_some())
     }
@@ -547,9 +525,7 @@ impl Layout {
     pub fn at(&self, coord: impl Into<Tuple>) -> Result<Value> {
         let coord: Tuple = coord.into();
         if coord.leaves.contains(&Value::Any) {
-            return Err(LayoutError::new("at", Condition::HoleInCoordinate)
-                .with(self)
-                .with(coord));
+            return Err(LayoutError::new("at", Condition::HoleInCoordinate).with(self).with(coord));
         }
         let (_, offset) = self.slice(&coord).map_err(|e| e.within("at", [self.into(), coord.into()]))?;
         Ok(offset)
@@ -596,10 +572,9 @@ impl Layout {
     /// ```
     pub fn bind(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Result<Layout> {
         let known = |value: Value| match value {
-            Value::Sym { .. } => value
-                .evaluate(lookup)
-                .map(Value::Int)
-                .ok_or_else(|| self.symbolic("bind", value)),
+            Value::Sym { .. } => {
+                value.evaluate(lookup).map(Value::Int).ok_or_else(|| self.symbolic("bind", value))
+            }
             other => Ok(other),
         };
         Layout::checked(

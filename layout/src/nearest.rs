@@ -18,10 +18,7 @@ pub(crate) fn nearest(error: &LayoutError) -> Option<Operand> {
         }
         _ => return None,
     };
-    let carries = matches!(
-        error.condition(),
-        Condition::Carry { .. } | Condition::RunDoesNotDivide { .. }
-    );
+    let carries = matches!(error.condition(), Condition::Carry { .. } | Condition::RunDoesNotDivide { .. });
     match right {
         Operand::Layout(right) if carries => {
             around(right).find(|right| run(left, right)).map(Operand::Layout)
@@ -37,11 +34,8 @@ fn around(layout: &Layout) -> impl Iterator<Item = Layout> + '_ {
         [-by, by].into_iter().flat_map(move |by| {
             (0..2 * leaves).filter_map(move |which| {
                 let mut other = layout.clone();
-                let place = if which < leaves {
-                    &mut other.shape[which]
-                } else {
-                    &mut other.stride[which - leaves]
-                };
+                let place =
+                    if which < leaves { &mut other.shape[which] } else { &mut other.stride[which - leaves] };
                 let moved = place.int()?.checked_add(by)?;
                 *place = Value::Int(moved);
                 let other = other.recheck("nearest").ok()?;

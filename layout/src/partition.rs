@@ -86,11 +86,7 @@ impl Layout {
         if rank != against || self.depth() == 0 {
             return Err(LayoutError::new(
                 "slice",
-                Condition::DoesNotFit {
-                    what: "coordinate",
-                    rank,
-                    against,
-                },
+                Condition::DoesNotFit { what: "coordinate", rank, against },
             ));
         }
         for (mode, coord) in self.modes().zip(coord.modes()) {
@@ -135,19 +131,12 @@ impl Layout {
             leaves: coord
                 .leaves
                 .iter()
-                .map(|v| {
-                    if *v == Value::Any {
-                        Value::Int(0)
-                    } else {
-                        Value::Any
-                    }
-                })
+                .map(|v| if *v == Value::Any { Value::Int(0) } else { Value::Any })
                 .collect(),
             profile: coord.profile.clone(),
         };
-        let (kept, _) = self
-            .slice(&flipped)
-            .map_err(|e| e.within("dice", [self.into(), coord.clone().into()]))?;
+        let (kept, _) =
+            self.slice(&flipped).map_err(|e| e.within("dice", [self.into(), coord.clone().into()]))?;
         Ok(kept)
     }
 
@@ -173,10 +162,7 @@ impl Layout {
             };
             leaves[leaf] = Value::Int(digit);
         }
-        Ok(Tuple {
-            leaves,
-            profile: self.profile.clone(),
-        })
+        Ok(Tuple { leaves, profile: self.profile.clone() })
     }
 
     /// The coordinate at an offset: each leaf's `offset / stride % extent`, and 0 where the stride is 0. It is the
@@ -194,17 +180,10 @@ impl Layout {
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
             let n = extent.int().ok_or_else(|| self.symbolic(OP, extent))?;
             let d = stride.int().ok_or_else(|| self.symbolic(OP, stride))?;
-            let steps = if d == 0 {
-                0
-            } else {
-                i128::from(offset) / i128::from(d)
-            };
+            let steps = if d == 0 { 0 } else { i128::from(offset) / i128::from(d) };
             leaves[leaf] = Value::Int(steps.rem_euclid(i128::from(n)) as i64);
         }
-        Ok(Tuple {
-            leaves,
-            profile: self.profile.clone(),
-        })
+        Ok(Tuple { leaves, profile: self.profile.clone() })
     }
 
     /// One tile of a tensor, or all tiles along the modes where `coord` has `_`. Returns the tile's layout and where it
@@ -239,6 +218,14 @@ impl Layout {
 
     /// What must hold at launch for every tile to be whole. A tile that never fits is not an obligation: it shows as
     /// [`Condition::TileDoesNotDivide`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Layout, layout};
+    /// let needs = "(M,256):(1,lda)".parse::<Layout>()?.tile_obligations((128, 8))?;
+    /// assert_eq!(needs.iter().map(|need| need.to_string()).collect::<Vec<_>>(), ["128 divides M"]);
+    /// assert!(layout!((100, 256)).tile_obligations((128, 8)).is_err()); // never whole
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn tile_obligations(&self, tiler: impl Into<Tiler>) -> Result<Vec<Obligation>> {
         let tiler = tiler.into();
         tiler.check("tile")?;
@@ -269,11 +256,7 @@ impl Layout {
         match of {
             Value::Int(size) if size % divisor == 0 => Ok(None),
             Value::Int(_) => {
-                let condition = Condition::TileDoesNotDivide {
-                    mode,
-                    tile: Value::Int(divisor),
-                    extent: of,
-                };
+                let condition = Condition::TileDoesNotDivide { mode, tile: Value::Int(divisor), extent: of };
                 Err(LayoutError::new("tile", condition).with(self).with(tile))
             }
             Value::Sym { times, over: 1, .. } if times % divisor == 0 => Ok(None),
@@ -309,19 +292,10 @@ impl Layout {
         if value != size {
             let what =
                 "how many threads the layout numbers from 0 without gaps or repeats must be all of them";
-            return Err(within(LayoutError::new(
-                OP,
-                Condition::BadArgument { what, value },
-            )));
+            return Err(within(LayoutError::new(OP, Condition::BadArgument { what, value })));
         }
         if !(0..size).contains(&thread) {
-            return Err(within(LayoutError::new(
-                OP,
-                Condition::OutOfRange {
-                    index: thread,
-                    extent: size,
-                },
-            )));
+            return Err(within(LayoutError::new(OP, Condition::OutOfRange { index: thread, extent: size })));
         }
         let mut rest = numbering.eval(thread).unwrap_or(0);
         let mut shares = Vec::new();
@@ -335,11 +309,7 @@ impl Layout {
                 let (rank, against) = (projection.rank(), shares.len());
                 return Err(within(LayoutError::new(
                     OP,
-                    Condition::DoesNotFit {
-                        what: "projection",
-                        rank,
-                        against,
-                    },
+                    Condition::DoesNotFit { what: "projection", rank, against },
                 )));
             }
             let mut kept = projection.modes().map(|p| p.as_leaf() != Some(Value::Any));
@@ -350,9 +320,7 @@ impl Layout {
         }
         let tiler = Tiler::Modes(shares.iter().map(|&(extent, _)| extent.into()).collect());
         let (tile, rest) = self.split(&tiler, OP)?;
-        let (_, offset) = tile
-            .slice(Tuple::of(shares.iter().map(|&(_, at)| at.into())))
-            .map_err(within)?;
+        let (_, offset) = tile.slice(Tuple::of(shares.iter().map(|&(_, at)| at.into()))).map_err(within)?;
         Ok((rest, offset))
     }
 }

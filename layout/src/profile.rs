@@ -66,11 +66,7 @@ impl Profile {
 
     /// The leaf ranges of the top-level modes.
     pub(crate) fn modes(&self) -> Modes<'_> {
-        Modes {
-            nests: &self.0,
-            at: 0,
-            bare: self.is_leaf(),
-        }
+        Modes { nests: &self.0, at: 0, bare: self.is_leaf() }
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -141,11 +137,7 @@ mod tests {
     fn check(text: &str, rank: usize, depth: usize, modes: &[&str]) {
         let tuple: Tuple = text.parse().unwrap();
         assert_eq!((tuple.rank(), tuple.depth()), (rank, depth), "{text}");
-        assert_eq!(
-            tuple.modes().map(|m| m.to_string()).collect::<Vec<_>>(),
-            modes,
-            "{text}"
-        );
+        assert_eq!(tuple.modes().map(|m| m.to_string()).collect::<Vec<_>>(), modes, "{text}");
     }
 
     #[test]

@@ -85,10 +85,7 @@ impl WarpAccess {
         if base_alignment < 1 || base_alignment.count_ones() != 1 {
             let what = "the alignment of the base must be a power of two";
             let value = base_alignment;
-            return Err(LayoutError::new(
-                "sectors",
-                Condition::BadArgument { what, value },
-            ));
+            return Err(LayoutError::new("sectors", Condition::BadArgument { what, value }));
         }
         let mut sorted = [0i64; LANES];
         let mut count = 0;
@@ -160,55 +157,21 @@ mod tests {
         let layout: Composed = layout.parse().unwrap();
         let access = WarpAccess::new(layout, element, Transfer::Load).unwrap();
         let r = access.sectors(base).unwrap();
-        assert_eq!(
-            (r.sectors, r.lines, r.ideal_sectors, r.bytes_used, r.alignment),
-            expected,
-            "{what}"
-        );
+        assert_eq!((r.sectors, r.lines, r.ideal_sectors, r.bytes_used, r.alignment), expected, "{what}");
     }
 
     #[test]
     fn known_accesses() {
         check("floats side by side", "32:1", 4, 256, (4, 1, 4, 128, 4));
         check("floats side by side, base of 4", "32:1", 4, 4, (5, 2, 4, 128, 4));
-        check(
-            "floats side by side, base of 32",
-            "32:1",
-            4,
-            32,
-            (4, 2, 4, 128, 4),
-        );
-        check(
-            "16 bytes side by side",
-            "(32,4):(4,1)",
-            4,
-            256,
-            (16, 4, 16, 512, 16),
-        );
-        check(
-            "one row further",
-            "Sw<0,0,0> o 1 o 32:1",
-            4,
-            256,
-            (5, 2, 4, 128, 4),
-        );
-        check(
-            "a column of floats, 1000 a row",
-            "32:1000",
-            4,
-            256,
-            (32, 32, 4, 128, 32),
-        );
+        check("floats side by side, base of 32", "32:1", 4, 32, (4, 2, 4, 128, 4));
+        check("16 bytes side by side", "(32,4):(4,1)", 4, 256, (16, 4, 16, 512, 16));
+        check("one row further", "Sw<0,0,0> o 1 o 32:1", 4, 256, (5, 2, 4, 128, 4));
+        check("a column of floats, 1000 a row", "32:1000", 4, 256, (32, 32, 4, 128, 32));
         check("a column of whole lines", "32:32", 4, 256, (32, 32, 4, 128, 128));
         check("every second float", "32:2", 4, 256, (8, 2, 4, 128, 8));
         check("broadcast", "32:0", 4, 256, (1, 1, 1, 4, 256));
-        check(
-            "(8,4) threads, rows of 4",
-            "((8,4),4):((4,256),1)",
-            4,
-            256,
-            (16, 4, 16, 512, 16),
-        );
+        check("(8,4) threads, rows of 4", "((8,4),4):((4,256),1)", 4, 256, (16, 4, 16, 512, 16));
         check("backwards from the beginning", "32:-1", 4, 256, (5, 2, 4, 128, 4));
     }
 

@@ -30,23 +30,12 @@ pub struct Swizzle {
 
 impl Swizzle {
     /// The swizzle that changes nothing.
-    pub const IDENTITY: Swizzle = Swizzle {
-        bits: 0,
-        base: 0,
-        shift: 0,
-    };
+    pub const IDENTITY: Swizzle = Swizzle { bits: 0, base: 0, shift: 0 };
 
     /// A swizzle. The source bits and the target bits must not overlap, `|shift| >= bits`, and fit 62 bits.
     pub fn new(bits: u32, base: u32, shift: i32) -> Result<Swizzle> {
-        let refuse = |why| {
-            Err(LayoutError::new(
-                "swizzle",
-                Condition::BadSwizzle {
-                    parts: (bits, base, shift),
-                    why,
-                },
-            ))
-        };
+        let refuse =
+            |why| Err(LayoutError::new("swizzle", Condition::BadSwizzle { parts: (bits, base, shift), why }));
         let far = u64::from(bits) + u64::from(base) + u64::from(shift.unsigned_abs());
         if shift.unsigned_abs() < bits {
             return refuse("the bits read and the bits changed overlap; |shift| must be at least bits");
@@ -78,6 +67,14 @@ impl Swizzle {
     }
 
     /// The offset after the swizzle; its own inverse. Negative offsets are swizzled as two's complement.
+    ///
+    /// ```
+    /// use tilewright_layout::Swizzle;
+    /// let swizzle = Swizzle::new(2, 0, 2)?;
+    /// assert_eq!((4..8).map(|i| swizzle.apply(i)).collect::<Vec<_>>(), [5, 4, 7, 6]);
+    /// assert_eq!(swizzle.apply(swizzle.apply(6)), 6);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub const fn apply(self, offset: i64) -> i64 {
         let ones = (1i64 << self.bits) - 1;
         if self.bits == 0 {
@@ -101,6 +98,12 @@ impl Swizzle {
     }
 
     /// The swizzle for elements `n` times as narrow (`n` a power of two).
+    ///
+    /// ```
+    /// use tilewright_layout::Swizzle;
+    /// assert_eq!(Swizzle::new(3, 2, 3)?.downcast(4)?, Swizzle::new(3, 4, 3)?); // floats to bytes
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn downcast(self, n: i64) -> Result<Swizzle> {
         self.recast(n, 1, "downcast")
     }
@@ -118,11 +121,7 @@ impl Swizzle {
             Ok(base) => Swizzle::new(self.bits, base, self.shift),
             Err(_) => Err(LayoutError::new(
                 op,
-                Condition::WidthDoesNotDivide {
-                    leaf: 0,
-                    value: 1 << self.base,
-                    by: n,
-                },
+                Condition::WidthDoesNotDivide { leaf: 0, value: 1 << self.base, by: n },
             )),
         }
     }
@@ -163,11 +162,7 @@ pub struct Composed {
 
 impl From<Layout> for Composed {
     fn from(layout: Layout) -> Composed {
-        Composed {
-            swizzle: Swizzle::IDENTITY,
-            offset: 0,
-            layout,
-        }
+        Composed { swizzle: Swizzle::IDENTITY, offset: 0, layout }
     }
 }
 
@@ -185,16 +180,15 @@ impl From<&Composed> for Composed {
 
 impl Composed {
     /// `c ↦ swizzle(offset + layout(c))`. All swizzles that change nothing are alike here.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 64, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.at((1, 1))?, 64 + (9 ^ 1));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn new(swizzle: Swizzle, offset: i64, layout: Layout) -> Composed {
-        Composed {
-            swizzle: if swizzle.is_identity() {
-                Swizzle::IDENTITY
-            } else {
-                swizzle
-            },
-            offset,
-            layout,
-        }
+        Composed { swizzle: if swizzle.is_identity() { Swizzle::IDENTITY } else { swizzle }, offset, layout }
     }
 
     /// The swizzle.
@@ -213,6 +207,14 @@ impl Composed {
     }
 
     /// The plain layout, if there is no swizzle and no offset.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let plain = Composed::from(layout!((8, 8)));
+    /// assert_eq!(plain.as_layout(), Some(&layout!((8, 8))));
+    /// assert_eq!(Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8))).as_layout(), None);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn as_layout(&self) -> Option<&Layout> {
         (self.swizzle.is_identity() && self.offset == 0).then_some(&self.layout)
     }
@@ -263,11 +265,7 @@ impl Composed {
     /// The smallest and the largest offset before the swizzle.
     fn range(&self, op: &'static str) -> Result<(i64, i64)> {
         let span = self.layout.cosize()? - 1;
-        let down: i64 = self
-            .layout
-            .leaves()
-            .map(|(n, d)| (n.factor() - 1) * d.factor().min(0))
-            .sum();
+        let down: i64 = self.layout.leaves().map(|(n, d)| (n.factor() - 1) * d.factor().min(0)).sum();
         let least = self.offset.checked_add(down);
         least
             .and_then(|least| Some((least, least.checked_add(span)?)))
@@ -275,6 +273,13 @@ impl Composed {
     }
 
     /// The offset of an integer coordinate; `None` as for [`Layout::eval`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.eval(9), Some(8)); // (1,1): 9 ^ 1
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub const fn eval(&self, index: i64) -> Option<i64> {
         match self.layout.eval(index) {
             Some(at) => match at.checked_add(self.offset) {
@@ -286,6 +291,13 @@ impl Composed {
     }
 
     /// The offset of a coordinate. Integers only.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.at((1, 1))?, 9 ^ 1);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn at(&self, coord: impl Into<Tuple>) -> Result<i64> {
         let at = self.layout.at(coord)?;
         let at = at.int().ok_or_else(|| self.layout.symbolic("at", at))?;
@@ -295,6 +307,13 @@ impl Composed {
     }
 
     /// All offsets, in the order of integer coordinates.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(1, 0, 1)?, 0, layout!((2, 2) : (2, 1)));
+    /// assert_eq!(tile.offsets()?.collect::<Vec<_>>(), [0, 3, 1, 2]);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn offsets(&self) -> Result<impl Iterator<Item = i64> + '_> {
         let offsets = self.layout.offsets()?;
         self.range("offsets")?;
@@ -302,12 +321,15 @@ impl Composed {
     }
 
     /// The same swizzle over a rearranged layout: for every operation that only changes how coordinates are written.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.map(|inner| inner.select(&[1, 0]))?.to_string(), "Sw<3,0,3> o 0 o (8,8):(1,8)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn map(&self, rearrange: impl FnOnce(&Layout) -> Result<Layout>) -> Result<Composed> {
-        Ok(Composed {
-            swizzle: self.swizzle,
-            offset: self.offset,
-            layout: rearrange(&self.layout)?,
-        })
+        Ok(Composed { swizzle: self.swizzle, offset: self.offset, layout: rearrange(&self.layout)? })
     }
 
     /// Fixes the modes that have a number: they move into the offset.
@@ -324,12 +346,26 @@ impl Composed {
     }
 
     /// See [`Layout::tile`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.tile((4, 8), (1, 0))?.to_string(), "Sw<3,0,3> o 32 o (4,8):(8,1)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn tile(&self, tiler: impl Into<Tiler>, coord: impl Into<Tuple>) -> Result<Composed> {
         let (kept, offset) = self.layout.tile(tiler, coord)?;
         self.moved(kept, offset, "tile")
     }
 
     /// See [`Layout::parallelize`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.parallelize(&layout!((4, 2)), 5, None)?.to_string(), "Sw<3,0,3> o 9 o (2,4):(32,2)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn parallelize(&self, threads: &Layout, thread: i64, projection: Option<Tuple>) -> Result<Composed> {
         let (kept, offset) = self.layout.parallelize(threads, thread, projection)?;
         self.moved(kept, offset, "parallelize")
@@ -339,11 +375,7 @@ impl Composed {
         let by = by.int().ok_or_else(|| self.layout.symbolic(op, by))?;
         let offset = self.offset.checked_add(by);
         let offset = offset.ok_or_else(|| LayoutError::new(op, Condition::Overflow { leaf: None }))?;
-        Ok(Composed {
-            swizzle: self.swizzle,
-            offset,
-            layout,
-        })
+        Ok(Composed { swizzle: self.swizzle, offset, layout })
     }
 
     /// See [`Layout::composition`].
@@ -359,11 +391,25 @@ impl Composed {
     }
 
     /// See [`Layout::logical_divide`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.logical_divide((4, 8))?.to_string(), "Sw<3,0,3> o 0 o ((4,2),(8,1)):((8,32),(1,8))");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn logical_divide(&self, tiler: impl Into<Tiler>) -> Result<Composed> {
         self.map(|layout| layout.logical_divide(tiler))
     }
 
     /// See [`Layout::zipped_divide`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.zipped_divide((4, 8))?.to_string(), "Sw<3,0,3> o 0 o ((4,8),(2,1)):((8,1),(32,8))");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn zipped_divide(&self, tiler: impl Into<Tiler>) -> Result<Composed> {
         self.map(|layout| layout.zipped_divide(tiler))
     }
@@ -382,6 +428,13 @@ impl Composed {
     }
 
     /// In units of `n` elements; see [`Layout::upcast`] and [`Swizzle::upcast`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let bytes = Composed::new(Swizzle::new(3, 4, 3)?, 0, layout!((8, 128) : (128, 1)));
+    /// assert_eq!(bytes.upcast(4)?.to_string(), "Sw<3,2,3> o 0 o (8,32):(32,1)"); // floats
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn upcast(&self, n: i64) -> Result<Composed> {
         let within = |e: LayoutError| e.within("upcast", [Operand::Text(self.to_string())]);
         let (layout, needs) = self.layout.upcast(n)?;
@@ -389,30 +442,25 @@ impl Composed {
             return Err(self.layout.symbolic("upcast", need.of));
         }
         if self.offset % n != 0 {
-            let condition = Condition::WidthDoesNotDivide {
-                leaf: 0,
-                value: self.offset,
-                by: n,
-            };
+            let condition = Condition::WidthDoesNotDivide { leaf: 0, value: self.offset, by: n };
             return Err(within(LayoutError::new("upcast", condition)));
         }
-        Ok(Composed {
-            swizzle: self.swizzle.upcast(n).map_err(within)?,
-            offset: self.offset / n,
-            layout,
-        })
+        Ok(Composed { swizzle: self.swizzle.upcast(n).map_err(within)?, offset: self.offset / n, layout })
     }
 
     /// In units of one `n`-th of an element; see [`Layout::downcast`].
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let floats = Composed::new(Swizzle::new(3, 2, 3)?, 0, layout!((8, 32) : (32, 1)));
+    /// assert_eq!(floats.downcast(4)?.to_string(), "Sw<3,4,3> o 0 o (8,128):(128,1)"); // bytes
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn downcast(&self, n: i64) -> Result<Composed> {
         let offset = self.offset.checked_mul(n);
         let offset =
             offset.ok_or_else(|| LayoutError::new("downcast", Condition::Overflow { leaf: None }))?;
-        Ok(Composed {
-            swizzle: self.swizzle.downcast(n)?,
-            offset,
-            layout: self.layout.downcast(n)?,
-        })
+        Ok(Composed { swizzle: self.swizzle.downcast(n)?, offset, layout: self.layout.downcast(n)? })
     }
 
     /// The widest copy between this and another layout, in elements; see [`Layout::max_common_vector`]. A swizzle keeps
@@ -433,15 +481,20 @@ impl Composed {
                     return false;
                 };
                 let steps = starts.leaves().filter(|(n, _)| *n != Value::Int(1));
-                let mut steps = steps
-                    .map(|(_, d)| d.factor())
-                    .chain([side.offset, 1 << side.swizzle.base]);
+                let mut steps = steps.map(|(_, d)| d.factor()).chain([side.offset, 1 << side.swizzle.base]);
                 side.swizzle.is_identity() || steps.all(|step| step % width == 0)
             })
         })
     }
 
     /// Does every coordinate have an offset of its own? A swizzle changes nothing about that.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.is_injective(), Some(true));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn is_injective(&self) -> Option<bool> {
         self.layout.is_injective()
     }
@@ -449,6 +502,14 @@ impl Composed {
     /// The layout that gives back the coordinate: `R(i)` with `self(R(i)) = i`, where the swizzle keeps to it. A swizzle
     /// is its own inverse, so the answer is the function `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only
     /// without a swizzle.
+    ///
+    /// ```
+    /// use tilewright_layout::{Composed, Swizzle, layout};
+    /// let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
+    /// assert_eq!(tile.coordinate_of(8)?, Some(9)); // coordinate (1,1) lies at 9 ^ 1
+    /// assert_eq!(tile.coordinate_of(64)?, None);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn coordinate_of(&self, offset: i64) -> Result<Option<i64>> {
         let back = self.layout.left_inverse()?;
         let plain = self.swizzle.apply(offset).checked_sub(self.offset);

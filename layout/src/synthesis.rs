@@ -95,14 +95,8 @@ impl SharedTile {
         vector_bytes(1, element_bytes, Transfer::Load).map_err(within)?;
         for (_, stride) in plain.leaves() {
             if stride.int().is_some_and(|d| d < 0) {
-                let (what, value) = (
-                    "the strides of a shared tile must not be negative",
-                    stride.factor(),
-                );
-                return Err(within(LayoutError::new(
-                    "",
-                    Condition::BadArgument { what, value },
-                )));
+                let (what, value) = ("the strides of a shared tile must not be negative", stride.factor());
+                return Err(within(LayoutError::new("", Condition::BadArgument { what, value })));
             }
         }
         let (size, cosize) = (plain.size().map_err(within)?, plain.cosize().map_err(within)?);
@@ -110,10 +104,7 @@ impl SharedTile {
         let bytes = size.max(cosize).saturating_mul(element_bytes);
         if bytes > MOST {
             let what = "a shared tile has at most 1048576 bytes";
-            return Err(within(LayoutError::new(
-                "",
-                Condition::BadArgument { what, value: bytes },
-            )));
+            return Err(within(LayoutError::new("", Condition::BadArgument { what, value: bytes })));
         }
         Ok(SharedTile {
             offsets: plain.offsets().map_err(within)?.collect(),
@@ -139,22 +130,14 @@ impl SharedTile {
         let refuse = |condition| Err(LayoutError::new("", condition));
         if tv.rank() > 2 {
             let (what, rank) = ("thread-value layout", tv.rank());
-            return refuse(Condition::DoesNotFit {
-                what,
-                rank,
-                against: 2,
-            });
+            return refuse(Condition::DoesNotFit { what, rank, against: 2 });
         }
         vector_bytes(vector, self.element_bytes, transfer)?;
         let threads = tv.mode(0)?.size()?;
         let values = tv.size()? / threads;
         if values % vector != 0 {
             let (tile, extent) = (Value::Int(vector), Value::Int(values));
-            return refuse(Condition::TileDoesNotDivide {
-                mode: 1,
-                tile,
-                extent,
-            });
+            return refuse(Condition::TileDoesNotDivide { mode: 1, tile, extent });
         }
         let mut warps = vec![(0u32, [0i64; LANES]); ((threads + 31) / 32 * (values / vector)) as usize];
         let warps_per_value = warps.len() / (values / vector) as usize;
@@ -162,10 +145,7 @@ impl SharedTile {
         for value in 0..values {
             for thread in 0..threads {
                 let index = indices.next().unwrap_or(0);
-                let Some(&at) = usize::try_from(index)
-                    .ok()
-                    .and_then(|index| self.offsets.get(index))
-                else {
+                let Some(&at) = usize::try_from(index).ok().and_then(|index| self.offsets.get(index)) else {
                     let extent = self.offsets.len() as i64;
                     return refuse(Condition::OutOfRange { index, extent });
                 };
@@ -182,13 +162,7 @@ impl SharedTile {
             }
         }
         let (linear, curved) = sort_out(&warps);
-        Ok(TileAccess {
-            transfer,
-            vector,
-            warps,
-            linear,
-            curved,
-        })
+        Ok(TileAccess { transfer, vector, warps, linear, curved })
     }
 
     /// What each access costs in a layout of this tile: the plain one, or what was synthesized. One report for every
@@ -218,12 +192,7 @@ impl SharedTile {
                     let start = starts[lane];
                     let split = (1..access.vector).find(|v| to(start + v) != to(start) + v);
                     if let Some(v) = split {
-                        return Err(within(not_a_vector(
-                            lane,
-                            v as usize,
-                            to(start) + v,
-                            to(start + v),
-                        )));
+                        return Err(within(not_a_vector(lane, v as usize, to(start) + v, to(start + v))));
                     }
                 }
                 let report = self.warp(access, active, &starts, &to).banks().map_err(within)?;
@@ -251,12 +220,7 @@ impl SharedTile {
             }
             lane += 1;
         }
-        WarpAccess {
-            addresses,
-            active,
-            bytes: access.vector * self.element_bytes,
-            transfer: access.transfer,
-        }
+        WarpAccess { addresses, active, bytes: access.vector * self.element_bytes, transfer: access.transfer }
     }
 
     /// Looks for the smallest padding and the smallest XOR swizzle without bank conflicts.
@@ -279,13 +243,7 @@ impl SharedTile {
         let padding = self.pad(plain, &mut paddings_tried);
         let mut swizzles_tried = 0;
         let swizzle = self.swizzle(plain, &mut swizzles_tried);
-        Synthesis {
-            plain,
-            padding,
-            swizzle,
-            paddings_tried,
-            swizzles_tried,
-        }
+        Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried }
     }
 
     /// Wavefronts lost, unless a vector is misaligned or there are `limit` or more.
@@ -304,13 +262,8 @@ impl SharedTile {
     }
 
     fn pad(&self, plain: Option<u32>, tried: &mut u32) -> Padding {
-        let mut best = Padding {
-            layout: self.plain.clone(),
-            every: self.cosize,
-            by: 0,
-            extra: 0,
-            excess: plain,
-        };
+        let mut best =
+            Padding { layout: self.plain.clone(), every: self.cosize, by: 0, extra: 0, excess: plain };
         let mut places: Vec<i64> = Vec::new();
         for (extent, stride) in self.plain.leaves() {
             if extent != Value::Int(1) && stride.factor() > 1 && !places.contains(&stride.factor()) {
@@ -330,21 +283,13 @@ impl SharedTile {
                 }
                 *tried += 1;
                 // as good as the best is good enough if it is smaller, but more is not needed than to beat it
-                let limit = best
-                    .excess
-                    .map_or(u32::MAX, |e| e.saturating_add(u32::from(extra < best.extra)));
+                let limit = best.excess.map_or(u32::MAX, |e| e.saturating_add(u32::from(extra < best.extra)));
                 let Some(excess) = self.excess(&pad, limit) else {
                     continue;
                 };
                 if let Some(layout) = self.padded(every, by) {
                     let excess = Some(excess);
-                    best = Padding {
-                        layout,
-                        every,
-                        by,
-                        extra,
-                        excess,
-                    };
+                    best = Padding { layout, every, by, extra, excess };
                 }
             }
         }
@@ -371,21 +316,14 @@ impl SharedTile {
 
     fn padded(&self, every: i64, by: i64) -> Option<Layout> {
         let stride = self.plain.stride();
-        let wider: Vec<i64> = (stride.leaves().iter())
-            .map(|d| d.factor() + d.factor() / every * by)
-            .collect();
-        let stride = Tuple {
-            leaves: wider.into_iter().map(Value::Int).collect(),
-            profile: stride.profile,
-        };
+        let wider: Vec<i64> =
+            (stride.leaves().iter()).map(|d| d.factor() + d.factor() / every * by).collect();
+        let stride = Tuple { leaves: wider.into_iter().map(Value::Int).collect(), profile: stride.profile };
         Layout::new(self.plain.shape(), stride).ok()
     }
 
     fn swizzle(&self, plain: Option<u32>, tried: &mut u32) -> Swizzling {
-        let mut best = Swizzling {
-            layout: self.plain.clone().into(),
-            excess: plain,
-        };
+        let mut best = Swizzling { layout: self.plain.clone().into(), excess: plain };
         if plain.is_none_or(|excess| excess == 0) {
             return best; // nothing to do, or vectors that no swizzle aligns
         }
@@ -499,20 +437,12 @@ impl fmt::Display for Synthesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.plain {
             Some(0) => return f.write_str("no bank conflict as it is"),
-            Some(lost) => write!(
-                f,
-                "{lost} wavefront{} lost to bank conflicts; ",
-                if lost == 1 { "" } else { "s" }
-            )?,
+            Some(lost) => {
+                write!(f, "{lost} wavefront{} lost to bank conflicts; ", if lost == 1 { "" } else { "s" })?
+            }
             None => f.write_str("a vector is misaligned; ")?,
         }
-        let Padding {
-            layout,
-            extra,
-            excess,
-            by,
-            ..
-        } = &self.padding;
+        let Padding { layout, extra, excess, by, .. } = &self.padding;
         match excess {
             Some(0) => write!(f, "none with {layout}, {extra} elements larger")?,
             Some(lost) if *by > 0 => write!(
@@ -580,10 +510,7 @@ mod tests {
             |layout: &Composed| -> u32 { tile.report(layout).unwrap().iter().map(|r| r.excess()).sum() };
         if found.padding.excess == Some(0) {
             assert_eq!(lost(&found.padding.layout.clone().into()), 0);
-            assert_eq!(
-                found.padding.layout.cosize().unwrap(),
-                plain.cosize().unwrap() + found.padding.extra
-            );
+            assert_eq!(found.padding.layout.cosize().unwrap(), plain.cosize().unwrap() + found.padding.extra);
         }
         if found.swizzle.excess == Some(0) {
             assert_eq!(lost(&found.swizzle.layout), 0);
@@ -638,30 +565,21 @@ mod tests {
         check(
             "(64,64):(64,1)", // eight rows of 16 bytes, 128 bytes apart: the 128-byte mode of bulk copies
             2,
-            &[
-                ("((8,32),8):((512,1),64)", 8, Store),
-                ("(32,8):(1,64)", 8, Matrix),
-            ],
+            &[("((8,32),8):((512,1),64)", 8, Store), ("(32,8):(1,64)", 8, Matrix)],
             "28 wavefronts lost to bank conflicts; none with (64,64):(72,1), 504 elements larger; \
              none with Sw<3,3,3> o 0 o (64,64):(64,1)",
         );
         check(
             "(128,32):(32,1)", // the same 64 bytes apart: the 64-byte mode. No padding suits both accesses
             2,
-            &[
-                ("((4,64),8):((1024,1),128)", 8, Store),
-                ("(128,(8,4)):(1,(128,1024))", 8, Matrix),
-            ],
+            &[("((4,64),8):((1024,1),128)", 8, Store), ("(128,(8,4)):(1,(128,1024))", 8, Matrix)],
             "192 wavefronts lost to bank conflicts; no padding of 63 avoids them all, the best is (128,32):(40,1) with \
              32; none with Sw<2,3,3> o 0 o (128,32):(32,1)",
         );
         check(
             "(128,32):(1,128)", // the other way around, written 16 bytes at a time along m
             2,
-            &[
-                ("((16,16),8):((8,128),1)", 8, Store),
-                ("(32,8):(128,1)", 8, Matrix),
-            ],
+            &[("((16,16),8):((8,128),1)", 8, Store), ("(32,8):(128,1)", 8, Matrix)],
             "28 wavefronts lost to bank conflicts; none with (128,32):(1,136), 248 elements larger; \
              none with Sw<3,3,4> o 0 o (128,32):(1,128)",
         );
@@ -676,9 +594,7 @@ mod tests {
     #[test]
     fn nothing_helps() {
         // Any two of 64 places are read together: two of them share a bank wherever they go.
-        let pairs: Vec<String> = (1..64)
-            .map(|apart| format!("(2,{}):({apart},1)", 64 - apart))
-            .collect();
+        let pairs: Vec<String> = (1..64).map(|apart| format!("(2,{}):({apart},1)", 64 - apart)).collect();
         let pairs: Vec<_> = pairs.iter().map(|tv| (tv.as_str(), 1, Load)).collect();
         check(
             "64:1",
@@ -716,12 +632,7 @@ mod tests {
             1,
             "shared tile: a shared tile has at most 1048576 bytes, and it is 28000032",
         );
-        refuse(
-            "(8,8):(1,8)",
-            "128:1",
-            1,
-            &format!("{AT}: the coordinate 64 is outside 0..64"),
-        );
+        refuse("(8,8):(1,8)", "128:1", 1, &format!("{AT}: the coordinate 64 is outside 0..64"));
         refuse(
             "(8,8):(8,1)",
             "(16,4):(4,1)",

@@ -24,10 +24,7 @@ pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile:
         for _ in 0..nest.opens {
             f.write_str("(")?;
         }
-        match leaf {
-            Value::Int(n) => write_int(f, *n)?,
-            other => write!(f, "{other}")?,
-        }
+        fmt::Display::fmt(leaf, f)?;
         for _ in 0..nest.closes {
             f.write_str(")")?;
         }
@@ -36,7 +33,7 @@ pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile:
 }
 
 /// Digits without the detour through `Formatter`'s padding: half of the time that printing a layout took.
-fn write_int(f: &mut fmt::Formatter<'_>, n: i64) -> fmt::Result {
+pub(crate) fn write_int(f: &mut fmt::Formatter<'_>, n: i64) -> fmt::Result {
     let mut digits = [b'0'; 20];
     let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
     loop {
@@ -142,20 +139,12 @@ impl<'t> Reader<'t> {
 
     /// Takes one character, or says what was expected.
     pub fn need(&mut self, wanted: u8, expected: &'static str) -> Result<()> {
-        if self.take(wanted) {
-            Ok(())
-        } else {
-            Err(self.expected(expected))
-        }
+        if self.take(wanted) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     /// An error unless everything has been read.
     pub fn end(&mut self, expected: &'static str) -> Result<()> {
-        if self.peek().is_none() {
-            Ok(())
-        } else {
-            Err(self.expected(expected))
-        }
+        if self.peek().is_none() { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     /// An error at this place.
@@ -166,15 +155,7 @@ impl<'t> Reader<'t> {
             Some(c) => format!("`{}`", shortened(&c.to_string())),
         };
         let column = self.text[..self.at].chars().count() + 1;
-        LayoutError::new(
-            self.what,
-            Condition::Parse {
-                column,
-                expected,
-                found,
-            },
-        )
-        .with(self.text)
+        LayoutError::new(self.what, Condition::Parse { column, expected, found }).with(self.text)
     }
 
     /// What is being read, for errors.
@@ -183,6 +164,14 @@ impl<'t> Reader<'t> {
     }
 
     /// `shape:stride`.
+    ///
+    /// ```
+    /// use tilewright_layout::Reader;
+    /// let mut reader = Reader::new("example", "(4,2):(1,4) and more");
+    /// assert_eq!(reader.layout()?.to_string(), "(4,2):(1,4)");
+    /// assert_eq!(reader.rest(), "and more");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn layout(&mut self) -> Result<Layout> {
         let mut layout = Layout::nothing();
         self.layout_into(&mut layout)?;
@@ -212,10 +201,7 @@ impl<'t> Reader<'t> {
         } else {
             let (leaves, profile) = (layout.stride.clone(), Profile(nests));
             let (shape, stride) = (layout.shape(), Tuple { leaves, profile });
-            Err(LayoutError::new(
-                self.what,
-                Condition::NotCongruent { shape, stride },
-            ))
+            Err(LayoutError::new(self.what, Condition::NotCongruent { shape, stride }))
         };
         made.map_err(|e| e.within(self.what, [self.text.into()]))
     }
@@ -227,11 +213,15 @@ impl<'t> Reader<'t> {
     }
 
     /// A number or a parenthesised tuple.
+    ///
+    /// ```
+    /// use tilewright_layout::Reader;
+    /// let mut reader = Reader::new("example", "(4,_) 7");
+    /// assert_eq!((reader.tuple()?.to_string(), reader.tuple()?.to_string()), ("(4,_)".to_string(), "7".to_string()));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn tuple(&mut self) -> Result<Tuple> {
-        let mut tuple = Tuple {
-            leaves: Few::empty(Value::Int(0)),
-            profile: Profile::empty(),
-        };
+        let mut tuple = Tuple { leaves: Few::empty(Value::Int(0)), profile: Profile::empty() };
         self.tuple_into(&mut tuple.leaves, &mut tuple.profile.0)?;
         Ok(tuple)
     }
@@ -318,10 +308,7 @@ impl<'t> Reader<'t> {
     }
 
     fn word_follows(&self) -> bool {
-        self.text
-            .as_bytes()
-            .get(self.at + 1)
-            .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
+        self.text.as_bytes().get(self.at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
     }
 
     /// A decimal number.
@@ -359,25 +346,20 @@ impl<'t> Reader<'t> {
         }
         let path =
             Path::new(&steps).ok_or_else(|| self.expected("at most four basis steps, each under 256"))?;
-        Ok(if times == 0 {
-            Value::Int(0)
-        } else {
-            Value::Basis { times, path }
-        })
+        Ok(if times == 0 { Value::Int(0) } else { Value::Basis { times, path } })
     }
 
     /// A name: a letter or `_`, then letters, digits and `_`.
+    ///
+    /// ```
+    /// use tilewright_layout::Reader;
+    /// assert_eq!(Reader::new("example", " coalesce(4:1)").word(), Some("coalesce"));
+    /// ```
     pub fn word(&mut self) -> Option<&'t str> {
         self.peek();
         let rest = &self.text[self.at..];
-        let len = rest
-            .bytes()
-            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
-            .count();
-        let starts = rest
-            .bytes()
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let len = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let starts = rest.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         // `_` alone is no name: it stands for a whole mode.
         (starts && &rest[..len] != "_").then(|| {
             self.at += len;
@@ -397,11 +379,7 @@ impl<'t> Reader<'t> {
             (name, 1)
         };
         match u32::try_from(over) {
-            Ok(over) if over > 0 && times != 0 => Ok(Value::Sym {
-                times,
-                of: Symbol::new(name),
-                over,
-            }),
+            Ok(over) if over > 0 && times != 0 => Ok(Value::Sym { times, of: Symbol::new(name), over }),
             Ok(over) if over > 0 => Ok(Value::Int(0)),
             _ => Err(self.expected("a divisor between 1 and 4294967295")),
         }
@@ -430,10 +408,7 @@ mod tests {
         ] {
             round_trip(text);
         }
-        assert_eq!(
-            " ( 4 , 2 ) : ( 1 , 4 ) ".parse::<Layout>().unwrap().to_string(),
-            "(4,2):(1,4)"
-        );
+        assert_eq!(" ( 4 , 2 ) : ( 1 , 4 ) ".parse::<Layout>().unwrap().to_string(), "(4,2):(1,4)");
     }
 
     #[track_caller]
@@ -445,46 +420,19 @@ mod tests {
     fn says_where_text_goes_wrong() {
         refused("", "layout: column 1: expected a number or `(`, found the end");
         refused("(4,2:(1,4)", "layout: column 5: expected `,` or `)`, found `:`");
-        refused(
-            "(4,2)",
-            "layout: column 6: expected `:` and the stride, found the end",
-        );
-        refused(
-            "(4,2)):(1,4)",
-            "layout: column 6: expected `:` and the stride, found `)`",
-        );
-        refused(
-            "(4,2):(1,4))",
-            "layout: column 12: expected the end of the layout, found `)`",
-        );
-        refused(
-            "(4,é):(1,4)",
-            "layout: column 4: expected a number or `(`, found `é`",
-        );
-        refused(
-            "(4,2):1",
-            "layout: the shape (4,2) and the stride 1 do not nest alike",
-        );
-        refused(
-            "(4,0):(1,4)",
-            "layout: leaf 1 has the extent 0, and an extent must be at least 1",
-        );
-        refused(
-            "(4,-2):(1,4)",
-            "layout: leaf 1 has the extent -2, and an extent must be at least 1",
-        );
+        refused("(4,2)", "layout: column 6: expected `:` and the stride, found the end");
+        refused("(4,2)):(1,4)", "layout: column 6: expected `:` and the stride, found `)`");
+        refused("(4,2):(1,4))", "layout: column 12: expected the end of the layout, found `)`");
+        refused("(4,é):(1,4)", "layout: column 4: expected a number or `(`, found `é`");
+        refused("(4,2):1", "layout: the shape (4,2) and the stride 1 do not nest alike");
+        refused("(4,0):(1,4)", "layout: leaf 1 has the extent 0, and an extent must be at least 1");
+        refused("(4,-2):(1,4)", "layout: leaf 1 has the extent -2, and an extent must be at least 1");
         refused("(4,_):(1,4)", "layout: `_` in leaf 1 is not a possible extent");
         refused("():()", "layout: column 2: expected a number or `(`, found `)`");
         let digits = "9".repeat(10_000);
-        refused(
-            &digits,
-            "layout: column 1: expected a number of at most 63 bits, found `9`",
-        );
+        refused(&digits, "layout: column 1: expected a number of at most 63 bits, found `9`");
         let deep = "(".repeat(1000) + "1";
-        refused(
-            &deep,
-            "layout: column 65: expected at most 64 levels of parentheses, found `(`",
-        );
+        refused(&deep, "layout: column 65: expected at most 64 levels of parentheses, found `(`");
         refused(
             "(4294967296,4294967296):(1,1)",
             "layout: the size or the largest offset passes 63 bits at leaf 1",

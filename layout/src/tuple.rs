@@ -30,11 +30,13 @@ pub const ALL: All = All;
 
 impl Tuple {
     /// One number.
+    ///
+    /// ```
+    /// use tilewright_layout::{Tuple, Value};
+    /// assert_eq!(Tuple::leaf(Value::symbol("M")).to_string(), "M");
+    /// ```
     pub fn leaf(value: Value) -> Tuple {
-        Tuple {
-            leaves: Few::from_iter([value]),
-            profile: Profile::leaf(),
-        }
+        Tuple { leaves: Few::from_iter([value]), profile: Profile::leaf() }
     }
 
     /// A tuple of these modes.
@@ -44,10 +46,7 @@ impl Tuple {
     /// assert_eq!(Tuple::of([Tuple::from(4), Tuple::from((2, 3))]).to_string(), "(4,(2,3))");
     /// ```
     pub fn of(modes: impl IntoIterator<Item = Tuple>) -> Tuple {
-        let mut all = Tuple {
-            leaves: Few::empty(Value::Int(0)),
-            profile: Profile::empty(),
-        };
+        let mut all = Tuple { leaves: Few::empty(Value::Int(0)), profile: Profile::empty() };
         for mode in modes {
             all.leaves.extend_from(&mode.leaves);
             all.profile.append(&mode.profile);
@@ -57,6 +56,11 @@ impl Tuple {
     }
 
     /// A flat tuple of these integers.
+    ///
+    /// ```
+    /// use tilewright_layout::Tuple;
+    /// assert_eq!(Tuple::flat(&[4, 2, 3]).to_string(), "(4,2,3)");
+    /// ```
     pub fn flat(values: &[i64]) -> Tuple {
         Tuple::of(values.iter().map(|&n| Tuple::from(n)))
     }
@@ -67,11 +71,22 @@ impl Tuple {
     }
 
     /// The leaves if all are integers.
+    ///
+    /// ```
+    /// use tilewright_layout::Tuple;
+    /// assert_eq!(Tuple::from((4, (2, 3))).ints(), Some(vec![4, 2, 3]));
+    /// ```
     pub fn ints(&self) -> Option<Vec<i64>> {
         self.leaves.iter().map(|v| v.int()).collect()
     }
 
     /// The number itself, if it is not a tuple.
+    ///
+    /// ```
+    /// use tilewright_layout::{Tuple, Value};
+    /// assert_eq!(Tuple::from(4).as_leaf(), Some(Value::Int(4)));
+    /// assert_eq!(Tuple::from((4,)).as_leaf(), None);
+    /// ```
     pub fn as_leaf(&self) -> Option<Value> {
         self.profile.is_leaf().then(|| self.leaves[0])
     }
@@ -92,14 +107,17 @@ impl Tuple {
     }
 
     /// The top-level modes.
+    ///
+    /// ```
+    /// use tilewright_layout::Tuple;
+    /// let shape = Tuple::from((4, (2, 3)));
+    /// assert_eq!(shape.modes().map(|mode| mode.to_string()).collect::<Vec<_>>(), ["4", "(2,3)"]);
+    /// ```
     pub fn modes(&self) -> impl ExactSizeIterator<Item = Tuple> + '_ {
         let ends: Few<usize> = self.profile.modes().map(|range| range.end).collect();
         (0..ends.len()).map(move |mode| {
             let range = mode.checked_sub(1).map_or(0, |before| ends[before])..ends[mode];
-            Tuple {
-                profile: self.profile.mode(&range),
-                leaves: self.leaves[range].iter().copied().collect(),
-            }
+            Tuple { profile: self.profile.mode(&range), leaves: self.leaves[range].iter().copied().collect() }
         })
     }
 
@@ -135,10 +153,13 @@ impl Tuple {
     }
 
     /// The product of all leaves, if they are integers and it fits 64 bits.
+    ///
+    /// ```
+    /// use tilewright_layout::Tuple;
+    /// assert_eq!(Tuple::from((4, (2, 3))).product(), Some(24));
+    /// ```
     pub fn product(&self) -> Option<i64> {
-        self.leaves
-            .iter()
-            .try_fold(1i64, |all, leaf| all.checked_mul(leaf.int()?))
+        self.leaves.iter().try_fold(1i64, |all, leaf| all.checked_mul(leaf.int()?))
     }
 }
 

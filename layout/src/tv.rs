@@ -27,6 +27,13 @@ pub struct TiledCopy {
 impl TiledCopy {
     /// Threads arranged in the tile, each with its values arranged in its part: both are layouts from a position to the
     /// number of the thread or value.
+    ///
+    /// ```
+    /// use tilewright_layout::{TiledCopy, layout};
+    /// let copy = TiledCopy::new(&layout!((4, 4) : (4, 1)), &layout!((1, 2)))?;
+    /// assert_eq!(copy.tv().to_string(), "((4,4),2):((8,1),4)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn new(threads: &Layout, values: &Layout) -> Result<TiledCopy> {
         const OP: &str = "tiled copy";
         let within = |e: LayoutError| e.within(OP, [threads.into(), values.into()]);
@@ -36,27 +43,25 @@ impl TiledCopy {
         let (all, reached) = (position.size()?, back.size()?);
         if all != reached {
             let what = "how many elements of the tile are numbered from 0 without gaps or repeats must be all of them";
-            return Err(within(LayoutError::new(
-                OP,
-                Condition::BadArgument { what, value: reached },
-            )));
+            return Err(within(LayoutError::new(OP, Condition::BadArgument { what, value: reached })));
         }
         let tv = back.reshape((threads.size()?, values.size()?)).map_err(within)?;
-        Ok(TiledCopy {
-            tile: Tuple::flat(&sizes?),
-            tv,
-        })
+        Ok(TiledCopy { tile: Tuple::flat(&sizes?), tv })
     }
 
     /// From a thread-value layout into a tile of this shape.
+    ///
+    /// ```
+    /// use tilewright_layout::{TiledCopy, layout};
+    /// let copy = TiledCopy::from_tv((16, 8), layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8))))?;
+    /// assert_eq!(copy.threads()?, 32);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn from_tv(tile: impl Into<Tuple>, tv: Layout) -> Result<TiledCopy> {
         let tile: Tuple = tile.into();
         if tv.rank() != 2 {
-            let condition = Condition::DoesNotFit {
-                what: "thread-value layout",
-                rank: tv.rank(),
-                against: 2,
-            };
+            let condition =
+                Condition::DoesNotFit { what: "thread-value layout", rank: tv.rank(), against: 2 };
             return Err(LayoutError::new("tiled copy", condition).with(&tv));
         }
         let room = Layout::compact(&tile).and_then(|tile| tile.size());
@@ -82,6 +87,13 @@ impl TiledCopy {
     }
 
     /// `((thread, value), (rest, …))`: a tensor of the tile's rank, divided into tiles and seen by thread and value.
+    ///
+    /// ```
+    /// use tilewright_layout::{TiledCopy, layout};
+    /// let copy = TiledCopy::new(&layout!((32, 1)), &layout!((4, 1)))?;
+    /// assert_eq!(copy.divide(&layout!((256, 8)))?.to_string(), "((32,4),(2,8)):((4,1),(128,256))");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn divide(&self, tensor: &Layout) -> Result<Layout> {
         let within = |e: LayoutError| e.within("partition", [tensor.into(), (&self.tv).into()]);
         let (tile, rest) = tensor.split(&Tiler::from(&self.tile), "partition")?;
@@ -89,24 +101,24 @@ impl TiledCopy {
     }
 
     /// The part of a tensor that one thread copies, `(value, rest, …)`, and where it begins.
+    ///
+    /// ```
+    /// use tilewright_layout::{TiledCopy, layout};
+    /// let copy = TiledCopy::new(&layout!((32, 1)), &layout!((4, 1)))?;
+    /// let (mine, begin) = copy.partition(&layout!((256, 8)), 3)?;
+    /// assert_eq!((mine.to_string(), begin.int()), ("(4,2,8):(1,128,256)".to_string(), Some(12)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn partition(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
         let divided = self.divide(tensor)?;
         let (tv, rest) = (divided.mode(0)?, divided.mode(1)?);
         let threads = self.threads()?;
         if !(0..threads).contains(&thread) {
-            let condition = Condition::OutOfRange {
-                index: thread,
-                extent: threads,
-            };
-            return Err(LayoutError::new("partition", condition)
-                .with(tensor)
-                .with(&self.tv));
+            let condition = Condition::OutOfRange { index: thread, extent: threads };
+            return Err(LayoutError::new("partition", condition).with(tensor).with(&self.tv));
         }
         let (value, offset) = tv.slice((thread, ALL))?;
-        Ok((
-            Layout::from_modes([value].into_iter().chain(rest.modes()))?,
-            offset,
-        ))
+        Ok((Layout::from_modes([value].into_iter().chain(rest.modes()))?, offset))
     }
 
     /// A fragment that another partition made, `(value, rest, …)`, regrouped so that its first mode has this copy's
@@ -124,15 +136,8 @@ impl TiledCopy {
         let have = first.size()?;
         if have % values != 0 {
             let (tile, extent) = (Value::Int(values), Value::Int(have));
-            return Err(LayoutError::new(
-                "retile",
-                Condition::TileDoesNotDivide {
-                    mode: 0,
-                    tile,
-                    extent,
-                },
-            )
-            .with(fragment));
+            return Err(LayoutError::new("retile", Condition::TileDoesNotDivide { mode: 0, tile, extent })
+                .with(fragment));
         }
         let (value, more) = first.split(&Tiler::from(values), "retile")?;
         let mut modes = vec![value.coalesce()];
@@ -209,11 +214,7 @@ impl TiledMma {
         const OP: &str = "tiled mma";
         let (m, n, k) = atom.shape;
         let lanes = atom.c.mode(0)?.size()?;
-        for (tv, what, shape) in [
-            (&atom.a, "a", (m, k)),
-            (&atom.b, "b", (n, k)),
-            (&atom.c, "c", (m, n)),
-        ] {
+        for (tv, what, shape) in [(&atom.a, "a", (m, k)), (&atom.b, "b", (n, k)), (&atom.c, "c", (m, n))] {
             if tv.rank() != 2 {
                 let (rank, against) = (tv.rank(), 2);
                 let condition = Condition::DoesNotFit { what, rank, against };
@@ -227,11 +228,8 @@ impl TiledMma {
             }
         }
         if groups.rank() != 3 {
-            let condition = Condition::DoesNotFit {
-                what: "arrangement of groups",
-                rank: groups.rank(),
-                against: 3,
-            };
+            let condition =
+                Condition::DoesNotFit { what: "arrangement of groups", rank: groups.rank(), against: 3 };
             return Err(LayoutError::new(OP, condition).with(&groups));
         }
         let value = groups.right_inverse()?.size()?;
@@ -263,36 +261,48 @@ impl TiledMma {
     }
 
     /// The part of an `M×K` tensor that a thread reads: `(value, rest of M, rest of K)`, and where it begins.
+    ///
+    /// ```
+    /// use tilewright_layout::{MmaAtom, TiledMma, layout};
+    /// let c = layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8)));
+    /// let atom = MmaAtom { shape: (16, 8, 8), a: c.clone(), b: layout!(((4, 8), 2) : ((16, 1), 8)), c };
+    /// let mma = TiledMma::new(atom, layout!((2, 2, 1)))?;
+    /// let (mine, begin) = mma.partition_a(&layout!((64, 32)), 37)?;
+    /// assert_eq!((mine.to_string(), begin.int()), ("((2,2),2,4):((64,8),32,512)".to_string(), Some(145)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn partition_a(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
-        self.partition(
-            tensor,
-            thread,
-            &self.atom.a,
-            (self.atom.shape.0, self.atom.shape.2),
-            (0, 2),
-        )
+        self.partition(tensor, thread, &self.atom.a, (self.atom.shape.0, self.atom.shape.2), (0, 2))
     }
 
     /// The part of an `N×K` tensor that a thread reads.
+    ///
+    /// ```
+    /// use tilewright_layout::{MmaAtom, TiledMma, layout};
+    /// let c = layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8)));
+    /// let atom = MmaAtom { shape: (16, 8, 8), a: c.clone(), b: layout!(((4, 8), 2) : ((16, 1), 8)), c };
+    /// let mma = TiledMma::new(atom, layout!((2, 2, 1)))?;
+    /// let (mine, begin) = mma.partition_b(&layout!((64, 32)), 37)?;
+    /// assert_eq!((mine.to_string(), begin.int()), ("(2,4,4):(64,16,512)".to_string(), Some(129)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn partition_b(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
-        self.partition(
-            tensor,
-            thread,
-            &self.atom.b,
-            (self.atom.shape.1, self.atom.shape.2),
-            (1, 2),
-        )
+        self.partition(tensor, thread, &self.atom.b, (self.atom.shape.1, self.atom.shape.2), (1, 2))
     }
 
     /// The part of an `M×N` tensor that a thread accumulates.
+    ///
+    /// ```
+    /// use tilewright_layout::{MmaAtom, TiledMma, layout};
+    /// let c = layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8)));
+    /// let atom = MmaAtom { shape: (16, 8, 8), a: c.clone(), b: layout!(((4, 8), 2) : ((16, 1), 8)), c };
+    /// let mma = TiledMma::new(atom, layout!((2, 2, 1)))?;
+    /// let (mine, begin) = mma.partition_c(&layout!((64, 32)), 37)?;
+    /// assert_eq!((mine.to_string(), begin.int()), ("((2,2),2,2):((64,8),32,1024)".to_string(), Some(145)));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
     pub fn partition_c(&self, tensor: &Layout, thread: i64) -> Result<(Layout, Value)> {
-        self.partition(
-            tensor,
-            thread,
-            &self.atom.c,
-            (self.atom.shape.0, self.atom.shape.1),
-            (0, 1),
-        )
+        self.partition(tensor, thread, &self.atom.c, (self.atom.shape.0, self.atom.shape.1), (0, 1))
     }
 
     fn partition(
@@ -308,20 +318,13 @@ impl TiledMma {
         let lanes = tv.mode(0)?.size()?;
         let threads = self.threads()?;
         if !(0..threads).contains(&thread) {
-            let condition = Condition::OutOfRange {
-                index: thread,
-                extent: threads,
-            };
+            let condition = Condition::OutOfRange { index: thread, extent: threads };
             return Err(within(LayoutError::new(OP, condition)));
         }
         let (lane, group) = (thread % lanes, thread / lanes);
         let place = self.groups.right_inverse()?.eval(group).unwrap_or(0);
         let extents: Vec<i64> = self.groups.modes().map(|m| m.size()).collect::<Result<_>>()?;
-        let at = [
-            place % extents[0],
-            place / extents[0] % extents[1],
-            place / extents[0] / extents[1],
-        ];
+        let at = [place % extents[0], place / extents[0] % extents[1], place / extents[0] / extents[1]];
 
         let (atom, rest) = tensor.split(&Tiler::from((tile.0, tile.1)), OP)?;
         let (value, lane_at) = atom.composition(tv).map_err(within)?.slice((lane, ALL))?;
@@ -329,18 +332,8 @@ impl TiledMma {
         let (groups, rest) = rest.split(&over, OP)?;
         let (_, group_at) = groups.slice((at[modes.0], at[modes.1])).map_err(within)?;
         let offset = lane_at.plus(group_at).ok_or_else(|| {
-            within(LayoutError::new(
-                OP,
-                Condition::NotOneTerm {
-                    left: lane_at,
-                    right: group_at,
-                    sign: '+',
-                },
-            ))
+            within(LayoutError::new(OP, Condition::NotOneTerm { left: lane_at, right: group_at, sign: '+' }))
         })?;
-        Ok((
-            Layout::from_modes([value].into_iter().chain(rest.modes()))?,
-            offset,
-        ))
+        Ok((Layout::from_modes([value].into_iter().chain(rest.modes()))?, offset))
     }
 }

@@ -57,6 +57,11 @@ impl Symbol {
     }
 
     /// The name it was made with.
+    ///
+    /// ```
+    /// use tilewright_layout::Symbol;
+    /// assert_eq!(Symbol::new("lda").name(), "lda");
+    /// ```
     pub fn name(self) -> &'static str {
         let [a, b, c] = self.0;
         let number = u32::from_be_bytes([0, a, b, c]);
@@ -80,10 +85,7 @@ pub struct Path {
 impl Path {
     /// The path of these steps, outermost first; `None` when it is longer than four or a step passes 255.
     pub fn new(steps: &[usize]) -> Option<Path> {
-        let mut path = Path {
-            len: steps.len() as u8,
-            steps: [0; 4],
-        };
+        let mut path = Path { len: steps.len() as u8, steps: [0; 4] };
         if steps.len() > path.steps.len() {
             return None;
         }
@@ -101,10 +103,7 @@ impl Path {
 
 impl fmt::Debug for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.steps()
-            .iter()
-            .rev()
-            .try_for_each(|step| write!(f, "@{step}"))
+        self.steps().iter().rev().try_for_each(|step| write!(f, "@{step}"))
     }
 }
 
@@ -155,19 +154,17 @@ impl From<i64> for Value {
 impl Value {
     /// The symbol of this name, once.
     pub fn symbol(name: &str) -> Value {
-        Value::Sym {
-            times: 1,
-            of: Symbol::new(name),
-            over: 1,
-        }
+        Value::Sym { times: 1, of: Symbol::new(name), over: 1 }
     }
 
     /// The basis element of a top-level mode: `1@mode`.
+    ///
+    /// ```
+    /// use tilewright_layout::Value;
+    /// assert_eq!(Value::basis(1).unwrap().to_string(), "1@1");
+    /// ```
     pub fn basis(mode: usize) -> Option<Value> {
-        Some(Value::Basis {
-            times: 1,
-            path: Path::new(&[mode])?,
-        })
+        Some(Value::Basis { times: 1, path: Path::new(&[mode])? })
     }
 
     /// The integer, if it is one.
@@ -208,6 +205,12 @@ impl Value {
     }
 
     /// The sum, if it is one term and fits 64 bits.
+    ///
+    /// ```
+    /// use tilewright_layout::Value;
+    /// assert_eq!(Value::symbol("M").plus(Value::symbol("M")).unwrap().to_string(), "2*M");
+    /// assert_eq!(Value::symbol("M").plus(Value::Int(1)), None);
+    /// ```
     pub fn plus(self, other: Value) -> Option<Value> {
         if self == Value::Any || other == Value::Any {
             return None;
@@ -223,6 +226,12 @@ impl Value {
     }
 
     /// The product, if it is one term and fits 64 bits: at least one side must be an integer.
+    ///
+    /// ```
+    /// use tilewright_layout::Value;
+    /// assert_eq!(Value::symbol("lda").times(Value::Int(8)).unwrap().to_string(), "8*lda");
+    /// assert_eq!(Value::symbol("M").times(Value::symbol("N")), None);
+    /// ```
     pub fn times(self, other: Value) -> Option<Value> {
         if self == Value::Any || other == Value::Any {
             return None;
@@ -236,6 +245,12 @@ impl Value {
     }
 
     /// `ceil(self / n)` for `n >= 1`, if it is one term.
+    ///
+    /// ```
+    /// use tilewright_layout::Value;
+    /// assert_eq!(Value::Int(10).ceil_div(4), Some(Value::Int(3)));
+    /// assert_eq!(Value::symbol("M").ceil_div(4).unwrap().ceil_div(2).unwrap().to_string(), "ceil(M/8)");
+    /// ```
     pub fn ceil_div(self, n: i64) -> Option<Value> {
         match self {
             Value::Any => None,
@@ -245,24 +260,25 @@ impl Value {
             // ceil(ceil(M/a)/b) = ceil(M/(a*b))
             Value::Sym { times: 1, of, over } => {
                 let over = i64::from(over).checked_mul(n)?;
-                Some(Value::Sym {
-                    times: 1,
-                    of,
-                    over: u32::try_from(over).ok()?,
-                })
+                Some(Value::Sym { times: 1, of, over: u32::try_from(over).ok()? })
             }
             _ => None,
         }
     }
 
     /// The value once the symbols are known; `None` for a basis element, an unknown symbol or overflow.
+    ///
+    /// ```
+    /// use tilewright_layout::Value;
+    /// let tiles = Value::symbol("M").ceil_div(128).unwrap();
+    /// assert_eq!(tiles.evaluate(&|_| Some(1000)), Some(8));
+    /// ```
     pub fn evaluate(self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<i64> {
         match self {
             Value::Int(n) => Some(n),
-            Value::Sym { times, of, over } => Value::Int(lookup(of)?)
-                .ceil_div(i64::from(over))?
-                .int()?
-                .checked_mul(times),
+            Value::Sym { times, of, over } => {
+                Value::Int(lookup(of)?).ceil_div(i64::from(over))?.int()?.checked_mul(times)
+            }
             Value::Basis { .. } | Value::Any => None,
         }
     }
@@ -271,7 +287,7 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Value::Int(n) => write!(f, "{n}"),
+            Value::Int(n) => crate::text::write_int(f, n),
             Value::Sym { times, of, over } => {
                 match times {
                     1 => {}

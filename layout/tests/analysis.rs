@@ -19,9 +19,7 @@ fn groups(addresses: &[Option<i64>; 32], bytes: i64, transfer: Transfer) -> Vec<
     };
     let merged = transfer == Transfer::Load && bytes > 4 && (alike(1) || alike(2));
     let lanes = (if bytes > 4 { 128 / bytes as usize } else { 32 }) << usize::from(merged);
-    let all = addresses
-        .chunks(lanes)
-        .map(|group| group.iter().flatten().copied().collect());
+    let all = addresses.chunks(lanes).map(|group| group.iter().flatten().copied().collect());
     all.filter(|group: &Vec<i64>| !group.is_empty()).collect()
 }
 
@@ -55,11 +53,7 @@ fn wavefronts_as_counted_by_hardware() {
         let addresses: Vec<Option<i64>> = addresses.split(' ').map(|a| a.parse().ok()).collect();
         let access = WarpAccess::from_addresses(&addresses, bytes.parse().unwrap(), transfer).unwrap();
         assert_eq!(access.active(), u32::from_str_radix(active, 16).unwrap());
-        assert_eq!(
-            access.banks().unwrap().wavefronts,
-            counted.parse().unwrap(),
-            "{line}"
-        );
+        assert_eq!(access.banks().unwrap().wavefronts, counted.parse().unwrap(), "{line}");
         lines += 1;
     }
     assert_eq!(lines, 1664);
@@ -81,9 +75,7 @@ fn places() -> impl Strategy<Value = [i64; 32]> {
     let bits = prop::array::uniform5(prop_oneof![Just(0), 0..256i64, (0..9).prop_map(|b| 1i64 << b)]);
     let linear = bits.prop_map(|columns| {
         std::array::from_fn(|lane| {
-            (0..5)
-                .filter(|bit| lane >> bit & 1 == 1)
-                .fold(0, |all, bit| all ^ columns[bit])
+            (0..5).filter(|bit| lane >> bit & 1 == 1).fold(0, |all, bit| all ^ columns[bit])
         })
     });
     let all = prop_oneof![any, few, even, linear];
@@ -92,11 +84,7 @@ fn places() -> impl Strategy<Value = [i64; 32]> {
 }
 
 fn mask() -> impl Strategy<Value = u32> {
-    prop_oneof![
-        Just(u32::MAX),
-        any::<u32>(),
-        any::<u32>().prop_map(|m| m | m >> 1 | m << 2)
-    ]
+    prop_oneof![Just(u32::MAX), any::<u32>(), any::<u32>().prop_map(|m| m | m >> 1 | m << 2)]
 }
 
 fn swizzle() -> impl Strategy<Value = Swizzle> {
@@ -116,15 +104,7 @@ fn mode(extents: &'static [i64], strides: &'static [i64]) -> impl Strategy<Value
 }
 
 /// Shapes of 32 lanes.
-const WARPS: &[&[i64]] = &[
-    &[32],
-    &[4, 8],
-    &[8, 4],
-    &[2, 16],
-    &[2, 4, 4],
-    &[2, 2, 8],
-    &[4, 2, 4],
-];
+const WARPS: &[&[i64]] = &[&[32], &[4, 8], &[8, 4], &[2, 16], &[2, 4, 4], &[2, 2, 8], &[4, 2, 4]];
 const POWERS: &[i64] = &[1, 2, 4];
 const STRIDES: &[i64] = &[0, 1, 2, 4, 8, 16, 32, 64, 3, 12, 20, 33, -1, -2, -8];
 
@@ -299,10 +279,8 @@ proptest! {
 
 /// A tile of two modes and two accesses along it.
 fn shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
-    let shape = (
-        prop::sample::select(&[8i64, 12, 16, 32, 64][..]),
-        prop::sample::select(&[4i64, 8, 10, 16, 32][..]),
-    );
+    let shape =
+        (prop::sample::select(&[8i64, 12, 16, 32, 64][..]), prop::sample::select(&[4i64, 8, 10, 16, 32][..]));
     let steps = prop::collection::vec((0..6usize, 0..3u32, 0..3usize), 1..3);
     (shape, prop::sample::select(&[1i64, 2, 4, 8][..]), 0..3i64, steps).prop_filter_map(
         "an access that the tile does not have",

@@ -24,10 +24,5 @@ fn compositions_without_an_answer() {
 #[test]
 fn divisions_without_an_answer() {
     check("tile_with_gaps", |a, b| a.zipped_divide(b), "(6,10):(1,7)", "4:2");
-    check(
-        "tile_that_is_not_injective",
-        |a, b| a.logical_divide(b),
-        "(8,8):(1,8)",
-        "(2,2):(1,1)",
-    );
+    check("tile_that_is_not_injective", |a, b| a.logical_divide(b), "(8,8):(1,8)", "(2,2):(1,1)");
 }

@@ -30,10 +30,7 @@ fn threads() {
         let shape: tilewright_layout::Tuple = shape.parse().unwrap();
         Picture::threads(&TiledCopy::from_tv(shape, tv.parse().unwrap()).unwrap()).unwrap()
     };
-    check(
-        "mma_accumulator",
-        &tile("(16,8)", "((4,8),(2,2)):((32,1),(16,8))"),
-    );
+    check("mma_accumulator", &tile("(16,8)", "((4,8),(2,2)):((32,1),(16,8))"));
     check("shared_by_two", &tile("(4,2)", "((2,4),2):((0,1),4)"));
     check("half_of_a_tile", &tile("(4,4)", "(4,2):(1,4)"));
 }
@@ -46,18 +43,9 @@ fn refused(text: &str, because: &str) {
 
 #[test]
 fn what_cannot_be_drawn() {
-    refused(
-        "(2,2,2):(1,2,4)",
-        "draw: the layout to draw has 3 modes, where 2 are expected",
-    );
-    refused(
-        "(M,4):(1,M)",
-        "draw: `M` is not known until launch, and the answer depends on it",
-    );
-    refused(
-        "(4,4):(1,lda)",
-        "draw: `lda` is not known until launch, and the answer depends on it",
-    );
+    refused("(2,2,2):(1,2,4)", "draw: the layout to draw has 3 modes, where 2 are expected");
+    refused("(M,4):(1,M)", "draw: `M` is not known until launch, and the answer depends on it");
+    refused("(4,4):(1,lda)", "draw: `lda` is not known until launch, and the answer depends on it");
 }
 
 #[test]

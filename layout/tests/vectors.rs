@@ -38,19 +38,14 @@ fn is_not_the_product(a: &Layout, b: &Layout, recorded: &Layout) -> bool {
 fn operations() {
     let (mut lines, mut same_text) = (0, 0);
     for line in include_str!("vectors/layout_ops.txt").lines() {
-        let [op, a, b, expected] = line.split('|').collect::<Vec<_>>()[..] else {
-            panic!("{line}")
-        };
+        let [op, a, b, expected] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let a: Layout = a.parse().unwrap();
         let expected: Layout = expected.parse().unwrap();
         lines += 1;
         match apply(op, &a, b) {
             Ok(found) => {
                 assert_eq!(found.size(), expected.size(), "{line}: found {found}");
-                assert!(
-                    found.offsets().unwrap().eq(expected.offsets().unwrap()),
-                    "{line}: found {found}"
-                );
+                assert!(found.offsets().unwrap().eq(expected.offsets().unwrap()), "{line}: found {found}");
                 same_text += usize::from(found == expected);
             }
             Err(error) => {
@@ -60,27 +55,19 @@ fn operations() {
             }
         }
     }
-    assert!(
-        same_text * 1000 >= lines * 997,
-        "{same_text} of {lines} have the same text"
-    );
+    assert!(same_text * 1000 >= lines * 997, "{same_text} of {lines} have the same text");
 }
 
 #[test]
 fn composition_exists_exactly_when_it_should() {
     for line in include_str!("vectors/composition_truth.txt").lines() {
-        let [a, b, truth] = line.split('|').collect::<Vec<_>>()[..] else {
-            panic!("{line}")
-        };
+        let [a, b, truth] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let (a, b): (Layout, Layout) = (a.parse().unwrap(), b.parse().unwrap());
         match a.composition(&b) {
             Ok(r) => {
                 assert_eq!(truth, "1", "{line}: found {r}");
                 let right = b.offsets().unwrap().map(|i| a.eval(i).unwrap());
-                assert!(
-                    r.size() == b.size() && r.offsets().unwrap().eq(right),
-                    "{line}: found {r}"
-                );
+                assert!(r.size() == b.size() && r.offsets().unwrap().eq(right), "{line}: found {r}");
                 assert!(b.shape().compatible(&r.shape()), "{line}: found {r}");
             }
             Err(error) => assert_eq!(truth, "0", "{line}: {}", error.line()),

@@ -46,16 +46,12 @@ struct Batch {
 }
 
 impl Batch {
-    fn answer_all(&mut self, text: &[u8]) {
-        let Some(text) = text
-            .strip_suffix(b"\n")
-            .or(Some(text).filter(|text| !text.is_empty()))
-        else {
-            return;
-        };
-        for line in text.split(|b| *b == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let wrote = match self.answer(line) {
+    fn answer_all(&mut self, mut text: &[u8]) {
+        while !text.is_empty() {
+            let end = text.iter().position(|b| *b == b'\n').unwrap_or(text.len());
+            let (line, rest) = text.split_at(end);
+            text = rest.get(1..).unwrap_or_default();
+            let wrote = match self.answer(line.strip_suffix(b"\r").unwrap_or(line)) {
                 Ok(item) => writeln!(self.answers, "{item}"),
                 Err(failure) => writeln!(self.answers, "error: {failure:#}"),
             };
@@ -117,19 +113,10 @@ mod tests {
     #[test]
     fn answers() {
         check(b"composition|(6,2):(8,2)|(4,3):(3,1)\n", "((2,2),3):((24,2),8)\n");
-        check(
-            b"complement|4:2|24\ncoalesce|(2,(1,6)):(1,(6,2))|\n",
-            "(2,3):(1,8)\n12:1\n",
-        );
+        check(b"complement|4:2|24\ncoalesce|(2,(1,6)):(1,(6,2))|\n", "(2,3):(1,8)\n12:1\n");
         check(b"coalesce|(2,(1,6)):(1,(6,2))\r\nsize|4:1", "12:1\n4\n");
-        check(
-            b"zipped_divide|(8,8):(1,8)|(4,4)|\n",
-            "((4,4),(2,2)):((1,8),(4,32))\n",
-        );
-        check(
-            b"composition|Sw<3,0,3> o 0 o (8,8):(8,1)|<4:1,_>\n",
-            "Sw<3,0,3> o 0 o (4,8):(8,1)\n",
-        );
+        check(b"zipped_divide|(8,8):(1,8)|(4,4)|\n", "((4,4),(2,2)):((1,8),(4,32))\n");
+        check(b"composition|Sw<3,0,3> o 0 o (8,8):(8,1)|<4:1,_>\n", "Sw<3,0,3> o 0 o (4,8):(8,1)\n");
         check(b"complement|128:1|M\n", "ceil(M/128):128\n");
         check(b"", "");
     }

@@ -49,11 +49,9 @@ fn why(step: &Step, result: &Item) -> Option<String> {
             checked("R(i) = A(i) for every i", a.size().ok()?, row)
         }
         (Law::Composition, Some(tiler)) => {
-            let text = checked(
-                "R(c) = A(B(c)) for every coordinate c of B",
-                r.size().ok()?,
-                |i| through(r, a, tiler, i),
-            )?;
+            let text = checked("R(c) = A(B(c)) for every coordinate c of B", r.size().ok()?, |i| {
+                through(r, a, tiler, i)
+            })?;
             Some(text + &walks(r, a, tiler).unwrap_or_default())
         }
         (Law::Tile, Some(tiler @ Tiler::Layout(tile))) => {
@@ -71,11 +69,8 @@ fn why(step: &Step, result: &Item) -> Option<String> {
         (Law::Complement, _) => {
             let listed = |x: &Composed| Some(first(x.offsets().ok()?));
             let sums = Layout::from_modes([a.as_layout()?.clone(), r.as_layout()?.clone()]).ok()?;
-            let once = if sums.is_injective()? {
-                "no offset twice"
-            } else {
-                "some offset twice: that is wrong"
-            };
+            let once =
+                if sums.is_injective()? { "no offset twice" } else { "some offset twice: that is wrong" };
             Some(format!(
                 "  law: A and R together reach each offset at most once\n    A: {}\n    R: {}\n    all {} sums: {once}\n",
                 listed(a)?,
@@ -86,24 +81,14 @@ fn why(step: &Step, result: &Item) -> Option<String> {
         (Law::RightInverse, _) => {
             let row = |i| {
                 let back = r.eval(i)?;
-                Row::new(
-                    format!("A(R({i})) = A({back})"),
-                    a.eval(back),
-                    "i".to_owned(),
-                    Some(i),
-                )
+                Row::new(format!("A(R({i})) = A({back})"), a.eval(back), "i".to_owned(), Some(i))
             };
             checked("A(R(i)) = i for every i", r.size().ok()?, row)
         }
         (Law::LeftInverse, _) => {
             let row = |i| {
                 let at = a.eval(i)?;
-                Row::new(
-                    format!("R(A({i})) = R({at})"),
-                    r.eval(at),
-                    "i".to_owned(),
-                    Some(i),
-                )
+                Row::new(format!("R(A({i})) = R({at})"), r.eval(at), "i".to_owned(), Some(i))
             };
             checked("R(A(i)) = i for every i", a.size().ok()?, row)
         }
@@ -120,11 +105,7 @@ struct Row {
 
 impl Row {
     fn new(left: String, left_value: Option<i64>, right: String, right_value: Option<i64>) -> Option<Row> {
-        Some(Row {
-            left,
-            right,
-            values: (left_value?, right_value?),
-        })
+        Some(Row { left, right, values: (left_value?, right_value?) })
     }
 }
 
@@ -133,11 +114,7 @@ fn checked(law: &str, size: i64, row: impl Fn(i64) -> Option<Row>) -> Option<Str
     let count = size.min(CHECKED);
     let mut text = format!("  law: {law}\n");
     for index in 0..count {
-        let Row {
-            left,
-            right,
-            values: (a, b),
-        } = row(index)?;
+        let Row { left, right, values: (a, b) } = row(index)?;
         if a != b {
             return Some(
                 text + &format!(
@@ -223,9 +200,7 @@ fn walks(r: &Composed, a: &Composed, tiler: &Tiler) -> Option<String> {
 
 /// The offsets that steps through a layout reach.
 fn walk(a: &Layout, extent: i64, stride: i64) -> Option<String> {
-    let offsets: Option<Vec<i64>> = (0..extent.min(WALK))
-        .map(|i| a.eval(i.checked_mul(stride)?))
-        .collect();
+    let offsets: Option<Vec<i64>> = (0..extent.min(WALK)).map(|i| a.eval(i.checked_mul(stride)?)).collect();
     let more = if extent > WALK { " …" } else { "" };
     Some(spaced(&offsets?) + more)
 }
@@ -238,10 +213,7 @@ fn starts(what: &str, r: &Composed, size: i64, rank: usize) -> Option<String> {
     }
     let offsets: Option<Vec<i64>> = (0..count.min(WALK)).map(|i| r.eval(i * size)).collect();
     let more = if count > WALK { " …" } else { "" };
-    Some(format!(
-        "  {count} of them; each {what} begins at {}{more}\n",
-        spaced(&offsets?)
-    ))
+    Some(format!("  {count} of them; each {what} begins at {}{more}\n", spaced(&offsets?)))
 }
 
 fn first(offsets: impl Iterator<Item = i64>) -> String {
@@ -275,17 +247,12 @@ fn why_not(step: &Step) -> Option<String> {
         );
     }
     if let (Some(rows), 2) = (b.mode(0).ok().and_then(|m| m.size().ok()), b.rank()) {
-        text += &format!("    A(B(c)) for all c, one line for each coordinate of B's mode 1:\n");
+        text += "    A(B(c)) for all c, one line for each coordinate of B's mode 1:\n";
         let columns = b.size().ok()? / rows;
         for column in 0..columns.min(WALK) {
-            let line: Option<Vec<i64>> = (0..rows.min(WALK))
-                .map(|row| a.eval(b.eval(row + column * rows)?))
-                .collect();
-            text += &format!(
-                "      {}{}\n",
-                spaced(&line?),
-                if rows > WALK { " …" } else { "" }
-            );
+            let line: Option<Vec<i64>> =
+                (0..rows.min(WALK)).map(|row| a.eval(b.eval(row + column * rows)?)).collect();
+            text += &format!("      {}{}\n", spaced(&line?), if rows > WALK { " …" } else { "" });
         }
     }
     Some(text)

@@ -49,11 +49,7 @@ fn operand(
         return Ok(kind.read(reader)?);
     }
     let shape = reader.tuple()?;
-    let layout = if reader.take(b':') {
-        reader.layout_of(shape)?
-    } else {
-        Layout::compact(shape)?
-    };
+    let layout = if reader.take(b':') { reader.layout_of(shape)? } else { Layout::compact(shape)? };
     Ok(Item::Layout(layout.into()))
 }
 
@@ -91,10 +87,6 @@ fn call(
     }
     reader.need(b')', "`)`")?;
     let result = operation.apply(&Arguments(&operands));
-    steps.push(Step {
-        operation,
-        operands,
-        result: result.as_ref().ok().cloned(),
-    });
+    steps.push(Step { operation, operands, result: result.as_ref().ok().cloned() });
     result
 }

@@ -71,22 +71,12 @@ impl Kind {
     pub(crate) fn from(self, item: Item) -> Result<Item, Failure> {
         Ok(match (self, item) {
             (Kind::Layout | Kind::Layouts, Item::Layout(x)) => Item::Layout(x),
-            (
-                Kind::Layout | Kind::Layouts,
-                Item::Part {
-                    layout,
-                    offset: Value::Int(0),
-                    ..
-                },
-            ) => Item::Layout(layout),
-            (
-                Kind::Layout | Kind::Layouts,
-                Item::Part {
-                    layout,
-                    offset: Value::Int(by),
-                    ..
-                },
-            ) if layout.as_layout().is_some() => {
+            (Kind::Layout | Kind::Layouts, Item::Part { layout, offset: Value::Int(0), .. }) => {
+                Item::Layout(layout)
+            }
+            (Kind::Layout | Kind::Layouts, Item::Part { layout, offset: Value::Int(by), .. })
+                if layout.as_layout().is_some() =>
+            {
                 Item::Layout(Composed::new(Swizzle::IDENTITY, by, layout.layout().clone()))
             }
             (Kind::Layout | Kind::Layouts, Item::Tuple(shape)) => {
@@ -162,21 +152,13 @@ impl From<TiledCopy> for Item {
 
 impl From<(Layout, Value)> for Item {
     fn from((layout, offset): (Layout, Value)) -> Item {
-        Item::Part {
-            layout: layout.into(),
-            offset,
-            needs: Vec::new(),
-        }
+        Item::Part { layout: layout.into(), offset, needs: Vec::new() }
     }
 }
 
 impl From<(Layout, Vec<Obligation>)> for Item {
     fn from((layout, needs): (Layout, Vec<Obligation>)) -> Item {
-        Item::Part {
-            layout: layout.into(),
-            offset: Value::Int(0),
-            needs,
-        }
+        Item::Part { layout: layout.into(), offset: Value::Int(0), needs }
     }
 }
 
@@ -217,11 +199,7 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Item::Layout(x) => x.fmt(f),
-            Item::Part {
-                layout,
-                offset,
-                needs,
-            } => {
+            Item::Part { layout, offset, needs } => {
                 layout.fmt(f)?;
                 if !offset.is_zero() {
                     write!(f, " + {offset}")?;

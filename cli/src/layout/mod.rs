@@ -49,16 +49,10 @@ pub(crate) fn command() -> Command {
                 .value_name("FILE")
                 .help("Draw the result into an SVG file (`-`: standard output)"),
         )
-        .arg(flag(
-            "explain",
-            "Say step by step why the result, or the error, is what it is",
-        ))
+        .arg(flag("explain", "Say step by step why the result, or the error, is what it is"))
         .arg(
-            flag(
-                "batch",
-                "Read lines `operation|A|B` from standard input and answer each with one line",
-            )
-            .conflicts_with_all(["expression", "table", "svg", "explain"]),
+            flag("batch", "Read lines `operation|A|B` from standard input and answer each with one line")
+                .conflicts_with_all(["expression", "table", "svg", "explain"]),
         )
         .after_help(format!("{EXAMPLES}\n\n{}", operations::help()))
 }
@@ -106,10 +100,7 @@ fn picture(item: &Item) -> Result<Picture, Failure> {
         Item::Layout(layout) => Ok(Picture::of(layout)?),
         Item::Part { layout, .. } => Ok(Picture::of(layout)?),
         Item::Copy(copy) => Ok(Picture::threads(copy)?),
-        other => Err(Failure::Text(format!(
-            "only a layout can be drawn, and this is {}",
-            other.noun()
-        ))),
+        other => Err(Failure::Text(format!("only a layout can be drawn, and this is {}", other.noun()))),
     }
 }
 

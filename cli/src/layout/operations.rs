@@ -49,15 +49,7 @@ const fn row(
     help: &'static str,
     example: &'static str,
 ) -> Operation {
-    Operation {
-        name,
-        takes,
-        optional: 0,
-        run,
-        law,
-        help,
-        example,
-    }
+    Operation { name, takes, optional: 0, run, law, help, example }
 }
 
 impl Operation {
@@ -101,11 +93,7 @@ impl Operation {
 
     pub(crate) fn wrong_number(&self, given: usize) -> Failure {
         let s = if given == 1 { "" } else { "s" };
-        Failure::Text(format!(
-            "{} has {given} operand{s}; it takes {}",
-            self.name,
-            self.usage()
-        ))
+        Failure::Text(format!("{} has {given} operand{s}; it takes {}", self.name, self.usage()))
     }
 }
 
@@ -124,9 +112,7 @@ impl Arguments<'_> {
     fn plain(&self, index: usize) -> Result<&Layout, Failure> {
         let layout = self.layout(index)?;
         layout.as_layout().ok_or_else(|| {
-            Failure::Text(format!(
-                "this operation takes plain layouts, and operand {index} is {layout}"
-            ))
+            Failure::Text(format!("this operation takes plain layouts, and operand {index} is {layout}"))
         })
     }
 
@@ -145,11 +131,7 @@ impl Arguments<'_> {
     }
 
     fn optional_tuple(&self, index: usize) -> Result<Option<Tuple>, Failure> {
-        if index < self.0.len() {
-            self.tuple(index).cloned().map(Some)
-        } else {
-            Ok(None)
-        }
+        if index < self.0.len() { self.tuple(index).cloned().map(Some) } else { Ok(None) }
     }
 
     fn number(&self, index: usize) -> Result<i64, Failure> {
@@ -200,12 +182,7 @@ impl Arguments<'_> {
             )));
         };
         let of = |index| self.plain(index).cloned();
-        let atom = MmaAtom {
-            shape: (m, n, k),
-            a: of(1)?,
-            b: of(2)?,
-            c: of(3)?,
-        };
+        let atom = MmaAtom { shape: (m, n, k), a: of(1)?, b: of(2)?, c: of(3)? };
         Ok((TiledMma::new(atom, of(4)?)?, self.plain(5)?, self.number(6)?))
     }
 }
@@ -218,10 +195,7 @@ fn missing(index: usize, kind: Kind) -> Failure {
 fn positions(modes: &Tuple) -> Result<Vec<usize>, Failure> {
     let wrong = || Failure::Text(format!("modes are counted from 0, and these are {modes}"));
     let modes = modes.ints().ok_or_else(wrong)?;
-    modes
-        .into_iter()
-        .map(|n| usize::try_from(n).map_err(|_| wrong()))
-        .collect()
+    modes.into_iter().map(|n| usize::try_from(n).map_err(|_| wrong())).collect()
 }
 
 /// Offsets in a row; a long row is cut.
@@ -239,11 +213,7 @@ fn listed(offsets: impl Iterator<Item = i64>) -> String {
 
 fn joined(items: impl IntoIterator<Item = impl ToString>, none: &str) -> Item {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    Item::Text(if items.is_empty() {
-        none.to_owned()
-    } else {
-        items.join(", ")
-    })
+    Item::Text(if items.is_empty() { none.to_owned() } else { items.join(", ") })
 }
 
 /// Names replaced by the numbers of pairs such as `(M,100)`.
@@ -251,18 +221,9 @@ fn bind(a: &Arguments) -> Answer {
     let mut known = Vec::new();
     for index in 1..a.0.len() {
         match *a.tuple(index)?.leaves() {
-            [
-                Value::Sym {
-                    times: 1,
-                    of,
-                    over: 1,
-                },
-                Value::Int(n),
-            ] => known.push((of, n)),
+            [Value::Sym { times: 1, of, over: 1 }, Value::Int(n)] => known.push((of, n)),
             _ => {
-                return Err(Failure::Text(
-                    "write each name with its number, such as (M,100)".to_owned(),
-                ));
+                return Err(Failure::Text("write each name with its number, such as (M,100)".to_owned()));
             }
         }
     }
@@ -475,10 +436,8 @@ fn all() -> impl Iterator<Item = &'static Operation> {
 /// An error for a name that is no operation, with the one that was meant.
 pub(crate) fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
-    let near = all()
-        .map(|o| (distance(&shown, o.name), o.name))
-        .min()
-        .filter(|(d, near)| *d <= near.len() / 3);
+    let near =
+        all().map(|o| (distance(&shown, o.name), o.name)).min().filter(|(d, near)| *d <= near.len() / 3);
     let advice = match near {
         Some((_, near)) => format!("; did you mean `{near}`?"),
         None => "; `tilewright layout --help` lists them".to_owned(),
@@ -492,9 +451,7 @@ fn distance(a: &str, b: &str) -> usize {
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
         for (j, y) in b.bytes().enumerate() {
-            let next = (diagonal + usize::from(x != y))
-                .min(row[j] + 1)
-                .min(row[j + 1] + 1);
+            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
             diagonal = std::mem::replace(&mut row[j + 1], next);
         }
     }
@@ -508,11 +465,7 @@ pub(crate) fn help() -> String {
         text += &format!("\n  {theme}\n");
         for operation in *operations {
             let usage = operation.usage();
-            let gap = if usage.len() > 38 {
-                format!("\n{:44}", "")
-            } else {
-                String::new()
-            };
+            let gap = if usage.len() > 38 { format!("\n{:44}", "") } else { String::new() };
             text += &format!("    {usage:<40}{gap}{}\n", operation.help);
         }
     }
@@ -527,11 +480,7 @@ mod tests {
     #[test]
     fn every_example_has_an_answer() {
         for operation in all() {
-            assert!(
-                operation.example.starts_with(operation.name),
-                "{}",
-                operation.name
-            );
+            assert!(operation.example.starts_with(operation.name), "{}", operation.name);
             if let Err(failure) = evaluate(operation.example, &mut Vec::new()) {
                 panic!("{}: {failure}", operation.example);
             }
@@ -549,11 +498,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_nearly_right() {
-        assert!(
-            unknown("composite")
-                .to_string()
-                .contains("did you mean `composition`?")
-        );
+        assert!(unknown("composite").to_string().contains("did you mean `composition`?"));
         assert!(unknown("frobnicate").to_string().contains("--help"));
     }
 }

@@ -34,13 +34,7 @@ impl Axis {
             }
             extent = extent.saturating_mul(*leaf);
         }
-        Axis {
-            extent,
-            shown: Vec::new(),
-            gap: None,
-            tiles,
-            headed: true,
-        }
+        Axis { extent, shown: Vec::new(), gap: None, tiles, headed: true }
     }
 
     /// Decides what is shown: everything, or both ends of what is too long.

@@ -84,15 +84,8 @@ impl Picture {
         let layout: Composed = layout.into();
         let (rows, columns) = axes(&layout)?;
         let height = rows.extent;
-        let cells = grid(&rows, &columns, |row, column| {
-            cell(&layout, row + column * height)
-        });
-        Ok(Picture {
-            title: layout.to_string(),
-            cells: cells.collect::<Result<_>>()?,
-            rows,
-            columns,
-        })
+        let cells = grid(&rows, &columns, |row, column| cell(&layout, row + column * height));
+        Ok(Picture { title: layout.to_string(), cells: cells.collect::<Result<_>>()?, rows, columns })
     }
 
     /// A tile with the thread that holds each element and the number that the element has among its values: `T3 V1`.
@@ -141,16 +134,9 @@ impl Picture {
             }
         }
         let height = rows.extent;
-        let cells = grid(&rows, &columns, |row, column| {
-            held[(row + column * height) as usize].clone()
-        })
-        .collect();
-        Ok(Picture {
-            title: format!("{tv} into a tile {}", copy.tile()),
-            rows,
-            columns,
-            cells,
-        })
+        let cells =
+            grid(&rows, &columns, |row, column| held[(row + column * height) as usize].clone()).collect();
+        Ok(Picture { title: format!("{tv} into a tile {}", copy.tile()), rows, columns, cells })
     }
 
     /// The cells of one shown row.
@@ -165,19 +151,12 @@ fn axes(layout: &Composed) -> Result<(Axis, Axis)> {
     let plain = layout.layout();
     let refuse = |e: LayoutError| e.within("draw", [plain.into()]);
     plain.size().map_err(refuse)?;
-    let modes: Vec<_> = plain
-        .modes()
-        .map(|mode| mode.shape().ints().unwrap_or_default())
-        .collect();
+    let modes: Vec<_> = plain.modes().map(|mode| mode.shape().ints().unwrap_or_default()).collect();
     let (mut rows, mut columns) = match modes.as_slice() {
         [only] => (Axis::of(&[1]), Axis::of(only)),
         [rows, columns] => (Axis::of(rows), Axis::of(columns)),
         _ => {
-            let condition = Condition::DoesNotFit {
-                what: "layout to draw",
-                rank: modes.len(),
-                against: 2,
-            };
+            let condition = Condition::DoesNotFit { what: "layout to draw", rank: modes.len(), against: 2 };
             return Err(LayoutError::new("draw", condition).with(plain));
         }
     };
@@ -198,18 +177,11 @@ fn grid<C>(rows: &Axis, columns: &Axis, cell: impl Fn(i64, i64) -> C) -> impl It
 fn cell(layout: &Composed, index: i64) -> Result<Cell> {
     if let Some(offset) = layout.eval(index) {
         let tone = offset.rem_euclid(TONES) as u8;
-        return Ok(Cell {
-            label: offset.to_string(),
-            more: String::new(),
-            tone: Some(tone),
-        });
+        return Ok(Cell { label: offset.to_string(), more: String::new(), tone: Some(tone) });
     }
     coordinate(layout, index).ok_or_else(|| {
         let plain = layout.layout();
-        let stuck = plain
-            .leaves()
-            .map(|(_, stride)| stride)
-            .find(|d| d.int().is_none());
+        let stuck = plain.leaves().map(|(_, stride)| stride).find(|d| d.int().is_none());
         let condition = match stuck {
             Some(value) => Condition::Symbolic { value },
             None => Condition::Overflow { leaf: None },
@@ -236,9 +208,5 @@ fn coordinate(layout: &Composed, index: i64) -> Option<Cell> {
     axes.sort_by_key(|(path, _)| path.steps().to_vec());
     let parts: Vec<String> = axes.iter().map(|(_, at)| at.to_string()).collect();
     let tone = axes.iter().map(|(_, at)| *at).sum::<i64>().rem_euclid(TONES) as u8;
-    Some(Cell {
-        label: format!("({})", parts.join(",")),
-        more: String::new(),
-        tone: Some(tone),
-    })
+    Some(Cell { label: format!("({})", parts.join(",")), more: String::new(), tone: Some(tone) })
 }
