@@ -1,6 +1,6 @@
 """Runs exported kernels on a GPU: results against a 64-bit reference on poisoned outputs, and times against cuBLAS.
 
-    cargo run -p tilewright-tests --example export "bm=128" "vec=4" > kernels.json
+    cargo run -p tilewright-tests --example export > kernels.json
     python3 bench/gpu/check.py kernels.json [out.txt]
 
 Needs torch and cuda-python (cuda.bindings). Sizes include ones that no tile divides.

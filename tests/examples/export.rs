@@ -2,23 +2,8 @@
 
 use std::fmt::Write;
 
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Span};
 use tilewright_codegen::thread::{Fact, Kernel, Param};
-use tilewright_codegen::{Definition, Outcome};
-use tilewright_tests::programs;
-
-fn matmul(keys: &str) -> Outcome {
-    let args = keys.split_whitespace().map(|text| {
-        let (key, value) = text.split_once('=').unwrap_or((text, "true"));
-        let kind = match value {
-            "true" => ExprKind::Bool(true),
-            _ => value.parse().map(ExprKind::Int).unwrap_or(ExprKind::Name(value.into())),
-        };
-        let name = Some(Name { text: key.into(), span: Span(0) });
-        Arg { name, value: Expr { span: Span(0), kind } }
-    });
-    Definition::Matmul(args.collect()).generate()
-}
+use tilewright_tests::gallery;
 
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
@@ -88,21 +73,9 @@ fn variant(source: &str, kernel: &Kernel) -> String {
 }
 
 fn main() {
-    let built = |program: tilewright_codegen::problem::Result<_>| match program {
-        Ok(program) => tilewright_codegen::generate(program),
-        Err(problem) => panic!("{}", problem.message),
-    };
-    let mut all = vec![
-        ("wgmma_ring".to_owned(), built(programs::wgmma_ring())),
-        ("mma_sync".to_owned(), built(programs::mma_sync())),
-    ];
-    for keys in std::env::args().skip(1) {
-        all.push((keys.clone(), matmul(&keys)));
-    }
     let mut text = String::from("[\n");
-    for (i, (name, outcome)) in all.iter().enumerate() {
-        outcome.diagnostics.iter().for_each(|d| eprintln!("{name}: {}", d.text()));
-        let Some(kernel) = &outcome.kernel else { continue };
+    let all = gallery::all();
+    for (i, (name, kernel)) in all.iter().enumerate() {
         let variants = list(kernel.variants.iter().map(|v| variant(&v.source, &v.program)));
         let comma = if i + 1 < all.len() { "," } else { "" };
         let _ = writeln!(text, "{{\"name\": {}, \"variants\": {variants}}}{comma}", quoted(name));

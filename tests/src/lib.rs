@@ -1,3 +1,4 @@
-//! Kernels that several tests share, written with the builder.
+//! Kernels that several tests share.
 
+pub mod gallery;
 pub mod programs;

@@ -1,0 +1,86 @@
+//! Every kernel that the project ships or shows: what snapshots, NVRTC and GPU runs go through.
+
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Span};
+use tilewright_codegen::{Definition, Generated, Outcome};
+
+use crate::programs;
+
+#[allow(dead_code)]
+#[path = "../../examples/ladder.rs"]
+mod ladder;
+#[allow(dead_code)]
+#[path = "../../examples/tutorial.rs"]
+mod tutorial;
+
+/// Keys of `matmul_kernel!` whose kernels are kept under review.
+pub const MATMULS: &[&str] = &[
+    "",
+    "bk=16 vec=4",
+    "bm=64 bn=64 bk=16 tc=(8,8)",
+    "a=k_major b=k_major c=n_major",
+    "a=k_major b=n_major c=n_major vec=4 bk=16",
+    "stages=3 bk=16 vec=4",
+    "order=serpentine vec=4",
+    "alpha_beta=true",
+    "dtype=f64 bm=64 bn=64",
+    "dtype=i32 bm=64 bn=64",
+    "dtype=f16 vec=8 bk=16",
+    "dtype=bf16 bm=64 bn=64",
+    "dtype=i8 bm=64 bn=64",
+];
+
+/// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`. Tuples are written without spaces.
+pub fn matmul(keys: &str) -> Outcome {
+    let expr = |kind| Expr { span: Span(0), kind };
+    let value = |text: &str| match text {
+        "true" => ExprKind::Bool(true),
+        "false" => ExprKind::Bool(false),
+        _ => text.parse().map(ExprKind::Int).unwrap_or(ExprKind::Name(text.into())),
+    };
+    let args = keys.split_whitespace().map(|text| {
+        let (key, text) = text.split_once('=').unwrap_or((text, "true"));
+        let kind = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+            Some(inner) => ExprKind::Tuple(inner.split(',').map(|item| expr(value(item))).collect()),
+            None => value(text),
+        };
+        Arg { name: Some(Name { text: key.into(), span: Span(0) }), value: expr(kind) }
+    });
+    Definition::Matmul(args.collect()).generate()
+}
+
+fn kernel(name: &str, outcome: Outcome) -> (String, Generated) {
+    let complaints: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    match outcome.kernel {
+        Some(kernel) => (name.to_owned(), kernel),
+        None => panic!("{name}: {}", complaints.join("\n")),
+    }
+}
+
+fn carried(name: &str, definition: Option<Definition>) -> (String, Generated) {
+    match definition {
+        Some(definition) => kernel(name, definition.generate()),
+        None => panic!("{name} carries no definition"),
+    }
+}
+
+/// All of them, by name.
+pub fn all() -> Vec<(String, Generated)> {
+    let mut all = vec![
+        carried("tutorial", tutorial::matmul_nt().definition()),
+        carried("naive", ladder::naive().definition()),
+        carried("coalesced", ladder::coalesced().definition()),
+        carried("shared_tile", ladder::shared_tile().definition()),
+        carried("block_tile_1d", ladder::block_tile_1d().definition()),
+    ];
+    let built = |program: tilewright_codegen::problem::Result<_>| match program {
+        Ok(program) => tilewright_codegen::generate(program),
+        Err(problem) => panic!("{}", problem.message),
+    };
+    all.push(kernel("wgmma_ring", built(programs::wgmma_ring())));
+    all.push(kernel("mma_sync", built(programs::mma_sync())));
+    for keys in MATMULS {
+        let name = format!("matmul {keys}").trim().replace(' ', "-").replace(['=', '(', ')', ','], "_");
+        all.push(kernel(&name, matmul(keys)));
+    }
+    all
+}

@@ -1,0 +1,36 @@
+//! The generated CUDA C of every kernel, under review: the fastest variant and the one that presumes nothing.
+
+use tilewright_tests::gallery;
+
+#[test]
+fn generated_cuda() {
+    for (name, kernel) in gallery::all() {
+        let (first, last) = (&kernel.variants[0], &kernel.variants[kernel.variants.len() - 1]);
+        insta::assert_snapshot!(format!("{name}.fastest"), first.source);
+        insta::assert_snapshot!(format!("{name}.any_size"), last.source);
+        insta::assert_snapshot!(format!("{name}.report"), kernel.report.to_string());
+    }
+}
+
+/// The kernel written by hand in the language and the one of the macro's defaults are the same but for their names.
+#[test]
+fn tutorial_and_macro_have_the_same_loops() {
+    let all = gallery::all();
+    let loops = |wanted: &str| {
+        let kernel = &all.iter().find(|(name, _)| name == wanted).map(|(_, kernel)| kernel);
+        let source = kernel.map(|kernel| kernel.source().to_owned()).unwrap_or_default();
+        source.split_once("#pragma unroll 1").map(|(_, loops)| loops.to_owned())
+    };
+    assert!(loops("tutorial").is_some());
+    assert_eq!(loops("tutorial"), loops("matmul"));
+}
+
+/// Deterministic to the byte.
+#[test]
+fn generated_twice_alike() {
+    for ((name, one), (_, two)) in gallery::all().into_iter().zip(gallery::all()) {
+        for (one, two) in one.variants.iter().zip(&two.variants) {
+            assert_eq!(one.source, two.source, "{name}");
+        }
+    }
+}
