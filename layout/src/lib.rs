@@ -4,7 +4,8 @@
 //! divided into tiles, dealt out to threads, swizzled, inverted, and judged for bank conflicts and coalescing. It does no
 //! IO and knows nothing of any language or device beyond how wide a memory bank is.
 //!
-//! Every operation is sound and says why when it has no answer: see [`LayoutError`].
+//! Every operation is sound and says why when it has no answer: see [`LayoutError`]. New to layouts? The [`guide`] teaches
+//! them from zero, with pictures.
 
 mod access;
 mod banks;
