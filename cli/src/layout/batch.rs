@@ -9,7 +9,7 @@ use tilewright_layout::Reader;
 /// Answers standard input on standard output, as the lines come.
 pub(crate) fn run() -> Result<()> {
     let mut input = std::io::stdin().lock();
-    let mut session = Batch::default();
+    let mut batch = Batch::default();
     let (mut waiting, mut filled) = (vec![0u8; 1 << 20], 0);
     loop {
         if filled == waiting.len() {
@@ -26,9 +26,9 @@ pub(crate) fn run() -> Result<()> {
             None if more == 0 => end,
             None => 0,
         };
-        session.answer_all(&waiting[..lines]);
-        super::write(session.answers.as_bytes())?;
-        session.answers.clear();
+        batch.answer_all(&waiting[..lines]);
+        super::write(batch.answers.as_bytes())?;
+        batch.answers.clear();
         waiting.copy_within(lines..end, 0);
         filled = end - lines;
         if more == 0 {
