@@ -48,7 +48,6 @@ macro_rules! elements {
                 const ELEM: Elem = Elem::$elem;
                 const ZERO: $ty = $zero;
             }
-            impl Elements<$ty> for $ty {}
         )*
     };
 }
@@ -63,6 +62,16 @@ elements! {
     i8 I8 0;
     u8 U8 0;
 }
+
+// One by one: the compiler shows the line of the one that would have fitted.
+impl Elements<f64> for f64 {}
+impl Elements<f32> for f32 {}
+impl Elements<f16> for f16 {}
+impl Elements<bf16> for bf16 {}
+impl Elements<i32> for i32 {}
+impl Elements<u32> for u32 {}
+impl Elements<i8> for i8 {}
+impl Elements<u8> for u8 {}
 
 impl f16 {
     /// The number of these bits.

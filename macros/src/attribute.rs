@@ -12,6 +12,8 @@ use tilewright_codegen::diagnostic::LINTS;
 pub(crate) struct Attribute {
     pub(crate) types: Vec<TypeParam>,
     pub(crate) levels: Vec<(Name, Level)>,
+    /// It has a mistake of its own: what is not in it may have been meant.
+    pub(crate) unreadable: bool,
 }
 
 /// One part of it: `T = f32 | f64`, `deny(bank_conflicts)`.
@@ -26,31 +28,24 @@ const PARTS: &str = "write `T = f32 | f64` or `deny(bank_conflicts)`";
 pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
     let mut read = Attribute::default();
     let Some(parts) = text.parse(|input: ParseStream<'_>| parts(input), tokens) else {
+        read.unreadable = true;
         return read;
     };
     for part in parts {
         match part {
             Part::Types(name, allowed) => {
                 if read.types.iter().any(|earlier| name == earlier.name.text) {
-                    text.wrong(
-                        name.span(),
-                        format!("`{name}` is listed twice"),
-                        "list its types once",
-                    );
+                    text.wrong(name.span(), format!("`{name}` is listed twice"), "list its types once");
                 }
                 let allowed = allowed.iter().map(|ty| text.name(ty)).collect();
-                read.types.push(TypeParam {
-                    name: text.name(&name),
-                    allowed,
-                });
+                read.types.push(TypeParam { name: text.name(&name), allowed });
             }
             Part::Level(word, lints) => {
                 let Some(level) = level(&word.to_string()) else {
                     text.wrong(word.span(), format!("`{word}` is not a level"), PARTS);
                     continue;
                 };
-                read.levels
-                    .extend(lints.iter().map(|name| (text.name(name), level)));
+                read.levels.extend(lints.iter().map(|name| (text.name(name), level)));
             }
         }
     }
@@ -110,10 +105,7 @@ fn element_name(input: ParseStream<'_>) -> syn::Result<Ident> {
 fn lint_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     input.parse().map_err(|error: syn::Error| {
         let first = LINTS.first().map_or("", |lint| lint.name);
-        syn::Error::new(
-            error.span(),
-            format!("this is not a lint\nhelp: write its name, such as `{first}`"),
-        )
+        syn::Error::new(error.span(), format!("this is not a lint\nhelp: write its name, such as `{first}`"))
     })
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn of(diagnostics: &[Diagnostic], text: &Text) -> Said {
         let mut said = Said::default();
-        for one in diagnostics {
+        for one in in_order(diagnostics, text) {
             said.add(one, text.place(one.span), &one.text());
         }
         said
@@ -28,7 +28,7 @@ impl Said {
     /// The same at a use of a definition that stands elsewhere: what belongs to the definition is said at `at`.
     pub(crate) fn far_from(definition: &Places, at: Place, diagnostics: &[Diagnostic], text: &Text) -> Said {
         let mut said = Said::default();
-        for one in diagnostics {
+        for one in in_order(diagnostics, text) {
             match definition.of(one.span).filter(|_| text.is_elsewhere(one.span)) {
                 Some(line) => said.add(one, at, &format!("{}\nhelp: this is about {line}", one.text())),
                 None => said.add(one, text.place(one.span), &one.text()),
@@ -40,9 +40,7 @@ impl Said {
     fn add(&mut self, one: &Diagnostic, place: Place, text: &str) {
         match one.level {
             Level::Deny => self.errors.push(error(place, text)),
-            Level::Warn => self
-                .warnings
-                .push(warning(place, one.lint.unwrap_or("tilewright"), text)),
+            Level::Warn => self.warnings.push(warning(place, one.lint.unwrap_or("tilewright"), text)),
             Level::Allow => {}
         }
     }
@@ -52,6 +50,16 @@ impl Said {
         let (errors, warnings) = (&self.errors, &self.warnings);
         quote!(#(#errors;)* #(#warnings)*)
     }
+}
+
+/// As the text is read.
+fn in_order<'d>(diagnostics: &'d [Diagnostic], text: &Text) -> Vec<&'d Diagnostic> {
+    let mut all: Vec<_> = diagnostics.iter().collect();
+    all.sort_by_cached_key(|one| {
+        let start = text.place(one.span).first.start();
+        (start.line, start.column)
+    });
+    all
 }
 
 /// One error: the compiler underlines from the first token of this text to the last.

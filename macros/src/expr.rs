@@ -14,10 +14,7 @@ pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
         text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
     }
     match text.deeper(&Shallow(from), |text| kind(from, text)) {
-        Some(Some((place, kind))) => ast::Expr {
-            span: text.span(place),
-            kind,
-        },
+        Some(Some((place, kind))) => ast::Expr { span: text.span(place), kind },
         Some(None) | None => hole(from, text),
     }
 }
@@ -27,10 +24,7 @@ fn boxed(from: &Expr, text: &mut Text) -> Box<ast::Expr> {
 }
 
 fn hole(from: &Expr, text: &mut Text) -> ast::Expr {
-    ast::Expr {
-        span: text.span(Place::of(&Shallow(from))),
-        kind: ExprKind::Hole,
-    }
+    ast::Expr { span: text.span(Place::of(&Shallow(from))), kind: ExprKind::Hole }
 }
 
 /// Where it stands, and what it is; nothing after a mistake. Every place is made of the places of its parts: asking syn
@@ -40,11 +34,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
         Expr::Lit(lit) => (lit.lit.span().into(), literal(&lit.lit, text)?),
         Expr::Path(path) => {
             if let (Some(qself), _) = (&path.qself, ()) {
-                text.wrong(
-                    Place::of(&qself.ty),
-                    "types have no members here",
-                    "write a name of the kernel",
-                );
+                text.wrong(Place::of(&qself.ty), "types have no members here", "write a name of the kernel");
                 return None;
             }
             path_value(&path.path, text)?
@@ -74,14 +64,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             };
             let (function, types) = callee(&function.path, text)?;
             let place = text.place(function.span).to(call.paren_token.span.close().into());
-            (
-                place,
-                ExprKind::Call {
-                    function,
-                    types,
-                    args: arguments(&call.args, text),
-                },
-            )
+            (place, ExprKind::Call { function, types, args: arguments(&call.args, text) })
         }
         Expr::MethodCall(call) => {
             if let Some(turbofish) = &call.turbofish {
@@ -94,23 +77,13 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let receiver = boxed(&call.receiver, text);
             let place = text.place(receiver.span).to(call.paren_token.span.close().into());
             let (method, args) = (text.name(&call.method), arguments(&call.args, text));
-            (
-                place,
-                ExprKind::Method {
-                    receiver,
-                    method,
-                    args,
-                },
-            )
+            (place, ExprKind::Method { receiver, method, args })
         }
         Expr::Field(field) => {
             let base = boxed(&field.base, text);
             let field = match &field.member {
                 Member::Named(name) => text.name(name),
-                Member::Unnamed(index) => Name {
-                    text: index.index.to_string(),
-                    span: text.span(index.span),
-                },
+                Member::Unnamed(index) => Name { text: index.index.to_string(), span: text.span(index.span) },
             };
             let place = text.place(base.span).to(text.place(field.span));
             (place, ExprKind::Field { base, field })
@@ -118,32 +91,19 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
         Expr::Index(index) => {
             let base = boxed(&index.expr, text);
             let place = text.place(base.span).to(index.bracket_token.span.close().into());
-            (
-                place,
-                ExprKind::Index {
-                    base,
-                    index: boxed(&index.index, text),
-                },
-            )
+            (place, ExprKind::Index { base, index: boxed(&index.index, text) })
         }
         // Tiles are values: whether a call reads or changes one is the call's matter.
         Expr::Reference(reference) => {
             let inner = expr(&reference.expr, text);
-            (
-                Place::from(reference.and_token.spans[0]).to(text.place(inner.span)),
-                inner.kind,
-            )
+            (Place::from(reference.and_token.spans[0]).to(text.place(inner.span)), inner.kind)
         }
         Expr::Unary(unary) => {
             let operator = match unary.op {
                 UnOp::Neg(_) => Unary::Neg,
                 UnOp::Not(_) => Unary::Not,
                 _ => {
-                    text.wrong(
-                        unary.op.span(),
-                        "there is nothing to dereference here",
-                        "leave out the `*`",
-                    );
+                    text.wrong(unary.op.span(), "there is nothing to dereference here", "leave out the `*`");
                     return None;
                 }
             };
@@ -176,14 +136,8 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let (from, mut to) = (boxed(from, text), boxed(to, text));
             let place = text.place(from.span).to(text.place(to.span));
             if let syn::RangeLimits::Closed(_) = range.limits {
-                let one = Box::new(ast::Expr {
-                    span: to.span,
-                    kind: ExprKind::Int(1),
-                });
-                to = Box::new(ast::Expr {
-                    span: to.span,
-                    kind: ExprKind::Binary(Binary::Add, to, one),
-                });
+                let one = Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(1) });
+                to = Box::new(ast::Expr { span: to.span, kind: ExprKind::Binary(Binary::Add, to, one) });
             }
             (place, ExprKind::Range(from, to))
         }
@@ -198,24 +152,12 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let extra = closure.lifetimes.as_ref().map(Place::of);
             let extra = extra.or(closure.asyncness.as_ref().map(Place::of));
             if let Some(extra) = extra.or(closure.capture.as_ref().map(Place::of)) {
-                text.wrong(
-                    extra,
-                    "a function of elements has parameters and a value only",
-                    "write `|x| …`",
-                );
+                text.wrong(extra, "a function of elements has parameters and a value only", "write `|x| …`");
             }
             if let syn::ReturnType::Type(_, ty) = &closure.output {
-                text.wrong(
-                    Place::of(ty),
-                    "the type of the value is inferred here",
-                    "leave it out",
-                );
+                text.wrong(Place::of(ty), "the type of the value is inferred here", "leave it out");
             }
-            let params = closure
-                .inputs
-                .iter()
-                .filter_map(|input| pattern(input, text))
-                .collect();
+            let params = closure.inputs.iter().filter_map(|input| pattern(input, text)).collect();
             let body = boxed(&closure.body, text);
             let place = Place::from(closure.or1_token.span).to(text.place(body.span));
             (place, ExprKind::Closure { params, body })
@@ -233,14 +175,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let condition = boxed(&branch.cond, text);
             let then = Box::new(block_value(&branch.then_branch, text)?);
             let other = boxed(other, text);
-            (
-                start.to(text.place(other.span)),
-                ExprKind::If {
-                    condition,
-                    then,
-                    other,
-                },
-            )
+            (start.to(text.place(other.span)), ExprKind::If { condition, then, other })
         }
         Expr::Block(block) if block.label.is_none() => {
             let value = block_value(&block.block, text)?;
@@ -259,45 +194,27 @@ fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
     let first = first(from);
     let (what, instead) = match from {
         Expr::While(_) | Expr::Loop(_) => ("a kernel's loops are counted", "write `for k in 0..n { … }`"),
-        Expr::ForLoop(_) => (
-            "a loop is a statement, not a value",
-            "write it on a line of its own",
-        ),
+        Expr::ForLoop(_) => ("a loop is a statement, not a value", "write it on a line of its own"),
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
-        Expr::Let(_) => (
-            "there are no patterns to test in a kernel",
-            "write a comparison such as `k == 0`",
-        ),
-        Expr::Return(_) => (
-            "a kernel returns nothing",
-            "let the statements end, or put the rest under an `if`",
-        ),
+        Expr::Let(_) => ("there are no patterns to test in a kernel", "write a comparison such as `k == 0`"),
+        Expr::Return(_) => {
+            ("a kernel returns nothing", "let the statements end, or put the rest under an `if`")
+        }
         Expr::Break(_) | Expr::Continue(_) => {
             ("a loop runs to its end", "put the rest of its body under an `if`")
         }
-        Expr::Assign(_) => (
-            "an assignment is a statement, not a value",
-            "write it on a line of its own",
-        ),
+        Expr::Assign(_) => ("an assignment is a statement, not a value", "write it on a line of its own"),
         Expr::Block(_) => ("blocks have no labels here", "leave the label out"),
-        Expr::Unsafe(_) => (
-            "there is nothing unsafe to do in here",
-            "declare the kernel itself as `unsafe fn`",
-        ),
-        Expr::Async(_) | Expr::Await(_) => (
-            "nothing is awaited here",
-            "write `start(copy(…))` and later `wait(…)`",
-        ),
+        Expr::Unsafe(_) => {
+            ("there is nothing unsafe to do in here", "declare the kernel itself as `unsafe fn`")
+        }
+        Expr::Async(_) | Expr::Await(_) => {
+            ("nothing is awaited here", "write `start(copy(…))` and later `wait(…)`")
+        }
         Expr::Struct(_) => ("there are no structs in a kernel", "write a tuple"),
-        Expr::Repeat(_) => (
-            "there are no arrays in a kernel",
-            "write `registers::<f32>(layout!(…))`",
-        ),
+        Expr::Repeat(_) => ("there are no arrays in a kernel", "write `registers::<f32>(layout!(…))`"),
         Expr::Try(_) => ("nothing fails here", "leave out the `?`"),
-        _ => (
-            "this has no meaning in a kernel",
-            "write it with calls, tuples and arithmetic",
-        ),
+        _ => ("this has no meaning in a kernel", "write it with calls, tuples and arithmetic"),
     };
     (first, what, instead)
 }
@@ -309,9 +226,7 @@ fn first(from: &Expr) -> Place {
         Expr::Loop(x) => x.loop_token.span.into(),
         Expr::ForLoop(x) => x.for_token.span.into(),
         Expr::Match(x) => x.match_token.span.into(),
-        Expr::Block(syn::ExprBlock {
-            label: Some(label), ..
-        }) => Place::of(label),
+        Expr::Block(syn::ExprBlock { label: Some(label), .. }) => Place::of(label),
         Expr::Unsafe(x) => x.unsafe_token.span.into(),
         Expr::Try(x) => x.question_token.span.into(),
         Expr::Assign(x) => x.eq_token.span.into(),
@@ -352,9 +267,7 @@ impl quote::ToTokens for Shallow<'_> {
                 Expr::Cast(x) => &x.expr,
                 Expr::Assign(x) => &x.left,
                 Expr::Try(x) => &x.expr,
-                Expr::Range(syn::ExprRange {
-                    start: Some(start), ..
-                }) => start,
+                Expr::Range(syn::ExprRange { start: Some(start), .. }) => start,
                 _ => break,
             };
         }
@@ -375,56 +288,32 @@ fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
     Some(match from {
         Lit::Int(int) => match int.base10_parse::<i64>() {
             Err(_) => {
-                text.wrong(
-                    int.span(),
-                    "this number does not fit into 64 bits",
-                    "write a smaller one",
-                );
+                text.wrong(int.span(), "this number does not fit into 64 bits", "write a smaller one");
                 return None;
             }
             Ok(value) if int.suffix().starts_with('f') => {
-                let to = Name {
-                    text: int.suffix().into(),
-                    span: text.span(int.span()),
-                };
+                let to = Name { text: int.suffix().into(), span: text.span(int.span()) };
                 let value = ExprKind::Float(value as f64);
-                ExprKind::Cast(
-                    Box::new(ast::Expr {
-                        span: to.span,
-                        kind: value,
-                    }),
-                    to,
-                )
+                ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind: value }), to)
             }
             Ok(value) => ExprKind::Int(value),
         },
         Lit::Float(float) => {
             let Ok(value) = float.base10_parse::<f64>() else {
-                text.wrong(
-                    float.span(),
-                    "this number cannot be read",
-                    "write it as `1.5` or `1.5e3`",
-                );
+                text.wrong(float.span(), "this number cannot be read", "write it as `1.5` or `1.5e3`");
                 return None;
             };
             let kind = ExprKind::Float(value);
             if float.suffix().is_empty() {
                 return Some(kind);
             }
-            let to = Name {
-                text: float.suffix().into(),
-                span: text.span(float.span()),
-            };
+            let to = Name { text: float.suffix().into(), span: text.span(float.span()) };
             ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind }), to)
         }
         Lit::Bool(bool) => ExprKind::Bool(bool.value),
         Lit::Str(text) => ExprKind::Str(text.value()),
         other => {
-            text.wrong(
-                other.span(),
-                "kernels have no values of this kind",
-                "write a number",
-            );
+            text.wrong(other.span(), "kernels have no values of this kind", "write a number");
             return None;
         }
     })
@@ -455,27 +344,15 @@ pub(crate) fn path_value(path: &syn::Path, text: &mut Text) -> Option<(Place, Ex
         };
         return Some((text.place(name.span), kind));
     }
-    let segments: Vec<_> = path
-        .segments
-        .iter()
-        .map(|segment| segment.ident.to_string())
-        .collect();
+    let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     Some((Place::of(path), ExprKind::Path(segments.join("::"))))
 }
 
 fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
     if path.leading_colon.is_some() || path.segments.len() != 1 {
-        let last = path
-            .segments
-            .last()
-            .map(|segment| segment.ident.to_string())
-            .unwrap_or_default();
+        let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let what = "functions of the language are called by their names alone";
-        text.wrong(
-            Place::of(path),
-            what,
-            &format!("import it, and write `{last}(…)`"),
-        );
+        text.wrong(Place::of(path), what, &format!("import it, and write `{last}(…)`"));
         return None;
     }
     let segment = &path.segments[0];
@@ -495,11 +372,7 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
             }
         }
         syn::PathArguments::Parenthesized(list) => {
-            text.wrong(
-                Place::of(list),
-                "this is not an element type",
-                "write it as `shared::<f32>(…)`",
-            );
+            text.wrong(Place::of(list), "this is not an element type", "write it as `shared::<f32>(…)`");
         }
     }
     Some((text.name(&segment.ident), types))
@@ -526,26 +399,17 @@ pub(crate) fn element(ty: &syn::Type, text: &mut Text) -> Option<Name> {
 
 /// Arguments, some by name: to Rust, `stages = 4` is an assignment.
 pub(crate) fn arguments<P>(list: &syn::punctuated::Punctuated<Expr, P>, text: &mut Text) -> Vec<Arg> {
-    list.iter()
-        .map(|argument| self::argument(argument, text))
-        .collect()
+    list.iter().map(|argument| self::argument(argument, text)).collect()
 }
 
 fn argument(from: &Expr, text: &mut Text) -> Arg {
-    if let Expr::Assign(assign) = from {
-        if let Expr::Path(path) = &*assign.left {
-            if let Some(name) = path.path.get_ident() {
-                return Arg {
-                    name: Some(text.name(name)),
-                    value: expr(&assign.right, text),
-                };
-            }
-        }
+    if let Expr::Assign(assign) = from
+        && let Expr::Path(path) = &*assign.left
+        && let Some(name) = path.path.get_ident()
+    {
+        return Arg { name: Some(text.name(name)), value: expr(&assign.right, text) };
     }
-    Arg {
-        name: None,
-        value: expr(from, text),
-    }
+    Arg { name: None, value: expr(from, text) }
 }
 
 /// A block that stands for a value.
@@ -554,11 +418,7 @@ fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
         return Some(expr(value, text));
     }
     let instead = "give intermediate results names before it, with `let`";
-    text.wrong(
-        around(block.brace_token.span),
-        "a value is one expression here",
-        instead,
-    );
+    text.wrong(around(block.brace_token.span), "a value is one expression here", instead);
     None
 }
 
@@ -610,11 +470,7 @@ struct LayoutTokens {
 impl Parse for LayoutTokens {
     fn parse(input: ParseStream<'_>) -> syn::Result<LayoutTokens> {
         let shape = input.parse()?;
-        let stride = if input.parse::<Option<Token![:]>>()?.is_some() {
-            Some(input.parse()?)
-        } else {
-            None
-        };
+        let stride = if input.parse::<Option<Token![:]>>()?.is_some() { Some(input.parse()?) } else { None };
         input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {
             let said = "a layout is a shape and at most one stride: `layout!((4, 8) : (8, 1))`";
@@ -626,12 +482,7 @@ impl Parse for LayoutTokens {
 
 /// The one macro of the language.
 pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, ExprKind)> {
-    let name = mac
-        .path
-        .segments
-        .last()
-        .map(|segment| segment.ident.to_string())
-        .unwrap_or_default();
+    let name = mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let place = Place::of(&mac.path).to(match &mac.delimiter {
         syn::MacroDelimiter::Paren(token) => token.span.close().into(),
         syn::MacroDelimiter::Brace(token) => token.span.close().into(),

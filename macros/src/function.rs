@@ -26,11 +26,7 @@ struct Head {
 pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) -> TokenStream {
     let mut text = Text::new();
     let Some(mut head) = head(item.clone()) else {
-        let place = item
-            .clone()
-            .into_iter()
-            .next()
-            .map_or(Span::call_site(), |token| token.span());
+        let place = item.clone().into_iter().next().map_or(Span::call_site(), |token| token.span());
         text.wrong(place, "this is not a function", "write `#[kernel]` above a `fn`");
         return Said::of(&text.problems, &text).items();
     };
@@ -53,7 +49,8 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) 
         }
         None => head.items(None, &text.lines()),
     };
-    let (said, used, tracked) = (said.items(), names::used(&item), levels::tracked());
+    let used = guard::check(item.clone()).is_ok().then(|| names::used(&item));
+    let (said, tracked) = (said.items(), levels::tracked());
     quote!(#said #items #used #tracked)
 }
 
@@ -76,10 +73,7 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
         (sig.constness.as_ref().map(Place::of), "`const`"),
         (sig.asyncness.as_ref().map(Place::of), "`async`"),
         (sig.abi.as_ref().map(Place::of), "`extern`"),
-        (
-            sig.variadic.as_ref().map(Place::of),
-            "a variable number of arguments",
-        ),
+        (sig.variadic.as_ref().map(Place::of), "a variable number of arguments"),
     ];
     for (place, what) in qualifiers {
         if let Some(place) = place {
@@ -95,34 +89,19 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     }
     let name = text.name(&sig.ident);
     let (consts, types) = signature::generics(&sig.generics, &attribute, text);
-    let params = sig
-        .inputs
-        .iter()
-        .filter_map(|input| signature::argument(input, text))
-        .collect();
+    let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
     let body = stmt::block(&function.block, text);
     let is_unsafe = sig.unsafety.is_some();
-    ast::Kernel {
-        name,
-        is_unsafe,
-        consts,
-        types,
-        params,
-        body,
-        levels: attribute.levels,
-    }
+    ast::Kernel { name, is_unsafe, consts, types, params, body, levels: attribute.levels }
 }
 
 /// Attributes, visibility and name: what stands in front of `fn`, and the word behind it.
 fn head(item: TokenStream) -> Option<Head> {
     let mut tokens = item.into_iter();
-    let before = tokens
-        .by_ref()
-        .take_while(|token| !matches!(token, TokenTree::Ident(word) if word == "fn"));
+    let before = tokens.by_ref().take_while(|token| !matches!(token, TokenTree::Ident(word) if word == "fn"));
     let before: TokenStream = before.collect();
-    let Some(TokenTree::Ident(name)) = tokens.next() else {
-        return None;
-    };
+    let Some(TokenTree::Ident(name)) = tokens.next() else { return None };
+    let name = syn::parse2::<Ident>(TokenTree::from(name).into()).ok()?; // no keyword
     guard::check(before.clone()).ok()?;
     let (attrs, vis) = Parser::parse2(
         |input: ParseStream<'_>| {
@@ -133,12 +112,7 @@ fn head(item: TokenStream) -> Option<Head> {
         before,
     )
     .ok()?;
-    Some(Head {
-        attrs,
-        vis,
-        name,
-        types: Vec::new(),
-    })
+    Some(Head { attrs, vis, name, types: Vec::new() })
 }
 
 /// More element types than this have no place in [`tilewright_codegen::kernel_value::Specialized`].
@@ -147,17 +121,9 @@ pub(crate) const MOST_TYPES: usize = 4;
 impl Head {
     /// The items. After an error they are there as well, with nothing in them: one mistake is one error.
     fn items(&self, made: Option<(&Generated, &Definition)>, places: &Places) -> TokenStream {
-        let Head {
-            attrs,
-            vis,
-            name,
-            types,
-        } = self;
+        let Head { attrs, vis, name, types } = self;
         let text = name.to_string();
-        let generics: Vec<_> = types
-            .iter()
-            .map(|ty| Ident::new(&ty.name.text, Span::call_site()))
-            .collect();
+        let generics: Vec<_> = types.iter().map(|ty| Ident::new(&ty.name.text, Span::call_site())).collect();
         let defaults: Vec<_> = types.iter().map(|ty| carry::elem(first(ty))).collect();
         let list = (!types.is_empty()).then(|| quote!(<#(#generics),*>));
         let bounds = quote!(<#(#generics: ::tilewright::__private::Element),*>);
@@ -167,9 +133,7 @@ impl Head {
             Some((kernel, definition)) => carry::def(&text, kernel, definition, places),
             None => carry::empty(&text),
         };
-        let docs = attrs
-            .iter()
-            .filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
+        let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
         let methods = self.methods(&list);
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
         quote! {
@@ -263,16 +227,9 @@ impl Head {
     fn macro_items(&self, made: Option<&Definition>, places: &Places) -> TokenStream {
         let Head { vis, name, types, .. } = self;
         let number = self.number(made, places);
-        let exported = format_ident!(
-            "__tilewright_{}_{:08x}",
-            name,
-            number as u32,
-            span = Span::call_site()
-        );
+        let exported = format_ident!("__tilewright_{}_{:08x}", name, number as u32, span = Span::call_site());
         let export = matches!(vis, Visibility::Public(_)).then(|| quote!(#[macro_export]));
-        let slots: Vec<_> = (0..types.len().min(MOST_TYPES))
-            .map(|at| format_ident!("T{at}"))
-            .collect();
+        let slots: Vec<_> = (0..types.len().min(MOST_TYPES)).map(|at| format_ident!("T{at}")).collect();
         let list = (!types.is_empty()).then(|| quote!(<#(S::#slots),*>));
         let number = proc_macro2::Literal::u128_unsuffixed(number);
         let value = match made {
@@ -314,19 +271,11 @@ impl Head {
     fn number(&self, made: Option<&Definition>, places: &Places) -> u128 {
         let name = self.name.to_string();
         let package = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();
-        let parts = [
-            name.into_bytes(),
-            package.into_bytes(),
-            encode(&made.cloned()),
-            encode(places),
-        ];
+        let parts = [name.into_bytes(), package.into_bytes(), encode(&made.cloned()), encode(places)];
         tilewright_codegen::kernel_def::fingerprint(&parts.concat())
     }
 }
 
 fn first(ty: &ast::TypeParam) -> Elem {
-    ty.allowed
-        .first()
-        .and_then(|name| Elem::named(&name.text))
-        .unwrap_or(Elem::F32)
+    ty.allowed.first().and_then(|name| Elem::named(&name.text)).unwrap_or(Elem::F32)
 }

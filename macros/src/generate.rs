@@ -20,15 +20,6 @@ fn level((lint, level): &(Name, Level)) -> Arg {
         Level::Warn => "warn",
         Level::Deny => "deny",
     };
-    let name = Name {
-        text: word.into(),
-        span: lint.span,
-    };
-    Arg {
-        name: Some(name),
-        value: Expr {
-            span: lint.span,
-            kind: ExprKind::Name(lint.text.clone()),
-        },
-    }
+    let name = Name { text: word.into(), span: lint.span };
+    Arg { name: Some(name), value: Expr { span: lint.span, kind: ExprKind::Name(lint.text.clone()) } }
 }

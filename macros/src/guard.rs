@@ -34,12 +34,7 @@ struct Open {
 
 impl Open {
     fn new(tokens: TokenStream, start: Level) -> Open {
-        Open {
-            tokens: tokens.into_iter().peekable(),
-            start,
-            now: start,
-            after_value: false,
-        }
+        Open { tokens: tokens.into_iter().peekable(), start, now: start, after_value: false }
     }
 }
 
@@ -73,10 +68,7 @@ pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
             }
             TokenTree::Literal(_) => here.after_value = true,
             TokenTree::Group(group) => {
-                let inner = Level {
-                    deep: here.now.deep + 1,
-                    long: here.now.long,
-                };
+                let inner = Level { deep: here.now.deep + 1, long: here.now.long };
                 here.after_value = true;
                 if group.delimiter() == Delimiter::Brace && ends_statement(here.tokens.peek()) {
                     here.now = here.start;
@@ -137,20 +129,9 @@ mod tests {
             check_text(&deep(30, open, close), None);
             check_text(&deep(100, open, close), DEEP);
         }
-        for prefix in [
-            "- ",
-            "!",
-            "&",
-            "* ",
-            ".. ",
-            "x = ",
-            "|x| ",
-            "A<",
-            "if x {} else ",
-            "return ",
-            "x @ &",
-            "-(",
-        ] {
+        for prefix in
+            ["- ", "!", "&", "* ", ".. ", "x = ", "|x| ", "A<", "if x {} else ", "return ", "x @ &", "-("]
+        {
             check_text(&deep(20, prefix, if prefix == "-(" { ")" } else { "" }), None);
             check_text(&deep(100, prefix, if prefix == "-(" { ")" } else { "" }), DEEP);
         }
@@ -158,9 +139,8 @@ mod tests {
             check_text(&format!("f({}x)", link.repeat(20)), None);
         }
         for link in ["x + ", "x.y().", "x[0]", "x - ", "x * ", "x as ", "a::", "?"] {
-            let said = check(format!("f({}x)", link.repeat(1000)).parse().unwrap())
-                .err()
-                .map(|error| error.what);
+            let said =
+                check(format!("f({}x)", link.repeat(1000)).parse().unwrap()).err().map(|error| error.what);
             assert!(said.as_deref() == LONG || said.as_deref() == DEEP, "{link}");
         }
         check_text(&"let x = (1, 2) + -3; for k in 0..n { f(k) } ".repeat(1000), None);

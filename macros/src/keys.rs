@@ -20,10 +20,7 @@ pub(crate) fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
     let mut args: Vec<Arg> = Vec::new();
     for pair in pairs {
         match pair {
-            Ok((name, value)) => args.push(Arg {
-                name: Some(text.name(&name)),
-                value: expr(&value, text),
-            }),
+            Ok((name, value)) => args.push(Arg { name: Some(text.name(&name)), value: expr(&value, text) }),
             Err(error) => text.unreadable(&error),
         }
     }
@@ -38,12 +35,12 @@ fn pairs(input: ParseStream<'_>) -> Vec<Pair> {
         pairs.push(one);
         if failed {
             skip(input);
-        } else if !input.is_empty() {
-            if let Err(error) = input.parse::<Token![,]>() {
-                let said = "a comma is missing in front of this\nhelp: write `key = value, key = value`";
-                pairs.push(Err(syn::Error::new(error.span(), said)));
-                skip(input);
-            }
+        } else if !input.is_empty()
+            && let Err(error) = input.parse::<Token![,]>()
+        {
+            let said = "a comma is missing in front of this\nhelp: write `key = value, key = value`";
+            pairs.push(Err(syn::Error::new(error.span(), said)));
+            skip(input);
         }
     }
     pairs
@@ -71,10 +68,7 @@ fn pair(input: ParseStream<'_>) -> Pair {
 /// Goes on behind the next comma. It may stand between the parameters of a closure; then the next key is wrong too.
 fn skip(input: ParseStream<'_>) {
     while !input.is_empty() {
-        if input
-            .parse::<Option<Token![,]>>()
-            .is_ok_and(|comma| comma.is_some())
-        {
+        if input.parse::<Option<Token![,]>>().is_ok_and(|comma| comma.is_some()) {
             return;
         }
         let _ = input.parse::<proc_macro2::TokenTree>();
@@ -114,15 +108,9 @@ fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
         ExprKind::Hole => return, // said already
         ExprKind::Name(path) | ExprKind::Path(path) => (
             format!("a macro sees the name `{path}`, not its value"),
-            format!(
-                "write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`",
-                name.text
-            ),
+            format!("write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`", name.text),
         ),
-        _ => (
-            "this is not a size".to_string(),
-            "write an integer such as `64`".to_string(),
-        ),
+        _ => ("this is not a size".to_string(), "write an integer such as `64`".to_string()),
     };
     text.wrong(place, what, &instead);
 }

@@ -21,23 +21,13 @@ pub(crate) fn levels(value: Option<&str>, text: &mut Text) -> Vec<(Name, Level)>
     if !own.problems.is_empty() || !read.types.is_empty() {
         wrong(value, text);
     }
-    let here = |name: Name| Name {
-        span: tilewright_codegen::Definition::NOWHERE,
-        ..name
-    };
-    read.levels
-        .into_iter()
-        .map(|(name, level)| (here(name), level))
-        .collect()
+    let here = |name: Name| Name { span: tilewright_codegen::Definition::NOWHERE, ..name };
+    read.levels.into_iter().map(|(name, level)| (here(name), level)).collect()
 }
 
 fn wrong(value: &str, text: &mut Text) {
     let what = format!("the environment variable `{VARIABLE}` cannot be read: `{value}`");
-    text.wrong(
-        Span::call_site(),
-        what,
-        "write for example `deny(bank_conflicts), warn(uncoalesced)`",
-    );
+    text.wrong(Span::call_site(), what, "write for example `deny(bank_conflicts), warn(uncoalesced)`");
 }
 
 /// Makes cargo build again when the variable changes.

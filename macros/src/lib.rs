@@ -7,9 +7,13 @@
 
 mod attribute;
 mod carry;
+#[cfg(test)]
+mod compact;
 mod deliver;
 mod expr;
 mod function;
+#[cfg(test)]
+mod fuzz;
 mod generate;
 mod guard;
 mod keys;
@@ -20,6 +24,8 @@ mod pattern;
 mod signature;
 mod specialize;
 mod stmt;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use proc_macro::TokenStream;

@@ -2,7 +2,7 @@
 //! as used, and an editor finds their documentation.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use std::collections::BTreeMap;
 use tilewright_codegen::evaluate::FUNCTIONS;
 
@@ -18,20 +18,13 @@ enum Form {
 }
 
 /// Names of the language that are not functions.
-const OTHERS: &[(Form, &str)] = &[
-    (Form::Macro, "layout"),
-    (Form::Type, "Tensor"),
-    (Form::Type, "bf16"),
-    (Form::Type, "f16"),
-];
+const OTHERS: &[(Form, &str)] =
+    &[(Form::Macro, "layout"), (Form::Type, "Tensor"), (Form::Type, "bf16"), (Form::Type, "f16")];
 
 fn is_name(form: Form, text: &str) -> bool {
     let function = form == Form::Function && FUNCTIONS.iter().any(|(name, _)| *name == text);
     let is_type = |kind: Form| kind == Form::Type && form != Form::Macro;
-    function
-        || OTHERS
-            .iter()
-            .any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
+    function || OTHERS.iter().any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
 }
 
 /// Dead code that uses every name of the language that the tokens use.
@@ -41,13 +34,14 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
     if found.is_empty() {
         return TokenStream::new();
     }
-    let found = found.values();
-    quote! {
-        const _: () = {
+    // Each on its own and at its token: what is not imported is said there, as in any other function.
+    let uses = found.values().map(|name| {
+        quote_spanned! {name.span()=>
             #[allow(unused_imports, deprecated)]
-            use {#(#found as _),*};
-        };
-    }
+            use #name as _;
+        }
+    });
+    quote!(const _: () = { #(#uses)* };)
 }
 
 fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
@@ -56,7 +50,9 @@ fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
         match token {
             TokenTree::Group(group) => collect(group.stream(), found),
             TokenTree::Ident(name) => {
-                let is_member = at > 0 && is_mark(tokens.get(at - 1), '.');
+                // `x.copy(y)`, `tilewright::layout!(…)`
+                let is_member = at > 0 && [':', '.'].iter().any(|mark| is_mark(tokens.get(at - 1), *mark));
+                let is_member = is_member && !follows_colon_alone(&tokens, at);
                 let form = form(tokens.get(at + 1));
                 let text = name.to_string();
                 if is_name(form, &text) && !is_member {
@@ -66,6 +62,11 @@ fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
             _ => {}
         }
     }
+}
+
+/// `a: Tensor<…>`, in contrast to `tilewright::Tensor<…>`.
+fn follows_colon_alone(tokens: &[TokenTree], at: usize) -> bool {
+    is_mark(tokens.get(at - 1), ':') && !(at > 1 && is_mark(tokens.get(at - 2), ':'))
 }
 
 fn form(next: Option<&TokenTree>) -> Form {
@@ -93,11 +94,14 @@ mod tests {
     }
 
     #[test]
+    fn paths_need_no_import() {
+        check("a: tilewright::Tensor<f32, tilewright::layout!(N)>", &[]);
+        check("(a: Tensor<f32, layout!(N)>)", &["Tensor", "layout"]);
+    }
+
+    #[test]
     fn variables_are_not_names_of_the_language() {
-        check(
-            "let start = tile(a, (4, 4), start); x.copy(y); copy(map, x.map(f))",
-            &["copy", "tile"],
-        );
+        check("let start = tile(a, (4, 4), start); x.copy(y); copy(map, x.map(f))", &["copy", "tile"]);
         check("shared::<f32>(layout!((4, 4)))", &["layout", "shared"]);
         check("a: &Tensor<bf16, (M, N)>, layout: f32", &["Tensor", "bf16"]);
     }

@@ -4,7 +4,6 @@ use crate::attribute::Attribute;
 use crate::expr::{element, expr, layout_macro, path_value};
 use crate::function::MOST_TYPES;
 use crate::text::{Place, Text};
-use syn::spanned::Spanned;
 use syn::{GenericArgument, GenericParam, PathArguments, Type};
 use tilewright_codegen::ast::{self, ConstParam, ExprKind, Param, ParamKind, TypeParam};
 
@@ -21,11 +20,7 @@ pub(crate) fn generics(
             GenericParam::Const(constant) => {
                 let is_size = matches!(&constant.ty, Type::Path(path) if path.path.is_ident("usize"));
                 if !is_size {
-                    text.wrong(
-                        Place::of(&constant.ty),
-                        "a kernel's constants are sizes",
-                        "write `usize`",
-                    );
+                    text.wrong(Place::of(&constant.ty), "a kernel's constants are sizes", "write `usize`");
                 }
                 let name = text.name(&constant.ident);
                 consts.push(ConstParam {
@@ -38,27 +33,17 @@ pub(crate) fn generics(
                 if !ty.bounds.is_empty() {
                     let instead =
                         format!("list them in the attribute instead: `#[kernel({name} = f32 | f64)]`");
-                    text.wrong(
-                        Place::of(&ty.bounds),
-                        "element types have no bounds here",
-                        &instead,
-                    );
+                    text.wrong(Place::of(&ty.bounds), "element types have no bounds here", &instead);
                 }
                 if let Some(default) = &ty.default {
                     let instead = format!(
                         "in the attribute, the first type is the default: `#[kernel({name} = f32 | f64)]`"
                     );
-                    text.wrong(
-                        Place::of(default),
-                        "an element type has no default here",
-                        &instead,
-                    );
+                    text.wrong(Place::of(default), "an element type has no default here", &instead);
                 }
                 match attribute.types.iter().find(|listed| listed.name.text == name) {
-                    Some(listed) => types.push(TypeParam {
-                        name: text.name(&ty.ident),
-                        ..listed.clone()
-                    }),
+                    Some(listed) => types.push(TypeParam { name: text.name(&ty.ident), ..listed.clone() }),
+                    None if attribute.unreadable => {}
                     None => {
                         let what = format!("nothing says which types `{name}` stands for");
                         text.wrong(
@@ -70,11 +55,7 @@ pub(crate) fn generics(
                 }
             }
             GenericParam::Lifetime(lifetime) => {
-                text.wrong(
-                    Place::of(&lifetime.lifetime),
-                    "kernels have no lifetimes",
-                    "leave it out",
-                );
+                text.wrong(Place::of(&lifetime.lifetime), "kernels have no lifetimes", "leave it out");
             }
         }
     }
@@ -95,11 +76,7 @@ pub(crate) fn generics(
         );
     }
     if let Some(clause) = &from.where_clause {
-        text.wrong(
-            clause.where_token.span,
-            "kernels have no bounds",
-            "leave out the `where` clause",
-        );
+        text.wrong(clause.where_token.span, "kernels have no bounds", "leave out the `where` clause");
     }
     (consts, types)
 }
@@ -107,11 +84,7 @@ pub(crate) fn generics(
 /// Reads one argument.
 pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     let syn::FnArg::Typed(from) = from else {
-        text.wrong(
-            Place::of(from),
-            "a kernel is not a method",
-            "write a function outside of the `impl`",
-        );
+        text.wrong(Place::of(from), "a kernel is not a method", "write a function outside of the `impl`");
         return None;
     };
     if let Some(attr) = from.attrs.first() {
@@ -122,20 +95,12 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
             Some(text.name(&name.ident))
         }
         other => {
-            text.wrong(
-                Place::of(other),
-                "an argument has a name",
-                "write `name: &Tensor<f32, (M, K)>`",
-            );
+            text.wrong(Place::of(other), "an argument has a name", "write `name: &Tensor<f32, (M, K)>`");
             None
         }
     };
     let (elem, kind) = kind(&from.ty, text)?;
-    Some(Param {
-        name: name?,
-        elem,
-        kind,
-    })
+    Some(Param { name: name?, elem, kind })
 }
 
 const TENSOR: &str = "write `&Tensor<f32, (M, K)>`, `&mut Tensor<f32, (M, N)>`, or for a number `alpha: f32`";
@@ -144,18 +109,9 @@ fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
     match ty {
         Type::Group(inner) => kind(&inner.elem, text),
         Type::Paren(inner) => kind(&inner.elem, text),
-        Type::Reference(reference) => {
-            if let Some(lifetime) = &reference.lifetime {
-                text.wrong(Place::of(lifetime), "kernels have no lifetimes", "leave it out");
-            }
-            tensor(&reference.elem, reference.mutability.is_some(), text)
-        }
+        Type::Reference(reference) => tensor(&reference.elem, reference.mutability.is_some(), text),
         Type::Path(path) if is_tensor(path) => {
-            text.wrong(
-                Place::of(&path.path),
-                "a kernel borrows its tensors",
-                "write `&` or `&mut` in front",
-            );
+            text.wrong(Place::of(&path.path), "a kernel borrows its tensors", "write `&` or `&mut` in front");
             None
         }
         Type::Path(path) if path.qself.is_none() && path.path.get_ident().is_some() => {
@@ -169,10 +125,7 @@ fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
 }
 
 fn is_tensor(path: &syn::TypePath) -> bool {
-    path.path
-        .segments
-        .last()
-        .is_some_and(|last| last.ident == "Tensor")
+    path.path.segments.last().is_some_and(|last| last.ident == "Tensor")
 }
 
 /// `Tensor<f32, (M, K)>`, with a layout in place of the extents, or with strides behind them.
@@ -207,11 +160,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         }
     };
     let GenericArgument::Type(elem) = elem else {
-        text.wrong(
-            Place::of(elem),
-            "this is not an element type",
-            "write its name, such as `f32`",
-        );
+        text.wrong(Place::of(elem), "this is not an element type", "write its name, such as `f32`");
         return None;
     };
     let elem = element(elem, text);
@@ -221,11 +170,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         None => None,
     };
     let mut shape = shape?;
-    if let ExprKind::Layout {
-        shape: inner,
-        stride: own,
-    } = shape.kind
-    {
+    if let ExprKind::Layout { shape: inner, stride: own } = shape.kind {
         if let Some(stride) = &stride {
             let place = text.place(stride.span);
             text.wrong(
@@ -236,14 +181,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         }
         (shape, stride) = (*inner, own.map(|own| *own).or(stride));
     }
-    Some((
-        elem?,
-        ParamKind::Tensor {
-            mutable,
-            shape,
-            stride,
-        },
-    ))
+    Some((elem?, ParamKind::Tensor { mutable, shape, stride }))
 }
 
 /// Extents or strides in the place of a type.
@@ -277,36 +215,26 @@ fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
             Type::Tuple(tuple) => {
                 let items: Vec<_> = tuple.elems.iter().map(|item| type_value(item, text)).collect();
                 let items = items.into_iter().collect::<Option<_>>()?;
-                (
-                    crate::expr::around(tuple.paren_token.span),
-                    ExprKind::Tuple(items),
-                )
+                (crate::expr::around(tuple.paren_token.span), ExprKind::Tuple(items))
             }
             Type::Macro(call) => layout_macro(&call.mac, text)?,
             Type::Paren(inner) => return type_value(&inner.elem, text),
             Type::Group(inner) => return type_value(&inner.elem, text),
             Type::Infer(hole) => {
                 let what = "the extents of a tensor have names";
-                text.wrong(
-                    Place::of(hole),
-                    what,
-                    "write a name that launch finds out, such as `M`",
-                );
+                text.wrong(Place::of(hole), what, "write a name that launch finds out, such as `M`");
                 return None;
             }
             other => {
                 text.wrong(
-                    Place::from(other.span()),
+                    Place::of(other),
                     "this is not an extent",
                     "write a name such as `M`, or a number inside a layout: `layout!((M, 4) : (4, 1))`",
                 );
                 return None;
             }
         };
-        Some(ast::Expr {
-            span: text.span(place),
-            kind,
-        })
+        Some(ast::Expr { span: text.span(place), kind })
     })
     .flatten()
 }

@@ -21,13 +21,7 @@ struct Given {
 
 /// Expands to an expression.
 pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
-    let Some(Given {
-        number,
-        kernel,
-        places,
-        settings: written,
-    }) = given(tokens)
-    else {
+    let Some(Given { number, kernel, places, settings: written }) = given(tokens) else {
         let said = "this kernel was compiled by another version of tilewright";
         return crate::deliver::error(Span::call_site().into(), said);
     };
@@ -83,11 +77,7 @@ pub(crate) fn failed(said: &Said) -> TokenStream {
 /// What the element types of the kernel stand for here.
 fn types(kernel: &ast::Kernel, set: &Settings) -> Vec<TokenStream> {
     let chosen = kernel.types.iter().map(|ty| {
-        let set = set
-            .types
-            .iter()
-            .find(|(name, _)| name.text == ty.name.text)
-            .map(|(_, elem)| *elem);
+        let set = set.types.iter().find(|(name, _)| name.text == ty.name.text).map(|(_, elem)| *elem);
         let first = ty.allowed.first().and_then(|name| Elem::named(&name.text));
         carry::elem(set.or(first).unwrap_or(Elem::F32))
     });
@@ -104,12 +94,7 @@ fn given(tokens: TokenStream) -> Option<Given> {
         return None;
     };
     let places = carried(tokens.next()?)?;
-    Some(Given {
-        number,
-        kernel,
-        places,
-        settings: tokens.collect(),
-    })
+    Some(Given { number, kernel, places, settings: tokens.collect() })
 }
 
 /// What [`carry::bytes`] wrote.
@@ -121,11 +106,7 @@ fn carried<T: Wire>(token: TokenTree) -> Option<T> {
 /// A token that went through a macro may stand in invisible brackets.
 fn bare(token: TokenTree) -> TokenTree {
     match token {
-        TokenTree::Group(group) => group
-            .stream()
-            .into_iter()
-            .next()
-            .unwrap_or(TokenTree::Group(group)),
+        TokenTree::Group(group) => group.stream().into_iter().next().unwrap_or(TokenTree::Group(group)),
         token => token,
     }
 }

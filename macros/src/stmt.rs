@@ -29,30 +29,17 @@ fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
                 return None;
             };
             if let Some((other, _)) = &init.diverge {
-                text.wrong(
-                    other.span,
-                    "there are no patterns to test in a kernel",
-                    "leave out the `else`",
-                );
+                text.wrong(other.span, "there are no patterns to test in a kernel", "leave out the `else`");
             }
             let (pattern, value) = (pattern(&local.pat, text), expr(&init.expr, text));
-            (
-                start.to(text.place(value.span)),
-                StmtKind::Let {
-                    pattern: pattern?,
-                    value,
-                },
-            )
+            (start.to(text.place(value.span)), StmtKind::Let { pattern: pattern?, value })
         }
         // A constant of the body is a name for a value, as `let` makes one.
         syn::Stmt::Item(syn::Item::Const(item)) => {
             attributes(&item.attrs, text);
             let pattern = Pattern::Name(text.name(&item.ident));
             let value = expr(&item.expr, text);
-            (
-                Place::from(item.const_token.span).to(text.place(value.span)),
-                StmtKind::Let { pattern, value },
-            )
+            (Place::from(item.const_token.span).to(text.place(value.span)), StmtKind::Let { pattern, value })
         }
         syn::Stmt::Item(item) => {
             text.wrong(
@@ -66,19 +53,10 @@ fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
         syn::Stmt::Macro(call) => {
             attributes(&call.attrs, text);
             let (place, kind) = crate::expr::layout_macro(&call.mac, text)?;
-            (
-                place,
-                StmtKind::Expr(ast::Expr {
-                    span: text.span(place),
-                    kind,
-                }),
-            )
+            (place, StmtKind::Expr(ast::Expr { span: text.span(place), kind }))
         }
     };
-    Some(Stmt {
-        span: text.span(place),
-        kind,
-    })
+    Some(Stmt { span: text.span(place), kind })
 }
 
 /// An expression that is a statement.
@@ -87,23 +65,12 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
         Expr::ForLoop(x) => {
             attributes(&x.attrs, text);
             if let Some(label) = &x.label {
-                text.wrong(
-                    Place::of(label),
-                    "loops have no labels here",
-                    "leave the label out",
-                );
+                text.wrong(Place::of(label), "loops have no labels here", "leave the label out");
             }
             let start = Place::from(x.for_token.span);
             let (pattern, range) = (pattern(&x.pat, text), expr(&x.expr, text));
             let body = nested(&x.body, x.for_token.span, text);
-            (
-                start.to(text.place(range.span)),
-                StmtKind::For {
-                    pattern: pattern?,
-                    range,
-                    body,
-                },
-            )
+            (start.to(text.place(range.span)), StmtKind::For { pattern: pattern?, range, body })
         }
         Expr::If(x) => {
             attributes(&x.attrs, text);
@@ -113,54 +80,25 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
             let other = match x.else_branch.as_ref().map(|(_, other)| &**other) {
                 None => Vec::new(),
                 Some(Expr::Block(block)) => nested(&block.block, x.if_token.span, text),
-                Some(other) => text
-                    .deeper(x, |text| effect(other, text))
-                    .flatten()
-                    .into_iter()
-                    .collect(),
+                Some(other) => text.deeper(x, |text| effect(other, text)).flatten().into_iter().collect(),
             };
-            (
-                start.to(text.place(condition.span)),
-                StmtKind::If {
-                    condition,
-                    then,
-                    other,
-                },
-            )
+            (start.to(text.place(condition.span)), StmtKind::If { condition, then, other })
         }
         Expr::Assign(x) => {
             let (target, value) = (expr(&x.left, text), expr(&x.right, text));
-            (
-                text.place(target.span).to(text.place(value.span)),
-                StmtKind::Assign {
-                    target,
-                    op: None,
-                    value,
-                },
-            )
+            (text.place(target.span).to(text.place(value.span)), StmtKind::Assign { target, op: None, value })
         }
         Expr::Binary(x) if assigning(&x.op).is_some() => {
             let (target, value) = (expr(&x.left, text), expr(&x.right, text));
             let place = text.place(target.span).to(text.place(value.span));
-            (
-                place,
-                StmtKind::Assign {
-                    target,
-                    op: assigning(&x.op),
-                    value,
-                },
-            )
+            (place, StmtKind::Assign { target, op: assigning(&x.op), value })
         }
         Expr::Call(x) if matches!(x.args.last(), Some(Expr::Closure(last)) if last.inputs.is_empty()) => {
             return headed(x, text);
         }
         Expr::Block(x) if x.label.is_none() => {
             let instead = "write its statements without the braces, or as the last argument of a call: `role(…, || { … })`";
-            text.wrong(
-                x.block.brace_token.span.open(),
-                "a block of its own has no meaning here",
-                instead,
-            );
+            text.wrong(x.block.brace_token.span.open(), "a block of its own has no meaning here", instead);
             nested(&x.block, x.block.brace_token.span.open(), text);
             return None;
         }
@@ -169,10 +107,7 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
             (text.place(value.span), StmtKind::Expr(value))
         }
     };
-    Some(Stmt {
-        span: text.span(place),
-        kind,
-    })
+    Some(Stmt { span: text.span(place), kind })
 }
 
 /// `role(producer, || { … })`: a call that takes a block.
@@ -181,10 +116,7 @@ fn headed(call: &syn::ExprCall, text: &mut Text) -> Option<Stmt> {
     let Some(Expr::Closure(last)) = args.pop().map(|pair| pair.into_value()) else {
         return None;
     };
-    let head = Expr::Call(syn::ExprCall {
-        args: syn::punctuated::Punctuated::new(),
-        ..call.clone()
-    });
+    let head = Expr::Call(syn::ExprCall { args: syn::punctuated::Punctuated::new(), ..call.clone() });
     let mut head = expr(&head, text);
     if let ast::ExprKind::Call { args: empty, .. } = &mut head.kind {
         *empty = arguments(&args, text);
@@ -193,16 +125,12 @@ fn headed(call: &syn::ExprCall, text: &mut Text) -> Option<Stmt> {
         Expr::Block(body) => nested(&body.block, last.or1_token.span, text),
         other => effect(other, text).into_iter().collect(),
     };
-    Some(Stmt {
-        span: head.span,
-        kind: StmtKind::Block { head, body },
-    })
+    Some(Stmt { span: head.span, kind: StmtKind::Block { head, body } })
 }
 
 fn nested(block: &syn::Block, at: proc_macro2::Span, text: &mut Text) -> Vec<Stmt> {
     let at = syn::Ident::new("x", at);
-    text.deeper(&at, |text| self::block(block, text))
-        .unwrap_or_default()
+    text.deeper(&at, |text| self::block(block, text)).unwrap_or_default()
 }
 
 fn attributes(attrs: &[syn::Attribute], text: &mut Text) {
@@ -215,8 +143,5 @@ fn attributes(attrs: &[syn::Attribute], text: &mut Text) {
 fn first(item: &syn::Item) -> Place {
     use quote::ToTokens;
     let mut tokens = item.to_token_stream().into_iter();
-    tokens.next().map_or_else(
-        || proc_macro2::Span::call_site().into(),
-        |token| token.span().into(),
-    )
+    tokens.next().map_or_else(|| proc_macro2::Span::call_site().into(), |token| token.span().into())
 }

@@ -21,27 +21,18 @@ impl Place {
             return Place::from(Span::call_site());
         };
         let last = all.last().map_or(first.span(), |token| token.span());
-        Place {
-            first: first.span(),
-            last,
-        }
+        Place { first: first.span(), last }
     }
 
     /// From the start of one to the end of the other.
     pub(crate) fn to(self, end: Place) -> Place {
-        Place {
-            first: self.first,
-            last: end.last,
-        }
+        Place { first: self.first, last: end.last }
     }
 }
 
 impl From<Span> for Place {
     fn from(span: Span) -> Place {
-        Place {
-            first: span,
-            last: span,
-        }
+        Place { first: span, last: span }
     }
 }
 
@@ -62,20 +53,12 @@ const DEEPEST: u32 = 200;
 impl Text {
     /// Number 0 is the whole use.
     pub(crate) fn new() -> Text {
-        Text {
-            base: 1,
-            places: Vec::new(),
-            problems: Vec::new(),
-            depth: 0,
-        }
+        Text { base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
     /// The text of a use that refers to a definition elsewhere, which has taken this many numbers.
     pub(crate) fn after(places: &Places) -> Text {
-        Text {
-            base: places.lines.len() as u32,
-            ..Text::new()
-        }
+        Text { base: places.lines.len() as u32, ..Text::new() }
     }
 
     pub(crate) fn span(&mut self, place: impl Into<Place>) -> ast::Span {
@@ -85,10 +68,7 @@ impl Text {
 
     /// The tokens of a number; the whole use for 0 and for numbers of a definition elsewhere.
     pub(crate) fn place(&self, span: ast::Span) -> Place {
-        let known = span
-            .0
-            .checked_sub(self.base)
-            .and_then(|at| self.places.get(at as usize));
+        let known = span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
         known.copied().unwrap_or_else(|| Span::call_site().into())
     }
 
@@ -99,10 +79,7 @@ impl Text {
 
     pub(crate) fn name(&mut self, ident: &syn::Ident) -> ast::Name {
         let text = ident.to_string();
-        ast::Name {
-            text: text.strip_prefix("r#").unwrap_or(&text).into(),
-            span: self.span(ident.span()),
-        }
+        ast::Name { text: text.strip_prefix("r#").unwrap_or(&text).into(), span: self.span(ident.span()) }
     }
 
     /// Notes a mistake.
@@ -123,11 +100,7 @@ impl Text {
     pub(crate) fn deeper<T>(&mut self, at: &impl Spanned, read: impl FnOnce(&mut Text) -> T) -> Option<T> {
         if self.depth >= DEEPEST {
             let instead = "give parts of it names, with `let`";
-            self.wrong(
-                at.span(),
-                format!("this is more than {DEEPEST} operations deep"),
-                instead,
-            );
+            self.wrong(at.span(), format!("this is more than {DEEPEST} operations deep"), instead);
             return None;
         }
         self.depth += 1;
@@ -141,10 +114,7 @@ impl Text {
         let whole = Span::call_site();
         let line = |span: Span| span.start().line as u32;
         let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|place| line(place.first)));
-        Places {
-            file: whole.file(),
-            lines: lines.collect(),
-        }
+        Places { file: whole.file(), lines: lines.collect() }
     }
 
     /// Reads tokens with syn; nothing after a mistake.
@@ -153,9 +123,6 @@ impl Text {
         parser: impl syn::parse::Parser<Output = T>,
         tokens: TokenStream,
     ) -> Option<T> {
-        parser
-            .parse2(tokens)
-            .map_err(|error| self.unreadable(&error))
-            .ok()
+        parser.parse2(tokens).map_err(|error| self.unreadable(&error)).ok()
     }
 }

@@ -1,0 +1,426 @@
+//! Text to trees, and text to what is said about it.
+
+use crate::text::Text;
+use crate::{compact, function, keys, matmul};
+use proc_macro2::TokenStream;
+use tilewright_codegen::Definition;
+use tilewright_codegen::diagnostic::Diagnostic;
+use tilewright_codegen::wire::{decode, encode};
+
+/// The kernel of this text, or what is said about it; every line with the text that it points at.
+fn read(attr: &str, item: &str) -> String {
+    let mut text = Text::new();
+    let kernel = function::read(tokens(attr), tokens(item), &mut text);
+    let said = said(&text);
+    match kernel {
+        Some(kernel) if said.is_empty() => {
+            assert_eq!(decode(&encode(&kernel)).as_ref(), Some(&kernel), "the tree survives its encoding");
+            compact::kernel(&kernel)
+        }
+        _ => said,
+    }
+}
+
+fn tokens(text: &str) -> TokenStream {
+    text.parse().expect("tokens")
+}
+
+fn said(text: &Text) -> String {
+    let one = |problem: &Diagnostic| {
+        let place = text.place(problem.span);
+        let (from, to) = (place.first.start(), place.last.end());
+        format!("{}-{}: {}", from.column, to.column, problem.text().replace('\n', "; "))
+    };
+    text.problems.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// Statements.
+#[track_caller]
+fn body(text: &str, expected: &str) {
+    assert_eq!(read("", &format!("fn f() {{ {text} }}")), format!("fn f() {{ {expected} }}"));
+}
+
+/// One expression.
+#[track_caller]
+fn value(text: &str, expected: &str) {
+    body(&format!("let x = {text};"), &format!("let x = {expected};"));
+}
+
+/// A kernel's head.
+#[track_caller]
+fn head(attr: &str, text: &str, expected: &str) {
+    assert_eq!(read(attr, &format!("{text} {{}}")), expected);
+}
+
+/// A mistake in an expression: the text that is underlined, and what is said.
+#[track_caller]
+fn wrong(text: &str, underlined: &str, expected: &str) {
+    check_wrong("", &format!("fn f() {{ {text} }}"), underlined, expected);
+}
+
+#[track_caller]
+fn check_wrong(attr: &str, item: &str, underlined: &str, expected: &str) {
+    let said = read(attr, item);
+    let (place, message) = said.split_once(": ").unwrap_or(("", &said));
+    let (from, to) = place.split_once('-').unwrap_or_default();
+    let (from, to) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
+    let text = if attr.contains(underlined) && !item.contains(underlined) { attr } else { item };
+    assert_eq!((text.get(from..to).unwrap_or_default(), message), (underlined, expected), "{item}");
+}
+
+#[test]
+fn expressions() {
+    value("a + b * c", "(a + (b * c))");
+    value("-a * !b", "((-a) * (!b))");
+    value("(BM + 1)", "(BM + 1)");
+    value("a && b || c & d", "((a & b) | (c & d))");
+    value("a << 2 >> 1 ^ 7 % 3 / 1", "(((a << 2) >> 1) ^ ((7 % 3) / 1))");
+    value("a <= b", "(a <= b)");
+    value("1_000usize", "1000");
+    value("0x10", "16");
+    value("1.5e3", "1500.0");
+    value("2f32", "(2.0 as f32)");
+    value("0.5f16", "(0.5 as f16)");
+    value("\"text\"", "\"text\"");
+    value("true", "true");
+    value("()", "()");
+    value("(1,)", "(1,)");
+    value("[1, 2]", "(1, 2)");
+    value("(_, _, k)", "(_, _, k)");
+    value("_1", "1");
+    value("f32::MAX", "f32::MAX");
+    value("&mut acc", "acc");
+    value("x as f16", "(x as f16)");
+    value("0..n", "0..n");
+    value("0..=n", "0..(n + 1)");
+    value("|x, (y, _)| x + y", "|x, (y, _)| (x + y)");
+    value("|x| { x }", "|x| x");
+    value("if x > 0.0 { x } else { 0.0 }", "(if (x > 0.0) { x } else { 0.0 })");
+    value("if a { 1 } else if b { 2 } else { 3 }", "(if a { 1 } else { (if b { 2 } else { 3 }) })");
+}
+
+#[test]
+fn calls() {
+    value("tile(a, (BM, BK), (block.x, _))", "tile(a, (BM, BK), (block.x, _))");
+    value(
+        "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))",
+        "shared::<f32>(layout!((BM, BK) : (1, (BM + 1))))",
+    );
+    value("layout!((32, 8))", "layout!((32, 8))");
+    value("layout![32 : 4,]", "layout!(32 : 4)");
+    value("tilewright::layout!(8)", "layout!(8)");
+    value("ta_ga.size(2)", "ta_ga.size(2)");
+    value("ta_ga[(_, _, k)]", "ta_ga[(_, _, k)]");
+    value("t.0.1.x", "t.0.1.x");
+    value("pipelined(0..n, stages = 4)", "pipelined(0..n, stages = 4)");
+    value("map((x, y), |x, y| fma(x, y, 1.0))", "map((x, y), |x, y| fma(x, y, 1.0))");
+}
+
+#[test]
+fn statements() {
+    body("let (a, _) = (b, c);", "let (a, _) = (b, c);");
+    body("let mut acc = x;", "let acc = x;");
+    body("const PAD: usize = 1 + 2;", "let PAD = (1 + 2);");
+    body("copy(a, b);", "copy(a, b);");
+    body("copy(a, b)", "copy(a, b);");
+    body("acc = x; acc += 2.0; acc <<= 1;", "acc = x; acc += 2.0; acc <<= 1;");
+    body("for k in 0..n { copy(a, b); }", "for k in 0..n { copy(a, b); }");
+    body("for _ in unroll(0..4) {}", "for _ in unroll(0..4) {}");
+    body("if k == 0 { a(); } else if k == 1 { b(); }", "if (k == 0) { a(); } else { if (k == 1) { b(); } }");
+    body(
+        "role(producer, warps = 1, || { copy(a, b); wait(); });",
+        "role(producer, warps = 1) { copy(a, b); wait(); }",
+    );
+    body("role(producer, || copy(a, b));", "role(producer) { copy(a, b); }");
+}
+
+#[test]
+fn heads() {
+    head("", "fn f()", "fn f() {}");
+    head("", "pub(crate) unsafe fn f() -> ()", "unsafe fn f() {}");
+    head("", "fn f<const BM: usize = 128, const BN: usize = { 2 }>()", "fn f<BM = 128, BN = 2>() {}");
+    head("", "fn f<const BM: usize>()", "fn f<BM>() {}");
+    head(
+        "T = f32 | f64, deny(bank_conflicts),",
+        "fn f<T>(x: T)",
+        "fn f<T: f32 | f64>(x: T) {} Deny(bank_conflicts)",
+    );
+    head("warn(a, b), allow(c)", "fn f()", "fn f() {} Warn(a) Warn(b) Allow(c)");
+    head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
+    head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
+    head("", "fn f(a: &Tensor<f32, (M, _8)>)", "fn f(a: &f32(M, 8)) {}");
+    head("", "fn f(a: &Tensor<f32, N>)", "fn f(a: &f32N) {}");
+    head("", "fn f(a: &Tensor<f32, 128>)", "fn f(a: &f32128) {}");
+    head("", "fn f(a: &Tensor<f32, { BM * 2 }>)", "fn f(a: &f32(BM * 2)) {}");
+    head("", "fn f(a: &Tensor<f32, layout!((M, N) : (1, ldc))>)", "fn f(a: &f32(M, N) : (1, ldc)) {}");
+    head("", "fn f(a: &Tensor<f32, (M, N), (_1, ldc)>)", "fn f(a: &f32(M, N) : (1, ldc)) {}");
+    head("", "fn f(a: &tilewright::Tensor<f32, layout!((M, 4))>)", "fn f(a: &f32(M, 4)) {}");
+    head("", "fn f(alpha: f32, n: i32)", "fn f(alpha: f32, n: i32) {}");
+}
+
+#[test]
+fn mistakes_in_bodies() {
+    wrong("while x {}", "while", "a kernel's loops are counted; help: write `for k in 0..n { … }`");
+    wrong("match x {}", "match", "there is no `match` in a kernel; help: write `if … { … } else { … }`");
+    wrong(
+        "return;",
+        "return",
+        "a kernel returns nothing; help: let the statements end, or put the rest under an `if`",
+    );
+    wrong(
+        "let x: f32 = 1.0;",
+        "f32",
+        "types of values are inferred here; help: leave out the `:` and the type",
+    );
+    wrong("let x;", "let x", "a name needs a value at once; help: write `let x = …;`");
+    wrong(
+        "let [a, b] = x;",
+        "[a, b]",
+        "this pattern has no meaning here; help: write a name, `_`, or a tuple of them",
+    );
+    wrong(
+        "use a::b;",
+        "use",
+        "a kernel holds statements and constants only; help: move this out of the kernel",
+    );
+    wrong(
+        "f(1)(2);",
+        "f(1)",
+        "only functions of the language can be called; help: write the function's name in front of the parentheses",
+    );
+    wrong(
+        "a::b(1);",
+        "a::b",
+        "functions of the language are called by their names alone; help: import it, and write `b(…)`",
+    );
+    wrong("let x = *y;", "*", "there is nothing to dereference here; help: leave out the `*`");
+    wrong(
+        "let x = [0.0; 4];",
+        "[0.0; 4]",
+        "there are no arrays in a kernel; help: write `registers::<f32>(layout!(…))`",
+    );
+    wrong("let x = y?;", "?", "nothing fails here; help: leave out the `?`");
+    wrong(
+        "let x = a[..];",
+        "..",
+        "a range needs both its ends here; help: write `0..n`; in an index, all of a mode is `_`",
+    );
+    wrong(
+        "println!(\"x\");",
+        "println",
+        "`println!` has no meaning in a kernel; help: the only macro is `layout!`",
+    );
+    wrong(
+        "let x = layout!();",
+        "layout!()",
+        "this layout has no shape; help: write `layout!((4, 8))` or `layout!((4, 8) : (8, 1))`",
+    );
+    wrong(
+        "let x = layout!(4 : 1 : 2);",
+        ":",
+        "a layout is a shape and at most one stride: `layout!((4, 8) : (8, 1))`",
+    );
+    wrong(
+        "let x = x.cast::<f16>();",
+        "::<f16>",
+        "methods take no types; help: leave them out; an element type is changed with `x as f16`",
+    );
+    wrong(
+        "{ copy(a, b); }",
+        "{",
+        "a block of its own has no meaning here; help: write its statements without the braces, or as the last argument of a call: `role(…, || { … })`",
+    );
+    wrong("'a: for k in 0..4 {}", "'a:", "loops have no labels here; help: leave the label out");
+    wrong("#[unroll] for k in 0..4 {}", "#[unroll]", "attributes mean nothing here; help: leave it out");
+    wrong(
+        "let x = |y: f32| y;",
+        "f32",
+        "types of values are inferred here; help: leave out the `:` and the type",
+    );
+    wrong(
+        "let x = if a { 1 };",
+        "if",
+        "this `if` has no value where its condition does not hold; help: add an `else`",
+    );
+    wrong(
+        "let x = 99999999999999999999;",
+        "99999999999999999999",
+        "this number does not fit into 64 bits; help: write a smaller one",
+    );
+    wrong("let x = 'c';", "'c'", "kernels have no values of this kind; help: write a number");
+    wrong(
+        "let x = a.b = c;",
+        "=",
+        "an assignment is a statement, not a value; help: write it on a line of its own",
+    );
+    wrong(
+        "shared::<[f32; 4]>(x);",
+        "[f32; 4]",
+        "this is not an element type; help: write its name alone, such as `f32`, or a type that the attribute lists: `#[kernel(T = f32 | f64)]`",
+    );
+    wrong(
+        "let x = ((((a.b))).await);",
+        "await",
+        "nothing is awaited here; help: write `start(copy(…))` and later `wait(…)`",
+    );
+}
+
+#[test]
+fn mistakes_in_heads() {
+    let wrong = |attr: &str, head: &str, underlined: &str, expected: &str| {
+        check_wrong(attr, &format!("{head} {{}}"), underlined, expected);
+    };
+    const TENSOR: &str =
+        "write `&Tensor<f32, (M, K)>`, `&mut Tensor<f32, (M, N)>`, or for a number `alpha: f32`";
+    wrong(
+        "",
+        "fn f(a: Tensor<f32, M>)",
+        "Tensor<f32, M>",
+        "a kernel borrows its tensors; help: write `&` or `&mut` in front",
+    );
+    wrong("", "fn f(a: &[f32])", "[f32]", &format!("this is not a tensor; help: {TENSOR}"));
+    wrong(
+        "",
+        "fn f(a: (f32, f32))",
+        "(f32, f32)",
+        &format!("this is neither a tensor nor a number; help: {TENSOR}"),
+    );
+    wrong("", "fn f(a: &f32)", "f32", "numbers are passed by value; help: leave out the `&`");
+    wrong(
+        "",
+        "fn f(a: &Tensor<f32>)",
+        "Tensor<f32>",
+        "a tensor has an element type and extents; help: write `Tensor<f32, (M, N)>`, or with strides `Tensor<f32, (M, N), (_1, ldc)>`",
+    );
+    wrong(
+        "",
+        "fn f(a: &Tensor<f32, layout!(M : 1), (_1,)>)",
+        "(_1,)",
+        "this tensor has strides twice; help: write them in the layout, or behind the shape",
+    );
+    wrong(
+        "",
+        "fn f(a: &Tensor<f32, (M, [N; 2])>)",
+        "[N; 2]",
+        "this is not an extent; help: write a name such as `M`, or a number inside a layout: `layout!((M, 4) : (4, 1))`",
+    );
+    wrong(
+        "",
+        "fn f(&self)",
+        "&self",
+        "a kernel is not a method; help: write a function outside of the `impl`",
+    );
+    wrong(
+        "",
+        "fn f((a, b): f32)",
+        "(a, b)",
+        "an argument has a name; help: write `name: &Tensor<f32, (M, K)>`",
+    );
+    wrong(
+        "",
+        "fn f() -> f32",
+        "f32",
+        "a kernel returns nothing; help: write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`",
+    );
+    wrong("", "async fn f()", "async", "`async` means nothing on a kernel; help: leave it out");
+    wrong("", "fn f<'a>(x: f32)", "'a", "kernels have no lifetimes; help: leave it out");
+    wrong(
+        "",
+        "fn f<T>(x: T)",
+        "T",
+        "nothing says which types `T` stands for; help: list them: `#[kernel(T = f32 | f64)]`",
+    );
+    wrong(
+        "T = f32",
+        "fn f()",
+        "T",
+        "the function has no element type `T`; help: add it to the function: `fn name<T, …>(…)`",
+    );
+    wrong("", "fn f<const B: i32 = 4>()", "i32", "a kernel's constants are sizes; help: write `usize`");
+    wrong(
+        "unroll",
+        "fn f()",
+        "unroll",
+        "`unroll` says nothing here; help: write `T = f32 | f64` or `deny(bank_conflicts)`",
+    );
+    wrong(
+        "forbid(x)",
+        "fn f()",
+        "forbid",
+        "`forbid` is not a level; help: write `T = f32 | f64` or `deny(bank_conflicts)`",
+    );
+    wrong(
+        "T = 4",
+        "fn f<T>()",
+        "4",
+        "this is not an element type; help: list them by their names: `T = f32 | f64`",
+    );
+}
+
+#[test]
+fn mistakes_are_all_told() {
+    let text = "fn f(a: &[f32]) -> f32 { while x {} let y: f32 = z?; loop {} }";
+    assert_eq!(read("nonsense", text).lines().count(), 7, "{}", read("nonsense", text));
+}
+
+#[track_caller]
+fn check_keys(text: &str, expected: &str) {
+    let mut place = Text::new();
+    let Definition::Matmul(args) = matmul::read(tokens(text), &mut place) else { unreachable!() };
+    let found = said(&place);
+    assert_eq!(if found.is_empty() { compact::args(&args) } else { found }, expected);
+}
+
+#[test]
+fn keys_are_read() {
+    check_keys("", "");
+    check_keys("bm = 128, tc = (16, 16),", "bm = 128, tc = (16, 16)");
+    check_keys(
+        "dtype = f64, epilogue = |x, y| max(x, y), name = \"x\"",
+        "dtype = f64, epilogue = |x, y| max(x, y), name = \"x\"",
+    );
+    check_keys("bm", "0-2: `bm` has no value; help: write `bm = …`");
+    check_keys("bm =", "0-2: `bm` has no value; help: write `bm = …`");
+    check_keys("128", "0-3: this is not a key; help: write `key = value`, such as `bm = 128`");
+    check_keys(
+        "bm, = 3, bn = 4 bk = 8, tc = 5, 7",
+        "0-2: `bm` has no value; help: write `bm = …`\n\
+         4-5: this is not a key; help: write `key = value`, such as `bm = 128`\n\
+         16-18: a comma is missing in front of this; help: write `key = value, key = value`\n\
+         32-33: this is not a key; help: write `key = value`, such as `bm = 128`",
+    );
+}
+
+#[track_caller]
+fn check_settings(text: &str, expected: &str) {
+    let mut place = Text::new();
+    let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2>() {}";
+    let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut place).unwrap();
+    let settings = keys::settings(tokens(text), &kernel, &mut place);
+    let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
+    let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));
+    let found = said(&place);
+    let settings: Vec<_> = types.chain(consts).collect();
+    assert_eq!(if found.is_empty() { settings.join(", ") } else { found }, expected);
+}
+
+#[test]
+fn settings_are_read() {
+    check_settings("BM = 64, T = f64", "T = f64, BM = 64");
+    check_settings("BM = 2 * (32 + 8) / 4 - 1", "BM = 19");
+    check_settings("BM = -1", "BM = -1");
+    check_settings(
+        "BM = SIZE",
+        "5-9: a macro sees the name `SIZE`, not its value; help: write the number, or set it at run time: `.specialize(&[(\"BM\", SIZE)])`",
+    );
+    check_settings(
+        "BM = 2 * a::SIZE",
+        "9-16: a macro sees the name `a::SIZE`, not its value; help: write the number, or set it at run time: `.specialize(&[(\"BM\", a::SIZE)])`",
+    );
+    check_settings("BM = 1.5", "5-8: this is not a size; help: write an integer such as `64`");
+    check_settings("BM = 1 / 0", "5-10: this is not a size; help: write an integer such as `64`");
+    check_settings(
+        "T = 4",
+        "4-5: this is not an element type; help: the element types are f64, f32, f16, bf16, i32, u32, i8, u8",
+    );
+}

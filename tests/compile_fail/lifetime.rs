@@ -1,0 +1,6 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn k<'a>(x: &'a mut Tensor<f32, N>) {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use tilewright::prelude::*;
+
+#[kernel]
+struct K;
+
+fn main() {}

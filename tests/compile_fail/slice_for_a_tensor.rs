@@ -1,0 +1,6 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn k(x: &mut [f32]) {}
+
+fn main() {}

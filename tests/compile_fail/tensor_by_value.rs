@@ -1,0 +1,6 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn k(x: Tensor<f32, N>) {}
+
+fn main() {}

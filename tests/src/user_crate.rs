@@ -1,0 +1,49 @@
+//! A crate as a user has it: outside of the workspace, made for one test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs, io};
+
+/// A crate in a folder of its own, built with default settings.
+#[derive(Debug)]
+pub struct UserCrate {
+    dir: PathBuf,
+}
+
+impl UserCrate {
+    /// Makes a crate that depends on tilewright, and on others of these.
+    pub fn new(parent: &Path, name: &str, depends_on: &[&str]) -> io::Result<UserCrate> {
+        let dir = parent.join(name);
+        fs::create_dir_all(dir.join("src"))?;
+        let root = workspace();
+        let others = depends_on.iter().map(|other| format!("{other} = {{ path = \"../{other}\" }}\n"));
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ntilewright = {{ path = {root:?} }}\n{}",
+            others.collect::<String>(),
+        );
+        fs::write(dir.join("Cargo.toml"), manifest)?;
+        // The versions that the workspace was tested with, which are there without a network.
+        fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
+        Ok(UserCrate { dir })
+    }
+
+    /// Writes a source file: `main.rs`.
+    pub fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        fs::write(self.dir.join("src").join(file), text)
+    }
+
+    /// Runs cargo in it.
+    pub fn cargo(&self, arguments: &[&str], target: &Path) -> io::Result<Output> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.dir).args(arguments).arg("--target-dir").arg(target);
+        // What the test itself was built with is not what a user builds with.
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env("CARGO_TERM_COLOR", "never").output()
+    }
+}
+
+/// Where the workspace is.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}

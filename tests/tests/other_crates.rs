@@ -1,0 +1,73 @@
+//! Kernels in one crate, used in another; and text that must not crash the compiler.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use tilewright_tests::UserCrate;
+
+/// One target folder for all: what they depend on is compiled once.
+fn folders() -> (PathBuf, PathBuf) {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    (temporary.join("crates"), temporary.join("target"))
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn kernels_of_another_crate_are_specialised_while_compiling() {
+    let (parent, target) = folders();
+    let kernels = UserCrate::new(&parent, "kernels_of_another_crate", &[]).unwrap();
+    kernels.write("lib.rs", include_str!("other_crates/kernels.rs")).unwrap();
+    let user = UserCrate::new(&parent, "user_of_kernels", &["kernels_of_another_crate"]).unwrap();
+    user.write("main.rs", include_str!("other_crates/user.rs")).unwrap();
+    let output = user.cargo(&["run", "--quiet", "--offline"], &target).unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// Errors, not a crash. `#[kernel]` stands above a function that the compiler itself has read, so that its depth is
+/// what the compiler survives.
+#[test]
+fn bombs_do_not_crash_the_compiler() {
+    let (parent, target) = folders();
+    let bomb = UserCrate::new(&parent, "bomb", &[]).unwrap();
+    let nested = |n: usize, open: &str, close: &str| format!("{}1{}", open.repeat(n), close.repeat(n));
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("{", "}"),
+        ("((), (", "))"),
+        ("-", ""),
+        ("!", ""),
+        ("&", ""),
+        ("|x| ", ""),
+        ("x = ", ""),
+        ("1 + ", ""),
+        ("x.y().", ""),
+        ("if x {} else ", ""),
+        ("Tensor<", ""),
+    ] {
+        let levels = 10_000 / close.len().max(1);
+        let text = nested(levels, open, close);
+        check(&bomb, &target, &format!("const K: MatmulKernel<f32> = matmul_kernel!(bm = {text});"));
+    }
+    let attribute = nested(10_000, "(", ")");
+    check(&bomb, &target, &format!("#[kernel({attribute})] fn k(x: &mut Tensor<f32, N>) {{}}"));
+    for (open, close) in [("(", ")"), ("[", "]"), ("-", ""), ("!", ""), ("1 + ", "")] {
+        let text = nested(500, open, close);
+        check(&bomb, &target, &format!("#[kernel] fn k(x: &mut Tensor<f32, N>) {{ let y = {text}; }}"));
+    }
+}
+
+#[track_caller]
+fn check(bomb: &UserCrate, target: &Path, item: &str) {
+    let text = format!("#![allow(dead_code)]\nuse tilewright::prelude::*;\n{item}\nfn main() {{}}\n");
+    bomb.write("main.rs", &text).unwrap();
+    let output = bomb.cargo(&["check", "--quiet", "--offline"], target).unwrap();
+    let said = self::text(&output);
+    let told = said.contains("error: this is nested")
+        || said.contains("error: this expression is longer")
+        || said.contains("operations deep");
+    let crashed = said.contains("SIGSEGV") || said.contains("overflowed its stack");
+    assert!(told && !crashed && output.status.code() == Some(101), "{item:.80}: {said:.2000}");
+}
