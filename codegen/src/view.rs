@@ -18,6 +18,8 @@ pub struct View {
     pub layout: Layout,
     /// Where it begins: one coordinate for each mode of the tensor.
     pub base: Vec<Affine>,
+    /// For each mode of the tensor where a ragged partition may overshoot its tile: where the tile begins, and its extent.
+    pub limits: Vec<Option<(Affine, i64)>>,
 }
 
 /// How a view is dealt out to threads.
@@ -64,6 +66,7 @@ impl View {
             name: name.into(),
             layout: Layout::from_modes(modes)?,
             base: vec![Affine::default(); rank],
+            limits: vec![None; rank],
         })
     }
 
@@ -110,15 +113,37 @@ impl View {
             .help("write one entry for each mode, with `_` for those that stay whole"));
         }
         let (mut kept, mut steps) = (Vec::new(), Vec::new());
+        let mut tiles = Vec::new();
         for (mode, at) in self.layout.modes().zip(coord) {
+            let first = steps.len();
             slice_mode(&mode, at, &mut kept, &mut steps)?;
+            // A step from tile to tile takes the tile's limit along; one inside the tile does not.
+            let far = |along: usize, extent: i64| {
+                mode.leaves().all(|(_, stride)| match stride {
+                    Value::Basis { times, path } => usize::from(path.steps()[0]) != along || times >= extent,
+                    _ => true,
+                })
+            };
+            for (along, step) in &steps[first..] {
+                if let Some((_, extent)) = &self.limits[*along]
+                    && far(*along, *extent)
+                {
+                    tiles.push((*along, step.clone()));
+                }
+            }
         }
         let layout = match kept.len() {
             0 => Layout::new(1i64, 0i64)?,
             1 => kept.remove(0),
             _ => Layout::from_modes(kept)?,
         };
-        self.moved(layout, &steps)
+        let mut view = self.moved(layout, &steps)?;
+        for (along, step) in tiles {
+            if let Some((origin, _)) = &mut view.limits[along] {
+                *origin = origin.plus(&step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+            }
+        }
+        Ok(view)
     }
 
     /// Divides the tensor into tiles and takes those that `coord` names: `(tile modes, _ modes)`.
@@ -180,7 +205,7 @@ impl View {
             .help("leave modes out with a projection such as (1, _)")
             .arg(1));
         }
-        let (mut rests, mut steps) = (Vec::new(), Vec::new());
+        let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, mode) in self.layout.modes().enumerate() {
             let Some(share) = dealt.get(index) else {
                 rests.push(mode);
@@ -201,6 +226,20 @@ impl View {
                 .help(format!("use {near} threads along it, or mark the partition `ragged = true`"))
                 .arg(1));
             }
+            if let (Ok(extent), true) = (mode.size(), deal.ragged)
+                && extent % (count * values) != 0
+            {
+                let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
+                    return Err(Problem::new(format!(
+                        "mode {index} of `{}` is nested, {}, and cannot be dealt out raggedly",
+                        self.name,
+                        mode.shape()
+                    ))
+                    .arg(1));
+                };
+                let along = usize::from(path.steps()[0]);
+                limits.push((along, (self.base[along].clone(), extent * times)));
+            }
             let place = position(share, thread)?;
             let divided = mode.logical_divide(Tiler::from(values))?;
             let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
@@ -209,7 +248,11 @@ impl View {
             slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
             rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
         }
-        self.moved(Layout::from_modes(rests)?, &steps)
+        let mut view = self.moved(Layout::from_modes(rests)?, &steps)?;
+        for (mode, limit) in limits {
+            view.limits[mode] = Some(limit);
+        }
+        Ok(view)
     }
 
     /// The part of one thread under a thread-value layout: `((values), rest, …)`.

@@ -75,6 +75,12 @@ impl Lower<'_> {
         self.exprs().assume(coordinate, lo, i64::from(i32::MAX));
     }
 
+    /// An offset fits 32 bits, because a fact says so. Its sign stays open: a guard may stand on the same expression.
+    fn small(&mut self, offset: Ix) {
+        let lo = self.kernel.exprs.get(offset).lo.max(i64::from(i32::MIN));
+        self.exprs().assume(offset, lo, i64::from(i32::MAX));
+    }
+
     fn steps(&mut self, leaves: &[Leaf], at: &[Ix], mode: usize) -> Ix {
         let mut sum = self.int(0);
         for (leaf, &index) in leaves.iter().zip(at) {
@@ -117,7 +123,7 @@ impl Lower<'_> {
             }
         };
         if matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General {
-            self.exprs().assume(index, 0, i64::from(i32::MAX));
+            self.small(index);
         }
         Mem { space, index, peer: None }
     }
@@ -155,13 +161,13 @@ impl Lower<'_> {
                 }
                 let term = self.exprs().mul(moves, stride);
                 if small {
-                    self.exprs().assume(term, 0, i64::from(i32::MAX));
+                    self.small(term);
                 }
                 moving_sum = self.exprs().add(moving_sum, term);
             }
         }
         if small {
-            self.exprs().assume(still_sum, 0, i64::from(i32::MAX));
+            self.small(still_sum);
         }
         let base = self.name(still_sum, &format!("{}_at", view.name));
         self.exprs().add(base, moving_sum)
@@ -239,11 +245,22 @@ impl Lower<'_> {
     /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
     /// takes facts for granted, it is recorded and the answer is no.
     pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        // Both are asked: each may record the fact that rules it out.
+        let outside = self.outside(view, mode);
+        self.limited(view, mode).is_some() || outside
+    }
+
+    /// The same for the tensor's own extent alone.
+    fn outside(&mut self, view: &View, mode: usize) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        if !matches!(tensor.space, tile::Space::Global { .. }) {
-            return false;
-        }
-        let Some((extent, _)) = tensor.plain().leaves().nth(mode) else {
+        let extent = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().nth(mode).map(|leaf| leaf.0),
+            tile::Space::Shared { .. } => {
+                tensor.plain().mode(mode).and_then(|mode| mode.size()).ok().map(Value::Int)
+            }
+            tile::Space::Registers { .. } => None,
+        };
+        let Some(extent) = extent else {
             return false;
         };
         let (mut moving, mut inner) =
@@ -259,30 +276,29 @@ impl Lower<'_> {
                 None => inner.terms.push((coord.clone(), *factor)),
             }
         }
-        let far: i64 = leaves(view)
-            .iter()
-            .filter(|leaf| leaf.mode == mode)
-            .map(|leaf| (leaf.extent - 1) * leaf.step.max(0))
-            .sum();
+        let along: Vec<Leaf> = leaves(view).into_iter().filter(|leaf| leaf.mode == mode).collect();
         let inner = self.affine(&inner);
-        let (lo, hi) = (self.kernel.exprs.get(inner).lo, self.kernel.exprs.get(inner).hi + far);
+        let (mut lo, mut hi) = (self.kernel.exprs.get(inner).lo, self.kernel.exprs.get(inner).hi);
+        for leaf in along {
+            let end = (leaf.extent - 1).saturating_mul(leaf.step);
+            (lo, hi) = (lo.saturating_add(end.min(0)), hi.saturating_add(end.max(0)));
+        }
         // A dynamic mode of the view runs over the whole extent behind it.
-        let open = view.layout.leaves().find_map(|(n, d)| match (n, d) {
+        let open = view.layout.leaves().filter_map(|(n, d)| match (n, d) {
             (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
                 Some((n, times))
             }
             _ => None,
         });
         moving.extend(open);
-        if lo < 0 {
-            return true;
-        }
+        let last = |of: &Value| of.int().map_or(i64::MAX, |n| n - 1);
         let mut reach = hi;
         for (of, factor) in &moving {
-            match of {
-                Value::Int(n) => reach = reach.saturating_add((n - 1) * factor),
-                _ => reach = i64::MAX,
-            }
+            let end = last(of).saturating_mul(*factor);
+            (lo, reach) = (lo.saturating_add(end.min(0)), reach.saturating_add(end.max(0)));
+        }
+        if lo < 0 {
+            return true;
         }
         if let Value::Int(extent) = extent
             && reach < extent
@@ -295,31 +311,59 @@ impl Lower<'_> {
             return true;
         };
         let factor = moving.remove(tiles).1;
-        let others: i64 = moving.iter().map(|(of, f)| of.int().map_or(i64::MAX / 4, |n| (n - 1) * f)).sum();
+        let others = moving
+            .iter()
+            .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
+            .fold(0, i64::saturating_add);
         hi.saturating_add(others) >= factor || !self.suppose(factor, extent)
+    }
+
+    /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
+    fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
+        let (origin, extent) = view.limits.get(mode)?.clone()?;
+        let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+        let within = self.affine(&within);
+        let steps = leaves(view).into_iter().filter(|leaf| leaf.mode == mode);
+        let far: i64 = steps.map(|leaf| (leaf.extent - 1) * leaf.step.max(0)).sum();
+        (self.kernel.exprs.get(within).hi.saturating_add(far) >= extent).then_some((origin, extent))
     }
 
     /// The condition under which the element at `at` lies inside its tensor; `None` when it always does.
     pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
         let tensor = self.program.tensor(view.tensor);
-        if !matches!(tensor.space, tile::Space::Global { .. }) {
-            return None;
-        }
-        let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+        let extents: Vec<Value> = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+            tile::Space::Shared { .. } => {
+                let sizes = tensor.plain().modes().map(|mode| mode.size().map_or(Value::Int(0), Value::Int));
+                sizes.collect()
+            }
+            tile::Space::Registers { .. } => return None,
+        };
         let modes: Vec<usize> = (0..extents.len()).filter(|&mode| self.guarded(view, mode)).collect();
         if modes.is_empty() {
             return None;
         }
         let mut guard = self.int(1);
         for mode in modes {
-            let (coordinate, extent) = (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
-            let below = self.exprs().lt(coordinate, extent);
-            guard = self.exprs().all(guard, below);
-            if self.kernel.exprs.get(coordinate).lo < 0 {
-                let zero = self.int(0);
-                let negative = self.exprs().lt(coordinate, zero);
-                let inside = self.exprs().not(negative);
-                guard = self.exprs().all(guard, inside);
+            if self.outside(view, mode) {
+                let (coordinate, extent) =
+                    (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
+                let below = self.exprs().lt(coordinate, extent);
+                guard = self.exprs().all(guard, below);
+                if self.kernel.exprs.get(coordinate).lo < 0 {
+                    let zero = self.int(0);
+                    let negative = self.exprs().lt(coordinate, zero);
+                    let inside = self.exprs().not(negative);
+                    guard = self.exprs().all(guard, inside);
+                }
+            }
+            if let Some((origin, extent)) = self.limited(view, mode) {
+                let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+                let within = self.affine(&within);
+                let steps = self.steps(leaves, at, mode);
+                let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
+                let below = self.exprs().lt(within, extent);
+                guard = self.exprs().all(guard, below);
             }
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)

@@ -232,7 +232,10 @@ impl Lower<'_> {
                     // Both operands are read along their depth: not transposed.
                     (OperandKind::Immediate, _) => AtomArg::Int(lower.int(0)),
                     _ => {
-                        return Err(Problem::new(format!("`{}` has an operand of an unknown kind", row.name)));
+                        return Err(Problem::new(format!(
+                            "`{}` has an operand of an unknown kind",
+                            row.name
+                        )));
                     }
                 });
             }

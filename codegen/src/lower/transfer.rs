@@ -204,6 +204,8 @@ impl Lower<'_> {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let source = lower.place(&pair.from, from, &elements);
+            // Nothing may be written, not even zeros, where the target's own bounds end.
+            let inside = lower.guard(&pair.to, to, &elements);
             let target = lower.place(&pair.to, to, &elements);
             let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
             let row = match guard {
@@ -214,7 +216,7 @@ impl Lower<'_> {
                     or_zero
                 }
             };
-            lower.emit(Op::Atom { row, args, guard: None });
+            lower.emit(Op::Atom { row, args, guard: inside });
             Ok(())
         })?;
         (self.uncommitted, self.asynchronous) = (true, true);
