@@ -252,7 +252,7 @@ impl Exprs {
         let corners =
             [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| x.saturating_mul(y));
         let range = (*corners.iter().min().unwrap_or(&0), *corners.iter().max().unwrap_or(&0));
-        let multiple = x.multiple.saturating_mul(y.multiple);
+        let multiple = x.multiple.checked_mul(y.multiple).unwrap_or(x.multiple);
         let same = self.both(a, b);
         self.intern(Int::Mul(a, b), range, multiple, same)
     }
@@ -318,7 +318,23 @@ impl Exprs {
         }
     }
 
-    /// `a / n`, rounded down; `n` positive and `a` never negative.
+    /// `a` plus a multiple of `n` that makes it not negative, and that multiple; nothing where it is so already. Hardware
+    /// divides towards zero, layouts divide downwards.
+    fn lifted(&mut self, a: Ix, n: i64) -> Option<(Ix, i64)> {
+        /// Coordinates have 32 bits and strides too: no value lies below this.
+        const LOWEST: i64 = -(1 << 62);
+        let (lo, hi) = (self.get(a).lo, self.get(a).hi);
+        if lo >= 0 {
+            return None;
+        }
+        let up = lo.max(LOWEST).div_euclid(n) * -n;
+        let by = self.int(up);
+        let sum = self.add(a, by);
+        self.assume(sum, lo.saturating_add(up).max(0), hi.saturating_add(up));
+        Some((sum, up))
+    }
+
+    /// `a / n`, rounded down; `n` positive.
     pub fn div(&mut self, a: Ix, n: i64) -> Ix {
         if n == 1 {
             return a;
@@ -342,11 +358,15 @@ impl Exprs {
         if range.0 == range.1 {
             return self.int(range.0);
         }
+        if let Some((sum, up)) = self.lifted(a, n) {
+            let (above, more) = (self.div(sum, n), self.int(-(up / n)));
+            return self.add(above, more);
+        }
         let n = self.int(n);
         self.intern(Int::Div(a, n), range, 1, same)
     }
 
-    /// `a % n`; `n` positive and `a` never negative.
+    /// `a % n`, never negative; `n` positive.
     pub fn rem(&mut self, a: Ix, n: i64) -> Ix {
         if n == 1 {
             return self.int(0);
@@ -358,14 +378,14 @@ impl Exprs {
             return rest;
         }
         // Terms that n divides make no difference.
-        let mut terms = Vec::new();
+        let (mut a, mut terms) = (a, Vec::new());
         self.terms(a, &mut terms);
         let count = terms.len();
         terms.retain(|&term| self.get(term).multiple % n != 0);
         if terms.len() < count {
-            let rest = self.sum(&terms);
-            if self.get(rest).lo >= 0 {
-                return self.rem(rest, n);
+            a = self.sum(&terms);
+            if self.get(a).lo >= 0 {
+                return self.rem(a, n);
             }
         }
         // (x % m) % n = x % n where n divides m
@@ -374,6 +394,7 @@ impl Exprs {
         {
             return self.rem(x, n);
         }
+        let a = self.lifted(a, n).map_or(a, |(sum, _)| sum);
         let (multiple, same) = (gcd(self.get(a).multiple, n), self.get(a).same_for);
         let n_at = self.int(n);
         self.intern(Int::Rem(a, n_at), (0, n - multiple.max(1)), multiple, same)
@@ -387,12 +408,14 @@ impl Exprs {
             (Some(0), _) => return b,
             _ => {}
         }
-        let top = (self.get(a).hi | self.get(b).hi).max(0) as u64;
-        let bits = 64 - top.leading_zeros().min(62);
-        let multiple =
-            1i64 << self.get(a).multiple.trailing_zeros().min(self.get(b).multiple.trailing_zeros()).min(62);
+        let (x, y) = (self.get(a), self.get(b));
+        // All bits up to the highest that one of the ends has; a sign on either side can become the result's.
+        let top = [x.lo, x.hi, y.lo, y.hi].into_iter().fold(0, |top, end| top | (end ^ (end >> 63)) as u64);
+        let most = ((1u128 << (64 - top.leading_zeros())) - 1) as i64;
+        let least = if x.lo < 0 || y.lo < 0 { -most - 1 } else { 0 };
+        let multiple = 1i64 << x.multiple.trailing_zeros().min(y.multiple.trailing_zeros()).min(62);
         let same = self.both(a, b);
-        self.intern(Int::Xor(a, b), (0, (1i64 << bits) - 1), multiple, same)
+        self.intern(Int::Xor(a, b), (least, most), multiple, same)
     }
 
     /// `a & mask`, for a mask that is not negative.
@@ -450,7 +473,8 @@ impl Exprs {
     pub fn not(&mut self, a: Ix) -> Ix {
         match (self.constant(a), self.get(a).int.clone()) {
             (Some(n), _) => self.int(i64::from(n == 0)),
-            (_, Int::Not(x)) => x,
+            // Twice is nothing for what is 0 or 1.
+            (_, Int::Not(x)) if self.get(x).lo >= 0 && self.get(x).hi <= 1 => x,
             _ => {
                 let same = self.get(a).same_for;
                 self.intern(Int::Not(a), (0, 1), 1, same)
