@@ -245,11 +245,22 @@ impl Lower<'_> {
     /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
     /// takes facts for granted, it is recorded and the answer is no.
     pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        // Both are asked: each may record the fact that rules it out.
+        let outside = self.outside(view, mode);
+        self.limited(view, mode).is_some() || outside
+    }
+
+    /// The same for the tensor's own extent alone.
+    fn outside(&mut self, view: &View, mode: usize) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        if !matches!(tensor.space, tile::Space::Global { .. }) {
-            return false;
-        }
-        let Some((extent, _)) = tensor.plain().leaves().nth(mode) else {
+        let extent = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().nth(mode).map(|leaf| leaf.0),
+            tile::Space::Shared { .. } => {
+                tensor.plain().mode(mode).and_then(|mode| mode.size()).ok().map(Value::Int)
+            }
+            tile::Space::Registers { .. } => None,
+        };
+        let Some(extent) = extent else {
             return false;
         };
         let (mut moving, mut inner) =
@@ -307,27 +318,52 @@ impl Lower<'_> {
         hi.saturating_add(others) >= factor || !self.suppose(factor, extent)
     }
 
+    /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
+    fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
+        let (origin, extent) = view.limits.get(mode)?.clone()?;
+        let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+        let within = self.affine(&within);
+        let steps = leaves(view).into_iter().filter(|leaf| leaf.mode == mode);
+        let far: i64 = steps.map(|leaf| (leaf.extent - 1) * leaf.step.max(0)).sum();
+        (self.kernel.exprs.get(within).hi.saturating_add(far) >= extent).then_some((origin, extent))
+    }
+
     /// The condition under which the element at `at` lies inside its tensor; `None` when it always does.
     pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
         let tensor = self.program.tensor(view.tensor);
-        if !matches!(tensor.space, tile::Space::Global { .. }) {
-            return None;
-        }
-        let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+        let extents: Vec<Value> = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+            tile::Space::Shared { .. } => {
+                let sizes = tensor.plain().modes().map(|mode| mode.size().map_or(Value::Int(0), Value::Int));
+                sizes.collect()
+            }
+            tile::Space::Registers { .. } => return None,
+        };
         let modes: Vec<usize> = (0..extents.len()).filter(|&mode| self.guarded(view, mode)).collect();
         if modes.is_empty() {
             return None;
         }
         let mut guard = self.int(1);
         for mode in modes {
-            let (coordinate, extent) = (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
-            let below = self.exprs().lt(coordinate, extent);
-            guard = self.exprs().all(guard, below);
-            if self.kernel.exprs.get(coordinate).lo < 0 {
-                let zero = self.int(0);
-                let negative = self.exprs().lt(coordinate, zero);
-                let inside = self.exprs().not(negative);
-                guard = self.exprs().all(guard, inside);
+            if self.outside(view, mode) {
+                let (coordinate, extent) =
+                    (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
+                let below = self.exprs().lt(coordinate, extent);
+                guard = self.exprs().all(guard, below);
+                if self.kernel.exprs.get(coordinate).lo < 0 {
+                    let zero = self.int(0);
+                    let negative = self.exprs().lt(coordinate, zero);
+                    let inside = self.exprs().not(negative);
+                    guard = self.exprs().all(guard, inside);
+                }
+            }
+            if let Some((origin, extent)) = self.limited(view, mode) {
+                let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+                let within = self.affine(&within);
+                let steps = self.steps(leaves, at, mode);
+                let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
+                let below = self.exprs().lt(within, extent);
+                guard = self.exprs().all(guard, below);
             }
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
