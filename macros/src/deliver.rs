@@ -88,3 +88,25 @@ fn warning(place: Place, lint: &str, text: &str) -> TokenStream {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_codegen::Definition;
+
+    #[track_caller]
+    fn check(level: Level, errors: usize, warnings: usize) {
+        let said =
+            Diagnostic { level, lint: Some("uncoalesced"), ..Diagnostic::error(Definition::NOWHERE, "slow") };
+        let said = Said::of(&[said], &Text::new(Span::call_site()));
+        assert_eq!((said.errors.len(), said.warnings.len()), (errors, warnings));
+        assert!(syn::parse2::<syn::File>(said.items()).is_ok());
+    }
+
+    #[test]
+    fn levels_decide_what_is_said() {
+        check(Level::Deny, 1, 0);
+        check(Level::Warn, 0, 1);
+        check(Level::Allow, 0, 0);
+    }
+}

@@ -1,7 +1,7 @@
 //! `#[kernel]`: a function to a definition, and the definition to items.
 
 use crate::attribute::{Attribute, attribute};
-use crate::deliver::Said;
+use crate::deliver::{self, Said};
 use crate::guard;
 use crate::text::{Place, Text};
 use crate::{carry, generate, levels, names, signature, specialize, stmt};
@@ -24,12 +24,13 @@ struct Head {
 
 /// Expands the attribute.
 pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) -> TokenStream {
-    let mut text = Text::new();
     let Some(mut head) = head(item.clone()) else {
-        let place = item.clone().into_iter().next().map_or(Span::call_site(), |token| token.span());
-        text.wrong(place, "this is not a function", "write `#[kernel]` above a `fn`");
-        return Said::of(&text.problems, &text).items();
+        let first = item.into_iter().next().map_or(Span::call_site(), |token| token.span());
+        let said =
+            deliver::error(first.into(), "this is not a function\nhelp: write `#[kernel]` above a `fn`");
+        return quote!(#said;);
     };
+    let mut text = Text::new(head.name.span());
     let kernel = read(attr, item.clone(), &mut text);
     let set = levels::levels(lints, &mut text);
     let mut outcome = None;

@@ -196,7 +196,7 @@ fn check_expr(tokens: TokenStream) {
 }
 
 fn specialized(settings: TokenStream) -> TokenStream {
-    let mut text = crate::text::Text::new();
+    let mut text = crate::text::Text::new(proc_macro2::Span::call_site());
     let item = KERNELS[0].parse().expect("tokens");
     let kernel = function::read(TokenStream::new(), item, &mut text).expect("a kernel");
     let definition = carry::bytes(&Definition::Function(kernel, Settings::default()));

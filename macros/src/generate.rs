@@ -1,6 +1,7 @@
 //! The call of the generator.
 
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Level, Name};
+use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::{Definition, Outcome};
 
 /// Makes the kernel of a definition, with levels that the environment sets and the definition may override.
@@ -10,7 +11,13 @@ pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Out
         Definition::Function(kernel, _) => drop(kernel.levels.splice(0..0, levels.iter().cloned())),
         Definition::Matmul(args) => drop(args.splice(0..0, levels.iter().map(level))),
     }
-    definition.generate()
+    let mut outcome = definition.generate();
+    if outcome.kernel.is_none() && !outcome.diagnostics.iter().any(|said| said.level == Level::Deny) {
+        let said =
+            Diagnostic::error(Definition::NOWHERE, "tilewright made neither a kernel nor an error of this");
+        outcome.diagnostics.push(said.help("this is a mistake of ours: please report it, with the text"));
+    }
+    outcome
 }
 
 /// `deny = bank_conflicts`

@@ -10,7 +10,7 @@ use tilewright_codegen::{Definition, Elem};
 
 /// Expands to an expression.
 pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
-    let mut text = Text::new();
+    let mut text = Text::new(Place::of(&tokens));
     let definition = read(tokens.clone(), &mut text);
     let set = levels::levels(lints, &mut text);
     if !text.problems.is_empty() {

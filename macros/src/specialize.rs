@@ -25,7 +25,8 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
         let said = "this kernel was compiled by another version of tilewright";
         return crate::deliver::error(Span::call_site().into(), said);
     };
-    let mut text = Text::after(&places);
+    let at = Place::of(&written);
+    let mut text = Text::after(&places, at);
     let mut set = Settings::default();
     match guard::check(written.clone()) {
         Ok(()) => set = settings(written.clone(), &kernel, &mut text),
@@ -33,7 +34,6 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     }
     let set_levels = levels::levels(lints, &mut text);
     text.problems.extend(set.repeated());
-    let at = Place::of(&written);
     if !text.problems.is_empty() {
         return failed(&Said::of(&text.problems, &text));
     }

@@ -2,14 +2,14 @@
 
 use crate::text::Text;
 use crate::{compact, function, keys, matmul};
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use tilewright_codegen::Definition;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::wire::{decode, encode};
 
 /// The kernel of this text, or what is said about it; every line with the text that it points at.
 fn read(attr: &str, item: &str) -> String {
-    let mut text = Text::new();
+    let mut text = Text::new(Span::call_site());
     let kernel = function::read(tokens(attr), tokens(item), &mut text);
     let said = said(&text);
     match kernel {
@@ -365,7 +365,7 @@ fn mistakes_are_all_told() {
 
 #[track_caller]
 fn check_keys(text: &str, expected: &str) {
-    let mut place = Text::new();
+    let mut place = Text::new(Span::call_site());
     let Definition::Matmul(args) = matmul::read(tokens(text), &mut place) else { unreachable!() };
     let found = said(&place);
     assert_eq!(if found.is_empty() { compact::args(&args) } else { found }, expected);
@@ -393,7 +393,7 @@ fn keys_are_read() {
 
 #[track_caller]
 fn check_settings(text: &str, expected: &str) {
-    let mut place = Text::new();
+    let mut place = Text::new(Span::call_site());
     let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2>() {}";
     let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut place).unwrap();
     let settings = keys::settings(tokens(text), &kernel, &mut place);

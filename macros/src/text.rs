@@ -39,6 +39,8 @@ impl From<Span> for Place {
 /// Places and mistakes of one use of a macro.
 #[derive(Debug)]
 pub(crate) struct Text {
+    /// All of it: what number 0 stands for.
+    whole: Place,
     /// Numbers below this belong to a definition that is not here: see `__specialize!`.
     base: u32,
     places: Vec<Place>,
@@ -51,14 +53,14 @@ pub(crate) struct Text {
 const DEEPEST: u32 = 200;
 
 impl Text {
-    /// Number 0 is the whole use.
-    pub(crate) fn new() -> Text {
-        Text { base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
+    /// Number 0 is the whole use: what is said about no part of it points here.
+    pub(crate) fn new(whole: impl Into<Place>) -> Text {
+        Text { whole: whole.into(), base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
     /// The text of a use that refers to a definition elsewhere, which has taken this many numbers.
-    pub(crate) fn after(places: &Places) -> Text {
-        Text { base: places.lines.len() as u32, ..Text::new() }
+    pub(crate) fn after(places: &Places, whole: Place) -> Text {
+        Text { base: places.lines.len() as u32, ..Text::new(whole) }
     }
 
     pub(crate) fn span(&mut self, place: impl Into<Place>) -> ast::Span {
@@ -69,7 +71,7 @@ impl Text {
     /// The tokens of a number; the whole use for 0 and for numbers of a definition elsewhere.
     pub(crate) fn place(&self, span: ast::Span) -> Place {
         let known = span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
-        known.copied().unwrap_or_else(|| Span::call_site().into())
+        known.copied().unwrap_or(self.whole)
     }
 
     /// Does the number belong to a definition that is not here?
@@ -111,7 +113,7 @@ impl Text {
 
     /// Lines of all places, for messages where the tokens are out of reach.
     pub(crate) fn lines(&self) -> Places {
-        let whole = Span::call_site();
+        let whole = self.whole.first;
         let line = |span: Span| span.start().line as u32;
         let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|place| line(place.first)));
         Places { file: whole.file(), lines: lines.collect() }

@@ -1,0 +1,10 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn k(from: &Tensor<f32, (M, N)>, to: &mut Tensor<f32, (M, N)>) {
+    let (from, to) = (tile(from, (64, 16), (block.x, block.y)), tile(to, (32, 16), (block.x, block.y)));
+    let threads = layout!((32, 8));
+    copy(parallelize(from, threads, thread.x), parallelize(to, threads, thread.x));
+}
+
+fn main() {}
