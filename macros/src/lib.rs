@@ -1,7 +1,7 @@
 //! The macros of tilewright: a shell around `tilewright-codegen`.
 //!
-//! Tokens are measured ([`guard`]), read by syn, turned into the generator's small tree whose spans are numbers
-//! ([`text`] keeps the table back to tokens), generated, and quoted. What a kernel means is decided elsewhere; nothing
+//! Tokens are measured (`guard`), read by syn, turned into the generator's small tree whose spans are numbers
+//! (`text` keeps the table back to tokens), generated, and quoted. What a kernel means is decided elsewhere; nothing
 //! here knows what `tile` does. The functions below work on `proc_macro2` tokens, so that tests call them without a
 //! compiler.
 
