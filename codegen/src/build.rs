@@ -218,6 +218,19 @@ impl Builder {
     /// Tiles of a view; see [`View::tile`]. An axis of the block index that numbers tiles gives the grid its size.
     pub fn tile(&mut self, view: &View, tiler: impl Into<Tiler>, coord: &[At]) -> Result<View> {
         let tiler = tiler.into();
+        if let Tiler::Modes(modes) = &tiler
+            && modes.len() > view.rank()
+        {
+            return Err(Problem::new(format!(
+                "the tile has {} modes, and `{}` has {}: {}",
+                modes.len(),
+                view.name,
+                view.rank(),
+                view.shape()
+            ))
+            .help("write one extent for each mode, with `_` for modes that stay whole")
+            .arg(1));
+        }
         let rest = view.layout.zipped_divide(&tiler)?.mode(1)?;
         self.axes_of(&rest, coord, view)?;
         view.tile(&tiler, coord)
@@ -410,7 +423,7 @@ impl Builder {
         let size = |view: &View, mode: usize| {
             view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))
         };
-        let pairs = [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "depth", 1)];
+        let pairs = [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "depths", 1)];
         for (left, l, right, r, what, arg) in pairs {
             let (x, y) = (size(left, l), size(right, r));
             let same = match (&x, &y) {
@@ -424,7 +437,7 @@ impl Builder {
                     })
                 };
                 return Err(Problem::new(format!(
-                    "the {what} do not agree: {} in mode {l} of `{}`, {} in mode {r} of `{}`",
+                    "the {what} differ: {} in mode {l} of `{}`, {} in mode {r} of `{}`",
                     text(x),
                     left.name,
                     text(y),
@@ -443,7 +456,10 @@ impl Builder {
                 "`{}` of {x} times `{}` of {y} cannot be summed in `{}` of {z}",
                 a.name, b.name, acc.name
             ))
-            .help(format!("sum in {}", x.accumulator()))
+            .help(match x.is_float() == y.is_float() {
+                true => format!("sum in {}", x.accumulator()),
+                false => "multiply integers with integers, or floating-point numbers with their like".into(),
+            })
             .arg(2));
         }
         Ok(())
@@ -492,6 +508,25 @@ impl Builder {
         let body = self.open.pop().unwrap_or_default();
         self.span = span;
         self.push(Op::For { var, unroll, body });
+        done
+    }
+
+    /// A loop over `0..extent` whose copies from global to shared memory run `stages - 1` turns ahead. The body copies,
+    /// then uses what it copied, without waits or barriers for it; see [`crate::pipeline`].
+    pub fn pipelined<T>(
+        &mut self,
+        name: &str,
+        extent: Value,
+        stages: u32,
+        body: impl FnOnce(&mut Builder, Affine) -> T,
+    ) -> T {
+        let (span, var) = (self.span, self.program.vars.len() as Id);
+        self.program.vars.push(Var { name: name.into(), extent });
+        self.open.push(Vec::new());
+        let done = body(self, Coord::Var(var).into());
+        let body = self.open.pop().unwrap_or_default();
+        self.span = span;
+        self.push(Op::Pipelined { var, stages, body });
         done
     }
 

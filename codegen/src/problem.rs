@@ -23,6 +23,11 @@ impl Problem {
         Problem { message: message.into(), help: None, arg: None }
     }
 
+    /// Nothing more to say: whoever found it has complained already.
+    pub(crate) fn said() -> Problem {
+        Problem::new("")
+    }
+
     /// Adds what to write instead.
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());

@@ -189,6 +189,7 @@ impl View {
                 keep.len(),
                 modes.len()
             ))
+            .help("write one entry for each mode of the thread layout: `_` for those that share their part")
             .arg(3));
         }
         let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);

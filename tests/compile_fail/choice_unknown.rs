@@ -2,4 +2,6 @@ use tilewright::prelude::*;
 
 const K: MatmulKernel<f32> = matmul_kernel!(a = row_major);
 
-fn main() {}
+fn main() {
+    println!("{}", K.source());
+}

@@ -1,10 +1,14 @@
 use tilewright::prelude::*;
 
 #[kernel]
-fn k(x: &mut Tensor<f32, (M, N)>) {
-    let t = parallelize(tile(x, (256, 256), (block.x, block.y)), layout!((32, 1)), thread.x);
-    let acc = registers_like(t, 0.0);
-    copy(acc, t);
+fn fragment_too_large(a: &Tensor<f32, (M, K)>, c: &mut Tensor<f32, (M, K)>) {
+    let (ga, gc) = (tile(a, (128, 8), (block.x, block.y)), tile(c, (128, 8), (block.x, block.y)));
+    let threads = layout!((4, 1));
+    let mine = parallelize(ga, threads, thread.x);
+    let held = registers::<f64>((64, 8), 0.0);
+    copy(mine, parallelize(gc, threads, thread.x));
 }
 
-fn main() {}
+fn main() {
+    println!("{}", fragment_too_large().source());
+}

@@ -1,5 +1,7 @@
 use tilewright::prelude::*;
 
-const K: MatmulKernel<f32> = matmul_kernel!(bm = 128, sa = layout!((64, 8)));
+const K: MatmulKernel<f32> = matmul_kernel!(sa = layout!((64, 8) : (1, 65)));
 
-fn main() {}
+fn main() {
+    println!("{}", K.source());
+}

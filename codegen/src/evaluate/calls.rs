@@ -57,6 +57,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("fma", "fma(a, b, c)"),
     ("select", "select(condition, a, b)"),
     ("unroll", "for i in unroll(0..4) { … }"),
+    ("pipelined", "for k in pipelined(0..n, stages = 3) { … }"),
 ];
 
 /// The arguments of a call: values with their places, and those with names.
@@ -109,6 +110,7 @@ impl Evaluator {
             "gemm" => &["order"],
             "copy" => &["how"],
             "parallelize" => &["ragged", "values"],
+            "pipelined" => &["stages"],
             _ => &[],
         };
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
@@ -367,7 +369,10 @@ impl Evaluator {
                 most(3)?;
                 Ok(Value::Number(tile::Expr::Pick(Box::new([number(0)?, number(1)?, number(2)?]))))
             }
-            "unroll" => Err(Problem::new("`unroll` stands in front of a loop's range").help(args.usage())),
+            "unroll" | "pipelined" => {
+                let problem = format!("`{}` stands in front of a loop's range", args.name);
+                Err(Problem::new(problem).help(args.usage()))
+            }
             function => {
                 most(1)?;
                 let f = match function {
@@ -389,7 +394,7 @@ impl Evaluator {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
-        self.elem(name).ok_or_else(|| Problem::new(format!("`{}` is not an element type", name.text)))
+        self.elem(name).ok_or_else(Problem::said)
     }
 
     /// `map((x, y), |x, y| …)`: a fresh fragment; or `map(ins, to, |…| …)` into a tensor.

@@ -33,7 +33,11 @@ impl Evaluator {
             }
             ExprKind::Tuple(items) => {
                 self.naming = None;
-                Value::Tuple(items.iter().map(|item| self.expr(item)).collect())
+                let values: Vec<Value> = items.iter().map(|item| self.expr(item)).collect();
+                match values.iter().any(|value| matches!(value, Value::Poison)) {
+                    true => Value::Poison,
+                    false => Value::Tuple(values),
+                }
             }
             ExprKind::Call { function, types, args } => self.call(function, types, args, expr.span),
             ExprKind::Method { receiver, method, args } => self.method(receiver, method, args, expr.span),
@@ -262,8 +266,13 @@ impl Evaluator {
             },
         };
         made.unwrap_or_else(|| {
-            let problem =
+            let mut problem =
                 Problem::new(format!("this operator does not work on {} and {}", left.kind(), right.kind()));
+            if matches!((&left, &right), (Value::Index(_), Value::Size(_)) | (Value::Size(_), Value::Index(_))) {
+                problem = problem.help(
+                    "no bounds need to be written: accesses are guarded wherever a tile can reach past its tensor",
+                );
+            }
             self.complain(span, problem)
         })
     }

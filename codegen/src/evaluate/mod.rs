@@ -67,7 +67,9 @@ impl Evaluator {
     }
 
     fn complain(&mut self, span: Span, problem: Problem) -> Value {
-        self.diagnostics.push(problem.at(span));
+        if problem != Problem::said() {
+            self.diagnostics.push(problem.at(span));
+        }
         Value::Poison
     }
 
@@ -369,11 +371,15 @@ impl Evaluator {
     }
 
     fn repeat(&mut self, pattern: &Pattern, range: &ast::Expr, body: &[ast::Stmt]) {
-        let (range_value, unrolled) = match &range.kind {
+        let (range_value, unrolled, stages) = match &range.kind {
             ast::ExprKind::Call { function, args, .. } if function.text == "unroll" && args.len() == 1 => {
-                (self.expr(&args[0].value), true)
+                (self.expr(&args[0].value), true, None)
             }
-            _ => (self.expr(range), false),
+            ast::ExprKind::Call { function, args, .. } if function.text == "pipelined" => {
+                let Some((range, stages)) = self.pipelined(args, range.span) else { return };
+                (range, false, Some(stages))
+            }
+            _ => (self.expr(range), false, None),
         };
         let (from, to) = match range_value {
             Value::Range(from, to) => (*from, *to),
@@ -396,8 +402,10 @@ impl Evaluator {
                     }
                 }
             }
-            (Value::Int(0), Value::Int(n), false) if n > 0 => self.run_loop(pattern, Size::Int(n), body),
-            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, body),
+            (Value::Int(0), Value::Int(n), false) if n > 0 => {
+                self.run_loop(pattern, Size::Int(n), stages, body)
+            }
+            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, stages, body),
             (_, Value::Size(_), true) => {
                 let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
                 self.complain(range.span, problem.help("write the range without `unroll`"));
@@ -417,21 +425,54 @@ impl Evaluator {
         }
     }
 
-    fn run_loop(&mut self, pattern: &Pattern, extent: Size, body: &[ast::Stmt]) {
+    /// The range and the stages of `pipelined(0..n, stages = 3)`.
+    fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, u32)> {
+        const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
+        let (mut range, mut stages) = (None, None);
+        for arg in args {
+            let value = self.expr(&arg.value);
+            match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
+                (_, Value::Poison) => return None,
+                (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
+                (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
+                    stages = Some(n as u32)
+                }
+                (_, other) => {
+                    let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
+                    self.complain(arg.value.span, problem.help(USAGE));
+                    return None;
+                }
+            }
+        }
+        match (range, stages) {
+            (Some(range), Some(stages)) => Some((range, stages)),
+            _ => {
+                let problem = Problem::new("a pipelined loop needs a range and its stages");
+                self.complain(span, problem.help(USAGE));
+                None
+            }
+        }
+    }
+
+    fn run_loop(&mut self, pattern: &Pattern, extent: Size, stages: Option<u32>, body: &[ast::Stmt]) {
         let name = match pattern {
             Pattern::Name(name) => name.text.clone(),
             _ => "i".to_owned(),
         };
         // The builder cannot be borrowed while the body runs through it, so it changes hands.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
-        builder.repeat(&name, extent, Unroll::No, |inner, var| {
+        let turn = |inner: &mut Builder, var| {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
             self.bind(pattern, Value::Index(var));
             self.body(body);
             self.scope.truncate(depth);
             std::mem::swap(&mut self.builder, inner);
-        });
+        };
+        match stages {
+            Some(stages) => builder.pipelined(&name, extent, stages, turn),
+            None => builder.repeat(&name, extent, Unroll::No, turn),
+        }
         self.builder = builder;
     }
 }

@@ -1,0 +1,7 @@
+use tilewright::prelude::*;
+
+const K: MatmulKernel<f32> = matmul_kernel!(vec = 4, pad = 1);
+
+fn main() {
+    println!("{}", K.source());
+}
