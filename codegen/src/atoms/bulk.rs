@@ -30,13 +30,14 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
     }
 }
 
-/// A box into shared memory; its bytes complete the mbarrier.
+/// A box into shared memory; its bytes complete the mbarrier. `shared::cta`, because sm_120 goes a long way round where
+/// the target could be another block's.
 fn load(rank: u8) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
     row(
         format!("bulk_load_{rank}d"),
         format!(
-            "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$d], [$m], [$b];"
+            "cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [$d], [$m], [$b];"
         ),
         vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier)],
         Done::Mbarrier,
@@ -73,7 +74,7 @@ fn store(rank: u8) -> Atom {
 fn plain_load() -> Atom {
     row(
         "bulk_load".into(),
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$d], [$a], $n, [$b];".into(),
+        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [$d], [$a], $n, [$b];".into(),
         vec![
             written(operand('d', ADDRESS)),
             operand('a', OperandKind::GlobalAddress),

@@ -92,12 +92,13 @@ impl Printer<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, to: Frag, from: &Mem, guard: Option<Ix>, fill: f64) {
+    pub(super) fn load(&mut self, stmt: &Stmt, to: Frag, from: &Mem, guard: Option<Ix>, fill: f64) {
         let elem = self.elem_of(from.space);
         let Some(access) = access(elem, to.len) else {
             return self.impossible(&format!("a load of {} elements of {elem}", to.len));
         };
-        let (target, source) = (self.registers(to, &access), self.place(from, &access, to.len, true));
+        let source = self.place(from, &access, to.len, true);
+        let target = self.declaration_or(stmt, to.reg, |printer| printer.registers(to, &access));
         let source = self.or_fill(source, guard, || filled(fill, elem, &access, to.len));
         self.set(None, &target, &source);
     }
@@ -112,26 +113,34 @@ impl Printer<'_> {
         self.set(guard, &target, &[source]);
     }
 
-    /// A load and a store of what it loaded, where nothing else uses the registers in between: one statement.
+    /// A value and a store of it, where nothing else uses the registers in between: one statement.
     pub(super) fn copy(&mut self, body: &[Stmt], at: usize) -> bool {
-        let (
-            Op::Load { to, from, guard, fill },
-            Some(Op::Store { to: target, from: stored, guard: stored_where }),
-        ) = (&body[at].op, body.get(at + 1).map(|next| &next.op))
-        else {
+        let Some(Op::Store { to, from: stored, guard }) = body.get(at + 1).map(|next| &next.op) else {
             return false;
         };
-        let (elem, kernel) = (self.elem_of(from.space), self.kernel);
-        let uses: usize = kernel.body.iter().map(|stmt| count(stmt, to.reg)).sum();
-        let Some(access) = access(elem, to.len) else { return false };
-        if to != stored || uses != 2 || elem != self.elem_of(target.space) {
-            return false;
-        }
-        self.undeclared.retain(|&id| id != to.reg);
-        let target = self.place(target, &access, to.len, false);
-        let source = self.place(from, &access, to.len, true);
-        let source = self.or_fill(source, *guard, || filled(*fill, elem, &access, to.len));
-        self.set(*stored_where, &target, &source);
+        let (kernel, elem) = (self.kernel, self.elem_of(to.space));
+        let uses: usize = kernel.body.iter().map(|stmt| count(stmt, stored.reg)).sum();
+        let Some(access) = access(elem, stored.len) else { return false };
+        let source = match &body[at].op {
+            Op::Load { to: loaded, from, guard, fill }
+                if loaded == stored && uses == 2 && elem == self.elem_of(from.space) =>
+            {
+                let source = self.place(from, &access, stored.len, true);
+                self.or_fill(source, *guard, || filled(*fill, elem, &access, stored.len))
+            }
+            Op::Assign { reg, value, .. }
+                if *reg == stored.reg
+                    && uses == 2
+                    && self.is_scalar(*reg)
+                    && elem == kernel.regs[*reg as usize].elem =>
+            {
+                vec![self.value(value)]
+            }
+            _ => return false,
+        };
+        self.undeclared.retain(|&id| id != stored.reg);
+        let target = self.place(to, &access, stored.len, false);
+        self.set(*guard, &target, &source);
         true
     }
 
@@ -146,36 +155,39 @@ impl Printer<'_> {
     }
 
     /// An assignment, broken into lines where it is too long for one.
-    fn set(&mut self, guard: Option<Ix>, target: &str, source: &[String]) {
-        let fits = |indent: usize, text: &str| indent * 4 + text.len() <= WIDTH;
+    pub(super) fn set(&mut self, guard: Option<Ix>, target: &str, source: &[String]) {
         let whole = format!("{target} = {};", source.join(" "));
         let Some(guard) = guard else {
-            if source.len() > 1 && !fits(self.depth, &whole) {
-                return self.lines(target, source);
-            }
-            return self.line(&whole);
+            return if self.fits(&whole) { self.line(&whole) } else { self.lines(target, source) };
         };
         let guard = format!("if ({})", self.int(guard));
         let together = format!("{guard} {whole}");
-        if fits(self.depth, &together) {
+        if self.fits(&together) {
             return self.line(&together);
         }
         self.line(&(guard + " {"));
         self.depth += 1;
-        if source.len() == 1 || fits(self.depth, &whole) {
-            self.line(&whole)
-        } else {
-            self.lines(target, source)
-        }
+        self.set(None, target, source);
         self.depth -= 1;
         self.line("}");
     }
 
+    /// Does a line of this text fit?
+    pub(super) fn fits(&self, text: &str) -> bool {
+        self.depth * 4 + text.len() <= WIDTH
+    }
+
+    /// An assignment on several lines.
     fn lines(&mut self, target: &str, source: &[String]) {
-        self.line(&format!("{target} = {}", source[0]));
+        let (start, rest) = if source.len() > 1 {
+            (format!("{target} = {}", source[0]), &source[1..])
+        } else {
+            (format!("{target} ="), source)
+        };
+        self.line(&start);
         self.depth += 1;
-        for (at, part) in source.iter().enumerate().skip(1) {
-            let end = if at + 1 == source.len() { ";" } else { "" };
+        for (at, part) in rest.iter().enumerate() {
+            let end = if at + 1 == rest.len() { ";" } else { "" };
             self.line(&format!("{part}{end}"));
         }
         self.depth -= 1;
@@ -207,6 +219,33 @@ impl Printer<'_> {
         };
         let value = self.value(&value);
         self.guarded(guard, &format!("{function}({address}, {value});"));
+    }
+
+    /// A call, one argument on each line where it is too long for one.
+    pub(super) fn call(&mut self, guard: Option<Ix>, function: &str, args: &[String]) {
+        let whole = format!("{function}({});", args.join(", "));
+        if self.fits(&whole) {
+            return self.guarded(guard, &whole);
+        }
+        match guard {
+            Some(guard) => {
+                let guard = self.int(guard);
+                self.line(&format!("if ({guard}) {{"));
+                self.depth += 1;
+                self.call(None, function, args);
+                self.depth -= 1;
+                self.line("}");
+            }
+            None => {
+                self.line(&format!("{function}("));
+                self.depth += 1;
+                for (at, arg) in args.iter().enumerate() {
+                    let end = if at + 1 == args.len() { ");" } else { "," };
+                    self.line(&format!("{arg}{end}"));
+                }
+                self.depth -= 1;
+            }
+        }
     }
 
     /// A statement under a guard.

@@ -20,7 +20,7 @@ impl Printer<'_> {
         }
         let constants =
             if constants.is_empty() { String::new() } else { format!("<{}>", constants.join(", ")) };
-        self.guarded(guard, &format!("{}{constants}({});", row.name, values.join(", ")));
+        self.call(guard, &format!("{}{constants}", row.name), &values);
     }
 
     fn argument(&mut self, arg: &AtomArg) -> String {
@@ -186,24 +186,46 @@ fn function(row: &Atom) -> String {
     let memory = row.operands.iter().any(|operand| {
         !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
     });
-    let clobber = if memory { "\n        : \"memory\"" } else { "" };
+    let clobber = if memory { "\"memory\"" } else { "" };
     format!(
-        "{template}__device__ __forceinline__ void {}({}) {{\n    asm volatile(\n{}\n        :{}\n        :{}{clobber});\n}}\n",
-        row.name,
-        params.join(", "),
-        quoted(&text),
-        wrapped(&lists[0]),
-        wrapped(&lists[1]),
+        "{}__device__ __forceinline__ {} {{\n{}}}\n",
+        template,
+        declaration(row.name, &params),
+        statement(&text, &lists[0], &lists[1], clobber)
     )
+}
+
+/// The function's name and parameters.
+fn declaration(name: &str, params: &[String]) -> String {
+    let whole = format!("void {name}({})", params.join(", "));
+    if whole.len() + "__device__ __forceinline__  {".len() <= WIDTH {
+        return whole;
+    }
+    format!("void {name}(\n    {})", params.join(", "))
+}
+
+/// The assembly, on one line if it fits.
+fn statement(text: &str, outputs: &[String], inputs: &[String], clobber: &str) -> String {
+    let join = |list: &[String]| list.join(", ");
+    let short = format!("    asm volatile(\"{text}\" : {} : {} : {clobber});\n", join(outputs), join(inputs));
+    let short = short.replace(" :  : );", ");").replace(" : );", ");").replace(":  :", "::");
+    if short.len() <= WIDTH {
+        return short;
+    }
+    let clobber = if clobber.is_empty() { String::new() } else { format!("\n        : {clobber}") };
+    let operands = format!("        :{}\n        :{}{clobber});\n", wrapped(outputs), wrapped(inputs));
+    format!("    asm volatile(\n{}\n{operands}", quoted(text)).replace("        :\n        :", "        ::")
 }
 
 /// The assembly as string literals of readable length.
 fn quoted(text: &str) -> String {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_inclusive(' ') {
-        let line = lines.last_mut();
-        match line {
-            Some(line) if line.len() + word.len() + 10 <= WIDTH => line.push_str(word),
+        match lines.last_mut() {
+            // An instruction ends with its line.
+            Some(line) if line.len() + word.len() + 10 <= WIDTH && !line.ends_with("; ") => {
+                line.push_str(word)
+            }
             _ => lines.push(word.to_string()),
         }
     }

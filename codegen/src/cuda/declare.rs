@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Printer;
 use super::mention::{blocks, count, mentions, reads, value_mentions};
+use super::names::Thing;
 use crate::index::{Int, Ix};
 use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
 
@@ -34,7 +35,8 @@ impl Printer<'_> {
 
     /// `float` and `acc[64]`, `float` and `sum`.
     pub(super) fn declaration(&mut self, id: Id) -> (String, String) {
-        let (reg, name) = (&self.kernel.regs[id as usize], self.names.regs[id as usize].clone());
+        let reg = &self.kernel.regs[id as usize];
+        let name = self.names.declare(Thing::Reg(id), &reg.name);
         if self.is_scalar(id) {
             return (reg.elem.cuda().to_string(), name);
         }
@@ -45,16 +47,49 @@ impl Printer<'_> {
         (format!("{align}{elem}"), format!("{name}[{len}]"))
     }
 
+    /// The declaration of an array, if the statement is where it belongs; otherwise `text`.
+    pub(super) fn declaration_or(
+        &mut self,
+        stmt: &Stmt,
+        reg: Id,
+        text: impl FnOnce(&mut Self) -> String,
+    ) -> String {
+        match self.first_declaration(stmt, reg) {
+            Some((kind, name)) => format!("{kind} {name}"),
+            None => text(self),
+        }
+    }
+
+    /// The declaration of an array, if the statement is where it belongs.
+    pub(super) fn first_declaration(&mut self, stmt: &Stmt, reg: Id) -> Option<(String, String)> {
+        let place = self.undeclared.iter().position(|&id| id == reg)?;
+        if !self.declares(stmt, reg) {
+            return None;
+        }
+        self.undeclared.remove(place);
+        Some(self.declaration(reg))
+    }
+
+    /// A loop that sets a new array to 0 is its declaration.
+    pub(super) fn declares_zeroes(&mut self, stmt: &Stmt) -> bool {
+        let declaration = self.zeroes(stmt).and_then(|reg| self.first_declaration(stmt, reg));
+        if let Some((kind, name)) = &declaration {
+            self.line(&format!("{kind} {name} = {{}};"));
+        }
+        declaration.is_some()
+    }
+
     /// Does the statement declare the array while it gives it its first value?
-    pub(super) fn declares(&self, stmt: &Stmt, id: Id) -> bool {
+    fn declares(&self, stmt: &Stmt, id: Id) -> bool {
         match &stmt.op {
             Op::Assign { reg, value, .. } => *reg == id && self.is_scalar(id) && !value_mentions(value, id),
+            Op::Load { to, .. } => to.reg == id && self.is_scalar(id),
             _ => self.zeroes(stmt) == Some(id),
         }
     }
 
     /// The array all of whose elements the statement, a loop, sets to 0.
-    pub(super) fn zeroes(&self, stmt: &Stmt) -> Option<Id> {
+    fn zeroes(&self, stmt: &Stmt) -> Option<Id> {
         let Op::For { var, from, to, step: 1, unroll: Unroll::Full, body } = &stmt.op else { return None };
         let [Stmt { op: Op::Assign { reg, at, value: Val::Lit(zero, _) }, .. }] = body.as_slice() else {
             return None;

@@ -79,12 +79,12 @@ impl Piece {
 /// An operator, left to right: how its operands are joined.
 pub(super) fn binary(left: &Piece, sign: &str, right: &Piece, level: Level) -> Piece {
     let bits = (Level::BitOr..=Level::BitAnd).contains(&level) || level == Level::Shift;
-    // C binds bits and shifts in ways that few remember, and `a % 32 * 4` takes a second look.
+    // C binds bits and shifts in ways that few remember, and `a % 32 * 4` and `a % 32 / 4` take a second look.
     let careful = |piece: &Piece, needed: Level| {
         let surprising = bits && piece.level < Level::Unary && piece.level != level;
-        let mixed = sign == "*"
-            && piece.level == Level::Product
-            && [" / ", " % "].iter().any(|s| outside(&piece.text, s));
+        let within = |signs: &[&str]| signs.iter().any(|sign| outside(&piece.text, sign));
+        let mixed = piece.level == Level::Product
+            && (sign == "*" && within(&[" / ", " % "]) || sign == "/" && within(&[" % "]));
         if surprising || mixed { format!("({})", piece.text) } else { piece.at(needed) }
     };
     let text = format!("{} {sign} {}", careful(left, level), careful(right, level.tighter()));
@@ -163,10 +163,15 @@ impl Printer<'_> {
         }
     }
 
-    /// `a + b`; `a - 4` for a negative constant, and no parentheses around a sum on the right where order cannot matter.
+    /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right where order cannot
+    /// matter.
     fn sum(&mut self, a: Ix, b: Ix, narrow: bool) -> Piece {
-        if let Some(n) = self.exprs.constant(b).filter(|n| *n < 0 && *n > i64::MIN) {
-            let (left, right) = (self.int_piece(a), constant(-n));
+        if let Some(positive) = self.negated(b) {
+            let (left, right) = (self.int_piece(a), self.int_piece(positive));
+            return fitted(left, "-", right, Level::Sum, narrow);
+        }
+        if let Some(positive) = self.negated(a) {
+            let (left, right) = (self.int_piece(b), self.int_piece(positive));
             return fitted(left, "-", right, Level::Sum, narrow);
         }
         let (left, right) = (self.int_piece(a), self.int_piece(b));
@@ -174,10 +179,26 @@ impl Printer<'_> {
         let parts = self.exprs.get(a).lo >= 0 && self.exprs.get(b).lo >= 0;
         let flat = parts || (!narrow && left.wide);
         let right = match self.exprs.get(b).int {
-            Int::Add(..) if flat && right.level == Level::Sum => Piece { level: Level::Product, ..right },
+            Int::Add(..) if flat && right.level == Level::Sum && !outside(&right.text, " - ") => {
+                Piece { level: Level::Product, ..right }
+            }
             _ => right,
         };
         fitted(left, "+", right, Level::Sum, narrow)
+    }
+
+    /// `4` for `-4`, `x * 4` for `x * -4`.
+    fn negated(&mut self, at: Ix) -> Option<Ix> {
+        let negative = |n: &i64| *n < 0 && *n > i64::MIN;
+        match self.exprs.get(at).int {
+            Int::Const(n) => negative(&n).then(|| self.exprs.int(-n)),
+            Int::Mul(x, by) => {
+                let by = self.exprs.constant(by).filter(negative)?;
+                let by = self.exprs.int(-by);
+                Some(self.exprs.mul(x, by))
+            }
+            _ => None,
+        }
     }
 
     fn arithmetic(&mut self, a: Ix, sign: &str, b: Ix, level: Level, narrow: bool) -> Piece {

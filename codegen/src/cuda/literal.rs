@@ -11,10 +11,11 @@ pub(super) fn literal(n: f64, elem: Elem) -> String {
         Elem::F32 | Elem::Tf32 => float(n as f32),
         Elem::F16 => format!("f16{{0x{:04x}}}", narrow::f16_bits(n)),
         Elem::Bf16 => format!("bf16{{0x{:04x}}}", narrow::bf16_bits(n)),
-        Elem::U32 | Elem::U8 => format!("{}u", n as u32),
+        Elem::U32 => format!("{}u", n as u32),
+        Elem::U8 | Elem::E4m3 | Elem::E5m2 => format!("{}u", n as u8),
         Elem::I32 if n as i32 == i32::MIN => "(-2147483647 - 1)".to_string(),
-        Elem::I32 | Elem::I8 => (n as i32).to_string(),
-        Elem::E4m3 | Elem::E5m2 => format!("{}u", n as u8),
+        Elem::I32 => (n as i32).to_string(),
+        Elem::I8 => (n as i8).to_string(),
     }
 }
 
@@ -74,6 +75,7 @@ mod tests {
             (-3.0, Elem::I32, "-3"),
             (-2147483648.0, Elem::I32, "(-2147483647 - 1)"),
             (4294967295.0, Elem::U32, "4294967295u"),
+            (f64::MAX, Elem::I8, "127"),
         ] {
             assert_eq!(literal(n, elem), text);
         }

@@ -5,6 +5,13 @@ use std::collections::HashSet;
 use super::{BUILTINS, prelude};
 use crate::thread::{Bar, Id, Kernel, Param};
 
+/// What is named where it is declared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thing {
+    Var(Id),
+    Reg(Id),
+}
+
 /// The names of a kernel's things.
 pub(super) struct Names {
     pub(super) params: Vec<String>,
@@ -15,8 +22,8 @@ pub(super) struct Names {
     pub(super) kernel: String,
     /// Names of the whole function.
     fixed: HashSet<String>,
-    /// Names of variables that are visible now; one list for each open block.
-    open: Vec<Vec<String>>,
+    /// Names of variables and register arrays that are visible now; one list for each open block.
+    open: Vec<Vec<(String, Thing)>>,
 }
 
 impl Names {
@@ -35,7 +42,7 @@ impl Names {
             params: kernel.params.iter().map(|param| take(param_name(param))).collect(),
             shared: kernel.shared.iter().map(|array| take(&array.name)).collect(),
             bars: kernel.bars.iter().map(|bar| bar_name(bar).map(&mut take).unwrap_or_default()).collect(),
-            regs: kernel.regs.iter().map(|reg| take(&reg.name)).collect(),
+            regs: vec![String::new(); kernel.regs.len()],
             vars: vec![String::new(); kernel.vars.len()],
             fixed,
             open: vec![Vec::new()],
@@ -52,16 +59,24 @@ impl Names {
         self.open.pop();
     }
 
-    /// Names a variable that is declared here.
-    pub(super) fn declare(&mut self, var: Id, wanted: &str) -> &str {
-        let name =
-            free(wanted, |name| !self.fixed.contains(name) && !self.open.iter().flatten().any(|n| n == name));
+    /// Names what is declared here.
+    pub(super) fn declare(&mut self, thing: Thing, wanted: &str) -> String {
+        let taken =
+            |name: &str| self.fixed.contains(name) || self.open.iter().flatten().any(|open| open.0 == name);
+        let name = free(wanted, |name| !taken(name));
         if let Some(block) = self.open.last_mut() {
-            block.push(name.clone());
+            block.push((name.clone(), thing));
         }
-        let slot = &mut self.vars[var as usize];
-        *slot = name;
-        slot
+        match thing {
+            Thing::Var(id) => self.vars[id as usize] = name.clone(),
+            Thing::Reg(id) => self.regs[id as usize] = name.clone(),
+        }
+        name
+    }
+
+    /// Is it declared in this block or around it?
+    pub(super) fn is_visible(&self, thing: Thing) -> bool {
+        self.open.iter().flatten().any(|open| open.1 == thing)
     }
 }
 

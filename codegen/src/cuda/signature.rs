@@ -26,6 +26,9 @@ impl Printer<'_> {
         if start.len() + name.len() + all.len() + 5 <= WIDTH {
             return format!("{start} {name}({all})");
         }
+        if name.len() + all.len() + 4 <= WIDTH {
+            return format!("{start}\n{name}({all})");
+        }
         // One line of pointers, then one of numbers, aligned behind the parenthesis.
         let indent = " ".repeat(name.len() + 1);
         let mut text = format!("{start}\n{name}(");

@@ -1,6 +1,7 @@
 //! Statements, in the order of the program.
 
 use super::mention::in_flight;
+use super::names::Thing;
 use super::{Builtin, Printer};
 use crate::index::Ix;
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
@@ -56,7 +57,7 @@ impl Printer<'_> {
                 let value = self.int(*value);
                 let row = &self.kernel.vars[*var as usize];
                 let (kind, constant) = (c_int(row.wide), if row.mutable { "" } else { "const " });
-                let name = self.names.declare(*var, &row.name).to_string();
+                let name = self.names.declare(Thing::Var(*var), &row.name);
                 self.line(&format!("{constant}{kind} {name} = {value};"));
             }
             Op::Set(var, value) => {
@@ -66,13 +67,10 @@ impl Printer<'_> {
             }
             Op::Assign { reg, at, value } => {
                 let value = self.value(value);
-                let declared = match self.first_declaration(stmt, *reg) {
-                    Some((kind, name)) => format!("{kind} {name}"),
-                    None => self.element(*reg, *at),
-                };
-                self.line(&format!("{declared} = {value};"));
+                let target = self.declaration_or(stmt, *reg, |printer| printer.element(*reg, *at));
+                self.set(None, &target, &[value]);
             }
-            Op::Load { to, from, guard, fill } => self.load(*to, from, *guard, *fill),
+            Op::Load { to, from, guard, fill } => self.load(stmt, *to, from, *guard, *fill),
             Op::Store { to, from, guard } => self.store(to, *from, *guard),
             Op::Atomic { to, op, value, guard } => self.atomic(to, *op, value, *guard),
             Op::Atom { row, args, guard } => self.atom(row, args, *guard),
@@ -88,7 +86,7 @@ impl Printer<'_> {
                 let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
                 let row = &self.kernel.vars[*var as usize];
                 self.names.open();
-                let name = self.names.declare(*var, &row.name).to_string();
+                let name = self.names.declare(Thing::Var(*var), &row.name);
                 let kind = c_int(row.wide);
                 let step = if *step == 1 { format!("++{name}") } else { format!("{name} += {step}") };
                 match unroll {
@@ -129,44 +127,21 @@ impl Printer<'_> {
         self.line("}");
     }
 
-    /// The declaration of an array, if the statement is where it belongs.
-    fn first_declaration(&mut self, stmt: &Stmt, reg: Id) -> Option<(String, String)> {
-        let place = self.undeclared.iter().position(|&id| id == reg)?;
-        if !self.declares(stmt, reg) {
-            return None;
-        }
-        self.undeclared.remove(place);
-        Some(self.declaration(reg))
-    }
-
-    /// A loop that sets a new array to 0 is its declaration.
-    fn declares_zeroes(&mut self, stmt: &Stmt) -> bool {
-        let declaration = self.zeroes(stmt).and_then(|reg| self.first_declaration(stmt, reg));
-        if let Some((kind, name)) = &declaration {
-            self.line(&format!("{kind} {name} = {{}};"));
-        }
-        declaration.is_some()
-    }
-
     fn roles(&mut self, roles: &[Role]) {
         let warps = self.kernel.launch.threads.div_ceil(32);
-        let listed: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
+        // Warps before this one are spoken for.
+        let mut next = 0;
         for (at, role) in roles.iter().enumerate() {
-            let last = at + 1 == roles.len() && at > 0 && listed == warps;
+            let (from, to) = role.warps;
             let start = if at == 0 { "" } else { "} else " };
-            let cond = match role.warps {
-                _ if last => String::new(),
-                (from, to) => {
-                    let warp = self.builtin(Builtin::Warp);
-                    let cond = match (from, to) {
-                        (0, to) => format!("{warp} < {to}"),
-                        (from, to) if to >= warps => format!("{warp} >= {from}"),
-                        (from, to) if to == from + 1 => format!("{warp} == {from}"),
-                        (from, to) => format!("{warp} >= {from} && {warp} < {to}"),
-                    };
-                    format!("if ({cond}) ")
-                }
+            let cond = match (from == next, to == warps) {
+                (true, true) if at > 0 => String::new(),
+                (_, true) => format!("if ({} >= {from}) ", self.builtin(Builtin::Warp)),
+                (true, _) => format!("if ({} < {to}) ", self.builtin(Builtin::Warp)),
+                _ if to == from + 1 => format!("if ({} == {from}) ", self.builtin(Builtin::Warp)),
+                _ => format!("if ({0} >= {from} && {0} < {to}) ", self.builtin(Builtin::Warp)),
             };
+            next = if from == next { to } else { u32::MAX };
             self.line(&format!("{start}{cond}{{  // {}", role.name));
             let outer = self.role.replace(role.warps);
             if let Some(registers) = role.registers {
@@ -235,7 +210,7 @@ impl Printer<'_> {
     /// Registers of asynchronous products: the compiler may not move their uses across this point.
     fn pin(&mut self) {
         for reg in in_flight(&self.kernel.body) {
-            if !self.undeclared.contains(&reg) {
+            if self.names.is_visible(Thing::Reg(reg)) {
                 let name = self.names.regs[reg as usize].clone();
                 self.line(&format!("pin({name});"));
             }

@@ -19,8 +19,8 @@ const NAMES: &[&str] = if cfg!(windows) {
 const BUILTINS: &str = "libnvrtc-builtins.so.";
 /// Variables that name an installed toolkit.
 const TOOLKITS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
-/// Older ones do not know the syntax that generated sources use.
-const OLDEST: (i32, i32) = (12, 0);
+/// Older ones know neither Blackwell nor all of the instructions that generated sources use.
+const OLDEST: (i32, i32) = (12, 8);
 
 /// NVRTC is not there, or cannot be used.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl fmt::Display for Absent {
         }
         write!(
             f,
-            "It is part of the CUDA toolkit (12.0 or newer), and comes alone as the Python package \
+            "It is part of the CUDA toolkit (12.8 or newer), and comes alone as the Python package \
              `nvidia-cuda-nvrtc`. Set {FOLDER_VARIABLE} to the folder that holds {}.",
             NAMES[0]
         )

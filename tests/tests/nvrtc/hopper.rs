@@ -1,0 +1,306 @@
+//! What Hopper adds: bulk copies on mbarriers, asynchronous matrix products, clusters, roles that share out registers.
+
+use tilewright_codegen::Elem::{self, *};
+use tilewright_codegen::atom::Atom;
+use tilewright_codegen::index::Int;
+use tilewright_codegen::thread::*;
+use tilewright_layout::Value;
+
+use super::build::*;
+
+fn hopper(name: &str, threads: u32) -> Build {
+    let mut b = Build::new(name, 90, threads);
+    b.k.arch_specific = true;
+    b
+}
+
+/// One product of a warpgroup, operands as they come from memory.
+pub(crate) fn wgmma(row: &'static Atom) -> Kernel {
+    let mut b = hopper(&format!("try_{}", row.name), 128);
+    let Some((_, n, _)) = row.mma().map(|mma| mma.shape) else { panic!("not a product") };
+    let elem = row.operand('b').map_or(F16, |operand| operand.elem);
+    let (from, to) = (b.pointer("from", elem, false), b.pointer("to", F32, true));
+    let in_registers = row.name.contains("_ra_");
+    let whole = (64 * n as u32).next_multiple_of(1024);
+    let sb = b.shared("sb", elem, whole, 1024, "Nx64, K-major, 128-byte swizzle");
+    let (acc, thread, zero) = (b.reg("acc", F32, n as u32 / 2), b.thread(), b.int(0));
+    let mut body = vec![b.repeat("i", n / 2, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let mut arrays = vec![(sb, whole)];
+    if !in_registers {
+        arrays.push((b.shared("sa", elem, 64 * 64, 1024, "64x64, K-major, 128-byte swizzle"), 64 * 64));
+    }
+    for &(space, len) in &arrays {
+        let rounds = b.int(i64::from(len) / (128 * 8));
+        body.push(b.until("i", rounds, Unroll::No, |b, i| {
+            let held = b.reg("held", elem, 8);
+            let (frag, index) = (b.frag(held, 0, 8), b.sum(&[(i, 1024), (thread, 8)], 0));
+            vec![load(frag, from, index, None), store(space, index, frag, None)]
+        }));
+    }
+    body.extend([s(Op::Fence(Fence::ProxyAsync)), sync(), s(Op::Fence(Fence::Wgmma))]);
+    let describe = |space| AtomArg::Descriptor {
+        at: Mem { space, index: zero, peer: None },
+        leading: 16,
+        stride: 1024,
+        mode: 1,
+    };
+    let mut args = vec![b.whole(acc)];
+    if in_registers {
+        let words = b.words("a", elem, 8);
+        let frag = b.frag(words, 0, 8);
+        let index = b.sum(&[(thread, 8)], 0);
+        body.push(load(frag, from, index, None));
+        args.push(b.whole(words));
+    } else {
+        args.push(describe(arrays[1].0));
+    }
+    args.extend([describe(sb), b.number(1)]);
+    let immediates = row.operands.len() - args.len();
+    for _ in 0..immediates {
+        args.push(b.number(0));
+    }
+    body.push(atom(row.name, args));
+    body.extend([s(Op::Commit(Queue::Wgmma)), s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 })]);
+    body.push(b.repeat("i", n / 2, |b, i| {
+        let index = b.sum(&[(thread, 1), (i, 128)], 0);
+        vec![store(to, index, Frag { reg: acc, at: i, len: 1 }, None)]
+    }));
+    b.done(body)
+}
+
+/// C = A Bᵀ with tiles of 128x128x64, both operands K-major: a warp fills a ring of stages by bulk copies, two
+/// warpgroups multiply what they find there.
+pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
+    let name =
+        if registers { format!("wgmma_product_{elem}_registers") } else { format!("wgmma_product_{elem}") };
+    let mut b = hopper(&name, 384);
+    b.k.launch.blocks_per_sm = 1;
+    let (a, bt, c) = (
+        b.tensor("a", elem, false, &["M", "K"], &["K", "1"]),
+        b.tensor("b", elem, false, &["N", "K"], &["K", "1"]),
+        b.tensor("c", F32, true, &["M", "N"], &["N", "1"]),
+    );
+    let (map_a, map_b) = (b.map("map_a", a, &[64, 128], 128), b.map("map_b", bt, &[64, 128], 128));
+    let (n, k) = (b.extent("N"), b.extent("K"));
+    let tiles = |name| Value::symbol(name).ceil_div(128).into_iter().collect();
+    b.k.launch.grid = [tiles("M"), tiles("N"), vec![]];
+    let note = format!("{stages} stages of 128x64, K-major, 128-byte swizzle");
+    let sa = b.shared("sa", elem, 8192 * stages as u32, 1024, &note);
+    let sb = b.shared("sb", elem, 8192 * stages as u32, 1024, &note);
+    let (full, empty) = (b.mbarriers("full", stages as u32, 1), b.mbarriers("empty", stages as u32, 2));
+    let acc = b.reg("acc", F32, 64);
+    let (tid, bx, by, zero) = (b.thread(), b.block(0), b.block(1), b.int(0));
+    let steps = b.sum(&[(k, 1)], 63);
+    let steps = b.e().div(steps, 64);
+
+    let fills = b.until("k", steps, Unroll::No, |b, step| {
+        let (slot, round) = (b.e().rem(step, stages), b.e().div(step, stages));
+        // A fresh barrier lets the first round pass: the phase before the first counts as complete.
+        let turn = b.sum(&[(round, 1)], 1);
+        let mut body = vec![s(Op::Await { bar: empty, slot, turn })];
+        body.push(s(Op::Arrive { bar: full, slot, peer: None, bytes: Some(2 * 128 * 64 * 2) }));
+        for (map, shared, block) in [(map_a, sa, bx), (map_b, sb, by)] {
+            let to = b.sum(&[(slot, 8192)], 0);
+            let (column, row) = (b.sum(&[(step, 64)], 0), b.sum(&[(block, 128)], 0));
+            let map = AtomArg::Map { param: map, at: vec![column, row] };
+            body.push(atom("bulk_load_2d", vec![at(shared, to), map, AtomArg::Barrier { bar: full, slot }]));
+        }
+        body
+    });
+    let prefetch =
+        [map_a, map_b].map(|param| atom("prefetch_tensor_map", vec![AtomArg::Map { param, at: vec![] }]));
+    let one = s(Op::Elect(Scope::Block, [prefetch.to_vec(), vec![fills]].concat()));
+
+    let group = b.e().div(tid, 128);
+    let group = b.sum(&[(group, 1)], -1);
+    let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    consume.push(b.until("k", steps, Unroll::No, |b, step| {
+        let (slot, turn) = (b.e().rem(step, stages), b.e().div(step, stages));
+        let mut body = vec![s(Op::Await { bar: full, slot, turn }), s(Op::Fence(Fence::Wgmma))];
+        body.push(b.repeat("kk", 4, |b, kk| {
+            let from_a = b.sum(&[(slot, 8192), (group, 4096), (kk, 16)], 0);
+            let from_b = b.sum(&[(slot, 8192), (kk, 16)], 0);
+            let describe = |space, index| AtomArg::Descriptor {
+                at: Mem { space, index, peer: None },
+                leading: 16,
+                stride: 1024,
+                mode: 1,
+            };
+            let (acc, one) = (b.whole(acc), b.number(1));
+            let (a, bt, zero) = (describe(sa, from_a), describe(sb, from_b), b.number(0));
+            vec![atom(&format!("wgmma_m64n128k16_{elem}"), vec![acc, a, bt, one, zero.clone(), zero])]
+        }));
+        body.push(s(Op::Commit(Queue::Wgmma)));
+        body.push(s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }));
+        let arrive = s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
+        body.push(s(Op::Elect(Scope::Warpgroup, vec![arrive])));
+        body
+    }));
+    consume.push(b.repeat("i", 16, |b, i| {
+        vec![b.repeat("h", 2, |b, h| {
+            let in_group = b.e().rem(tid, 128);
+            let (warp, lane) = (b.e().div(in_group, 32), b.e().rem(in_group, 32));
+            let (r, q) = (b.e().div(lane, 4), b.e().rem(lane, 4));
+            let row = b.sum(&[(bx, 128), (group, 64), (warp, 16), (r, 1), (h, 8)], 0);
+            let column = b.sum(&[(by, 128), (q, 2), (i, 8)], 0);
+            let start = b.e().mul(row, n);
+            let to = b.e().add(start, column);
+            b.e().assume(to, 0, i64::from(i32::MAX));
+            let at = b.sum(&[(i, 4), (h, 2)], 0);
+            vec![store(c, to, Frag { reg: acc, at, len: 2 }, None)]
+        })]
+    }));
+
+    let start = vec![
+        s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(full)), s(Op::InitBarriers(empty))])),
+        s(Op::Fence(Fence::MbarrierInit)),
+        sync(),
+    ];
+    let role = |name: &str, warps, ask, body| Role {
+        name: name.into(),
+        warps,
+        registers: registers.then_some(ask),
+        body,
+    };
+    let roles = vec![role("producer", (0, 4), 40, vec![one]), role("consumers", (4, 12), 232, consume)];
+    let _ = zero;
+    b.done([start, vec![s(Op::Roles(roles))]].concat())
+}
+
+/// Boxes of one to five modes in and out.
+pub(crate) fn boxes(rank: usize) -> Kernel {
+    let mut b = Build::new(&format!("boxes_{rank}d"), 90, 32);
+    let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
+    let tile: Vec<u32> = [16, 4, 2, 2, 2][..rank].to_vec();
+    let len: u32 = tile.iter().product();
+    let (source, target) = (b.map("source", from, &tile, 0), b.map("target", to, &tile, 0));
+    let held = b.shared("held", F32, len, 128, "");
+    let (bar, zero, bx) = (b.mbarriers("arrived", 1, 1), b.int(0), b.block(0));
+    let at_of = |b: &mut Build| {
+        let first = b.sum(&[(bx, 16)], 0);
+        [vec![first], vec![zero; rank - 1]].concat()
+    };
+    let coordinates = at_of(&mut b);
+    let load = atom(
+        &format!("bulk_load_{rank}d"),
+        vec![
+            at(held, zero),
+            AtomArg::Map { param: source, at: coordinates.clone() },
+            AtomArg::Barrier { bar, slot: zero },
+        ],
+    );
+    let store = atom(
+        &format!("bulk_store_{rank}d"),
+        vec![AtomArg::Map { param: target, at: coordinates }, at(held, zero)],
+    );
+    let arrive = s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(len * 4) });
+    let body = vec![
+        s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),
+        sync(),
+        s(Op::Elect(Scope::Warp, vec![arrive, load])),
+        s(Op::Await { bar, slot: zero, turn: zero }),
+        s(Op::Elect(
+            Scope::Warp,
+            vec![
+                store,
+                s(Op::Commit(Queue::Bulk)),
+                s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }),
+                s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }),
+            ],
+        )),
+    ];
+    b.done(body)
+}
+
+/// Two blocks that share a box, read each other's memory and arrive at each other's barriers.
+pub(crate) fn cluster() -> Kernel {
+    // Multicast is slow on some later devices, and the compiler says so.
+    let mut b = hopper("cluster", 128);
+    b.k.launch.cluster = [2, 1, 1];
+    b.k.launch.grid = [vec![Value::Int(2)], vec![], vec![]];
+    let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
+    let map = b.map("map", from, &[32, 4], 0);
+    let held = b.shared("held", F32, 256, 128, "two boxes of 32x4");
+    let own = b.shared("own", F32, 128, 16, "");
+    let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, 2));
+    let all = b.bar(Bar::Cluster);
+    let (thread, zero) = (b.thread(), b.int(0));
+    let rank = b.e().leaf(Int::ClusterRank, 0, 1, 1, Scope::Block);
+    let other = b.sum(&[(rank, -1)], 1);
+    let row = b.sum(&[(rank, 4)], 0);
+    let to_box = b.sum(&[(rank, 128)], 0);
+    let arrive = |bytes, peer| s(Op::Arrive { bar: full, slot: zero, peer, bytes });
+    let multicast = atom(
+        "bulk_load_2d_multicast",
+        vec![
+            at(held, to_box),
+            AtomArg::Map { param: map, at: vec![zero, row] },
+            AtomArg::Barrier { bar: full, slot: zero },
+            b.number(3),
+        ],
+    );
+    let mut body = vec![
+        s(Op::Elect(
+            Scope::Block,
+            vec![s(Op::InitBarriers(full)), s(Op::InitBarriers(empty)), s(Op::Fence(Fence::MbarrierInit))],
+        )),
+        s(Op::Sync(all)),
+        s(Op::Elect(Scope::Block, vec![arrive(Some(1024), None), multicast])),
+        s(Op::Await { bar: full, slot: zero, turn: zero }),
+    ];
+    let x = b.reg("x", F32, 2);
+    let y = b.reg("y", F32, 1);
+    let (pair, single) = (b.frag(x, 0, 2), b.frag(y, 0, 1));
+    let two = b.sum(&[(thread, 2)], 0);
+    let index = b.sum(&[(thread, 2)], 256);
+    body.push(load(pair, held, two, None));
+    let swap = b.int(1);
+    body.push(assign(x, swap, Val::Reg(x, zero)));
+    body.push(store(to, index, pair, None));
+    let frag = b.frag(y, 0, 1);
+    body.extend([load(frag, from, thread, None), store(own, thread, frag, None), s(Op::Sync(all))]);
+    let peer = Mem { space: own, index: thread, peer: Some(other) };
+    let far = b.sum(&[(rank, 128), (thread, 1)], 0);
+    body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0 }));
+    body.push(assign(y, zero, un(Un::Neg, Val::Reg(y, zero))));
+    body.push(store(to, far, single, None));
+    for peer in [zero, swap] {
+        body.push(s(Op::Elect(
+            Scope::Block,
+            vec![s(Op::Arrive { bar: empty, slot: zero, peer: Some(peer), bytes: None })],
+        )));
+    }
+    body.extend([
+        s(Op::Await { bar: empty, slot: zero, turn: zero }),
+        s(Op::Fence(Fence::Threads(Scope::Cluster))),
+        s(Op::Sync(all)),
+    ]);
+    b.done(body)
+}
+
+/// Consecutive bytes in and out without a map.
+pub(crate) fn plain_bulk() -> Kernel {
+    let mut b = Build::new("plain_bulk", 90, 32);
+    let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
+    let held = b.shared("held", F32, 256, 128, "");
+    let (bar, zero, bx) = (b.mbarriers("arrived", 1, 1), b.int(0), b.block(0));
+    let place = b.sum(&[(bx, 256)], 0);
+    b.e().assume(place, 0, i64::from(i32::MAX));
+    let load = atom(
+        "bulk_load",
+        vec![at(held, zero), at(from, place), b.number(1024), AtomArg::Barrier { bar, slot: zero }],
+    );
+    let store = atom("bulk_store", vec![at(to, place), at(held, zero), b.number(1024)]);
+    let arrive = s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(1024) });
+    let body = vec![
+        s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),
+        sync(),
+        s(Op::Elect(Scope::Warp, vec![arrive, load])),
+        s(Op::Await { bar, slot: zero, turn: zero }),
+        s(Op::Elect(
+            Scope::Warp,
+            vec![store, s(Op::Commit(Queue::Bulk)), s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 })],
+        )),
+    ];
+    b.done(body)
+}

@@ -1,0 +1,70 @@
+//! The machine code of a binary, where a disassembler can be had.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Names the program.
+const VARIABLE: &str = "TILEWRIGHT_NVDISASM";
+
+/// Instructions of a binary.
+pub(crate) struct MachineCode(Vec<String>);
+
+impl MachineCode {
+    /// Is there an instruction that begins so, up to a dot or its end?
+    pub(crate) fn contains(&self, opcode: &str) -> bool {
+        self.0.iter().any(|line| {
+            line.strip_prefix(opcode).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' ']))
+        })
+    }
+
+    /// All kinds of instructions.
+    pub(crate) fn opcodes(&self) -> String {
+        let all: BTreeSet<&str> = self.0.iter().filter_map(|line| line.split(' ').next()).collect();
+        all.into_iter().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The instructions of a binary; `None`, with a word to the reader, without a disassembler.
+pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
+    let program = disassembler()?;
+    let name = format!("tilewright-{}-{:?}.cubin", std::process::id(), std::thread::current().id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, cubin).expect("a temporary file can be written");
+    let output = Command::new(program).arg("-c").arg(&file).output();
+    let _ = std::fs::remove_file(&file);
+    let output = output.expect("the disassembler was there a moment ago");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(MachineCode(text.lines().filter_map(instruction).collect()))
+}
+
+/// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate.
+fn instruction(line: &str) -> Option<String> {
+    let (_, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
+    let rest = rest.trim_start();
+    let rest = match rest.strip_prefix('@') {
+        Some(predicated) => predicated.split_once(' ')?.1.trim_start(),
+        None => rest,
+    };
+    rest.starts_with(|c: char| c.is_ascii_uppercase()).then(|| rest.to_string())
+}
+
+fn disassembler() -> Option<&'static PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let installed =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvrtc/nvidia/cu13/bin/nvdisasm");
+        let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+        let mut places = named.into_iter().chain([installed, "nvdisasm".into()]);
+        let found = places.find(|place| Command::new(place).arg("--version").output().is_ok());
+        if found.is_none() {
+            eprintln!(
+                "skipped: no disassembler; name nvdisasm in {VARIABLE} to look at the machine code too"
+            );
+        }
+        found
+    });
+    found.as_ref()
+}

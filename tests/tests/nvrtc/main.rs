@@ -1,0 +1,120 @@
+//! What the printer prints, and what the real compiler makes of it. Snapshots need nothing; compiling needs NVRTC, and
+//! looking at the machine code needs a disassembler. Neither needs a GPU.
+
+mod build;
+mod hopper;
+mod machine_code;
+mod programs;
+mod sgemm;
+mod small;
+mod tensor_cores;
+
+use std::path::PathBuf;
+
+use tilewright_codegen::cuda;
+use tilewright_codegen::thread::Kernel;
+use tilewright_runtime::nvrtc::{Error, Nvrtc};
+
+use programs::Program;
+use tilewright_tests::gallery;
+
+/// Architectures for which everything is compiled that does not ask for one in particular.
+const ARCHITECTURES: [(&str, u32); 6] =
+    [("sm_80", 80), ("sm_86", 86), ("sm_89", 89), ("sm_90a", 90), ("sm_100a", 100), ("sm_120a", 120)];
+
+/// Those whose machine code is looked at.
+const DISASSEMBLED: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
+
+/// The architectures that a kernel claims; of a variation the oldest and the newest.
+fn architectures(program: &Program) -> Vec<&'static str> {
+    let Kernel { arch, arch_specific: only, .. } = program.kernel;
+    let claimed = ARCHITECTURES.into_iter().filter(|row| if only { row.1 == arch } else { row.1 >= arch });
+    let mut names: Vec<&str> = claimed.map(|row| row.0).collect();
+    if !program.kept && names.len() > 2 {
+        names.drain(1..names.len() - 1);
+    }
+    names
+}
+
+/// NVRTC, or nothing where the tests are to do without.
+fn nvrtc() -> Option<Nvrtc> {
+    let installed = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvrtc/nvidia/cu13/lib");
+    let required = std::env::var_os("TILEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1");
+    match Nvrtc::find(&[installed]) {
+        Ok(nvrtc) => Some(nvrtc),
+        Err(Error::Absent(absent)) if !required => {
+            eprintln!("skipped: no NVRTC\n{absent}\n`cargo xtask setup` gets it.");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn printed() {
+    for Program { kernel, kept, .. } in programs::all() {
+        let source = cuda::print(&kernel);
+        assert_eq!(source, cuda::print(&kernel), "{}: printed twice, two texts", kernel.name);
+        if kept {
+            insta::assert_snapshot!(kernel.name.as_str(), source);
+        }
+    }
+}
+
+#[test]
+fn compiled() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let mut programs = programs::all();
+    for (_, kernel) in gallery::all() {
+        // The fastest variant, and the one that presumes nothing.
+        let last = (kernel.variants.len() > 1).then(|| kernel.variants.last()).flatten();
+        let both = kernel.variants.first().into_iter().chain(last);
+        programs.extend(both.map(|variant| Program::shown(variant.program.clone())));
+    }
+    // One program after another for each of a few workers.
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some(program) = programs.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            wrong.extend(faults(&nvrtc, program));
+        }
+        wrong
+    };
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        all.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// What is wrong with a program on any of its architectures: a message, a spill, a stack, an instruction that is missing.
+fn faults(nvrtc: &Nvrtc, program: &Program) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let kernel = &program.kernel;
+    let source = cuda::print(kernel);
+    for arch in architectures(program) {
+        let compiled = match nvrtc.compile(&source, &kernel.name, arch, &[]) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                wrong.push(error.to_string());
+                continue;
+            }
+        };
+        let mut complain = |what: String| wrong.push(format!("{} for {arch}: {what}", kernel.name));
+        compiled.notes.iter().for_each(|note| complain(note.clone()));
+        match compiled.usage.as_slice() {
+            [usage] if usage.is_clean() || (usage.stack <= program.stack && usage.spill_stores == 0) => {}
+            other => complain(format!("not everything stays in registers: {other:?}")),
+        }
+        if program.sass.is_empty() || !DISASSEMBLED.contains(&arch) {
+            continue;
+        }
+        if let Some(code) = machine_code::of(&compiled.cubin) {
+            for opcode in program.sass.iter().filter(|opcode| !code.contains(opcode)) {
+                complain(format!("no {opcode} in the machine code; it has {}", code.opcodes()));
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,94 @@
+//! Kernels for tests of the printer, and of what the compiler makes of its text.
+
+use tilewright_codegen::Elem::*;
+use tilewright_codegen::thread::Kernel;
+
+use super::{hopper, sgemm, small, tensor_cores};
+
+/// A program, and what its machine code must contain.
+pub(crate) struct Program {
+    pub(crate) kernel: Kernel,
+    /// Beginnings of instructions, such as `LDS.128`.
+    pub(crate) sass: Vec<&'static str>,
+    /// Bytes of stack that it may have; the program says why.
+    pub(crate) stack: u32,
+    /// Is its text kept? Variations on a theme are only compiled.
+    pub(crate) kept: bool,
+}
+
+impl Program {
+    /// A kernel that users see; what it is made of is looked at elsewhere.
+    pub(crate) fn shown(kernel: Kernel) -> Program {
+        program(kernel, &[])
+    }
+}
+
+fn program(kernel: Kernel, sass: &[&'static str]) -> Program {
+    Program { kernel, sass: sass.to_vec(), stack: 0, kept: true }
+}
+
+fn variation(kernel: Kernel, sass: &[&'static str]) -> Program {
+    Program { kept: false, ..program(kernel, sass) }
+}
+
+/// Everything.
+pub(crate) fn all() -> Vec<Program> {
+    let mut all = vec![
+        program(sgemm::tutorial("sgemm_guarded", sgemm::Copy::Guarded), &["LDG.E", "STS", "LDS", "FFMA"]),
+        program(sgemm::tutorial("sgemm_async", sgemm::Copy::Async), &["LDGSTS.E"]),
+        program(sgemm::vectors(), &["LDG.E.128", "STS.128", "LDS.128", "STG.E.128"]),
+        program(small::softmax(), &["SHFL.BFLY", "MUFU.EX2"]),
+        program(small::atomics(), &["ATOMS.POPC.INC"]),
+        program(small::wide(), &["LDG.E", "STG.E"]),
+        program(small::arena(), &["LDS", "STS"]),
+        program(small::small_arena(), &["LDS", "STS"]),
+        program(small::names(), &[]),
+        program(small::groups(80), &["BAR.SYNC"]),
+        program(small::groups(90), &["BAR.SYNC", "ELECT"]),
+    ];
+    for elem in [F64, F32, F16, Bf16, I32, U32, I8, U8] {
+        let keep = matches!(elem, F32 | Bf16);
+        all.push(Program { kept: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
+        all.push(Program {
+            kept: keep,
+            ..program(small::narrow_copies(elem), &["LDS.64", "LDS.128", "STS.64"])
+        });
+        all.push(program(small::values(elem), &[]));
+        all.push(program(small::casts(elem), &[]));
+    }
+    for elem in [F64, F32, F16] {
+        all.push(Program { stack: 40, ..program(small::trigonometry(elem), &[]) });
+    }
+    all.push(program(
+        tensor_cores::product(Bf16),
+        &["LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "HMMA.16816.F32.BF16"],
+    ));
+    all.push(variation(
+        tensor_cores::product(F16),
+        &["LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "HMMA.16816.F32"],
+    ));
+    for row in tensor_cores::rows("mma_") {
+        all.push(variation(tensor_cores::mma(row), &[]));
+    }
+    for row in tensor_cores::rows("ldmatrix").into_iter().chain(tensor_cores::rows("stmatrix")) {
+        all.push(variation(tensor_cores::matrices(row), &[]));
+    }
+    all.push(program(hopper::product(Bf16, 2, false), &["UTMALDG.2D", "HGMMA.64x128x16.F32.BF16", "SYNCS"]));
+    all.push(program(
+        hopper::product(Bf16, 4, true),
+        &["UTMALDG.2D", "HGMMA.64x128x16.F32.BF16", "USETMAXREG"],
+    ));
+    all.push(variation(hopper::product(F16, 4, true), &["UTMALDG.2D", "HGMMA.64x128x16.F32"]));
+    all.push(program(hopper::cluster(), &["UTMALDG.2D.MULTICAST"]));
+    all.push(program(hopper::plain_bulk(), &["UBLKCP"]));
+    for rank in 1..=5 {
+        all.push(Program { kept: rank == 3, ..program(hopper::boxes(rank), &["UTMALDG", "UTMASTG"]) });
+    }
+    for row in tensor_cores::rows("wgmma_") {
+        // The largest, the smallest and an odd one between.
+        if ["m64n8k16", "m64n104k16", "m64n256k16"].iter().any(|shape| row.name.contains(shape)) {
+            all.push(variation(hopper::wgmma(row), &["HGMMA"]));
+        }
+    }
+    all
+}

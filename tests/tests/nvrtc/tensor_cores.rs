@@ -1,0 +1,195 @@
+//! Every matrix instruction that is issued by a warp, fed straight from memory; and a small product that uses them
+//! together with cp.async.
+
+use tilewright_codegen::Elem::{self, *};
+use tilewright_codegen::atom::{Atom, OperandKind};
+use tilewright_codegen::atoms;
+use tilewright_codegen::thread::*;
+use tilewright_layout::Value;
+
+use super::build::*;
+
+/// Values that a thread holds of an operand.
+fn values(row: &Atom, operand: char) -> u32 {
+    let tv = row.tv(operand).expect("a layout");
+    tv.mode(1).and_then(|values| values.size()).expect("an integer") as u32
+}
+
+/// Each thread reads its fragments one after another, and writes its accumulators.
+pub(crate) fn mma(row: &'static Atom) -> Kernel {
+    let mut b = Build::new(&format!("try_{}", row.name), row.arch, 32);
+    let thread = b.thread();
+    let mut regs = Vec::new();
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for operand in row.operands {
+        let (name, elem, len) = (operand.name.to_string(), operand.elem, values(row, operand.name));
+        let space = b.pointer(&format!("{name}_in"), elem, operand.writes);
+        let words = operand.kind == OperandKind::Frag { words: true };
+        let reg = if words { b.words(&name, elem, len) } else { b.reg(&name, elem, len) };
+        let start = b.sum(&[(thread, i64::from(len))], 0);
+        let step = (16 / elem.bytes()).min(len);
+        for at in (0..len).step_by(step as usize) {
+            let (index, frag) = (b.sum(&[(start, 1)], i64::from(at)), b.frag(reg, i64::from(at), step));
+            before.push(load(frag, space, index, None));
+            if operand.writes {
+                after.push(store(space, index, frag, None));
+            }
+        }
+        regs.push(b.whole(reg));
+    }
+    before.push(atom(row.name, regs));
+    before.extend(after);
+    b.done(before)
+}
+
+/// A warp moves matrices between shared memory and its registers.
+pub(crate) fn matrices(row: &'static Atom) -> Kernel {
+    let mut b = Build::new(&format!("try_{}", row.name), row.arch.max(80), 32);
+    let loads = row.name.starts_with("ldmatrix");
+    let len = values(row, if loads { 'd' } else { 'a' });
+    let (from, to) = (b.pointer("from", F16, false), b.pointer("to", F16, true));
+    let tile = b.shared("tile", F16, 256, 16, "32 rows of 8");
+    let (thread, reg) = (b.thread(), b.words("reg", F16, len));
+    let (row_at, mine) = (b.sum(&[(thread, 8)], 0), b.sum(&[(thread, i64::from(len))], 0));
+    let held = b.reg("held", F16, 8);
+    let (frag, own) = (b.frag(held, 0, 8), b.frag(reg, 0, len));
+    let whole = AtomArg::Frag(own);
+    let body = if loads {
+        vec![
+            load(frag, from, row_at, None),
+            store(tile, row_at, frag, None),
+            sync(),
+            atom(row.name, vec![whole, at(tile, row_at)]),
+            store(to, mine, own, None),
+        ]
+    } else {
+        vec![
+            load(own, from, mine, None),
+            atom(row.name, vec![at(tile, row_at), whole]),
+            sync(),
+            load(frag, tile, row_at, None),
+            store(to, row_at, frag, None),
+        ]
+    };
+    b.done(body)
+}
+
+/// Rows that need a kernel of their own to be tried.
+pub(crate) fn rows(start: &str) -> Vec<&'static Atom> {
+    atoms::all().filter(|row| row.name.starts_with(start)).collect()
+}
+
+/// C = A Bᵀ for one block: 128x128, both operands K-major with rows of 32, a ring of two stages, 2x2 warps of 64x64.
+/// Rows of shared memory are 64 bytes; units of 16 bytes are exchanged by XOR so that ldmatrix meets no conflict.
+pub(crate) fn product(elem: Elem) -> Kernel {
+    let mut b = Build::new(&format!("mma_product_{elem}"), 80, 128);
+    let (a, bt, c) = (
+        b.tensor("a", elem, false, &["M", "K"], &["K", "1"]),
+        b.tensor("b", elem, false, &["N", "K"], &["K", "1"]),
+        b.tensor("c", F32, true, &["M", "N"], &["N", "1"]),
+    );
+    let (n, k) = (b.extent("N"), b.extent("K"));
+    let tiles = |name| Value::symbol(name).ceil_div(128).into_iter().collect();
+    b.k.launch.grid = [tiles("M"), tiles("N"), vec![]];
+    let sa = b.shared("sa", elem, 2 * 4096, 128, "2 stages of 128x32, swizzled");
+    let sb = b.shared("sb", elem, 2 * 4096, 128, "2 stages of 128x32, swizzled");
+    let acc = b.reg("acc", F32, 128);
+    let (fa, fb) = (b.words("fa", elem, 32), b.words("fb", elem, 32));
+    let (tid, bx, by) = (b.thread(), b.block(0), b.block(1));
+    let (lane, warp) = (b.e().rem(tid, 32), b.e().div(tid, 32));
+    let (wm, wn) = (b.e().rem(warp, 2), b.e().div(warp, 2));
+
+    // A unit of 16 bytes: row and place, exchanged within pairs of rows.
+    let unit = |b: &mut Build, row, place| {
+        let pair = b.e().div(row, 2);
+        let pair = b.e().rem(pair, 4);
+        let place = b.e().xor(place, pair);
+        b.sum(&[(row, 32), (place, 8)], 0)
+    };
+
+    let mut body = vec![b.repeat("i", 128, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let fill = |b: &mut Build, step, stage| {
+        let mut stmts = Vec::new();
+        for (tensor, shared, block) in [(a, sa, bx), (bt, sb, by)] {
+            stmts.push(b.repeat("i", 4, |b, i| {
+                let row = b.e().div(tid, 4);
+                let row = b.sum(&[(row, 1), (i, 32)], 0);
+                let place = b.e().rem(tid, 4);
+                let to = unit(b, row, place);
+                let to = b.sum(&[(stage, 4096), (to, 1)], 0);
+                let global_row = b.sum(&[(block, 128), (row, 1)], 0);
+                let start = b.e().mul(global_row, k);
+                let from = b.sum(&[(start, 1), (step, 32), (place, 8)], 0);
+                b.e().assume(from, 0, i64::from(i32::MAX));
+                vec![atom("cp_async_16", vec![at(shared, to), at(tensor, from)])]
+            }));
+        }
+        stmts.push(s(Op::Commit(Queue::CpAsync)));
+        stmts
+    };
+    let zero = b.int(0);
+    body.extend(fill(&mut b, zero, zero));
+    let steps = b.e().div(k, 32);
+    body.push(b.until("k", steps, Unroll::No, |b, step| {
+        let next = b.sum(&[(step, 1)], 1);
+        let more = b.e().lt(next, steps);
+        let (stage, other) = (b.e().rem(step, 2), b.e().rem(next, 2));
+        let then = fill(b, next, other);
+        let mut body = vec![s(Op::If { cond: more, then, other: vec![s(Op::Commit(Queue::CpAsync))] })];
+        body.push(s(Op::WaitQueue { queue: Queue::CpAsync, pending: 1 }));
+        body.push(sync());
+        body.push(b.repeat("kk", 2, |b, kk| {
+            // ldmatrix.x4: rows 0..8 and 8..16 of the first eight columns, then of the next eight
+            let (quad, within) = (b.e().div(lane, 16), b.e().rem(lane, 16));
+            let read = |b: &mut Build, reg, shared, w| {
+                b.repeat("i", 4, |b, i| {
+                    let row = b.sum(&[(w, 64), (within, 1), (i, 16)], 0);
+                    let place = b.sum(&[(kk, 2), (quad, 1)], 0);
+                    let from = unit(b, row, place);
+                    let from = b.sum(&[(stage, 4096), (from, 1)], 0);
+                    let start = b.sum(&[(i, 8)], 0);
+                    let frag = AtomArg::Frag(Frag { reg, at: start, len: 8 });
+                    vec![atom("ldmatrix_x4", vec![frag, at(shared, from)])]
+                })
+            };
+            let (read_a, read_b) = (read(b, fa, sa, wm), read(b, fb, sb, wn));
+            // The x4 of b holds rows 0..8 and 8..16: words 0 and 2 are one 8x16 operand, 1 and 3 the other.
+            let pick = b.words("pair", elem, 4);
+            let products = b.repeat("j", 8, |b, j| {
+                let (group, odd) = (b.e().div(j, 2), b.e().rem(j, 2));
+                let mut stmts = Vec::new();
+                for half in 0..4 {
+                    let from = b.sum(&[(group, 8), (odd, 2)], (half / 2) * 4 + half % 2);
+                    let to = b.int(half);
+                    stmts.push(assign(pick, to, Val::Reg(fb, from)));
+                }
+                let pair = b.whole(pick);
+                stmts.push(b.repeat("i", 4, |b, i| {
+                    let (d, a) = (b.sum(&[(i, 4), (j, 16)], 0), b.sum(&[(i, 8)], 0));
+                    let d = AtomArg::Frag(Frag { reg: acc, at: d, len: 4 });
+                    let a = AtomArg::Frag(Frag { reg: fa, at: a, len: 8 });
+                    vec![atom(&format!("mma_m16n8k16_{elem}"), vec![d, a, pair.clone()])]
+                }));
+                stmts
+            });
+            vec![read_a, read_b, products]
+        }));
+        body.push(sync());
+        body
+    }));
+    body.push(b.repeat("j", 8, |b, j| {
+        vec![b.repeat("i", 4, |b, i| {
+            vec![b.repeat("h", 2, |b, h| {
+                let (r, q) = (b.e().div(lane, 4), b.e().rem(lane, 4));
+                let row = b.sum(&[(bx, 128), (wm, 64), (i, 16), (h, 8), (r, 1)], 0);
+                let column = b.sum(&[(by, 128), (wn, 64), (j, 8), (q, 2)], 0);
+                let start = b.e().mul(row, n);
+                let to = b.e().add(start, column);
+                b.e().assume(to, 0, i64::from(i32::MAX));
+                let at = b.sum(&[(i, 4), (j, 16), (h, 2)], 0);
+                vec![store(c, to, Frag { reg: acc, at, len: 2 }, None)]
+            })]
+        })]
+    }));
+    b.done(body)
+}
