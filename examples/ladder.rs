@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 
 /// One thread for each element of C, with neighbouring threads going down a column: a warp's accesses to A and C are
 /// scattered.
-#[kernel]
+#[kernel(allow(uncoalesced))]
 pub fn naive<const B: usize = 16>(
     a: &Tensor<f32, (M, K), (lda, _1)>,
     b: &Tensor<f32, (N, K), (_1, ldb)>,
@@ -77,7 +77,7 @@ pub fn block_tile_1d<const BM: usize = 64, const BN: usize = 64, const BK: usize
     alpha: f32,
     beta: f32,
 ) {
-    let (sa, sb) = (shared::<f32>(layout!((BM, BK) : (1, BM + 1))), shared::<f32>(layout!((BN, BK))));
+    let (sa, sb) = (shared::<f32>(layout!((BM, BK) : (1, BM + 4))), shared::<f32>(layout!((BN, BK))));
     let ga = tile(a, (BM, BK), (block.y, _));
     let gb = tile(b, (BN, BK), (block.x, _));
     let gc = tile(c, (BM, BN), (block.y, block.x));

@@ -79,6 +79,11 @@ impl Generated {
     pub fn source(&self) -> &str {
         &self.variants[0].source
     }
+
+    /// The source of the fastest variant, with the report as a comment at its top.
+    pub fn source_with_report(&self) -> String {
+        format!("{}\n{}", self.report.comment(), self.source())
+    }
 }
 
 impl Definition {

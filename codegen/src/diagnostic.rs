@@ -58,8 +58,8 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "uncoalesced",
-        level: Level::Allow,
-        about: "a warp's access to global memory moves more bytes than it uses",
+        level: Level::Warn,
+        about: "a warp's access to global memory moves more than twice the bytes that it uses",
     },
     Lint {
         name: "possible_race",

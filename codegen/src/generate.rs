@@ -1,10 +1,10 @@
 //! From a tile program to what a user gets: checks, the variants, the report.
 
 use crate::ast::{Level, Name};
+use crate::check;
 use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::lower::{Policy, lower};
-use crate::report::Report;
 use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
@@ -18,11 +18,11 @@ pub(crate) fn finish(
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
-    let _ = levels;
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
+    let mut checked = check::program(&program, levels);
     let mut variants: Vec<Variant> = Vec::new();
     for policy in [Policy::Best, Policy::Small, Policy::General] {
         match lower(&program, policy) {
@@ -35,7 +35,9 @@ pub(crate) fn finish(
                 variants.push(Variant { source, program: kernel });
             }
             Err(diagnostic) => {
+                diagnostics.append(&mut checked.diagnostics);
                 diagnostics.push(diagnostic);
+                diagnostics.sort_by_key(|said| said.span);
                 return Outcome { kernel: None, diagnostics };
             }
         }
@@ -55,10 +57,11 @@ pub(crate) fn finish(
             }
         })
         .collect();
-    let report = Report {
-        threads: program.threads(),
-        shared_bytes: variants[0].program.launch.shared_bytes,
-        ..Report::default()
-    };
+    let report = check::kernel(&program, &variants[0].program, levels, &mut checked);
+    diagnostics.append(&mut checked.diagnostics);
+    diagnostics.sort_by_key(|said| said.span);
+    if errors(&diagnostics) {
+        return Outcome { kernel: None, diagnostics };
+    }
     Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
 }

@@ -6,6 +6,7 @@ pub mod ast;
 pub mod atom;
 pub mod atoms;
 pub mod build;
+mod check;
 pub mod cuda;
 pub mod definition;
 pub mod diagnostic;

@@ -21,7 +21,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("bm", "128", "rows of C that a block computes"),
     ("bn", "128", "columns of C that a block computes"),
     ("bk", "8", "depth of one step"),
-    ("tc", "(16, 16)", "thread layout of the arithmetic"),
+    ("tc", "(16, 16), along what is contiguous in C", "thread layout of the arithmetic"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
     ("dtype", "f32", "element type of A and B, and of C"),
@@ -29,7 +29,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
     ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
-    ("pad", "1, or vec", "elements between columns of the shared tiles"),
+    ("pad", "what avoids bank conflicts", "elements between columns of the shared tiles"),
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
@@ -57,7 +57,8 @@ struct Config {
     sa: Composed,
     sb: Composed,
     stages: i64,
-    vec: i64,
+    /// Elements that the copies of A and of B move at once.
+    vec: [i64; 2],
     order: Order,
     alpha_beta: bool,
     epilogue: Option<tile::Expr>,
@@ -128,11 +129,16 @@ impl Reader<'_> {
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
         let vec = self.positive("vec", 1);
-        let pad = self.whole("pad", if vec > 1 { vec } else { 1 });
         let stages = self.positive("stages", 1);
-        let tc = self.layout("tc", || Layout::compact((16, 16)))?;
+        let tc = self.layout("tc", || match c_rows {
+            true => Layout::row_major((16, 16)),
+            false => Layout::compact((16, 16)),
+        })?;
         let threads = tc.as_layout()?.size().ok()?;
-        let along = |rows: bool, extent: i64, depth: i64| {
+        // Vectors need the shared tile to be contiguous along the same mode as global memory.
+        let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() { 1 } else { vec };
+        let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
+        let along = |rows: bool, extent: i64, depth: i64, vec: i64| {
             move || {
                 let run = if rows { depth } else { extent } / vec;
                 let fast =
@@ -144,10 +150,18 @@ impl Reader<'_> {
                 }
             }
         };
-        let ta = self.layout("ta", along(a_rows, bm, bk))?;
-        let tb = self.layout("tb", along(b_rows, bn, bk))?;
-        let sa = self.layout("sa", || Layout::padded((bm, bk), pad))?;
-        let sb = self.layout("sb", || Layout::padded((bn, bk), pad))?;
+        let ta = self.layout("ta", along(a_rows, bm, bk, vec[0]))?;
+        let tb = self.layout("tb", along(b_rows, bn, bk, vec[1]))?;
+        // A warp that copies rows writes several columns, whose words must not meet in a bank.
+        let lanes = if dtype.bytes() == 8 { 16 } else { 32 };
+        let pads = |threads: &Composed, rows: bool, vec: i64| {
+            let deep = threads.layout().mode(1).and_then(|depth| depth.size()).unwrap_or(1);
+            if rows { (lanes / deep.max(1)).max(1) } else { vec }
+        };
+        let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
+        let pads = [pads(&ta, a_rows, vec[0]), pads(&tb, b_rows, vec[1])].map(|pad| given.unwrap_or(pad));
+        let sa = self.layout("sa", || Layout::padded((bm, bk), pads[0]))?;
+        let sb = self.layout("sb", || Layout::padded((bn, bk), pads[1]))?;
         for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {
             if layout.shape() != Tuple::from((rows, bk))
                 && layout.shape().modes().map(|m| m.product()).collect::<Vec<_>>() != [Some(rows), Some(bk)]
@@ -359,16 +373,18 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let sa = b.shared("sa", c.dtype, slots(&c.sa, c.stages).map_err(blame("sa"))?).map_err(blame("sa"))?;
     let sb = b.shared("sb", c.dtype, slots(&c.sb, c.stages).map_err(blame("sb"))?).map_err(blame("sb"))?;
 
-    let wide =
-        |rows: bool| Deal { values: if rows { vec![1, c.vec] } else { vec![c.vec, 1] }, ..Deal::default() };
+    let wide = |rows: bool, vec: i64| Deal {
+        values: if rows { vec![1, vec] } else { vec![vec, 1] },
+        ..Deal::default()
+    };
     let deal = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
-    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows), "ta_ga", "ta")?;
-    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows), "ta_sa", "ta")?;
-    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows), "tb_gb", "tb")?;
-    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows), "tb_sb", "tb")?;
+    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta")?;
+    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
+    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
+    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
     let tc_sa = part(b, &sa, &c.tc, &deal([true, false]), "tc_sa", "tc")?;
     let tc_sb = part(b, &sb, &c.tc, &deal([false, true]), "tc_sb", "tc")?;
     let tc_gc = part(b, &gc, &c.tc, &Deal::default(), "tc_gc", "tc")?;

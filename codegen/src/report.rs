@@ -9,9 +9,11 @@ pub struct Report {
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// One line for each access site.
+    /// What they are used for: a name, and how many bytes.
+    pub shared: Vec<(String, u32)>,
+    /// One line for each kind of access.
     pub accesses: Vec<Access>,
-    /// Arithmetic operations for each byte read from or written to global memory, in the main loop.
+    /// Arithmetic operations for each byte that threads read from or write to global memory, in the main loop.
     pub intensity: Option<f64>,
     /// Facts that launch checks, for the fastest variant.
     pub needs: Vec<String>,
@@ -22,7 +24,7 @@ pub struct Report {
 /// One place where a kernel touches memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
-    /// `load`, `store`, `copy`, …
+    /// `load`, `store`; `copy` for asynchronous copies, `matrix` for ldmatrix and stmatrix.
     pub what: &'static str,
     /// The tensor.
     pub tensor: String,
@@ -34,31 +36,79 @@ pub struct Access {
     pub wavefronts: Option<(u32, u32)>,
     /// Global memory: 32-byte sectors of one warp's access, and the fewest possible.
     pub sectors: Option<(u32, u32)>,
+    /// Why it costs more than it must.
+    pub note: String,
+}
+
+impl Access {
+    fn cost(&self) -> (String, String) {
+        let text = |(n, least): (u32, u32), unit: &str| {
+            (format!("{n} {unit}{}", if n == 1 { "" } else { "s" }), least.to_string())
+        };
+        match (self.wavefronts, self.sectors) {
+            (Some(cost), _) => text(cost, "wavefront"),
+            (_, Some(cost)) => text(cost, "sector"),
+            _ => Default::default(),
+        }
+    }
+}
+
+impl Report {
+    /// The report as lines of a comment.
+    pub fn comment(&self) -> String {
+        let lines = self.to_string();
+        lines.lines().map(|line| format!("// {line}").trim_end().to_owned() + "\n").collect()
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "threads        {}", self.threads)?;
-        writeln!(f, "shared memory  {} bytes", self.shared_bytes)?;
+        write!(f, "shared memory  {} bytes", self.shared_bytes)?;
+        let parts: Vec<String> = self.shared.iter().map(|(name, bytes)| format!("{name} {bytes}")).collect();
+        writeln!(f, "{}{}", if parts.is_empty() { "" } else { ": " }, parts.join(", "))?;
         if let Some(intensity) = self.intensity {
             writeln!(f, "intensity      {intensity:.1} operations per byte of global memory")?;
         }
-        for need in &self.needs {
-            writeln!(f, "needs          {need}")?;
+        for (label, lines) in [("needs", &self.needs), ("undecided", &self.undecided)] {
+            for (place, line) in lines.iter().enumerate() {
+                writeln!(f, "{:<15}{line}", if place == 0 { label } else { "" })?;
+            }
         }
-        for a in &self.accesses {
-            write!(f, "{:<6} {:<8} {:<7} {:>2} bytes", a.what, a.tensor, a.space, a.width)?;
-            if let Some((n, least)) = a.wavefronts {
-                write!(f, "  {n} {} (least {least})", if n == 1 { "wavefront" } else { "wavefronts" })?;
-            }
-            if let Some((n, least)) = a.sectors {
-                write!(f, "  {n} {} (least {least})", if n == 1 { "sector" } else { "sectors" })?;
-            }
+        if !self.accesses.is_empty() {
             writeln!(f)?;
-        }
-        for line in &self.undecided {
-            writeln!(f, "undecided      {line}")?;
+            let row = |a: &Access| {
+                let (cost, least) = a.cost();
+                [
+                    a.what.into(),
+                    a.tensor.clone(),
+                    a.space.into(),
+                    a.width.to_string(),
+                    cost,
+                    least,
+                    a.note.clone(),
+                ]
+            };
+            let head = ["access", "tensor", "memory", "bytes", "a warp takes", "least", ""].map(String::from);
+            table(f, &[head].into_iter().chain(self.accesses.iter().map(row)).collect::<Vec<_>>())?;
         }
         Ok(())
     }
+}
+
+/// Columns two spaces apart; numbers stand at the right of theirs.
+fn table(f: &mut fmt::Formatter<'_>, rows: &[[String; 7]]) -> fmt::Result {
+    let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..7).map(wide).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            match column {
+                3..=5 => line += &format!("{cell:>width$}  "),
+                _ => line += &format!("{cell:<width$}  "),
+            }
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
 }

@@ -23,6 +23,8 @@ mod signature;
 mod statement;
 mod value;
 
+pub(crate) use header::needs;
+
 use crate::index::Exprs;
 use crate::thread::{Id, Kernel};
 use names::Names;

@@ -1,0 +1,116 @@
+//! What can be said about a kernel without running it: races between the threads of a block, shared memory that is not
+//! there, bank conflicts, wasted traffic, and the numbers of the report.
+//!
+//! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative values, a
+//! bounded number of times; what the bound leaves out is listed, never guessed.
+
+mod accesses;
+mod intensity;
+mod limits;
+mod lints;
+mod races;
+#[cfg(test)]
+mod tests;
+mod touch;
+mod warp;
+
+use crate::ast::{Level, Name, Span};
+use crate::diagnostic::{Diagnostic, Lint};
+use crate::report::{Access, Report};
+use crate::thread::Kernel;
+use crate::tile::Program;
+
+/// Evaluations of one kernel: the value of one expression or one element for one thread.
+pub(crate) const MOST_EVALUATIONS: u32 = 60_000;
+
+/// How many of them the accesses keep for themselves.
+const FOR_ACCESSES: u32 = 15_000;
+
+/// Counts evaluations.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    left: u32,
+}
+
+impl Budget {
+    /// Takes so many, or none where fewer are left.
+    fn take(&mut self, count: usize) -> bool {
+        let enough = count <= self.left as usize;
+        if enough {
+            self.left -= count as u32;
+        }
+        enough
+    }
+}
+
+/// What the checks found.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// Errors, and lints at their levels.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// What could not be decided.
+    undecided: Vec<String>,
+    /// How many evaluations it took.
+    spent: u32,
+}
+
+/// The level of a lint by name.
+fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
+    Lint::named(lint).map_or(Level::Allow, |lint| crate::evaluate::level(lint, levels))
+}
+
+/// A lint at a place, at the level that it has; nothing where it is allowed.
+fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: String) -> Option<Diagnostic> {
+    match level(name, levels) {
+        Level::Allow => None,
+        level => Some(Diagnostic { level, lint: Some(name), ..Diagnostic::error(span, message) }),
+    }
+}
+
+/// The checks of a program before it is lowered: races in shared memory.
+pub(crate) fn program(program: &Program, levels: &[(Name, Level)]) -> Checked {
+    let mut budget = Budget { left: MOST_EVALUATIONS - FOR_ACCESSES };
+    let all = budget.left;
+    let found = races::find(program, &mut budget);
+    let mut checked = Checked { diagnostics: found.errors, undecided: Vec::new(), spent: all - budget.left };
+    for (span, text) in found.undecided {
+        checked.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
+        checked.undecided.push(text);
+    }
+    checked
+}
+
+/// The checks of its fastest variant, and the report. What is said comes on top of what was said before.
+pub(crate) fn kernel(
+    program: &Program,
+    kernel: &Kernel,
+    levels: &[(Name, Level)],
+    before: &mut Checked,
+) -> Report {
+    let mut budget = Budget { left: MOST_EVALUATIONS - before.spent };
+    let sites = accesses::measure(program, kernel, &mut budget);
+    before.diagnostics.extend(limits::shared_memory(program, kernel));
+    before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));
+    before.diagnostics.extend(lints::uncoalesced(kernel, &sites, levels, &mut budget));
+    before.spent = MOST_EVALUATIONS - budget.left;
+    let mut undecided = std::mem::take(&mut before.undecided);
+    let mut lines: Vec<Access> = Vec::new();
+    for site in &sites {
+        let line = site.line();
+        if site.left {
+            undecided.push(format!("`{}`: the cost of an access is left to the simulator", site.tensor));
+        } else if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    undecided.dedup();
+    Report {
+        threads: program.threads(),
+        shared_bytes: kernel.launch.shared_bytes,
+        shared: limits::parts(kernel),
+        accesses: lines,
+        intensity: intensity::main_loop(kernel),
+        needs: crate::cuda::needs(kernel),
+        undecided,
+    }
+}
