@@ -233,7 +233,7 @@ fn accesses_between_barriers() {
     check(
         "each thread its own elements",
         transpose(tile(), |b, ts, _| {
-            b.map(&[ts.clone()], ts, one(Expr::In(0))).unwrap();
+            b.map(std::slice::from_ref(ts), ts, one(Expr::In(0))).unwrap();
             b.sync();
         }),
         "",
@@ -289,8 +289,8 @@ fn conditions_on_arguments() {
     let twice = transpose(layout!((32, 32) : (1, 33)), |b, ts, tr| {
         b.sync();
         let neg = Expr::Un(crate::thread::Un::Neg, Box::new(Expr::In(0)));
-        b.when(cond.clone(), |b| b.map(&[ts.clone()], ts, neg.clone()), |_| Ok(())).unwrap();
-        b.when(cond.clone(), |b| b.map(&[tr.clone()], tr, neg.clone()), |_| Ok(())).unwrap();
+        b.when(cond.clone(), |b| b.map(std::slice::from_ref(ts), ts, neg.clone()), |_| Ok(())).unwrap();
+        b.when(cond.clone(), |b| b.map(std::slice::from_ref(tr), tr, neg.clone()), |_| Ok(())).unwrap();
         b.sync();
     });
     let outcome = finish(twice, Vec::new(), &[]);
@@ -404,7 +404,7 @@ fn too_many_elements_are_left_to_the_simulator() {
     let threads = layout!((32, 8));
     let gx = b.tile(&x, (256, 256), &[block(0), block(1)]).unwrap();
     let (tx, ts) = (b.parallelize(&gx, &threads).unwrap(), b.parallelize(&s, &threads).unwrap());
-    b.map(&[tx.clone()], &ts, Expr::In(0)).unwrap();
+    b.map(std::slice::from_ref(&tx), &ts, Expr::In(0)).unwrap();
     b.sync();
     b.map(&[ts], &tx, Expr::In(0)).unwrap();
     let kernel = finish(b.finish(), Vec::new(), &[]).kernel.unwrap();
