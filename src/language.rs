@@ -132,4 +132,7 @@ language! {
     fn select(condition: Number, then: Number, other: Number) -> Number;
     /// A loop whose body is repeated while compiling: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
+    /// A loop whose copies from global to shared memory run `stages - 1` turns ahead, without waits or barriers in its
+    /// body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`.
+    fn pipelined(range: Number, stages: Number) -> Number;
 }

@@ -83,6 +83,20 @@ impl Affine {
         }
     }
 
+    /// The same with another coordinate in place of one.
+    pub fn replaced(&self, this: &Coord, by: &Coord) -> Affine {
+        let swap = |coord: &Coord| match coord {
+            coord if coord == this => by.clone(),
+            Coord::Digit { of, over, extent } => {
+                Coord::Digit { of: Box::new(of.replaced(this, by)), over: *over, extent: *extent }
+            }
+            coord => coord.clone(),
+        };
+        let mut terms: Vec<(Coord, i64)> = self.terms.iter().map(|(c, n)| (swap(c), *n)).collect();
+        terms.sort();
+        Affine { constant: self.constant, terms }
+    }
+
     /// Does any part of it satisfy this?
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {

@@ -334,8 +334,8 @@ impl Builder {
         self.writable(to, 1)?;
         let (source, target) = (self.space(from), self.space(to));
         let registers = |space| matches!(space, Space::Registers { .. });
-        let shared_work = !from.per_thread() && !to.per_thread() && !(registers(source) && registers(target));
-        if shared_work && self.program.groups[self.by as usize].threads > 1 && !matches!(how, How::Atom(_)) {
+        let alone = from.per_thread() || to.per_thread() || (registers(source) && registers(target));
+        if !alone && self.program.groups[self.by as usize].threads > 1 && !matches!(how, How::Atom(_)) {
             return Err(Problem::new(format!(
                 "every thread would copy the whole of `{}` to `{}`",
                 from.name, to.name

@@ -9,6 +9,7 @@ use crate::wire::wire;
 
 /// What a kernel is made from. Carried by compiled programs, so that a kernel can be specialised again at run time.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
 pub enum Definition {
     /// `#[kernel] fn …`, with the settings of this use.
     Function(ast::Kernel, Settings),

@@ -22,6 +22,13 @@ pub(crate) fn finish(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
+    let program = match crate::pipeline::expand(&program) {
+        Ok(program) => program.into_owned(),
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return Outcome { kernel: None, diagnostics };
+        }
+    };
     let mut checked = check::program(&program, levels);
     let mut variants: Vec<Variant> = Vec::new();
     for policy in [Policy::Best, Policy::Small, Policy::General] {

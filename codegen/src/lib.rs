@@ -21,6 +21,7 @@ pub mod kernel_value;
 pub mod lower;
 pub mod matmul;
 pub mod narrow;
+pub mod pipeline;
 pub mod problem;
 pub mod report;
 pub mod thread;

@@ -12,8 +12,8 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::evaluate::{Keys, closest};
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Cmp, Unroll};
-use crate::tile::{self, How, Order};
+use crate::thread::{Bin, Cmp};
+use crate::tile::{self, Order};
 use crate::view::{At, Deal, View};
 
 /// A key: its name, its default in words, and what it means.
@@ -79,10 +79,33 @@ pub fn kernel(args: &[Arg]) -> Outcome {
     };
     let mut builder = Builder::new(&config.name);
     if let Err((problem, key)) = product(&mut builder, &config) {
-        let span = args.iter().find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
-        diagnostics.push(problem.at(span.map_or(Span::default(), |arg| arg.value.span)));
+        // The key itself, or the one that its default follows.
+        let given = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
+        let blamed = std::iter::once(key).chain(follows(key).iter().copied()).find_map(given);
+        let problem = match (given(key), key) {
+            (None, "ta" | "tb" | "tc") => {
+                let rows = if key == "tb" { config.bn } else { config.bm };
+                let columns = if key == "tc" { config.bn } else { config.bk };
+                problem.help(format!("give `{key}` a layout of threads that divides ({rows}, {columns})"))
+            }
+            _ => problem,
+        };
+        diagnostics.push(problem.at(blamed.map_or(Span::default(), |arg| arg.value.span)));
     }
     crate::generate::finish(builder.finish(), diagnostics, &levels)
+}
+
+/// The keys that the default of a key follows, nearest first.
+fn follows(key: &str) -> &'static [&'static str] {
+    match key {
+        "ta" => &["a", "bm", "bk", "tc"],
+        "tb" => &["b", "bn", "bk", "tc"],
+        "tc" => &["bm", "bn"],
+        "sa" => &["pad", "vec", "bm", "bk"],
+        "sb" => &["pad", "vec", "bn", "bk"],
+        "bn" => &["bm"],
+        _ => &[],
+    }
 }
 
 struct Reader<'a> {
@@ -265,7 +288,7 @@ impl Reader<'_> {
 
     fn positive(&mut self, key: &str, default: i64) -> i64 {
         let n = self.whole(key, default);
-        if n < 1 || n > 1 << 20 {
+        if !(1..=1 << 20).contains(&n) {
             let span = self.find(key).map_or(Span::default(), |e| e.span);
             self.error(
                 span,
@@ -281,9 +304,16 @@ impl Reader<'_> {
         let Some(expr) = self.find(key) else {
             return default;
         };
-        let (span, name) =
-            (expr.span, if let ExprKind::Name(name) = &expr.kind { name.clone() } else { String::new() });
-        match Elem::named(&name) {
+        let (span, name) = (
+            expr.span,
+            if let ExprKind::Name(name) | ExprKind::Path(name) = &expr.kind {
+                name.clone()
+            } else {
+                String::new()
+            },
+        );
+        let name = name.rsplit("::").next().unwrap_or_default().trim();
+        match Elem::named(name) {
             Some(elem) if elem.is_usable() => elem,
             _ => {
                 self.error(
@@ -370,8 +400,8 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
     let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
-    let sa = b.shared("sa", c.dtype, slots(&c.sa, c.stages).map_err(blame("sa"))?).map_err(blame("sa"))?;
-    let sb = b.shared("sb", c.dtype, slots(&c.sb, c.stages).map_err(blame("sb"))?).map_err(blame("sb"))?;
+    let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
+    let sb = b.shared("sb", c.dtype, c.sb.clone()).map_err(blame("sb"))?;
 
     let wide = |rows: bool, vec: i64| Deal {
         values: if rows { vec![1, vec] } else { vec![vec, 1] },
@@ -381,90 +411,30 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
+    let tc_gc = part(b, &gc, &c.tc, &Deal::default(), "tc_gc", "tc")?;
+    for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
+        if !rows {
+            aligned(layout, vec).map_err(blame(key))?;
+        }
+    }
     let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta")?;
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
     let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
     let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
     let tc_sa = part(b, &sa, &c.tc, &deal([true, false]), "tc_sa", "tc")?;
     let tc_sb = part(b, &sb, &c.tc, &deal([false, true]), "tc_sb", "tc")?;
-    let tc_gc = part(b, &gc, &c.tc, &Deal::default(), "tc_gc", "tc")?;
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
-    let loop_ = Loop { ta_ga, ta_sa, tb_gb, tb_sb, tc_sa, tc_sb, acc: acc.clone(), order: c.order };
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
-    match c.stages {
-        1 => loop_.single(b, tiles).map_err(blame("stages"))?,
-        stages => loop_.staged(b, tiles, stages).map_err(blame("stages"))?,
-    }
+    b.pipelined("k", tiles, c.stages as u32, |b, k| -> Result<()> {
+        let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
+        b.copy(&ga, &ta_sa)?;
+        b.copy(&gb, &tb_sb)?;
+        b.gemm(&tc_sa, &tc_sb, &acc, c.order)
+    })
+    .map_err(blame("stages"))?;
     epilogue(b, c, &acc, &tc_gc, scalars).map_err(blame("epilogue"))
-}
-
-/// A shared layout with a mode for the slot at hand.
-fn slots(tile: &Composed, stages: i64) -> Result<Composed> {
-    if stages == 1 {
-        return Ok(tile.clone());
-    }
-    // Slots begin where the swizzle begins anew.
-    let swizzle = tile.swizzle();
-    let block = 1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs());
-    let apart = (tile.cosize()? + block.max(4) - 1) / block.max(4) * block.max(4);
-    Ok(tile.map(|layout| {
-        let slot = Layout::new(stages, apart)?;
-        Layout::from_modes(layout.modes().chain([slot]))
-    })?)
-}
-
-/// The views of the main loop.
-struct Loop {
-    ta_ga: View,
-    ta_sa: View,
-    tb_gb: View,
-    tb_sb: View,
-    tc_sa: View,
-    tc_sb: View,
-    acc: View,
-    order: Order,
-}
-
-impl Loop {
-    /// One tile of each operand at a time.
-    fn single(&self, b: &mut Builder, tiles: Size) -> Result<()> {
-        b.repeat("k", tiles, Unroll::No, |b, k| {
-            let (ga, gb) = (column(b, &self.ta_ga, &k)?, column(b, &self.tb_gb, &k)?);
-            b.copy(&ga, &self.ta_sa)?;
-            b.copy(&gb, &self.tb_sb)?;
-            b.wait_copies(0);
-            b.sync();
-            b.gemm(&self.tc_sa, &self.tc_sb, &self.acc, self.order)?;
-            b.sync();
-            Ok(())
-        })
-    }
-
-    /// `stages - 1` tiles in flight while one is multiplied.
-    fn staged(&self, b: &mut Builder, tiles: Size, stages: i64) -> Result<()> {
-        let fetch = |b: &mut Builder, tile: &Affine, slot: &Affine| -> Result<()> {
-            let (ga, gb) = (column(b, &self.ta_ga, tile)?, column(b, &self.tb_gb, tile)?);
-            let (sa, sb) = (column(b, &self.ta_sa, slot)?, column(b, &self.tb_sb, slot)?);
-            b.copy_how(&ga, &sa, How::Derive, None)?;
-            b.copy_how(&gb, &sb, How::Derive, None)?;
-            b.commit_copies();
-            Ok(())
-        };
-        for slot in 0..stages - 1 {
-            fetch(b, &slot.into(), &slot.into())?;
-        }
-        b.repeat("k", tiles, Unroll::No, |b, k| {
-            let ahead = k.plus(&(stages - 1).into(), 1).unwrap_or_default();
-            b.wait_copies(stages as u32 - 2);
-            b.sync();
-            fetch(b, &ahead, &ahead.digit(1, Some(stages)))?;
-            let slot = k.digit(1, Some(stages));
-            let (sa, sb) = (column(b, &self.tc_sa, &slot)?, column(b, &self.tc_sb, &slot)?);
-            b.gemm(&sa, &sb, &self.acc, self.order)
-        })
-    }
 }
 
 /// A view at one place of its last mode.
@@ -484,7 +454,7 @@ fn epilogue(
 ) -> Result<()> {
     if let Some((alpha, beta)) = scalars {
         let scaled = tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(tile::Expr::In(0)));
-        b.map(&[acc.clone()], acc, scaled)?;
+        b.map(std::slice::from_ref(acc), acc, scaled)?;
         // C is read only where beta asks for it.
         let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
         b.when(
@@ -497,7 +467,22 @@ fn epilogue(
         )?;
     }
     if let Some(f) = &c.epilogue {
-        b.map(&[acc.clone()], acc, f.clone())?;
+        b.map(std::slice::from_ref(acc), acc, f.clone())?;
     }
     b.copy(acc, out)
+}
+
+/// A shared tile that takes `vec` elements at once: they must lie side by side, and columns must keep their alignment.
+fn aligned(layout: &Composed, vec: i64) -> Result<()> {
+    let mut strides = layout.layout().leaves().map(|(_, stride)| stride.factor());
+    let first = strides.next();
+    match strides.find(|stride| stride % vec != 0) {
+        _ if vec == 1 => Ok(()),
+        None if first == Some(1) => Ok(()),
+        odd => Err(Problem::new(format!(
+            "{vec} elements at once need a shared layout with stride 1 first and multiples of {vec} after it, and this is {}",
+            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: {stride} is not one"))
+        ))
+        .help(format!("pad by a multiple of {vec}, or write vec = 1"))),
+    }
 }

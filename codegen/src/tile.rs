@@ -145,8 +145,9 @@ pub struct Stmt {
     pub op: Op,
 }
 
-/// What a statement does.
+/// What a statement does. Programs are short: the size of the largest does not matter.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
 pub enum Op {
     /// Moves elements; views of the same shape.
     Copy {
@@ -224,6 +225,25 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
+    /// A loop whose copies from global to shared memory run `stages - 1` turns ahead: each turn finds in the shared
+    /// tensors what its own copies fetch. See [`crate::pipeline`], which writes it out.
+    Pipelined {
+        /// The variable.
+        var: Id,
+        /// Slots of each shared tensor; 1 waits for every copy.
+        stages: u32,
+        /// What is done in a turn. Waits and barriers for the copies are not part of it.
+        body: Vec<Stmt>,
+    },
+    /// One turn of a loop by itself, where there is such a turn.
+    Step {
+        /// The variable.
+        var: Id,
+        /// Its value, which is not negative; the body runs where it lies below the variable's extent.
+        at: Affine,
+        /// What is done.
+        body: Vec<Stmt>,
+    },
     /// A condition on coordinates: `left < right`, the same for the whole group.
     If {
         /// Left side.
@@ -297,6 +317,8 @@ pub enum Op {
 pub enum How {
     /// Whatever layouts and architecture allow.
     Derive,
+    /// Without registers in between, in flight until a wait; a refusal where the fastest variant cannot.
+    Async,
     /// Through registers, at once.
     Plain,
     /// A row of the atom table, by name.
@@ -382,6 +404,85 @@ impl Program {
             }
         }
         all
+    }
+}
+
+impl Stmt {
+    /// The statements inside it, body by body.
+    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
+        match &self.op {
+            Op::For { body, .. }
+            | Op::Pipelined { body, .. }
+            | Op::Step { body, .. }
+            | Op::Tiles { body, .. }
+            | Op::Ordered { body, .. } => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
+        match &mut self.op {
+            Op::For { body, .. }
+            | Op::Pipelined { body, .. }
+            | Op::Step { body, .. }
+            | Op::Tiles { body, .. }
+            | Op::Ordered { body, .. } => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The views that it reads, without those of the statements inside it.
+    pub fn reads(&self) -> Vec<&View> {
+        match &self.op {
+            Op::Copy { from, .. } => vec![from],
+            Op::Map { ins, .. } => ins.iter().collect(),
+            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            Op::Reduce { from, to, .. } => vec![from, to],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The view that it writes.
+    pub fn writes(&self) -> Option<&View> {
+        match &self.op {
+            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } | Op::Reduce { to, .. } => {
+                Some(to)
+            }
+            Op::Gemm { acc, .. } => Some(acc),
+            _ => None,
+        }
+    }
+
+    /// All views that it names, to be changed.
+    pub fn views_mut(&mut self) -> Vec<&mut View> {
+        match &mut self.op {
+            Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Fill { to, .. } => vec![to],
+            Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
+            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            _ => Vec::new(),
+        }
+    }
+
+    /// This statement and those inside it, in order.
+    pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
+        f(self);
+        for stmt in self.bodies().into_iter().flatten() {
+            stmt.each(f);
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Stmt)) {
+        f(self);
+        for stmt in self.bodies_mut().into_iter().flatten() {
+            stmt.each_mut(f);
+        }
     }
 }
 

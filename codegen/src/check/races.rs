@@ -166,6 +166,15 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
+            Op::Step { var, at, body } => {
+                // A loop whose extent is not known is taken to end where its walk does.
+                let (at, extent) = (self.value(at), self.program.vars[*var as usize].extent);
+                let walked = self.walked.iter().find(|(known, _)| *known == extent).map(|(_, turns)| *turns);
+                if extent.int().or(walked).is_none_or(|extent| at < extent) {
+                    self.vars[*var as usize] = at;
+                    self.statements(body);
+                }
+            }
             Op::If { left, right, then, other } => {
                 let known = !left.any(&|coord| !matches!(coord, Coord::Var(_) | Coord::Digit { .. }));
                 match right.int().filter(|_| known) {
@@ -573,7 +582,7 @@ fn rings(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
 /// Bodies inside a statement.
 fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
     match &stmt.op {
-        Op::For { body, .. } | Op::Tiles { body, .. } | Op::Ordered { body, .. } => {
+        Op::For { body, .. } | Op::Step { body, .. } | Op::Tiles { body, .. } | Op::Ordered { body, .. } => {
             vec![body]
         }
         Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],

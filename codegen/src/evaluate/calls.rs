@@ -497,7 +497,7 @@ impl Evaluator {
             Value::Layout(layout) => Some(layout.layout().clone()),
             _ => None,
         };
-        let made = match (method.text.as_str(), layout, &values[..]) {
+        match (method.text.as_str(), layout, &values[..]) {
             ("size", Some(layout), [Value::Int(mode)]) => {
                 let rank = layout.rank();
                 let mode = usize::try_from(*mode).ok().and_then(|mode| layout.modes().nth(mode));
@@ -505,21 +505,21 @@ impl Evaluator {
                     Some(mode) => match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
                         (Ok(n), _) => Value::Int(n),
                         (_, [(extent, _)]) => Value::Size(*extent),
-                        (Err(error), _) => return self.complain(span, error.into()),
+                        (Err(error), _) => self.complain(span, error.into()),
                     },
                     None => {
                         let problem = Problem::new(format!("{} has the modes 0..{rank}", of.kind()));
-                        return self.complain(args[0].value.span, problem);
+                        self.complain(args[0].value.span, problem)
                     }
                 }
             }
             ("size", Some(layout), []) => match layout.size() {
                 Ok(n) => Value::Int(n),
-                Err(error) => return self.complain(span, error.into()),
+                Err(error) => self.complain(span, error.into()),
             },
             ("cosize", Some(layout), []) if matches!(of, Value::Layout(_)) => match layout.cosize() {
                 Ok(n) => Value::Int(n),
-                Err(error) => return self.complain(span, error.into()),
+                Err(error) => self.complain(span, error.into()),
             },
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
@@ -527,11 +527,9 @@ impl Evaluator {
                 let methods = "size(mode), size(), rank(), shape()";
                 let problem =
                     Problem::new(format!("{} has no method `{name}` with these arguments", of.kind()));
-                return self
-                    .complain(method.span, problem.help(format!("tensors and layouts have {methods}")));
+                self.complain(method.span, problem.help(format!("tensors and layouts have {methods}")))
             }
-        };
-        made
+        }
     }
 }
 

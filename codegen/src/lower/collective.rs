@@ -123,7 +123,7 @@ impl Lower<'_> {
         let tile: Vec<u32> = order.iter().map(|&mode| extent(mode) as u32).collect();
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
         let bytes = tile[0] * source.elem.bytes();
-        if tile.iter().any(|&n| n > 256) || bytes % 16 != 0 || (swizzle > 0 && bytes > swizzle) {
+        if tile.iter().any(|&n| n > 256) || !bytes.is_multiple_of(16) || (swizzle > 0 && bytes > swizzle) {
             let limit = if swizzle > 0 { swizzle } else { 256 * source.elem.bytes() };
             return Err(Problem::new(format!(
                 "a box of {tile:?} elements cannot be copied at once: its rows are {bytes} bytes, and the limit is {limit}"

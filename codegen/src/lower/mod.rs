@@ -34,7 +34,8 @@ pub enum Policy {
 
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
-    let mut lower = Lower::new(program, policy);
+    let program = crate::pipeline::expand(program)?;
+    let mut lower = Lower::new(&program, policy);
     lower.start_rings();
     lower.statements(&program.body)?;
     Ok(lower.finish())
@@ -53,8 +54,8 @@ struct Lower<'p> {
     symbols: Vec<(Symbol, Ix)>,
     /// For each tensor: the parameter, shared array or register array that holds it.
     places: Vec<Id>,
-    /// For each loop variable of the program: the variable of the kernel.
-    vars: Vec<Option<Id>>,
+    /// For each loop variable of the program: its value.
+    vars: Vec<Option<Ix>>,
     /// Statements that are the same in every iteration, at the top.
     preamble: Vec<Stmt>,
     /// Names of expressions that have been given one.
@@ -338,9 +339,8 @@ impl<'p> Lower<'p> {
                 self.exprs().leaf(Int::Block(*axis), 0, hi, 1, Scope::Block)
             }
             Coord::Var(var) => {
-                let hi = last(&Some(self.program.vars[*var as usize].extent));
-                let id = self.vars[*var as usize].unwrap_or_default();
-                self.exprs().leaf(Int::Var(id), 0, hi, 1, Scope::Block)
+                let free = self.vars[*var as usize];
+                free.unwrap_or_else(|| self.int(0))
             }
             Coord::Thread(group) => {
                 let first = self.program.groups[*group as usize].warps.map_or(0, |(first, _)| first * 32);
@@ -516,7 +516,9 @@ impl<'p> Lower<'p> {
                 let of = &program.vars[*var as usize];
                 let scope = self.live.len();
                 let id = self.var(&of.name, false);
-                self.vars[*var as usize] = Some(id);
+                let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
+                let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
+                self.vars[*var as usize] = Some(at);
                 let outer = std::mem::take(&mut self.block);
                 self.statements(body)?;
                 let body = std::mem::replace(&mut self.block, outer);
@@ -524,6 +526,7 @@ impl<'p> Lower<'p> {
                 let (from, to) = (self.int(0), self.value(of.extent));
                 self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
             }
+            tile::Op::Step { var, at, body } => self.step(*var, at, body)?,
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
                 let outer = std::mem::take(&mut self.block);
@@ -548,6 +551,42 @@ impl<'p> Lower<'p> {
                 let what = what.split([' ', '(', '{']).next().unwrap_or_default();
                 return Err(Diagnostic::error(stmt.span, format!("`{what}` cannot be lowered yet")));
             }
+        }
+        Ok(())
+    }
+}
+
+impl Lower<'_> {
+    /// One turn of a loop by itself: the variable has a value, and the body runs where it lies below the extent.
+    fn step(&mut self, var: Id, at: &Affine, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
+        let program = self.program;
+        let of = &program.vars[var as usize];
+        let (at, extent) = (self.affine(at), self.value(of.extent));
+        let inside = self.exprs().lt(at, extent);
+        let always = self.kernel.exprs.constant(inside);
+        if always == Some(0) {
+            return Ok(());
+        }
+        let scope = self.live.len();
+        let outer = std::mem::take(&mut self.block);
+        let known = self.kernel.exprs.get(at).clone();
+        let value = match known.int {
+            Int::Const(_) | Int::Var(_) => at,
+            _ => {
+                let id = self.var(&of.name, false);
+                self.emit(Op::Let(id, at));
+                let last = self.kernel.exprs.get(extent).hi - 1;
+                let (lo, hi) = (known.lo.max(0), known.hi.min(last));
+                self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
+            }
+        };
+        self.vars[var as usize] = Some(value);
+        self.statements(body)?;
+        let then = std::mem::replace(&mut self.block, outer);
+        self.leave(scope);
+        match always {
+            Some(_) => self.block.extend(then),
+            None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use tilewright_layout::Layout;
 
-use super::Lower;
 use super::address::{Leaf, leaves};
+use super::{Lower, Policy};
 use crate::atoms;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
@@ -135,8 +135,18 @@ impl Lower<'_> {
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How) -> Result<()> {
-        if how == How::Derive && self.asynchronously(pair, from, to)? {
+        if how != How::Plain && self.asynchronously(pair, from, to)? {
             return Ok(());
+        }
+        if how == How::Async && self.policy == Policy::Best {
+            let (_, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+            let elem = self.program.tensor(pair.to.tensor).elem;
+            return Err(Problem::new(format!(
+                "`{}` cannot be filled ahead: asynchronous copies move 4, 8 or 16 bytes at once, and here {} lie side by side",
+                pair.to.name,
+                width * i64::from(elem.bytes())
+            ))
+            .help("let each thread take consecutive elements, such as values = (4, 1), along the mode that is contiguous in both memories"));
         }
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);

@@ -1,0 +1,326 @@
+//! Pipelined loops, written out. A turn copies tiles from global to shared memory and works on them; written out, the
+//! copies of later turns are in flight while a turn works:
+//!
+//! ```text
+//! for k in pipelined(0..n, stages = 3) {      copies of turn 0; commit
+//!     copy(ga[(_, _, k)], sa);                copies of turn 1; commit
+//!     gemm(sa, …);                            for k in 0..n {
+//! }                                               wait until at most 1 group is in flight; barrier
+//!                                                 if k + 2 < n { copies of turn k + 2 }; commit
+//!                                                 gemm(sa[(_, _, k % 3)], …)
+//!                                             }
+//! ```
+//!
+//! Each shared tensor that the loop fills gets a mode for its slots. The barrier tells a thread both that the others'
+//! copies have landed and that they are done with the slot that is filled next. Groups are committed on every path, so
+//! their count says which turn is in flight.
+
+use std::borrow::Cow;
+
+use tilewright_layout::{Composed, Layout};
+
+use crate::affine::{Affine, Coord};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::problem::{Problem, Result};
+use crate::thread::{Id, Unroll};
+use crate::tile::{How, Op, Program, Space, Stmt, Var};
+use crate::view::View;
+
+/// More stages than this hide nothing.
+const MOST_STAGES: u32 = 16;
+
+/// The program without pipelined loops.
+pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let mut buffers = Vec::new();
+    for stmt in &program.body {
+        find(program, stmt, &mut buffers)?;
+    }
+    if buffers.is_empty() {
+        return Ok(Cow::Borrowed(program));
+    }
+    for stmt in &program.body {
+        alone(program, stmt, &buffers, &[])?;
+    }
+    let mut slots: Vec<(Id, i64)> = Vec::new();
+    for (id, stages) in &buffers {
+        match slots.iter_mut().find(|(known, _)| known == id) {
+            Some((_, most)) => *most = (*most).max(*stages),
+            None => slots.push((*id, *stages)),
+        }
+    }
+    slots.retain(|(_, stages)| *stages > 1);
+    let mut written = program.clone();
+    for (id, stages) in &slots {
+        let tensor = &mut written.tensors[*id as usize];
+        tensor.layout = with_slots(&tensor.layout, *stages).map_err(|problem| problem.at(tensor.span))?;
+    }
+    let body = std::mem::take(&mut written.body);
+    let mut write = Write { program: written, slots, used: Vec::new() };
+    let body = write.body(body, false)?;
+    write.program.body = body;
+    Ok(Cow::Owned(write.program))
+}
+
+/// A shared layout with a last mode for its slots, which begin where its swizzle begins anew, aligned for wide accesses.
+///
+/// ```
+/// use tilewright_codegen::pipeline::with_slots;
+/// use tilewright_layout::layout;
+/// let tile = layout!((128, 8) : (1, 129));
+/// assert_eq!(with_slots(&tile.into(), 3)?.to_string(), "(128,8,3):(1,129,1032)");
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
+    let swizzle = tile.swizzle();
+    let block = (1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs())).max(4);
+    let apart = (tile.cosize()? + block - 1) / block * block;
+    Ok(tile.map(|layout| {
+        let slot = Layout::new(stages, apart)?;
+        Layout::from_modes(layout.modes().chain([slot]))
+    })?)
+}
+
+/// Does this statement do nothing but copy from global to shared memory, by whatever mechanism is best?
+fn fetches(program: &Program, stmt: &Stmt) -> bool {
+    match &stmt.op {
+        Op::Copy { from, to, how: How::Derive | How::Async, token: None } => {
+            matches!(program.tensor(from.tensor).space, Space::Global { .. })
+                && matches!(program.tensor(to.tensor).space, Space::Shared { .. })
+        }
+        Op::For { body, .. } => !body.is_empty() && body.iter().all(|stmt| fetches(program, stmt)),
+        Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            then.len() + other.len() > 0 && then.iter().chain(other).all(|stmt| fetches(program, stmt))
+        }
+        _ => false,
+    }
+}
+
+/// The tensors that a loop's body fetches.
+fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
+    let mut all = Vec::new();
+    for stmt in body.iter().filter(|stmt| fetches(program, stmt)) {
+        stmt.each(&mut |stmt| all.extend(stmt.writes().map(|to| to.tensor)));
+    }
+    all
+}
+
+/// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
+fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
+    if let Op::Pipelined { stages, body, .. } = &stmt.op {
+        if !(1..=MOST_STAGES).contains(stages) {
+            let problem = Problem::new(format!(
+                "a pipelined loop has 1 to {MOST_STAGES} stages, and this one {stages}"
+            ));
+            return Err(problem.at(stmt.span));
+        }
+        let buffers = fetched(program, body);
+        if buffers.is_empty() {
+            let problem = Problem::new("no turn of this pipelined loop copies from global to shared memory");
+            return Err(problem.help("write a plain loop, or copy its tiles in its body").at(stmt.span));
+        }
+        check(program, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
+        found.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
+    }
+    stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, found))
+}
+
+/// Can the copies of this body run ahead of its other statements?
+fn check(
+    program: &Program,
+    body: &[Stmt],
+    buffers: &[Id],
+    stages: u32,
+) -> std::result::Result<(), (Problem, Span)> {
+    let name = |view: &View| &program.tensor(view.tensor).name;
+    let mut refusal: Option<(Problem, Span)> = None;
+    let mut refuse = |problem: Problem, span: Span| {
+        refusal.get_or_insert((problem, span));
+    };
+    for (place, stmt) in body.iter().enumerate() {
+        let ahead = fetches(program, stmt);
+        stmt.each(&mut |inner| match &inner.op {
+            Op::Copy { from, to, .. } if ahead => {
+                let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
+                if source.elem != target.elem {
+                    let problem = Problem::new(format!(
+                        "`{}` holds {} and `{}` holds {}: a copy in flight cannot convert",
+                        source.name, source.elem, target.name, target.elem
+                    ));
+                    let help = format!("make `{}` of {}, and convert where it is read", target.name, source.elem);
+                    refuse(problem.help(help), inner.span);
+                }
+                let mut written = false;
+                body.iter().for_each(|other| {
+                    other.each(&mut |s| written |= s.writes().is_some_and(|to| to.tensor == from.tensor));
+                });
+                if written && stages > 1 {
+                    let problem = Problem::new(format!(
+                        "`{}` is written in the loop that fetches it: copies of later turns run ahead",
+                        source.name
+                    ));
+                    refuse(problem.help("write a plain loop"), inner.span);
+                }
+            }
+            Op::WaitCopies { .. } | Op::CommitCopies => {
+                let problem = Problem::new("a pipelined loop waits for its copies by itself");
+                refuse(problem.help("leave the wait out"), inner.span);
+            }
+            _ => {
+                let written = inner.writes().filter(|to| buffers.contains(&to.tensor) && !ahead);
+                if let Some(to) = written {
+                    let problem = Problem::new(format!(
+                        "`{}` is filled by the copies of a pipelined loop, and written here as well",
+                        name(to)
+                    ));
+                    refuse(problem.help("use another tensor for it"), inner.span);
+                }
+                let later = fetched(program, &body[place..]);
+                if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
+                    let problem = Problem::new(format!(
+                        "`{}` is read here before the copy that fills it: a turn finds only what it copied itself",
+                        name(from)
+                    ));
+                    refuse(problem.help("copy first, then read"), inner.span);
+                }
+            }
+        });
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// What a pipelined loop fills is used in such loops alone.
+fn alone(
+    program: &Program,
+    stmt: &Stmt,
+    buffers: &[(Id, i64)],
+    inside: &[Id],
+) -> std::result::Result<(), Diagnostic> {
+    let views = stmt.reads().into_iter().chain(stmt.writes());
+    for view in views.filter(|view| buffers.iter().any(|(id, _)| *id == view.tensor)) {
+        if !inside.contains(&view.tensor) {
+            let name = &program.tensor(view.tensor).name;
+            let problem =
+                Problem::new(format!("`{name}` is filled by a pipelined loop, and used outside of it"));
+            return Err(problem.help("use another shared tensor here").at(stmt.span));
+        }
+    }
+    let inside = match &stmt.op {
+        Op::Pipelined { body, .. } => [inside, &fetched(program, body)].concat(),
+        _ => inside.to_vec(),
+    };
+    stmt.bodies().into_iter().flatten().try_for_each(|stmt| alone(program, stmt, buffers, &inside))
+}
+
+/// Writes loops out.
+struct Write {
+    program: Program,
+    /// Tensors with a mode for slots, and how many.
+    slots: Vec<(Id, i64)>,
+    /// Tensors that a loop before has used.
+    used: Vec<Id>,
+}
+
+impl Write {
+    fn body(&mut self, body: Vec<Stmt>, looped: bool) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let mut all = Vec::new();
+        for mut stmt in body {
+            let loops = matches!(stmt.op, Op::For { .. } | Op::Tiles { .. });
+            if let Op::Pipelined { var, stages, body } = stmt.op {
+                all.extend(self.pipelined(var, stages, body, looped, (stmt.span, stmt.by))?);
+                continue;
+            }
+            for inner in stmt.bodies_mut() {
+                *inner = self.body(std::mem::take(inner), looped || loops)?;
+            }
+            all.push(stmt);
+        }
+        Ok(all)
+    }
+
+    fn pipelined(
+        &mut self,
+        var: Id,
+        stages: u32,
+        body: Vec<Stmt>,
+        looped: bool,
+        (span, by): (Span, Id),
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let buffers = fetched(&self.program, &body);
+        let stmt = |op| Stmt { span, by, op };
+        let (mut ahead, mut work): (Vec<Stmt>, Vec<Stmt>) =
+            body.into_iter().partition(|stmt| fetches(&self.program, stmt));
+        work = self.body(work, true)?;
+        let again = buffers.iter().any(|id| self.used.contains(id));
+        self.used.extend(&buffers);
+
+        // Where a turn's tiles are.
+        let in_slot = |stmts: &mut [Stmt], turn: Affine| {
+            for view in stmts.iter_mut() {
+                view.each_mut(&mut |stmt| {
+                    for view in stmt.views_mut() {
+                        if buffers.contains(&view.tensor)
+                            && self.slots.iter().any(|(id, _)| *id == view.tensor)
+                        {
+                            view.base.push(turn.digit(1, Some(i64::from(stages))));
+                            view.limits.push(None);
+                        }
+                    }
+                });
+            }
+        };
+        in_slot(&mut work, Coord::Var(var).into());
+        in_slot(&mut ahead, Coord::Var(var).into());
+        let mut written = Vec::new();
+        if again || (looped && stages > 1) {
+            // The last turns before may still be reading.
+            written.push(stmt(Op::Sync));
+        }
+        if stages == 1 {
+            ahead.extend([stmt(Op::WaitCopies { pending: 0 }), stmt(Op::Sync)]);
+            ahead.append(&mut work);
+            ahead.push(stmt(Op::Sync));
+            written.push(stmt(Op::For { var, unroll: Unroll::No, body: ahead }));
+            return Ok(written);
+        }
+
+        // The copies have a turn of their own.
+        let of = &self.program.vars[var as usize];
+        let (name, extent) = (format!("{}_ahead", of.name), of.extent);
+        self.program.vars.push(Var { name, extent });
+        let turn = self.program.vars.len() as Id - 1;
+        for fetch in &mut ahead {
+            fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
+        }
+        let fetch = |at: Affine| {
+            let step = stmt(Op::Step { var: turn, at, body: ahead.clone() });
+            [step, stmt(Op::CommitCopies)]
+        };
+        let early = i64::from(stages) - 1;
+        (0..early).for_each(|at| written.extend(fetch(at.into())));
+        let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
+        let mut body = vec![stmt(Op::WaitCopies { pending: stages - 2 }), stmt(Op::Sync)];
+        body.extend(fetch(next));
+        body.append(&mut work);
+        written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
+        Ok(written)
+    }
+}
+
+/// A copy of one turn as a copy of another.
+fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
+    if let Op::Copy { how, .. } = &mut stmt.op {
+        *how = How::Async;
+    }
+    if let Op::If { left, .. } = &mut stmt.op {
+        *left = left.replaced(this, turn);
+    }
+    for view in stmt.views_mut() {
+        for base in &mut view.base {
+            *base = base.replaced(this, turn);
+        }
+        for (origin, _) in view.limits.iter_mut().flatten() {
+            *origin = origin.replaced(this, turn);
+        }
+    }
+}

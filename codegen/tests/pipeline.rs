@@ -1,0 +1,252 @@
+//! Pipelined loops: what they compute for every number of stages, what they print, and what they refuse.
+
+mod common;
+
+use common::{Args, assert_close, numbers, result};
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::problem::Result;
+use tilewright_codegen::tile::{Expr, Order, Program};
+use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::{Elem, generate};
+use tilewright_layout::{Layout, Tuple, Value, layout};
+
+const BM: i64 = 16;
+const BK: i64 = 4;
+
+fn symbols(names: [&str; 2]) -> Tuple {
+    Tuple::of(names.map(|name| Tuple::from(Value::symbol(name))))
+}
+
+fn block(axis: u8) -> At {
+    At::Index(Coord::Block(axis).into())
+}
+
+fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    b.slice(view, &[At::All, At::All, At::Index(at.clone())])
+}
+
+/// The views of a product of 16 by 16 tiles by 32 threads.
+struct Parts {
+    ga: View,
+    sa: View,
+    gb: View,
+    sb: View,
+    left: View,
+    right: View,
+    out: View,
+    acc: View,
+    steps: Value,
+}
+
+fn parts(b: &mut Builder, shared: Elem, values: i64) -> Result<Parts> {
+    let a = b.tensor("a", Elem::F32, symbols(["M", "K"]), None, false)?;
+    let bt = b.tensor("b", Elem::F32, symbols(["N", "K"]), None, false)?;
+    let c = b.tensor("c", Elem::F32, symbols(["M", "N"]), None, true)?;
+    let ga = b.tile(&a, (BM, BK), &[block(0), At::All])?;
+    let gb = b.tile(&bt, (BM, BK), &[block(1), At::All])?;
+    let gc = b.tile(&c, (BM, BM), &[block(0), block(1)])?;
+    let sa = b.shared("sa", shared, Layout::padded((BM, BK), values)?)?;
+    let sb = b.shared("sb", shared, Layout::padded((BM, BK), values)?)?;
+    let copies = match values {
+        4 => layout!((4, 4)),
+        _ => layout!((8, 4)),
+    };
+    let threads = if values == 4 { layout!((4, 4)) } else { layout!((8, 4)) };
+    let deal = Deal { values: vec![values, 1], ..Deal::default() };
+    let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    let out = b.parallelize(&gc, &threads)?.with_name("out");
+    let acc = b.registers_like("acc", &out, 0.0)?;
+    Ok(Parts {
+        ga: b.parallelize_over(&ga, &copies, 0, &deal)?.with_name("ga"),
+        sa: b.parallelize_over(&sa, &copies, 0, &deal)?,
+        gb: b.parallelize_over(&gb, &copies, 0, &deal)?.with_name("gb"),
+        sb: b.parallelize_over(&sb, &copies, 0, &deal)?,
+        left: b.parallelize_over(&sa, &threads, 0, &keep([true, false]))?,
+        right: b.parallelize_over(&sb, &threads, 0, &keep([false, true]))?,
+        out,
+        acc,
+        steps: Value::symbol("K").ceil_div(BK).unwrap_or_default(),
+    })
+}
+
+fn product(stages: u32, values: i64) -> Result<Program> {
+    let mut b = Builder::new("product");
+    let p = parts(&mut b, Elem::F32, values)?;
+    b.pipelined("k", p.steps, stages, |b, k| -> Result<()> {
+        let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)?;
+        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+    })?;
+    b.copy(&p.acc, &p.out)?;
+    Ok(b.finish())
+}
+
+fn args(m: i64, n: i64, k: i64) -> Args {
+    let sizes = [("M", m), ("N", n), ("K", k), ("lda", m), ("ldb", n), ("ldc", m)];
+    let args = sizes.into_iter().fold(Args::default(), |args, (name, size)| args.size(name, size));
+    args.array("a", numbers((m * k) as usize, 1))
+        .array("b", numbers((n * k) as usize, 2))
+        .array("c", vec![f64::NAN; (m * n) as usize])
+}
+
+fn expected(args: &Args, m: i64, n: i64, k: i64) -> Vec<f64> {
+    let (a, b) = (&args.arrays["a"], &args.arrays["b"]);
+    let at = |i: i64| i as usize;
+    (0..m * n).map(|mn| (0..k).map(|l| a[at(mn % m + l * m)] * b[at(mn / m + l * n)]).sum()).collect()
+}
+
+#[test]
+fn products_are_right_for_every_number_of_stages() {
+    for stages in 1..=5 {
+        for (m, n, k) in [(16, 16, 4), (32, 16, 8), (16, 32, 28), (20, 36, 40), (17, 19, 13)] {
+            for values in [1, 4] {
+                let args = args(m, n, k);
+                let c = result(product(stages, values).unwrap(), &args, "c");
+                assert_close(&c, &expected(&args, m, n, k), 1e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn shared_tensors_get_slots() {
+    let program = product(3, 4).unwrap();
+    let source = generate(program).kernel.unwrap().source().to_owned();
+    for part in
+        ["(16,4,3):(1,20,76)", "cp_async_wait<1>();", "if (k + 2 < (K + 3) / 4) {", "(k_ahead % 3) * 76"]
+    {
+        assert!(source.contains(part), "{part} is not in\n{source}");
+    }
+    // The fastest variant has no bounds.
+    assert!(!source.contains("_or_zero"), "{source}");
+    assert_eq!(source.matches("__syncthreads").count(), 1, "{source}");
+}
+
+/// Another loop over the same shared tensors finds them free.
+#[test]
+fn loops_share_what_they_fill() {
+    let mut b = Builder::new("twice");
+    let p = parts(&mut b, Elem::F32, 4).unwrap();
+    for stages in [3, 2] {
+        b.pipelined("k", p.steps, stages, |b, k| -> Result<()> {
+            let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+            b.copy(&ga, &p.sa)?;
+            b.copy(&gb, &p.sb)?;
+            b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+        })
+        .unwrap();
+    }
+    b.copy(&p.acc, &p.out).unwrap();
+    let args = args(20, 36, 40);
+    let twice: Vec<f64> = expected(&args, 20, 36, 40).into_iter().map(|x| 2.0 * x).collect();
+    assert_close(&result(b.finish(), &args, "c"), &twice, 1e-6);
+}
+
+/// Copies under a condition and in a loop run ahead as a whole; other loops may stand around it.
+#[test]
+fn copies_may_stand_in_loops_and_conditions() {
+    let mut b = Builder::new("nested");
+    let p = parts(&mut b, Elem::F32, 4).unwrap();
+    let twice = b.scalar("twice", Elem::I32);
+    b.repeat("again", Value::Int(2), tilewright_codegen::thread::Unroll::No, |b, _| {
+        b.pipelined("k", p.steps, 3, |b, k| -> Result<()> {
+            let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+            b.when(twice.clone(), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
+            b.copy(&gb, &p.sb)?;
+            b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+        })
+    })
+    .unwrap();
+    b.copy(&p.acc, &p.out).unwrap();
+    let args = args(16, 32, 24).array("twice", [1.0]);
+    let wanted: Vec<f64> = expected(&args, 16, 32, 24).into_iter().map(|x| 2.0 * x).collect();
+    assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
+}
+
+/// What a body does wrong, and what is said.
+#[test]
+fn refusals() {
+    type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
+    let fetch: Body = |b, p, k| {
+        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)
+    };
+    let check = |stages: u32, elem: Elem, values: i64, body: Body, after: Body, said: &str| {
+        let mut b = Builder::new("wrong");
+        let p = parts(&mut b, elem, values).unwrap();
+        b.pipelined("k", p.steps, stages, |b, k| body(b, &p, &k)).unwrap();
+        after(&mut b, &p, &0.into()).unwrap();
+        let outcome = generate(b.finish());
+        let text: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
+        assert!(outcome.kernel.is_none() && text.contains(said), "{said}: {text}");
+    };
+    let nothing: Body = |_, _, _| Ok(());
+    let read_first: Body = |b, p, k| {
+        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
+        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)
+    };
+    check(3, Elem::F32, 4, read_first, nothing, "`sa` is read here before the copy that fills it");
+    check(0, Elem::F32, 4, fetch, nothing, "1 to 16 stages, and this one 0");
+    check(99, Elem::F32, 4, fetch, nothing, "1 to 16 stages, and this one 99");
+    check(3, Elem::F32, 4, nothing, nothing, "no turn of this pipelined loop copies");
+    check(
+        3,
+        Elem::F16,
+        4,
+        fetch,
+        nothing,
+        "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert",
+    );
+    let waits: Body = |b, p, k| {
+        let ga = column(b, &p.ga, k)?;
+        b.copy(&ga, &p.sa)?;
+        b.wait_copies(0);
+        Ok(())
+    };
+    check(3, Elem::F32, 4, waits, nothing, "waits for its copies by itself");
+    let fills: Body = |b, p, k| {
+        let ga = column(b, &p.ga, k)?;
+        b.copy(&ga, &p.sa)?;
+        b.fill(&p.sa, Expr::Lit(0.0))
+    };
+    check(
+        3,
+        Elem::F32,
+        4,
+        fills,
+        nothing,
+        "`sa` is filled by the copies of a pipelined loop, and written here",
+    );
+    let reads: Body = |b, p, _| b.copy(&p.sa, &p.sa);
+    check(3, Elem::F32, 4, fetch, reads, "`sa` is filled by a pipelined loop, and used outside of it");
+}
+
+/// Two bytes at once are no asynchronous copy.
+#[test]
+fn narrow_elements_need_vectors() {
+    let mut b = Builder::new("narrow");
+    let x = b.tensor("x", Elem::F16, (Value::symbol("N"),), None, false).unwrap();
+    let y = b.tensor("y", Elem::F16, (Value::symbol("N"),), None, true).unwrap();
+    let threads = layout!(32 : 1);
+    let tiles = b.tile(&x, (64,), &[At::All]).unwrap();
+    let out = b.tile(&y, (64,), &[At::All]).unwrap();
+    let s = b.shared("s", Elem::F16, layout!(64 : 1)).unwrap();
+    let (from, to) = (b.parallelize(&tiles, &threads).unwrap(), b.parallelize(&s, &threads).unwrap());
+    let out = b.parallelize(&out, &threads).unwrap();
+    let extent = Value::symbol("N").ceil_div(64).unwrap();
+    b.pipelined("k", extent, 2, |b, k| -> Result<()> {
+        let at = [At::All, At::Index(k)];
+        let (from, out) = (b.slice(&from, &at)?, b.slice(&out, &at)?);
+        b.copy(&from, &to)?;
+        b.copy(&to, &out)
+    })
+    .unwrap();
+    let outcome = generate(b.finish());
+    let text: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    assert!(text.contains("move 4, 8 or 16 bytes at once, and here 2 lie side by side"), "{text}");
+}
