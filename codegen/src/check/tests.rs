@@ -418,17 +418,21 @@ fn too_many_elements_are_left_to_the_simulator() {
 #[test]
 #[ignore = "a measurement"]
 fn how_long_it_takes() {
-    for stages in [1, 3] {
-        let program = matmul(stages, 4, layout!((8, 8)));
+    let cases = [
+        ("tutorial", matmul(1, 1, layout!((8, 8)))),
+        ("pipeline", matmul(3, 4, layout!((8, 8)))),
+        ("with conflicts", transpose(layout!((32, 32)), |b, _, _| b.sync())),
+        ("with conflicts in a product", matmul(1, 0, layout!((2, 32) : (32, 1)))),
+    ];
+    for (what, program) in cases {
+        let program = crate::pipeline::expand(&program).unwrap().into_owned();
         let kernel = crate::lower::lower(&program, crate::lower::Policy::Best).unwrap();
         let begin = Instant::now();
         let mut checked = super::program(&program, &[]);
         let races = begin.elapsed();
         super::kernel(&program, &kernel, &[], &mut checked);
-        println!(
-            "{stages} stages: races {races:?}, all {:?}, {} evaluations",
-            begin.elapsed(),
-            checked.spent
-        );
+        let all = begin.elapsed();
+        println!("{what}: races {races:?}, all {all:?}, {} evaluations", checked.spent);
+        assert!(checked.spent <= super::MOST_EVALUATIONS);
     }
 }
