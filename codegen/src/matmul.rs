@@ -24,7 +24,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("tc", "(16, 16), along what is contiguous in C", "thread layout of the arithmetic"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
-    ("dtype", "f32", "element type of A and B, and of C"),
+    ("dtype", "f32", "element type of A and B, and of C; 8-bit integers give a C of `acc`"),
     ("acc", "f32, f64 or i32 by dtype", "type of the sums"),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
@@ -392,7 +392,9 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     b.arch(c.arch);
     let a = b.tensor("a", c.dtype, (m, k), strides(c.a_rows, "lda"), false).map_err(blame("dtype"))?;
     let bt = b.tensor("b", c.dtype, (n, k), strides(c.b_rows, "ldb"), false).map_err(blame("dtype"))?;
-    let out = b.tensor("c", c.dtype, (m, n), strides(c.c_rows, "ldc"), true).map_err(blame("dtype"))?;
+    // A sum of products of 8-bit integers does not fit 8 bits.
+    let result = if matches!(c.dtype, Elem::I8 | Elem::U8) { c.acc } else { c.dtype };
+    let out = b.tensor("c", result, (m, n), strides(c.c_rows, "ldc"), true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
