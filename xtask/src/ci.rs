@@ -26,12 +26,7 @@ pub(crate) fn run(_: &[String]) -> Outcome {
         eprintln!("==> ci: all {} checks passed", CHECKS.len());
         return Ok(());
     }
-    Err(format!(
-        "ci: {} of {} checks failed: {}",
-        failed.len(),
-        CHECKS.len(),
-        failed.join(", ")
-    ))
+    Err(format!("ci: {} of {} checks failed: {}", failed.len(), CHECKS.len(), failed.join(", ")))
 }
 
 fn format() -> Outcome {
@@ -40,14 +35,7 @@ fn format() -> Outcome {
 
 fn clippy() -> Outcome {
     step("clippy", || {
-        spawn(&mut cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "--deny",
-            "warnings",
-        ]))
+        spawn(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })
 }
 

@@ -87,9 +87,7 @@ fn fuzz_targets() -> Command {
 fn seconds(text: &str) -> Outcome<Duration> {
     match text.parse() {
         Ok(count) if count > 0 => Ok(Duration::from_secs(count)),
-        _ => Err(format!(
-            "`{text}` is not a number of seconds; for example: cargo xtask fuzz 600"
-        )),
+        _ => Err(format!("`{text}` is not a number of seconds; for example: cargo xtask fuzz 600")),
     }
 }
 
@@ -100,16 +98,8 @@ mod tests {
     #[track_caller]
     fn check(cases: u32, took: u64, left: u64, expected: Option<u32>) {
         let budget = Duration::from_secs(100);
-        let next = next_round(
-            cases,
-            Duration::from_secs(took),
-            Duration::from_secs(left),
-            budget,
-        );
-        assert_eq!(
-            next, expected,
-            "{cases} cases took {took} s, {left} s of 100 left"
-        );
+        let next = next_round(cases, Duration::from_secs(took), Duration::from_secs(left), budget);
+        assert_eq!(next, expected, "{cases} cases took {took} s, {left} s of 100 left");
     }
 
     #[test]

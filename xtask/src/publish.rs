@@ -45,11 +45,7 @@ fn attempt<const N: usize>(arguments: [&str; N]) -> Outcome {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "`{}` ended with {}\n{said}",
-        line(&command),
-        output.status
-    ))
+    Err(format!("`{}` ended with {}\n{said}", line(&command), output.status))
 }
 
 /// A target folder that is used once.
@@ -61,9 +57,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Scratch {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         Scratch(scratch_parent().join(format!("{now}-{}", std::process::id())))
     }
 }

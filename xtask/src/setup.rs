@@ -1,5 +1,6 @@
-//! What the tests need from outside the workspace. Today that is NVRTC alone.
+//! What the tests need from outside the workspace: NVRTC, and a disassembler where one can be had.
 
+use crate::disassembler;
 use crate::nvrtc;
 use crate::shell::{Outcome, step};
 use std::path::PathBuf;
@@ -13,9 +14,11 @@ pub(crate) fn run(_: &[String]) -> Outcome {
 
 /// Obtains everything and returns how the tests find it.
 pub(crate) fn prepare() -> Outcome<Environment> {
-    let folder = step("set up NVRTC", nvrtc::obtain)?;
-    Ok(folder
-        .into_iter()
-        .map(|folder| (nvrtc::FOLDER_VARIABLE, folder))
-        .collect())
+    let folder = step("set up NVRTC", nvrtc::obtain)?.map(|folder| (nvrtc::FOLDER_VARIABLE, folder));
+    let program = match folder {
+        // Without a compiler there is nothing to take apart.
+        None => None,
+        Some(_) => step("set up the disassembler", disassembler::obtain)?,
+    };
+    Ok(folder.into_iter().chain(program.map(|program| (disassembler::VARIABLE, program))).collect())
 }

@@ -11,9 +11,7 @@ pub(crate) type Outcome<T = ()> = Result<T, String>;
 /// The folder that holds the workspace's `Cargo.toml`.
 pub(crate) fn root() -> &'static Path {
     // Fixed while compiling: a binary of this checkout serves this checkout.
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace root")
 }
 
 /// Does one step: a header line before, its time after.
@@ -40,11 +38,7 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 pub(crate) fn scope(extra: &[String]) -> &'static [&'static str] {
     let own = extra.iter().take_while(|argument| *argument != "--");
     let chooses = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
-    if own.into_iter().any(chooses) {
-        &[]
-    } else {
-        &["--workspace"]
-    }
+    if own.into_iter().any(chooses) { &[] } else { &["--workspace"] }
 }
 
 /// Runs a command whose output goes straight to the terminal.
@@ -55,10 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 
 /// Runs a command and shows, of its standard output, only the lines worth showing.
 pub(crate) fn run_filtered(command: &mut Command, worth_showing: fn(&str) -> bool) -> Outcome {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot_start(command, &error))?;
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let output = child.stdout.take().expect("is piped");
     for bytes in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let text = String::from_utf8_lossy(&bytes);
@@ -66,9 +57,7 @@ pub(crate) fn run_filtered(command: &mut Command, worth_showing: fn(&str) -> boo
             println!("{text}");
         }
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("lost `{}`: {error}", line(command)))?;
+    let status = child.wait().map_err(|error| format!("lost `{}`: {error}", line(command)))?;
     judge(command, status)
 }
 
@@ -88,16 +77,9 @@ pub(crate) fn judge(command: &Command, status: ExitStatus) -> Outcome {
 /// A command as one would type it.
 pub(crate) fn line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
-    let program = program
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let program = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
-    std::iter::once(program)
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> String {

@@ -10,11 +10,7 @@ pub(crate) fn run(extra: &[String]) -> Outcome {
     let environment = setup::prepare()?;
     // `--tests` leaves out documentation examples: they hold no snapshots and are the slow part.
     let mut command = cargo(["test", "--no-fail-fast", "--tests"]);
-    command
-        .args(scope(extra))
-        .args(extra)
-        .envs(environment)
-        .envs(BLESS.iter().copied());
+    command.args(scope(extra)).args(extra).envs(environment).envs(BLESS.iter().copied());
     step("rewrite snapshots", || spawn(&mut command))?;
     eprintln!("    now read `git diff`: what it shows is what you claim to be right");
     Ok(())

@@ -88,16 +88,17 @@ impl Printer<'_> {
         }
     }
 
-    /// The array all of whose elements the statement, a loop, sets to 0.
+    /// The array all of whose elements the statement, loops around nothing else, sets to 0.
     fn zeroes(&self, stmt: &Stmt) -> Option<Id> {
-        let Op::For { var, from, to, step: 1, unroll: Unroll::Full, body } = &stmt.op else { return None };
-        let [Stmt { op: Op::Assign { reg, at, value: Val::Lit(zero, _) }, .. }] = body.as_slice() else {
-            return None;
-        };
-        let whole = self.exprs.constant(*from) == Some(0)
-            && self.exprs.constant(*to) == Some(i64::from(self.kernel.regs[*reg as usize].len))
-            && self.exprs.get(*at).int == Int::Var(*var);
-        (whole && zero.to_bits() == 0).then_some(*reg)
+        let mut inner = stmt;
+        while let Op::For { unroll: Unroll::Full, body, .. } = &inner.op {
+            let [only] = body.as_slice() else { return None };
+            inner = only;
+        }
+        let Op::Assign { reg, value: Val::Lit(zero, _), .. } = inner.op else { return None };
+        let is_loop = matches!(stmt.op, Op::For { .. });
+        let whole = || self.is_written_first(std::slice::from_ref(stmt), reg);
+        (is_loop && zero.to_bits() == 0 && whole()).then_some(reg)
     }
 
     /// Is there one block inside the statement that alone uses the array? In a loop it must also begin by writing all of

@@ -242,3 +242,130 @@ fn constant(n: i64) -> Piece {
         Err(_) => Piece { wide: true, ..Piece::new(format!("{n}LL"), level) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Exprs;
+    use crate::thread::{Kernel, Launch, Param, Scope};
+    use tilewright_layout::Symbol;
+
+    /// What an expression of the thread, the block and two parameters, one of 32 and one of 64 bits, looks like.
+    #[track_caller]
+    fn check(expected: &str, make: impl FnOnce(&mut Exprs, [Ix; 4]) -> Ix) {
+        let mut exprs = Exprs::default();
+        let leaves = [
+            exprs.leaf(Int::Thread, 0, 255, 1, Scope::Thread),
+            exprs.leaf(Int::Block(0), 0, 65535, 1, Scope::Block),
+            exprs.leaf(Int::Param(0), 1, 1 << 30, 1, Scope::Grid),
+            exprs.leaf(Int::Param(1), 1, 1 << 40, 1, Scope::Grid),
+        ];
+        let at = make(&mut exprs, leaves);
+        let param = |name: &str, wide| Param::Int { name: name.into(), symbol: Symbol::new(name), wide };
+        let launch = Launch {
+            grid: Default::default(),
+            cluster: [1; 3],
+            threads: 256,
+            shared_bytes: 0,
+            blocks_per_sm: 0,
+        };
+        let kernel = Kernel {
+            name: "k".into(),
+            arch: 80,
+            arch_specific: false,
+            launch,
+            needs: vec![],
+            params: vec![param("M", false), param("ld", true)],
+            shared: vec![],
+            regs: vec![],
+            bars: vec![],
+            exprs,
+            vars: vec![],
+            sites: vec![],
+            body: vec![],
+        };
+        assert_eq!(Printer::new(&kernel).int(at), expected);
+    }
+
+    fn times(e: &mut Exprs, x: Ix, n: i64) -> Ix {
+        let n = e.int(n);
+        e.mul(x, n)
+    }
+
+    #[test]
+    fn parentheses() {
+        check("tid % 32 + (tid / 32) * 129", |e, [tid, ..]| {
+            let (lane, warp) = (e.rem(tid, 32), e.div(tid, 32));
+            let row = times(e, warp, 129);
+            e.add(lane, row)
+        });
+        check("tid / 32 % 4", |e, [tid, ..]| {
+            let warp = e.div(tid, 32);
+            e.rem(warp, 4)
+        });
+        check("(tid % 32) / 4", |e, [tid, ..]| {
+            let lane = e.rem(tid, 32);
+            e.div(lane, 4)
+        });
+        check("tid + (bx ^ 5) * 8", |e, [tid, bx, ..]| {
+            let five = e.int(5);
+            let swapped = e.xor(bx, five);
+            let swapped = times(e, swapped, 8);
+            e.add(tid, swapped)
+        });
+        check("(tid + 1) & 1", |e, [tid, ..]| {
+            let one = e.int(1);
+            let next = e.add(tid, one);
+            e.and(next, 1)
+        });
+        check("bx - tid", |e, [tid, bx, ..]| {
+            let back = times(e, tid, -1);
+            e.add(back, bx)
+        });
+        check("bx - tid * 4 - 7", |e, [tid, bx, ..]| {
+            let back = times(e, tid, -4);
+            let sum = e.add(bx, back);
+            let seven = e.int(-7);
+            e.add(sum, seven)
+        });
+    }
+
+    #[test]
+    fn conditions() {
+        check("tid < M && bx >= M", |e, [tid, bx, m, _]| {
+            let (inside, other) = (e.lt(tid, m), e.lt(bx, m));
+            let outside = e.not(other);
+            e.all(inside, outside)
+        });
+        check("tid == bx ? 16 : 0", |e, [tid, bx, ..]| {
+            let (same, some, none) = (e.eq(tid, bx), e.int(16), e.int(0));
+            e.select(same, some, none)
+        });
+        check("min(M, bx) + 1", |e, [_, bx, m, _]| {
+            let (least, one) = (e.min(m, bx), e.int(1));
+            e.add(least, one)
+        });
+    }
+
+    #[test]
+    fn widths() {
+        check("(long long)bx * M", |e, [_, bx, m, _]| e.mul(bx, m));
+        check("(long long)(bx * 256 + tid) * M + tid", |e, [tid, bx, m, _]| {
+            let row = times(e, bx, 256);
+            let row = e.add(row, tid);
+            let start = e.mul(row, m);
+            e.add(start, tid)
+        });
+        check("bx * ld", |e, [_, bx, _, ld]| e.mul(bx, ld));
+        check("(int)min(ld, (long long)M)", |e, [_, _, m, ld]| e.min(ld, m));
+        check("(int)(ld % 8)", |e, [_, _, _, ld]| e.rem(ld, 8));
+        check("M * 5000000000LL", |e, [_, _, m, _]| times(e, m, 5_000_000_000));
+        // A fact of the variant says that the sum fits.
+        check("bx * M + tid", |e, [tid, bx, m, _]| {
+            let start = e.mul(bx, m);
+            let at = e.add(start, tid);
+            e.assume(at, 0, i64::from(i32::MAX));
+            at
+        });
+    }
+}

@@ -9,14 +9,18 @@ pub(super) fn literal(n: f64, elem: Elem) -> String {
         Elem::F64 if n.is_finite() => format!("{n:?}"),
         Elem::F64 => format!("__longlong_as_double(0x{:016x}LL)", bits64(n)),
         Elem::F32 | Elem::Tf32 => float(n as f32),
-        Elem::F16 => format!("f16{{0x{:04x}}}", narrow::f16_bits(n)),
-        Elem::Bf16 => format!("bf16{{0x{:04x}}}", narrow::bf16_bits(n)),
+        Elem::F16 => half("f16", narrow::f16_bits(n)),
+        Elem::Bf16 => half("bf16", narrow::bf16_bits(n)),
         Elem::U32 => format!("{}u", n as u32),
         Elem::U8 | Elem::E4m3 | Elem::E5m2 => format!("{}u", n as u8),
         Elem::I32 if n as i32 == i32::MIN => "(-2147483647 - 1)".to_string(),
         Elem::I32 => (n as i32).to_string(),
         Elem::I8 => (n as i8).to_string(),
     }
+}
+
+fn half(name: &str, bits: u16) -> String {
+    if bits == 0 { format!("{name}{{0}}") } else { format!("{name}{{0x{bits:04x}}}") }
 }
 
 /// A number of a narrow type where arithmetic is done in `float`.
@@ -72,6 +76,8 @@ mod tests {
             (f64::INFINITY, Elem::F64, "__longlong_as_double(0x7ff0000000000000LL)"),
             (1.0, Elem::F16, "f16{0x3c00}"),
             (1.0, Elem::Bf16, "bf16{0x3f80}"),
+            (0.0, Elem::Bf16, "bf16{0}"),
+            (-0.0, Elem::Bf16, "bf16{0x8000}"),
             (-3.0, Elem::I32, "-3"),
             (-2147483648.0, Elem::I32, "(-2147483647 - 1)"),
             (4294967295.0, Elem::U32, "4294967295u"),

@@ -74,6 +74,11 @@ impl Names {
         name
     }
 
+    /// A name for what is declared and used within one line.
+    pub(super) fn passing(&self, wanted: &str) -> String {
+        free(wanted, |name| !self.fixed.contains(name))
+    }
+
     /// Is it declared in this block or around it?
     pub(super) fn is_visible(&self, thing: Thing) -> bool {
         self.open.iter().flatten().any(|open| open.1 == thing)

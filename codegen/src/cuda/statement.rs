@@ -284,7 +284,8 @@ impl Printer<'_> {
         if slots == 1 {
             return self.line(&format!("mbarrier_init(&{name}[0], {count});"));
         }
-        self.line(&format!("for (int i = 0; i < {slots}; ++i) mbarrier_init(&{name}[i], {count});"));
+        let i = self.names.passing("i");
+        self.line(&format!("for (int {i} = 0; {i} < {slots}; ++{i}) mbarrier_init(&{name}[{i}], {count});"));
     }
 }
 

@@ -273,8 +273,8 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (_, F16 | Bf16) => narrowed_int(piece, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),
-        (F64, I32) => call("__double2int_rz", &[piece]),
-        (F64, U32) => call("__double2uint_rz", &[piece]),
+        (F64, I32) => call("double_to_int", &[piece]),
+        (F64, U32) => call("double_to_unsigned", &[piece]),
         (F32 | F64, I8 | U8) => {
             let int = convert(piece, from, I32);
             let (least, greatest) = if to == I8 { (-128, 127) } else { (0, 255) };

@@ -55,7 +55,7 @@ fn disassembler() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let installed =
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvrtc/nvidia/cu13/bin/nvdisasm");
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvdisasm/nvidia/cu13/bin/nvdisasm");
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let mut places = named.into_iter().chain([installed, "nvdisasm".into()]);
         let found = places.find(|place| Command::new(place).arg("--version").output().is_ok());

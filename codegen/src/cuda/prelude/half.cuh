@@ -37,6 +37,15 @@ __device__ __forceinline__ bf16 double_to_bf16(double x) {
     return to_bf16((double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1));
 }
 
+// What is not a number is 0, as from float; the conversion alone gives the least integer.
+__device__ __forceinline__ int double_to_int(double x) {
+    return x == x ? __double2int_rz(x) : 0;
+}
+
+__device__ __forceinline__ unsigned double_to_unsigned(double x) {
+    return x == x ? __double2uint_rz(x) : 0;
+}
+
 __device__ __forceinline__ f16 fused(f16 a, f16 b, f16 c) {
     f16 d;
     asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(d.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
