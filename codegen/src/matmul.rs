@@ -88,6 +88,11 @@ pub fn kernel(args: &[Arg]) -> Outcome {
                 let columns = if key == "tc" { config.bn } else { config.bk };
                 problem.help(format!("give `{key}` a layout of threads that divides ({rows}, {columns})"))
             }
+            (Some(_), "ta" | "tb" | "tc") if problem.help.as_ref().is_some_and(|h| h.contains("ragged")) => {
+                let rows = if key == "tb" { config.bn } else { config.bm };
+                let columns = if key == "tc" { config.bn } else { config.bk };
+                problem.help(format!("its extents must divide ({rows}, {columns}); change it, or the tiles"))
+            }
             _ => problem,
         };
         diagnostics.push(problem.at(blamed.map_or(Span::default(), |arg| arg.value.span)));
