@@ -60,7 +60,8 @@ language! {
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// Copies every element. From global to shared memory it is in flight until a wait.
+    /// Copies every element. From global to shared memory it is in flight until a wait. Elements whose source lies
+    /// outside of its tensor are 0, or what `fill = …` says.
     fn copy(from: View, to: View);
     /// Sets every element.
     fn fill(tile: View, value: Number);
@@ -78,6 +79,14 @@ language! {
     fn warp_sum(fragment: View) -> View;
     /// The largest of each element over the threads of a warp.
     fn warp_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of a warp.
+    fn warp_minimum(fragment: View) -> View;
+    /// Sums each element over the threads of the block; every thread gets the sum.
+    fn block_sum(fragment: View) -> View;
+    /// The largest of each element over the threads of the block; every thread gets it.
+    fn block_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of the block; every thread gets it.
+    fn block_minimum(fragment: View) -> View;
     /// Waits until all threads of the block are here.
     fn sync_threads();
     /// Waits until every copy in flight has arrived.

@@ -331,6 +331,15 @@ impl Builder {
 
     /// A copy by a chosen mechanism, perhaps left in flight.
     pub fn copy_how(&mut self, from: &View, to: &View, how: How, token: Option<Id>) -> Result<()> {
+        self.copy_with(from, to, how, 0.0, token)
+    }
+
+    /// A copy that sets elements whose source lies outside of its tensor to a number of one's own, instead of 0.
+    pub fn copy_filled(&mut self, from: &View, to: &View, fill: f64) -> Result<()> {
+        self.copy_with(from, to, How::Derive, fill, None)
+    }
+
+    fn copy_with(&mut self, from: &View, to: &View, how: How, fill: f64, token: Option<Id>) -> Result<()> {
         self.writable(to, 1)?;
         let (source, target) = (self.space(from), self.space(to));
         let registers = |space| matches!(space, Space::Registers { .. });
@@ -345,7 +354,7 @@ impl Builder {
         if !matches!(how, How::Atom(_)) {
             crate::lower::same_shape(from, to)?;
         }
-        self.push(Op::Copy { from: from.clone(), to: to.clone(), how, token });
+        self.push(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token });
         Ok(())
     }
 
@@ -368,13 +377,15 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets every element of `to` to a function of the elements of `ins`.
+    /// Sets every element of `to` to a function of the elements of `ins`. Where an input has extent 1, its element
+    /// stands for all along that mode.
     pub fn map(&mut self, ins: &[View], to: &View, value: Expr) -> Result<()> {
         self.writable(to, 1)?;
-        for view in ins {
+        let ins: Vec<View> = ins.iter().map(|view| view.spread(to)).collect::<Result<_>>()?;
+        for view in &ins {
             crate::lower::same_shape(view, to)?;
         }
-        self.push(Op::Map { ins: ins.to_vec(), to: to.clone(), value });
+        self.push(Op::Map { ins, to: to.clone(), value });
         Ok(())
     }
 

@@ -84,7 +84,7 @@ pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
 /// Does this statement do nothing but copy from global to shared memory, by whatever mechanism is best?
 fn fetches(program: &Program, stmt: &Stmt) -> bool {
     match &stmt.op {
-        Op::Copy { from, to, how: How::Derive | How::Async, token: None } => {
+        Op::Copy { from, to, how: How::Derive | How::Async, token: None, .. } => {
             matches!(program.tensor(from.tensor).space, Space::Global { .. })
                 && matches!(program.tensor(to.tensor).space, Space::Shared { .. })
         }

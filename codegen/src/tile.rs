@@ -157,6 +157,8 @@ pub enum Op {
         to: View,
         /// By which mechanism.
         how: How,
+        /// What stands in elements whose source lies outside of its tensor.
+        fill: f64,
         /// In flight until this token has been waited for.
         token: Option<Id>,
     },

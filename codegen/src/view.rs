@@ -297,6 +297,21 @@ impl View {
         self.moved(Layout::from_modes(kept)?, &steps)
     }
 
+    /// Modes of extent 1 as wide as those of another view: their element stands everywhere along them.
+    pub fn spread(&self, like: &View) -> Result<View> {
+        if self.rank() != like.rank() {
+            return Ok(self.clone());
+        }
+        let modes = self.layout.modes().zip(like.layout.modes()).map(|(own, other)| {
+            match (own.size(), other.size()) {
+                (Ok(1), Ok(wide)) if wide > 1 => Layout::new(wide, 0i64),
+                _ => Ok(own),
+            }
+        });
+        let modes: Vec<Layout> = modes.collect::<std::result::Result<_, _>>()?;
+        Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
+    }
+
     /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
     pub fn rearranged(&self, layout: Layout) -> View {
         View { layout, ..self.clone() }

@@ -30,6 +30,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("minimum", "minimum(fragment, 1)"),
     ("warp_sum", "warp_sum(fragment)"),
     ("warp_maximum", "warp_maximum(fragment)"),
+    ("warp_minimum", "warp_minimum(fragment)"),
+    ("block_sum", "block_sum(fragment)"),
+    ("block_maximum", "block_maximum(fragment)"),
+    ("block_minimum", "block_minimum(fragment)"),
     ("sync_threads", "sync_threads()"),
     ("cp_async_wait_all", "cp_async_wait_all()"),
     ("cp_async_wait", "cp_async_wait(1)"),
@@ -108,7 +112,7 @@ impl Evaluator {
         }
         let allowed: &[&str] = match *known {
             "gemm" => &["order"],
-            "copy" => &["how"],
+            "copy" => &["how", "fill"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages"],
             _ => &[],
@@ -255,18 +259,26 @@ impl Evaluator {
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
-                let how = match args.named.first() {
-                    None => How::Derive,
-                    Some((_, Value::Text(how), _)) if how == "plain" => How::Plain,
-                    Some((name, ..)) => {
-                        let problem = Problem::new("`how` is a text");
-                        let span = name.span;
-                        return Ok(
-                            self.complain(span, problem.help("write how = \"plain\", or leave it out"))
-                        );
+                let (mut how, mut fill) = (How::Derive, None);
+                for (name, value, span) in &args.named {
+                    match (name.text.as_str(), value) {
+                        ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
+                        ("fill", Value::Float(x)) => fill = Some(*x),
+                        ("fill", Value::Int(n)) => fill = Some(*n as f64),
+                        (name, other) => {
+                            let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
+                            let help = "write how = \"plain\", or fill = 0.0";
+                            return Ok(self.complain(*span, problem.help(help)));
+                        }
                     }
-                };
-                self.builder.copy_how(&from, &to, how, None)?;
+                }
+                match (how, fill) {
+                    (How::Derive, Some(fill)) => self.builder.copy_filled(&from, &to, fill)?,
+                    (_, Some(_)) => {
+                        return Err(Problem::new("a copy has a mechanism or a fill of its own, not both"));
+                    }
+                    (how, None) => self.builder.copy_how(&from, &to, how, None)?,
+                }
                 Ok(Value::Unit)
             }
             "fill" => {
@@ -292,7 +304,8 @@ impl Evaluator {
                 Ok(Value::Unit)
             }
             "map" => self.map_call(args, name),
-            "sum" | "maximum" | "minimum" | "warp_sum" | "warp_maximum" => self.reduce_call(args, name),
+            "sum" | "maximum" | "minimum" | "warp_sum" | "warp_maximum" | "warp_minimum" | "block_sum"
+            | "block_maximum" | "block_minimum" => self.reduce_call(args, name),
             "sync_threads" => {
                 most(0)?;
                 self.builder.sync();
@@ -458,15 +471,19 @@ impl Evaluator {
         let Some((Value::View(from), _)) = args.values.first() else {
             return Err(Problem::new(format!("`{}` needs a fragment", args.name)).help(args.usage()).arg(0));
         };
-        let (with, first) = match args.name.as_str() {
-            "sum" | "warp_sum" => (Bin::Add, 0.0),
-            "minimum" => (Bin::Min, f64::INFINITY),
-            _ => (Bin::Max, f64::NEG_INFINITY),
+        let (across, with) = match args.name.rsplit_once('_') {
+            Some(("warp", with)) => (Across::Warp(32), with),
+            Some(("block", with)) => (Across::Block, with),
+            _ => (Across::Thread, args.name.as_str()),
+        };
+        let with = match with {
+            "sum" => Bin::Add,
+            "minimum" => Bin::Min,
+            _ => Bin::Max,
         };
         let elem = self.builder.elem(from);
         let mut extents =
             from.extents().ok_or_else(|| Problem::new("a fragment of known size is needed").arg(0))?;
-        let across = if args.name.starts_with("warp_") { Across::Warp(32) } else { Across::Thread };
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -480,7 +497,7 @@ impl Evaluator {
             }
         }
         let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
-        let identity = if elem.is_float() || with == Bin::Add { first } else { integer_extreme(elem, with) };
+        let identity = crate::lower::identity(with, elem).unwrap_or_default();
         self.builder.fill(&to, tile::Expr::Lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
         Ok(Value::View(to))
@@ -531,15 +548,4 @@ impl Evaluator {
             }
         }
     }
-}
-
-fn integer_extreme(elem: crate::elem::Elem, with: Bin) -> f64 {
-    use crate::elem::Elem;
-    let (lo, hi) = match elem {
-        Elem::I8 => (-128.0, 127.0),
-        Elem::U8 => (0.0, 255.0),
-        Elem::U32 => (0.0, f64::from(u32::MAX)),
-        _ => (f64::from(i32::MIN), f64::from(i32::MAX)),
-    };
-    if with == Bin::Min { hi } else { lo }
 }

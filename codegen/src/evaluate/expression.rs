@@ -20,6 +20,9 @@ impl Evaluator {
             ExprKind::Hole => Value::Hole,
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Path(path) => {
+                if let Some(number) = special(path) {
+                    return Value::Float(number);
+                }
                 let last = path.rsplit("::").next().unwrap_or(path).to_owned();
                 let problem = Problem::new(format!(
                     "the value of `{path}` cannot be read while the kernel is compiled"
@@ -283,6 +286,21 @@ impl Evaluator {
             Ok(layout) => Value::Layout(Composed::from(layout)),
             Err(error) => self.complain(span, error.into()),
         }
+    }
+}
+
+/// `f32::INFINITY` and its like.
+fn special(path: &str) -> Option<f64> {
+    let mut parts = path.rsplit("::").map(str::trim);
+    let (name, of) = (parts.next()?, parts.next()?);
+    match (of, name) {
+        ("f32" | "f64", "INFINITY") => Some(f64::INFINITY),
+        ("f32" | "f64", "NEG_INFINITY") => Some(f64::NEG_INFINITY),
+        ("f32", "MAX") => Some(f64::from(f32::MAX)),
+        ("f32", "MIN") => Some(f64::from(f32::MIN)),
+        ("f64", "MAX") => Some(f64::MAX),
+        ("f64", "MIN") => Some(f64::MIN),
+        _ => None,
     }
 }
 

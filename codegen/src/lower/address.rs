@@ -36,7 +36,7 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
 
 impl Lower<'_> {
     /// The part of a base that stays the same while loops run, and the part that a loop changes.
-    fn parts(&self, base: &Affine) -> (Affine, Affine) {
+    pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
         let moves = |coord: &Coord| match coord {
             Coord::Var(_) => true,
             Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_))),
@@ -70,7 +70,7 @@ impl Lower<'_> {
     }
 
     /// A coordinate of a global tensor fits 32 bits, because extents do with room to spare.
-    fn bound(&mut self, coordinate: Ix) {
+    pub(super) fn bound(&mut self, coordinate: Ix) {
         let lo = self.kernel.exprs.get(coordinate).lo;
         self.exprs().assume(coordinate, lo, i64::from(i32::MAX));
     }
@@ -251,7 +251,7 @@ impl Lower<'_> {
     }
 
     /// The same for the tensor's own extent alone.
-    fn outside(&mut self, view: &View, mode: usize) -> bool {
+    pub(super) fn outside(&mut self, view: &View, mode: usize) -> bool {
         let tensor = self.program.tensor(view.tensor);
         let extent = match tensor.space {
             tile::Space::Global { .. } => tensor.plain().leaves().nth(mode).map(|leaf| leaf.0),
@@ -319,7 +319,7 @@ impl Lower<'_> {
     }
 
     /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
-    fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
+    pub(super) fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
         let (origin, extent) = view.limits.get(mode)?.clone()?;
         let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
         let within = self.affine(&within);

@@ -1,4 +1,4 @@
-//! Functions of elements, and reductions.
+//! Functions of elements.
 
 use super::Lower;
 use super::address::leaves;
@@ -6,8 +6,8 @@ use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Frag, Op, Unroll, Val};
-use crate::tile::{Across, Expr, Space};
+use crate::thread::{Frag, Op, Unroll, Val};
+use crate::tile::{Expr, Space};
 use crate::view::View;
 
 impl Lower<'_> {
@@ -128,59 +128,6 @@ impl Lower<'_> {
         let program = self.program;
         scalars(of, &mut |id| elem = elem.or(Some(program.scalars[id as usize].elem)));
         self.function(of, &[], &[], &[], elem.unwrap_or(Elem::F32))
-    }
-
-    pub(super) fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
-        let target = self.program.tensor(to.tensor);
-        let source = self.program.tensor(from.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
-        let (from_leaves, to_leaves) = (leaves(from), leaves(to));
-        if !matches!((source.space, target.space), (Space::Registers { .. }, Space::Registers { .. })) {
-            return Err(Problem::new("a reduction needs both sides in registers")
-                .help("copy them to registers first"));
-        }
-        let (from_reg, to_reg) = (self.places[from.tensor as usize], self.places[to.tensor as usize]);
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> =
-            from_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let source_at = lower.register_index(from, &from_leaves, at);
-            // Modes that the target lacks have extent 1 there, and steps along them stay in place.
-            let zero = lower.int(0);
-            let kept: Vec<Ix> = at
-                .iter()
-                .zip(&to_leaves)
-                .map(|(&at, leaf)| if leaf.extent == 1 { zero } else { at })
-                .collect();
-            let target_at = lower.register_index(to, &to_leaves, &kept);
-            let element = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
-            let value = Val::Bin(with, Box::new(Val::Reg(to_reg, target_at)), Box::new(element));
-            lower.emit(Op::Assign { reg: to_reg, at: target_at, value });
-            Ok(())
-        })?;
-        match across {
-            Across::Thread => Ok(()),
-            Across::Warp(lanes) => self.across_lanes(to_reg, with, i64::from(lanes)),
-            Across::Block => Err(Problem::new("a reduction across the block cannot be lowered yet")),
-        }
-    }
-
-    /// A butterfly: after it every lane of a group of `lanes` neighbours holds the result.
-    fn across_lanes(&mut self, reg: u32, with: Bin, lanes: i64) -> Result<()> {
-        let len = i64::from(self.kernel.regs[reg as usize].len);
-        let mut distance = lanes / 2;
-        while distance > 0 {
-            let by = self.int(distance);
-            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let mine = Val::Reg(reg, at[0]);
-                let other = Val::ShuffleXor(Box::new(mine.clone()), by);
-                let value = Val::Bin(with, Box::new(mine), Box::new(other));
-                lower.emit(Op::Assign { reg, at: at[0], value });
-                Ok(())
-            })?;
-            distance /= 2;
-        }
-        Ok(())
     }
 }
 

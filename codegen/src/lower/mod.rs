@@ -1,9 +1,11 @@
 //! From the tile program to the thread program: which thread touches which element, with which width, under which guard.
 
 mod address;
+mod bounds;
 mod collective;
 mod elementwise;
 mod gemm;
+mod reduce;
 mod transfer;
 
 use tilewright_layout::{Obligation, Symbol, Value};
@@ -36,10 +38,13 @@ pub enum Policy {
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
     let program = crate::pipeline::expand(program)?;
     let mut lower = Lower::new(&program, policy);
+    lower.masks = lower.masks(&program.body);
     lower.start_rings();
     lower.statements(&program.body)?;
     Ok(lower.finish())
 }
+
+pub(crate) use bounds::identity;
 
 /// Refuses a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
@@ -71,6 +76,10 @@ struct Lower<'p> {
     asynchronous: bool,
     /// Names of variables in scope.
     live: Vec<String>,
+    /// What reductions do about elements beyond edges.
+    masks: bounds::Masks,
+    /// Loops around the statement at hand.
+    turns: u32,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
 }
@@ -113,6 +122,8 @@ impl<'p> Lower<'p> {
             uncommitted: false,
             asynchronous: false,
             live: Vec::new(),
+            masks: bounds::Masks::new(),
+            turns: 0,
             rings: Vec::new(),
         };
         lower.declare();
@@ -461,10 +472,12 @@ impl<'p> Lower<'p> {
         self.at_site("", stmt.span);
         let problem = |p: crate::problem::Problem| p.at(stmt.span);
         match &stmt.op {
-            tile::Op::Copy { from, to, how: How::Atom(name), token: _ } => {
+            tile::Op::Copy { from, to, how: How::Atom(name), .. } => {
                 self.copy_by(name, from, to).map_err(problem)?;
             }
-            tile::Op::Copy { from, to, how, token: _ } => self.copy(from, to, *how).map_err(problem)?,
+            tile::Op::Copy { from, to, how, fill, .. } => {
+                self.copy(from, to, *how, *fill).map_err(problem)?;
+            }
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
             tile::Op::Gemm { a, b, acc, how: How::Atom(name), .. } => {
@@ -492,7 +505,9 @@ impl<'p> Lower<'p> {
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across } => {
-                self.reduce(from, to, *with, *across).map_err(problem)?
+                let edges =
+                    self.masks.remove(&(stmt as *const tile::Stmt)).unwrap_or_else(|| Ok(Vec::new()))?;
+                self.reduce(from, to, *with, *across, &edges).map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
@@ -520,7 +535,9 @@ impl<'p> Lower<'p> {
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
                 self.vars[*var as usize] = Some(at);
                 let outer = std::mem::take(&mut self.block);
+                self.turns += 1;
                 self.statements(body)?;
+                self.turns -= 1;
                 let body = std::mem::replace(&mut self.block, outer);
                 self.leave(scope);
                 let (from, to) = (self.int(0), self.value(of.extent));

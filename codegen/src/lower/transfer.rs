@@ -64,7 +64,7 @@ pub(super) fn align(from: &View, to: &View) -> Result<Pair> {
 }
 
 impl Lower<'_> {
-    pub(super) fn copy(&mut self, from: &View, to: &View, how: How) -> Result<()> {
+    pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: f64) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
         self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
@@ -78,9 +78,9 @@ impl Lower<'_> {
         let registers = |space: Space| matches!(space, Space::Registers { .. });
         match (registers(source.space), registers(target.space)) {
             (true, true) => self.assign(&pair, &from_leaves, &to_leaves),
-            (false, true) => self.load(&pair, &from_leaves, &to_leaves),
+            (false, true) => self.load(&pair, &from_leaves, &to_leaves, fill),
             (true, false) => self.store(&pair, &from_leaves, &to_leaves),
-            (false, false) => self.stage(&pair, &from_leaves, &to_leaves, how),
+            (false, false) => self.stage(&pair, &from_leaves, &to_leaves, how, fill),
         }
     }
 
@@ -134,8 +134,8 @@ impl Lower<'_> {
     }
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
-    fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How) -> Result<()> {
-        if how != How::Plain && self.asynchronously(pair, from, to)? {
+    fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
+        if how != How::Plain && self.zeros(&pair.from, fill) && self.asynchronously(pair, from, to)? {
             return Ok(());
         }
         if how == How::Async && self.policy == Policy::Best {
@@ -168,7 +168,7 @@ impl Lower<'_> {
             let to_reg = Frag { reg, at: lower.staged(from, first, &elements), len: load_width as u32 };
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
-            lower.emit(Op::Load { to: to_reg, from: place, guard, fill: 0.0 });
+            lower.emit(Op::Load { to: to_reg, from: place, guard, fill });
             Ok(())
         })?;
         let mut converted = reg;
@@ -190,6 +190,11 @@ impl Lower<'_> {
             lower.emit(Op::Store { to: place, from: from_reg, guard });
             Ok(())
         })
+    }
+
+    /// Do zeros do beyond the edges of a view?
+    fn zeros(&mut self, view: &View, fill: f64) -> bool {
+        fill.to_bits() == 0 || !(0..view.base.len()).any(|mode| self.guarded(view, mode))
     }
 
     /// From global to shared memory without registers, if types and widths allow: in flight until a wait.
@@ -248,7 +253,7 @@ impl Lower<'_> {
 
     /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
     /// they pass through a few registers more.
-    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
+    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], fill: f64) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.to.tensor as usize];
@@ -261,12 +266,12 @@ impl Lower<'_> {
             let place = lower.place(&pair.from, from, &elements);
             let Some(few) = few else {
                 let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
-                lower.emit(Op::Load { to, from: place, guard, fill: 0.0 });
+                lower.emit(Op::Load { to, from: place, guard, fill });
                 return Ok(());
             };
             let zero = lower.int(0);
             let frag = Frag { reg: few, at: zero, len: width as u32 };
-            lower.emit(Op::Load { to: frag, from: place, guard, fill: 0.0 });
+            lower.emit(Op::Load { to: frag, from: place, guard, fill });
             for n in 0..width {
                 let n_at = lower.int(n);
                 let mut element = elements.clone();
