@@ -19,6 +19,8 @@ mod guard;
 mod keys;
 mod levels;
 mod matmul;
+#[cfg(test)]
+mod mistakes;
 mod names;
 mod pattern;
 mod signature;

@@ -1,0 +1,103 @@
+//! The compile-fail cases of the workspace as a table: each file of `tests/compile_fail` goes through the macros here,
+//! without a compiler, and must say what stands beside it. Fast enough to run at every change; the compiler's own run
+//! shows in addition where the text points.
+
+use std::path::Path;
+
+use crate::{function, matmul};
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::ToTokens;
+
+/// What the expansion says with `compile_error!`.
+fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
+    let mut named = false;
+    for token in tokens {
+        match token {
+            TokenTree::Ident(name) => named = name == "compile_error",
+            TokenTree::Punct(_) => {}
+            TokenTree::Group(group) => {
+                if named && let Ok(text) = syn::parse2::<syn::LitStr>(group.stream()) {
+                    found.push(text.value());
+                }
+                named = false;
+                errors_in(group.stream(), found);
+            }
+            TokenTree::Literal(_) => named = false,
+        }
+    }
+}
+
+/// The kernels and key lists of a file, expanded.
+fn said(file: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(file) = syn::parse_file(file) else { return found };
+    for item in file.items {
+        if let syn::Item::Fn(function) = &item
+            && let Some(at) = function.attrs.iter().position(|attr| attr.path().is_ident("kernel"))
+        {
+            let mut function = function.clone();
+            let attr = match function.attrs.remove(at).meta {
+                syn::Meta::List(list) => list.tokens,
+                _ => TokenStream::new(),
+            };
+            errors_in(function::expand(attr, function.into_token_stream(), None), &mut found);
+        }
+        keys_in(item.into_token_stream(), &mut found);
+    }
+    found
+}
+
+/// `matmul_kernel!(…)` wherever it stands.
+fn keys_in(tokens: TokenStream, found: &mut Vec<String>) {
+    let all: Vec<TokenTree> = tokens.into_iter().collect();
+    for (at, token) in all.iter().enumerate() {
+        let TokenTree::Group(group) = token else { continue };
+        let named = at >= 2 && matches!(&all[at - 2], TokenTree::Ident(name) if name == "matmul_kernel");
+        match named {
+            true => errors_in(matmul::expand(Group::stream(group), None), found),
+            false => keys_in(group.stream(), found),
+        }
+    }
+}
+
+/// Messages of ours in what the compiler printed: those without a code, with their help.
+fn recorded(stderr: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in stderr.lines() {
+        if let Some(message) = line.strip_prefix("error: ") {
+            all.push(message.to_owned());
+            open = true;
+        } else if let (true, Some(more), Some(last)) = (open, line.strip_prefix("       "), all.last_mut()) {
+            *last += &format!("\n{more}");
+        } else {
+            open = false;
+        }
+    }
+    all
+}
+
+#[test]
+fn every_case_says_what_stands_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/compile_fail");
+    // A published crate comes without the workspace around it.
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let (mut cases, mut compared) = (0, 0);
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rs")) {
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let (file, stderr) = (read(&path), read(&path.with_extension("stderr")));
+        let (mut found, mut expected) = (said(&file), recorded(&stderr));
+        cases += 1;
+        found.sort();
+        expected.sort();
+        for message in &found {
+            assert!(expected.contains(message), "{}: unexpected\n{message}\nof\n{expected:#?}", path.display());
+        }
+        // The rest is said where a kernel is used with other constants, or by the compiler itself.
+        if !found.is_empty() {
+            assert_eq!(found, expected, "{}", path.display());
+            compared += 1;
+        }
+    }
+    assert!(compared >= 60, "{compared} of {cases} cases are mistakes in kernels and keys");
+}
