@@ -19,6 +19,19 @@ pub struct Report {
     pub needs: Vec<String>,
     /// What the checks left undecided.
     pub undecided: Vec<String>,
+    /// What the compiler made of it, once it has been asked.
+    pub compiled: Vec<Compiled>,
+}
+
+/// What one thread takes on one architecture, as the compiler says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Compiled {
+    /// The architecture.
+    pub arch: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes that did not fit and are kept in memory.
+    pub spilled: u32,
 }
 
 /// One place where a kernel touches memory.
@@ -74,6 +87,11 @@ impl fmt::Display for Report {
             for (place, line) in lines.iter().enumerate() {
                 writeln!(f, "{:<15}{line}", if place == 0 { label } else { "" })?;
             }
+        }
+        for Compiled { arch, registers, spilled } in &self.compiled {
+            let spills =
+                if *spilled == 0 { "nothing spilled".into() } else { format!("{spilled} bytes spilled") };
+            writeln!(f, "{arch:<15}{registers} registers, {spills}")?;
         }
         if !self.accesses.is_empty() {
             writeln!(f)?;

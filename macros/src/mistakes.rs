@@ -83,7 +83,9 @@ fn every_case_says_what_stands_beside_it() {
     // A published crate comes without the workspace around it.
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let (mut cases, mut compared) = (0, 0);
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rs")) {
+    for path in
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rs"))
+    {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let (file, stderr) = (read(&path), read(&path.with_extension("stderr")));
         let (mut found, mut expected) = (said(&file), recorded(&stderr));
@@ -91,7 +93,11 @@ fn every_case_says_what_stands_beside_it() {
         found.sort();
         expected.sort();
         for message in &found {
-            assert!(expected.contains(message), "{}: unexpected\n{message}\nof\n{expected:#?}", path.display());
+            assert!(
+                expected.contains(message),
+                "{}: unexpected\n{message}\nof\n{expected:#?}",
+                path.display()
+            );
         }
         // The rest is said where a kernel is used with other constants, or by the compiler itself.
         if !found.is_empty() {

@@ -112,5 +112,6 @@ pub(crate) fn kernel(
         intensity: intensity::main_loop(kernel),
         needs: crate::cuda::needs(kernel),
         undecided,
+        compiled: Vec::new(),
     }
 }

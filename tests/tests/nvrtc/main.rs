@@ -88,6 +88,49 @@ fn compiled() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// Registers and spills become part of the report.
+#[test]
+fn reported() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let kernel = gallery::matmul("").kernel.expect("the default kernel");
+    let report = tilewright_runtime::report::compiled(&nvrtc, &kernel, &["sm_90a"]).expect("it compiles");
+    let text = report.to_string();
+    assert!(text.contains("sm_90a") && text.contains("registers, nothing spilled"), "{text}");
+}
+
+/// A sample of what random keys make, through the real compiler: whatever is generated compiles.
+#[test]
+#[ignore = "long: see cargo xtask fuzz"]
+fn fuzz_compiled() {
+    use proptest::prelude::*;
+    let Some(nvrtc) = nvrtc() else { return };
+    let pick = |values: &'static [&'static str]| prop::sample::select(values);
+    let keys = (
+        (pick(&["32", "64", "96", "128"]), pick(&["32", "64", "128", "160"]), pick(&["4", "8", "16", "24"])),
+        (
+            pick(&["(8,8)", "(16,16)", "(16,8)", "(32,4)"]),
+            pick(&["1", "2", "4", "8"]),
+            pick(&["1", "2", "3"]),
+        ),
+        (pick(&["m_major", "k_major"]), pick(&["n_major", "k_major"]), pick(&["m_major", "n_major"])),
+        (pick(&["f64", "f32", "f16", "bf16", "i32", "u32", "i8", "u8"]), any::<bool>(), any::<bool>()),
+    );
+    proptest!(|(((bm, bn, bk), (tc, vec, stages), (a, b, c), (dtype, serpentine, scaled)) in keys)| {
+        let order = if serpentine { "serpentine" } else { "plain" };
+        let text = format!(
+            "bm={bm} bn={bn} bk={bk} tc={tc} vec={vec} stages={stages} a={a} b={b} c={c} dtype={dtype} order={order} \
+             alpha_beta={scaled}"
+        );
+        if let Some(kernel) = gallery::matmul(&text).kernel {
+            for variant in &kernel.variants {
+                if let Err(error) = nvrtc.compile(&variant.source, &kernel.name, "sm_90a", &[]) {
+                    prop_assert!(false, "{}: {}", text, error);
+                }
+            }
+        }
+    });
+}
+
 /// What is wrong with a program on any of its architectures: a message, a spill, a stack, an instruction that is missing.
 fn faults(nvrtc: &Nvrtc, program: &Program) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -1,0 +1,31 @@
+//! A kernel's report, completed by the compiler.
+
+use tilewright_codegen::Generated;
+use tilewright_codegen::report::{self, Report};
+
+use crate::nvrtc::{Error, Nvrtc};
+
+/// The report of a kernel's fastest variant with the registers and spills that NVRTC finds on these architectures.
+///
+/// ```no_run
+/// use tilewright_codegen::Definition;
+/// use tilewright_runtime::{nvrtc::Nvrtc, report};
+///
+/// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
+/// println!("{}", report::compiled(&Nvrtc::find(&[])?, &kernel, &["sm_80", "sm_90a"])?);
+/// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
+/// ```
+pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Result<Report, Error> {
+    let mut report = kernel.report.clone();
+    for arch in architectures {
+        let compiled = nvrtc.compile(kernel.source(), &kernel.name, arch, &[])?;
+        if let Some(usage) = compiled.usage_of(&kernel.name) {
+            report.compiled.push(report::Compiled {
+                arch: (*arch).to_owned(),
+                registers: usage.registers,
+                spilled: usage.spill_stores,
+            });
+        }
+    }
+    Ok(report)
+}
