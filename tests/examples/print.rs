@@ -1,15 +1,32 @@
-//! Prints a program of the tests as CUDA C.
-fn main() {
-    let program = match std::env::args().nth(1).as_deref() {
-        Some("wgmma_ring") => tilewright_tests::programs::wgmma_ring(),
-        _ => tilewright_tests::programs::mma_sync(),
+//! Prints a kernel of the gallery, or one of `matmul_kernel!`, as CUDA C under its report.
+//!
+//! ```console
+//! $ cargo run -p tilewright-tests --example print                            # the names
+//! $ cargo run -p tilewright-tests --example print wgmma_ring
+//! $ cargo run -p tilewright-tests --example print bm=64 bn=64 'tc=(8,8)' dtype=f64
+//! ```
+
+use std::process::ExitCode;
+
+use tilewright_tests::gallery;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let text = words.join(" ");
+    let kernel = if text.contains('=') {
+        let outcome = gallery::matmul(&text);
+        outcome.diagnostics.iter().for_each(|d| eprintln!("{}", d.text()));
+        outcome.kernel
+    } else {
+        let found = gallery::all().into_iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel);
+        if found.is_none() {
+            gallery::all().iter().for_each(|(name, _)| println!("{name}"));
+        }
+        found
     };
-    let outcome = match program {
-        Ok(program) => tilewright_codegen::generate(program),
-        Err(problem) => return eprintln!("{problem:?}"),
-    };
-    outcome.diagnostics.iter().for_each(|d| eprintln!("{}", d.text()));
-    if let Some(kernel) = outcome.kernel {
-        println!("{}", kernel.source());
+    match kernel {
+        Some(kernel) => println!("{}", kernel.source_with_report()),
+        None => return ExitCode::FAILURE,
     }
+    ExitCode::SUCCESS
 }
