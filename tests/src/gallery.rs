@@ -9,6 +9,9 @@ use crate::programs;
 #[path = "../../examples/ladder.rs"]
 mod ladder;
 #[allow(dead_code)]
+#[path = "../../examples/softmax.rs"]
+mod softmax;
+#[allow(dead_code)]
 #[path = "../../examples/tutorial.rs"]
 mod tutorial;
 
@@ -71,6 +74,7 @@ pub fn all() -> Vec<(String, Generated)> {
         carried("coalesced", ladder::coalesced().definition()),
         carried("shared_tile", ladder::shared_tile().definition()),
         carried("block_tile_1d", ladder::block_tile_1d().definition()),
+        carried("softmax", softmax::softmax().definition()),
     ];
     let built = |program: tilewright_codegen::problem::Result<_>| match program {
         Ok(program) => tilewright_codegen::generate(program),
