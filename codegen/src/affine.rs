@@ -13,6 +13,8 @@ pub enum Coord {
     Thread(Id),
     /// The block's rank in its cluster.
     ClusterRank,
+    /// How many slots of a ring the group has been through; it outlives loops.
+    Turn(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
     Digit {
         /// Of what.

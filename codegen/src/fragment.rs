@@ -36,6 +36,19 @@ fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
 
 impl Builder {
     /// The part of a thread of a tile for an operand (`a`, `b` or `d`) of a matrix product: `((values), rest, rest)`.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
+    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// // two by two warps share the tile
+    /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
+    /// let out = b.partition_mma(&sc, row, 'd', &by_warp)?;
+    /// assert_eq!(out.shape().to_string(), "((2,2),2,1)"); // four elements of each of two products
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
     pub fn partition_mma(
         &mut self,
         view: &View,
@@ -49,6 +62,21 @@ impl Builder {
 
     /// The rows of a tile whose addresses a lane gives to `by` (ldmatrix, stmatrix) so that the fragments come out as
     /// `row` takes them: `((elements of a row), rest, rest)`.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
+    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
+    /// let x4 = atoms::find("ldmatrix_x4").unwrap();
+    /// let rows = b.partition_rows(&sa, row, 'a', x4, &by_warp)?; // where a lane's address points
+    /// let held = b.partition_mma(&sa, row, 'a', &by_warp)?; // what a lane gets
+    /// let fragment = b.fragment("fa", Elem::F16, &held)?;
+    /// b.copy_how(&rows, &fragment, How::Atom("ldmatrix_x4"), None)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
     pub fn partition_rows(
         &mut self,
         view: &View,
@@ -104,6 +132,18 @@ impl Builder {
     }
 
     /// Registers of the shape of a partition, packed in words where the elements are narrow.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
+    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
+    /// let held = b.partition_mma(&sa, row, 'a', &by_warp)?;
+    /// assert_eq!(b.fragment("fa", Elem::F16, &held)?.shape().to_string(), "(8,2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
     pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
         let flat: Option<Vec<i64>> = partition.extents();
         let flat = flat.ok_or_else(|| Problem::new("a fragment needs a partition of known size"))?;
@@ -111,6 +151,16 @@ impl Builder {
     }
 
     /// Bytes of a view's elements: what a bulk copy of it moves.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
+    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// assert_eq!(b.bytes(&sa)?, 64 * 32 * 2);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
     pub fn bytes(&self, view: &View) -> Result<u32> {
         let bytes = view.layout.size()? * i64::from(self.elem(view).bytes());
         u32::try_from(bytes).map_err(|_| Problem::new(format!("`{}` is too large for one copy", view.name)))

@@ -32,12 +32,34 @@ pub struct Program {
     pub grid: [Option<Value>; 3],
     /// Blocks of a cluster.
     pub cluster: [u32; 3],
+    /// What the grid's size says.
+    pub launch: LaunchRule,
     /// Blocks that should fit on a multiprocessor; 0 leaves it open.
     pub blocks_per_sm: u32,
     /// Oldest compute capability.
     pub arch: u32,
     /// What is done.
     pub body: Vec<Stmt>,
+}
+
+/// How many blocks are launched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LaunchRule {
+    /// One for each place of the grid.
+    #[default]
+    PerTile,
+    /// As many as the device holds at once, in whole clusters; [`Op::Tiles`] deals the grid's places out to them.
+    Persistent,
+}
+
+/// In which order tiles are dealt out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Raster {
+    /// The first mode fastest.
+    #[default]
+    Plain,
+    /// In bands of so many tiles of the first mode, along the second: what blocks at work share stays near.
+    Bands(u32),
 }
 
 /// An argument.
@@ -211,10 +233,12 @@ pub enum Op {
     },
     /// Closes a group of copies.
     CommitCopies,
-    /// Waits for a token.
+    /// Waits for what was started under a token.
     Wait {
         /// Which.
         token: Id,
+        /// All but so many of the last operations under it.
+        but: u32,
     },
     /// All threads of the group meet.
     Sync,
@@ -298,10 +322,19 @@ pub enum Op {
         /// See [`Op::Acquire`].
         turn: Affine,
     },
+    /// The group is done with the ring's slot at hand: its turn, [`Coord::Turn`], is the next from here on.
+    ///
+    /// [`Coord::Turn`]: crate::affine::Coord::Turn
+    Advance {
+        /// The ring.
+        ring: Id,
+    },
     /// Tiles dealt out to a grid that stays: the body runs for each tile of its blocks.
     Tiles {
         /// One variable for each mode of the tile grid.
         vars: Vec<Id>,
+        /// In which order.
+        raster: Raster,
         /// What is done for a tile.
         body: Vec<Stmt>,
     },

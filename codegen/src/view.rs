@@ -134,7 +134,8 @@ impl View {
         }
         let layout = match kept.len() {
             0 => Layout::new(1i64, 0i64)?,
-            1 => kept.remove(0),
+            // A nested mode stays one mode.
+            1 if kept[0].depth() == 0 => kept.remove(0),
             _ => Layout::from_modes(kept)?,
         };
         let mut view = self.moved(layout, &steps)?;
@@ -297,6 +298,40 @@ impl View {
         self.moved(Layout::from_modes(kept)?, &steps)
     }
 
+    /// The same elements in the same order, leftmost mode fastest, under another shape.
+    pub fn regroup(&self, shape: impl Into<Tuple>) -> Result<View> {
+        let shape: Tuple = shape.into();
+        let (have, want) = (self.layout.size()?, shape.product());
+        if want != Some(have) {
+            return Err(Problem::new(format!(
+                "`{}` has {have} elements, {}, and the shape {shape} has {}",
+                self.name,
+                self.shape(),
+                want.map_or_else(|| "a size known at launch".into(), |n| n.to_string())
+            ))
+            .arg(1));
+        }
+        Ok(self.rearranged(self.layout.composition(Layout::compact(shape)?)?))
+    }
+
+    /// The same elements with their modes in another order.
+    pub fn permute(&self, order: &[usize]) -> Result<View> {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if sorted != (0..self.rank()).collect::<Vec<_>>() {
+            return Err(Problem::new(format!(
+                "{order:?} is no order of the {} modes of `{}`, {}",
+                self.rank(),
+                self.name,
+                self.shape()
+            ))
+            .arg(1));
+        }
+        let modes: Vec<Layout> =
+            order.iter().map(|&mode| self.layout.mode(mode)).collect::<std::result::Result<_, _>>()?;
+        Ok(self.rearranged(Layout::from_modes(modes)?))
+    }
+
     /// Modes of extent 1 as wide as those of another view: their element stands everywhere along them.
     pub fn spread(&self, like: &View) -> Result<View> {
         if self.rank() != like.rank() {
@@ -317,7 +352,7 @@ impl View {
         View { layout, ..self.clone() }
     }
 
-    /// Its elements in groups of `width` along the mode in which groups lie: `((width), …)`.
+    /// The same under another name, for messages and generated text.
     pub fn with_name(mut self, name: &str) -> View {
         self.name = name.into();
         self

@@ -38,8 +38,8 @@ impl Lower<'_> {
     /// The part of a base that stays the same while loops run, and the part that a loop changes.
     pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
         let moves = |coord: &Coord| match coord {
-            Coord::Var(_) => true,
-            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_))),
+            Coord::Var(_) | Coord::Turn(_) => true,
+            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_))),
             _ => false,
         };
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));

@@ -187,7 +187,7 @@ impl Lower<'_> {
                 forget(state, *var);
                 *state = join(&before, state);
             }
-            Op::Tiles { vars, body } => {
+            Op::Tiles { vars, body, .. } => {
                 let before = state.clone();
                 for _ in 0..2 {
                     self.walk(body, state, masks);

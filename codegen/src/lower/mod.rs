@@ -37,6 +37,7 @@ pub enum Policy {
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
     let program = crate::pipeline::expand(program)?;
+    sayable(&program)?;
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);
     lower.start_rings();
@@ -45,6 +46,42 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
 }
 
 pub(crate) use bounds::identity;
+
+/// Refuses what tile programs can say and lowering cannot.
+fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut refused = None;
+    let mut refuse = |span, what: &str| {
+        refused.get_or_insert(Diagnostic::error(span, format!("{what} cannot be lowered yet")));
+    };
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            let own = |affine: &Affine| affine.any(&|coord| matches!(coord, Coord::Turn(_)));
+            let views = stmt.reads().into_iter().chain(stmt.writes());
+            if views.into_iter().any(|view| view.base.iter().any(own)) {
+                refuse(stmt.span, "a ring's own turn");
+            }
+            match &stmt.op {
+                tile::Op::Wait { .. } => refuse(stmt.span, "waiting for a token"),
+                tile::Op::Advance { .. } => refuse(stmt.span, "a ring's own turn"),
+                tile::Op::Acquire { turn, .. }
+                | tile::Op::Publish { turn, .. }
+                | tile::Op::Await { turn, .. }
+                | tile::Op::Release { turn, .. }
+                    if own(turn) =>
+                {
+                    refuse(stmt.span, "a ring's own turn");
+                }
+                tile::Op::Tiles { .. } => refuse(stmt.span, "dealing tiles out to a grid that stays"),
+                tile::Op::Ordered { .. } => refuse(stmt.span, "groups that take turns"),
+                _ => {}
+            }
+        });
+    }
+    if program.launch == tile::LaunchRule::Persistent {
+        refuse(Span::default(), "a grid that stays");
+    }
+    refused.map_or(Ok(()), Err)
+}
 
 /// Refuses a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
@@ -360,6 +397,8 @@ impl<'p> Lower<'p> {
                 let first = self.int(i64::from(first));
                 self.exprs().sub(thread, first)
             }
+            // Refused before anything is lowered.
+            Coord::Turn(_) => self.int(0),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
                 self.exprs().leaf(Int::ClusterRank, 0, hi, 1, Scope::Block)

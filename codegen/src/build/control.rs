@@ -1,0 +1,253 @@
+//! In which order things are done: loops, conditions, waits and barriers.
+
+use tilewright_layout::Value;
+
+use super::Builder;
+use crate::affine::{Affine, Coord};
+use crate::problem::Result;
+use crate::thread::{Id, Unroll};
+use crate::tile::{Expr, Op, Raster, Stmt, Var};
+
+impl Builder {
+    /// A loop over `0..extent`. The body gets the variable.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let tiles = b.tile(&x, (256,), &[At::All])?;
+    /// let parts = b.parallelize(&tiles, &threads)?;
+    /// let out = b.registers("out", Elem::F32, (1i64,))?;
+    /// b.repeat("k", Value::Int(4), Unroll::No, |b, k| {
+    ///     let part = b.slice(&parts, &[At::All, At::Index(k)])?;
+    ///     b.copy(&part, &out)
+    /// })?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn repeat<T>(
+        &mut self,
+        name: &str,
+        extent: Value,
+        unroll: Unroll,
+        body: impl FnOnce(&mut Builder, Affine) -> T,
+    ) -> T {
+        let (span, var) = (self.span, self.program.vars.len() as Id);
+        self.program.vars.push(Var { name: name.into(), extent });
+        self.open.push(Vec::new());
+        let done = body(self, Coord::Var(var).into());
+        let body = self.open.pop().unwrap_or_default();
+        self.span = span;
+        self.push(Op::For { var, unroll, body });
+        done
+    }
+
+    /// A loop over `0..extent` whose copies from global to shared memory run `stages - 1` turns ahead. The body copies,
+    /// then uses what it copied, without waits or barriers for it; see [`crate::pipeline`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal}};
+    /// # use tilewright_layout::{Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// let threads = layout!(128 : 1);
+    /// let wide = Deal { values: vec![4], ..Deal::default() };
+    /// let (x, y) = (b.tile(&x, (512,), &[At::All])?, b.tile(&y, (512,), &[At::All])?);
+    /// let s = b.shared("s", Elem::F32, layout!(512 : 1))?;
+    /// let from = b.parallelize_over(&x, &threads, 0, &wide)?;
+    /// let to = b.parallelize_over(&s, &threads, 0, &wide)?;
+    /// let (own, out) = (b.parallelize(&s, &threads)?, b.parallelize(&y, &threads)?);
+    /// b.pipelined("k", n.ceil_div(512).unwrap(), 3, |b, k| {
+    ///     let at = [At::All, At::Index(k)];
+    ///     let (from, out) = (b.slice(&from, &at)?, b.slice(&out, &at)?);
+    ///     b.copy(&from, &to)?; // of turn k + 2
+    ///     b.copy(&own, &out) // of turn k
+    /// })?;
+    /// let source = tilewright_codegen::generate(b.finish()).kernel.unwrap().source().to_owned();
+    /// assert!(source.contains("cp_async_wait<1>()"));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn pipelined<T>(
+        &mut self,
+        name: &str,
+        extent: Value,
+        stages: u32,
+        body: impl FnOnce(&mut Builder, Affine) -> T,
+    ) -> T {
+        let (span, var) = (self.span, self.program.vars.len() as Id);
+        self.program.vars.push(Var { name: name.into(), extent });
+        self.open.push(Vec::new());
+        let done = body(self, Coord::Var(var).into());
+        let body = self.open.pop().unwrap_or_default();
+        self.span = span;
+        self.push(Op::Pipelined { var, stages, body });
+        done
+    }
+
+    /// Statements for where a condition on scalar arguments holds, and for where it does not.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let beta = b.scalar("beta", Elem::F32);
+    /// b.when(beta, |b| b.copy(&tx, &ty), |b| b.fill(&ty, Expr::Lit(0.0)))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn when(
+        &mut self,
+        cond: Expr,
+        then: impl FnOnce(&mut Builder) -> Result<()>,
+        other: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> Result<()> {
+        let (then, other) = (self.body(then)?, self.body(other)?);
+        self.push(Op::When { cond, then, other });
+        Ok(())
+    }
+
+    /// Deals tiles out to the blocks of a grid that stays: the body runs for each tile of a block and gets its coordinates.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Raster, problem::Result};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let tiles = [("m", Value::symbol("M").ceil_div(128).unwrap()), ("n", Value::symbol("N").ceil_div(256).unwrap())];
+    /// b.persistent();
+    /// b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
+    ///     assert_eq!(at.len(), 2);
+    ///     Ok(b.sync())
+    /// })?;
+    /// assert_eq!(b.finish().grid[1].unwrap().to_string(), "ceil(N/256)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn tiles<T>(
+        &mut self,
+        modes: &[(&str, Value)],
+        raster: Raster,
+        body: impl FnOnce(&mut Builder, &[Affine]) -> T,
+    ) -> T {
+        let span = self.span;
+        let first = self.program.vars.len() as Id;
+        for (axis, (name, extent)) in modes.iter().enumerate() {
+            self.program.vars.push(Var { name: (*name).into(), extent: *extent });
+            if let Some(grid) = self.program.grid.get_mut(axis) {
+                grid.get_or_insert(*extent);
+            }
+        }
+        let vars: Vec<Id> = (first..first + modes.len() as Id).collect();
+        let at: Vec<Affine> = vars.iter().map(|&var| Coord::Var(var).into()).collect();
+        self.open.push(Vec::new());
+        let done = body(self, &at);
+        let body = self.open.pop().unwrap_or_default();
+        self.span = span;
+        self.push(Op::Tiles { vars, raster, body });
+        done
+    }
+
+    /// What a body does.
+    pub(super) fn body(&mut self, body: impl FnOnce(&mut Builder) -> Result<()>) -> Result<Vec<Stmt>> {
+        self.open.push(Vec::new());
+        let done = body(self);
+        let body = self.open.pop().unwrap_or_default();
+        done.map(|()| body)
+    }
+
+    /// A statement that has no method of its own.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("by_hand");
+    /// b.statement(Op::WaitCopies { pending: 2 });
+    /// assert_eq!(b.finish().body.len(), 1);
+    /// ```
+    pub fn statement(&mut self, op: Op) {
+        self.push(op);
+    }
+
+    /// All threads of the group meet.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("meet");
+    /// b.sync();
+    /// assert_eq!(b.finish().body[0].op, Op::Sync);
+    /// ```
+    pub fn sync(&mut self) {
+        self.push(Op::Sync);
+    }
+
+    /// Closes a group of asynchronous copies.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("groups");
+    /// b.commit_copies();
+    /// b.wait_copies(0);
+    /// assert_eq!(b.finish().body[0].op, Op::CommitCopies);
+    /// ```
+    pub fn commit_copies(&mut self) {
+        self.push(Op::CommitCopies);
+    }
+
+    /// Waits until at most `pending` groups of copies are in flight.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("groups");
+    /// b.wait_copies(1); // the last group may still be on its way
+    /// assert_eq!(b.finish().body[0].op, Op::WaitCopies { pending: 1 });
+    /// ```
+    pub fn wait_copies(&mut self, pending: u32) {
+        self.push(Op::WaitCopies { pending });
+    }
+
+    /// A token for an operation that is left in flight.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("tokens");
+    /// assert_ne!(b.token(), b.token());
+    /// ```
+    pub fn token(&mut self) -> Id {
+        self.program.tokens += 1;
+        self.program.tokens - 1
+    }
+
+    /// Waits for all that was started under a token.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("tokens");
+    /// let token = b.token();
+    /// b.wait(token);
+    /// assert_eq!(b.finish().body.len(), 1);
+    /// ```
+    pub fn wait(&mut self, token: Id) {
+        self.wait_all_but(token, 0);
+    }
+
+    /// Waits for all but the last operations that were started under a token.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("tokens");
+    /// let token = b.token();
+    /// b.wait_all_but(token, 1); // in a loop: what the turn before started
+    /// assert_eq!(b.finish().body[0].op, Op::Wait { token, but: 1 });
+    /// ```
+    pub fn wait_all_but(&mut self, token: Id, but: u32) {
+        self.push(Op::Wait { token, but });
+    }
+}

@@ -1,0 +1,252 @@
+//! Groups of threads that do different things, and the rings through which they pass tiles on.
+
+use super::Builder;
+use crate::affine::{Affine, Coord};
+use crate::problem::Result;
+use crate::thread::Id;
+use crate::tile::{Group, Op, Ring};
+
+/// What a group does, as calls on the builder.
+pub type Role<'r> = Box<dyn FnOnce(&mut Builder) -> Result<()> + 'r>;
+
+impl Builder {
+    /// Some warps of the block, as a group of their own.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("roles");
+    /// let consumers = b.group("consumers", (0, 8), Some(232));
+    /// let producer = b.group("producer", (8, 12), Some(40));
+    /// assert_eq!(b.program().groups[producer as usize].threads, 128);
+    /// assert_eq!(b.program().threads(), 384);
+    /// ```
+    pub fn group(&mut self, name: &str, warps: (u32, u32), registers: Option<u32>) -> Id {
+        let threads = (warps.1 - warps.0) * 32;
+        self.program.groups.push(Group { name: name.into(), warps: Some(warps), threads, registers });
+        self.partitions.push(Some(format!("the group has {threads} threads")));
+        self.program.groups.len() as Id - 1
+    }
+
+    /// A ring of slots between two groups.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Ring};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?; // the last mode is the slot
+    /// let ring = b.ring(Ring {
+    ///     name: "ring".into(),
+    ///     slots: 2,
+    ///     buffers: vec![tiles.tensor],
+    ///     from: producer,
+    ///     to: consumers,
+    ///     arrivals: 1,
+    ///     over_cluster: None,
+    /// });
+    /// assert_eq!(b.program().rings[ring as usize].slots, 2);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn ring(&mut self, ring: Ring) -> Id {
+        self.program.rings.push(ring);
+        self.program.rings.len() as Id - 1
+    }
+
+    /// Groups that do different things at the same time.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, problem::Result};
+    /// # let mut b = Builder::new("example");
+    /// let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// b.roles(vec![
+    ///     (producer, Box::new(|b: &mut Builder| -> Result<()> { Ok(b.sync()) })), // the producer's own barrier
+    ///     (consumers, Box::new(|b: &mut Builder| -> Result<()> { Ok(b.sync()) })),
+    /// ])?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn roles(&mut self, roles: Vec<(Id, Role<'_>)>) -> Result<()> {
+        let (span, by) = (self.span, self.by);
+        let mut all = Vec::new();
+        for (group, body) in roles {
+            self.by = group;
+            let done = self.body(body);
+            (self.span, self.by) = (span, by);
+            all.push((group, done?));
+        }
+        self.push(Op::Roles(all));
+        Ok(())
+    }
+
+    /// Groups take turns at a body, in order.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, problem::Result};
+    /// # let mut b = Builder::new("example");
+    /// let (left, right) = (b.group("left", (0, 4), None), b.group("right", (4, 8), None));
+    /// b.ordered(&[left, right], |b| -> Result<()> { Ok(b.sync()) })?;
+    /// assert_eq!(b.finish().body.len(), 1);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn ordered(&mut self, groups: &[Id], body: impl FnOnce(&mut Builder) -> Result<()>) -> Result<()> {
+        let (span, body) = (self.span, self.body(body)?);
+        self.span = span;
+        self.push(Op::Ordered { groups: groups.to_vec(), body });
+        Ok(())
+    }
+
+    /// How many of a ring's slots the group at hand has been through: it outlives loops.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// assert_eq!(b.turn(ring), tilewright_codegen::affine::Coord::Turn(ring).into());
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn turn(&self, ring: Id) -> Affine {
+        Coord::Turn(ring).into()
+    }
+
+    /// The slot of a ring that is at hand, for the last mode of its buffers.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// use tilewright_codegen::view::At;
+    /// let slot = b.slot(ring);
+    /// let tile = b.slice(&tiles, &[At::All, At::All, At::Index(slot)])?;
+    /// assert_eq!(tile.shape().to_string(), "(64,64)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn slot(&self, ring: Id) -> Affine {
+        let slots = self.program.rings[ring as usize].slots;
+        self.turn(ring).digit(1, Some(i64::from(slots)))
+    }
+
+    /// Waits until the ring's slot at hand is free, as its filler.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// b.acquire(ring);
+    /// b.publish(ring, Some(64 * 64 * 2));
+    /// b.advance(ring);
+    /// assert_eq!(b.finish().body.len(), 3);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn acquire(&mut self, ring: Id) {
+        let turn = self.turn(ring);
+        self.push(Op::Acquire { ring, turn });
+    }
+
+    /// The ring's slot at hand is filled, by this thread's part; with bytes, once those have arrived.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// b.acquire(ring);
+    /// b.publish(ring, Some(64 * 64 * 2)); // full once so many bytes have arrived
+    /// b.advance(ring);
+    /// assert_eq!(b.finish().body.len(), 3);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn publish(&mut self, ring: Id, bytes: Option<u32>) {
+        let turn = self.turn(ring);
+        self.push(Op::Publish { ring, turn, bytes });
+    }
+
+    /// Waits until the ring's slot at hand is full, as its reader.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// b.await_slot(ring);
+    /// b.release(ring);
+    /// b.advance(ring);
+    /// assert_eq!(b.finish().body.len(), 3);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn await_slot(&mut self, ring: Id) {
+        let turn = self.turn(ring);
+        self.push(Op::Await { ring, turn });
+    }
+
+    /// The ring's slot at hand may be filled again. A reader that started something waits for it first.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// b.await_slot(ring);
+    /// b.release(ring); // by each reading warp
+    /// b.advance(ring);
+    /// assert_eq!(b.finish().body.len(), 3);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn release(&mut self, ring: Id) {
+        let turn = self.turn(ring);
+        self.push(Op::Release { ring, turn });
+    }
+
+    /// The group at hand is done with the slot at hand; the next is at hand from here on.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
+    /// # let ring = b.ring(Ring {
+    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
+    /// #     over_cluster: None,
+    /// # });
+    /// b.await_slot(ring);
+    /// b.release(ring);
+    /// b.advance(ring); // the next slot, in the next loop too
+    /// assert_eq!(b.finish().body.len(), 3);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn advance(&mut self, ring: Id) {
+        self.push(Op::Advance { ring });
+    }
+}

@@ -1,0 +1,435 @@
+//! The builder: a kernel written as library calls. Both macros go through it.
+//!
+//! What follows is a whole kernel: C = A·Bᵀ, the tutorial of a well-known layout library, step by step. Tensors are
+//! arguments; their extents and strides may be known at launch only.
+//!
+//! ```
+//! use tilewright_codegen::affine::Coord;
+//! use tilewright_codegen::build::Builder;
+//! use tilewright_codegen::tile::Order;
+//! use tilewright_codegen::thread::Unroll;
+//! use tilewright_codegen::view::{At, Deal, View};
+//! use tilewright_codegen::{Elem, generate};
+//! use tilewright_layout::{Value, layout};
+//!
+//! let mut b = Builder::new("matmul_nt");
+//! let (m, n, k) = (Value::symbol("M"), Value::symbol("N"), Value::symbol("K"));
+//! let a = b.tensor("a", Elem::F32, (m, k), None, false)?;
+//! let bt = b.tensor("b", Elem::F32, (n, k), None, false)?;
+//! let c = b.tensor("c", Elem::F32, (m, n), None, true)?;
+//!
+//! // A block computes a tile of C. `_` keeps all tiles along the depth, to loop over: (128, 8, ceil(K/8)). How the block's
+//! // index is used says how many blocks there are.
+//! let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+//! let ga = b.tile(&a, (128, 8), &[bx.clone(), At::All])?.with_name("ga");
+//! let gb = b.tile(&bt, (128, 8), &[by.clone(), At::All])?.with_name("gb");
+//! let gc = b.tile(&c, (128, 128), &[bx, by])?.with_name("gc");
+//!
+//! // Tiles in shared memory, padded by one element: columns begin in different banks.
+//! let sa = b.shared("sa", Elem::F32, layout!((128, 8) : (1, 129)))?;
+//! let sb = b.shared("sb", Elem::F32, layout!((128, 8) : (1, 129)))?;
+//!
+//! // 32 by 8 threads share a copy. Both sides are dealt out alike, so elements meet.
+//! let ta = layout!((32, 8));
+//! let (ta_ga, ta_sa) = (b.parallelize(&ga, &ta)?, b.parallelize(&sa, &ta)?);
+//! let (tb_gb, tb_sb) = (b.parallelize(&gb, &ta)?, b.parallelize(&sb, &ta)?);
+//!
+//! // The same threads as 16 by 16 for the arithmetic: rows of A by the first mode, rows of B by the second.
+//! let tc = layout!((16, 16));
+//! let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+//! let tc_sa = b.parallelize_over(&sa, &tc, 0, &keep([true, false]))?; // (8, 8)
+//! let tc_sb = b.parallelize_over(&sb, &tc, 0, &keep([false, true]))?; // (8, 8)
+//! let tc_gc = b.parallelize(&gc, &tc)?; // (8, 8)
+//! let acc = b.registers_like("acc", &tc_gc, 0.0)?;
+//!
+//! // The loop runs on the GPU; this closure runs once and says what a turn does.
+//! b.repeat("k", k.ceil_div(8).unwrap(), Unroll::No, |b, k| {
+//!     let at = [At::All, At::All, At::Index(k)];
+//!     let (from_a, from_b) = (b.slice(&ta_ga, &at)?, b.slice(&tb_gb, &at)?);
+//!     b.copy(&from_a, &ta_sa)?;
+//!     b.copy(&from_b, &tb_sb)?;
+//!     b.wait_copies(0); // copies from global to shared memory are in flight until a wait
+//!     b.sync();
+//!     b.gemm(&tc_sa, &tc_sb, &acc, Order::Plain)?;
+//!     b.sync();
+//!     Ok::<(), tilewright_codegen::problem::Problem>(())
+//! })?;
+//! b.copy(&acc, &tc_gc)?;
+//!
+//! let program = b.finish();
+//! assert_eq!(program.threads(), 256);
+//! assert_eq!(program.grid[0].unwrap().to_string(), "ceil(M/128)");
+//!
+//! // Nobody wrote a bound. The fastest variant has none and says what it needs; the last runs for every size.
+//! let kernel = generate(program).kernel.unwrap();
+//! let (fastest, last) = (&kernel.variants[0].source, &kernel.variants.last().unwrap().source);
+//! assert!(fastest.contains("128 divides M, N") && !fastest.contains("< M"));
+//! assert!(last.contains("if (") && last.contains("< M"));
+//! # Ok::<(), tilewright_codegen::problem::Problem>(())
+//! ```
+//!
+//! From here: [`Builder::pipelined`] hides the wait behind the arithmetic, [`Builder::map`] and [`Builder::reduce`] are
+//! the other things that can be done with elements, and groups with rings between them ([`Builder::group`],
+//! [`Builder::ring`]) let some warps copy while others compute.
+
+mod control;
+mod group;
+mod part;
+mod work;
+
+use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
+
+use crate::ast::Span;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::tile::{Arg, Expr, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
+use crate::view::View;
+pub use group::Role;
+
+/// A program under construction.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    program: Program,
+    /// Bodies that are open, innermost last.
+    open: Vec<Vec<Stmt>>,
+    span: Span,
+    by: Id,
+    /// What first used each axis of the grid, for messages.
+    axes: [Option<String>; 3],
+    /// The first partition of each group, for messages.
+    partitions: Vec<Option<String>>,
+}
+
+impl Builder {
+    /// An empty kernel of this name.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let b = Builder::new("nothing");
+    /// assert_eq!(b.finish().name, "nothing");
+    /// ```
+    pub fn new(name: &str) -> Builder {
+        Builder {
+            program: Program::new(name),
+            open: vec![Vec::new()],
+            span: Span::default(),
+            by: 0,
+            axes: [None, None, None],
+            partitions: vec![None],
+        }
+    }
+
+    /// Statements from here on stand at this place of the user's text.
+    ///
+    /// ```
+    /// use tilewright_codegen::{ast::Span, build::Builder};
+    /// let mut b = Builder::new("spans");
+    /// b.at(Span(7)).sync();
+    /// assert_eq!(b.finish().body[0].span, Span(7));
+    /// ```
+    pub fn at(&mut self, span: Span) -> &mut Builder {
+        self.span = span;
+        self
+    }
+
+    /// The program so far.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("open");
+    /// b.arch(90);
+    /// assert_eq!(b.program().arch, 90);
+    /// ```
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The finished program.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("one_barrier");
+    /// b.sync();
+    /// assert_eq!(b.finish().body.len(), 1);
+    /// ```
+    pub fn finish(mut self) -> Program {
+        self.program.body = self.open.pop().unwrap_or_default();
+        for axis in &mut self.program.grid {
+            axis.get_or_insert(Value::Int(1));
+        }
+        self.program
+    }
+
+    /// Oldest compute capability that the kernel needs.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("hopper");
+    /// b.arch(90).arch(80); // the most that anything needs
+    /// assert_eq!(b.finish().arch, 90);
+    /// ```
+    pub fn arch(&mut self, arch: u32) -> &mut Builder {
+        self.program.arch = self.program.arch.max(arch);
+        self
+    }
+
+    /// How many blocks should fit on a multiprocessor at once.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("two_at_once");
+    /// b.blocks_per_sm(2);
+    /// assert_eq!(b.finish().blocks_per_sm, 2);
+    /// ```
+    pub fn blocks_per_sm(&mut self, blocks: u32) -> &mut Builder {
+        self.program.blocks_per_sm = blocks;
+        self
+    }
+
+    /// Blocks of a cluster along x, y, z.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("pairs");
+    /// b.cluster([2, 1, 1]);
+    /// assert_eq!(b.finish().cluster, [2, 1, 1]);
+    /// ```
+    pub fn cluster(&mut self, blocks: [u32; 3]) -> &mut Builder {
+        self.program.cluster = blocks;
+        self
+    }
+
+    /// The grid stays: as many blocks as the device holds, to which [`Builder::tiles`] deals out tiles.
+    ///
+    /// ```
+    /// use tilewright_codegen::{build::Builder, tile::LaunchRule};
+    /// let mut b = Builder::new("stays");
+    /// b.persistent();
+    /// assert_eq!(b.finish().launch, LaunchRule::Persistent);
+    /// ```
+    pub fn persistent(&mut self) -> &mut Builder {
+        self.program.launch = LaunchRule::Persistent;
+        self
+    }
+
+    fn push(&mut self, op: Op) {
+        let stmt = Stmt { span: self.span, by: self.by, op };
+        if let Some(block) = self.open.last_mut() {
+            block.push(stmt);
+        }
+    }
+
+    fn add(&mut self, name: &str, elem: Elem, space: Space, layout: Composed) -> Id {
+        let (name, span) = (name.to_owned(), self.span);
+        self.program.tensors.push(Tensor { name, elem, space, layout, span });
+        self.program.tensors.len() as Id - 1
+    }
+
+    /// A tensor argument. Without strides it is column-major, and every mode but the first has a stride of its own,
+    /// known at launch: `a_1`, `a_2`, …
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::{Tuple, Value};
+    /// let mut b = Builder::new("arguments");
+    /// let (m, k) = (Value::symbol("M"), Value::symbol("K"));
+    /// let a = b.tensor("a", Elem::F32, (m, k), None, false)?;
+    /// assert_eq!(a.shape().to_string(), "(M,K)");
+    /// assert_eq!(b.program().tensor(a.tensor).layout.to_string(), "(M,K):(1,lda)");
+    /// // rows contiguous
+    /// let rows = Tuple::of([Value::symbol("ldc").into(), Tuple::from(1)]);
+    /// let c = b.tensor("c", Elem::F32, (m, k), Some(rows), true)?;
+    /// assert_eq!(b.program().tensor(c.tensor).layout.to_string(), "(M,K):(ldc,1)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn tensor(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        shape: impl Into<Tuple>,
+        stride: Option<Tuple>,
+        mutable: bool,
+    ) -> Result<View> {
+        if !elem.is_usable() {
+            return Err(Problem::new(format!(
+                "`{elem}` is a reserved name, not yet an element type of kernels"
+            ))
+            .help(format!("use one of {}", Elem::usable())));
+        }
+        let shape: Tuple = shape.into();
+        let shape = if shape.is_leaf() { Tuple::of([shape]) } else { shape };
+        if shape.depth() > 1 {
+            return Err(Problem::new(format!("the tensor `{name}` has the nested shape {shape}"))
+                .help("write a flat shape, such as (M, K); tiles may nest"));
+        }
+        let default = || {
+            let steps = (0..shape.rank()).map(|mode| match mode {
+                0 => Tuple::from(1),
+                _ => Tuple::from(Value::symbol(&leading(name, mode, shape.rank()))),
+            });
+            Tuple::of(steps)
+        };
+        let stride = match stride {
+            Some(stride) if stride.is_leaf() => Tuple::of([stride]),
+            Some(stride) => stride,
+            None => default(),
+        };
+        let layout = Layout::new(shape.clone(), stride)?;
+        let id = self.add(name, elem, Space::Global { mutable }, layout.into());
+        self.program.args.push(Arg::Tensor(id));
+        View::whole(id, name, &shape)
+    }
+
+    /// A scalar argument.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Expr};
+    /// let mut b = Builder::new("scaled");
+    /// assert_eq!(b.scalar("alpha", Elem::F32), Expr::Scalar(0));
+    /// ```
+    pub fn scalar(&mut self, name: &str, elem: Elem) -> Expr {
+        self.program.scalars.push(Scalar { name: name.into(), elem });
+        let id = self.program.scalars.len() as Id - 1;
+        self.program.args.push(Arg::Scalar(id));
+        Expr::Scalar(id)
+    }
+
+    /// A tensor in shared memory.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// let mut b = Builder::new("tiles");
+    /// let tile = b.shared("tile", Elem::F32, layout!((32, 32) : (1, 33)))?;
+    /// assert_eq!(tile.shape().to_string(), "(32,32)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shared(&mut self, name: &str, elem: Elem, layout: impl Into<Composed>) -> Result<View> {
+        let layout: Composed = layout.into();
+        layout.size()?;
+        // A swizzle acts on offsets from the array's start, which must be as aligned as it reaches.
+        let swizzle = layout.swizzle();
+        let reach = match swizzle.bits() {
+            0 => 16,
+            bits => {
+                (elem.bytes() << (swizzle.base() + bits + swizzle.shift().unsigned_abs())).clamp(16, 1024)
+            }
+        };
+        let shape = layout.shape();
+        let id = self.add(name, elem, Space::Shared { align: reach }, layout);
+        View::whole(id, name, &shape)
+    }
+
+    /// Registers of each thread, of this shape.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// let mut b = Builder::new("sums");
+    /// let acc = b.registers("acc", Elem::F32, (8i64, 8i64))?;
+    /// assert_eq!(acc.shape().to_string(), "(8,8)");
+    /// assert!(b.registers("too_many", Elem::F32, (32i64, 32i64)).is_err()); // 1,024 of 255
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn registers(&mut self, name: &str, elem: Elem, shape: impl Into<Tuple>) -> Result<View> {
+        self.registers_in(name, elem, shape.into(), false)
+    }
+
+    pub(crate) fn registers_in(&mut self, name: &str, elem: Elem, shape: Tuple, words: bool) -> Result<View> {
+        /// Threads have at most 255 registers of 32 bits.
+        const MOST_BYTES: i64 = 255 * 4;
+        // One number for each mode: registers have no order of their own worth keeping.
+        let flat: Vec<i64> =
+            shape.modes().map(|mode| mode.product()).collect::<Option<_>>().ok_or_else(|| {
+                Problem::new(format!("registers need a shape of integers, and this is {shape}"))
+            })?;
+        let count: i64 = flat.iter().product();
+        let bytes = count * i64::from(elem.bytes());
+        if bytes > MOST_BYTES {
+            return Err(Problem::new(format!(
+                "a fragment of {count} elements of {elem} takes {} registers of each thread, and 255 is the limit",
+                (bytes + 3) / 4
+            ))
+            .help("use smaller tiles, or more threads"));
+        }
+        let flat = Tuple::flat(&flat);
+        let id = self.add(name, elem, Space::Registers { words }, Layout::compact(flat.clone())?.into());
+        View::whole(id, name, &flat)
+    }
+
+    /// Registers of the shape of a view, each set to a number.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// let mut b = Builder::new("like");
+    /// let tile = b.shared("tile", Elem::F64, layout!((32, 8)))?;
+    /// let part = b.parallelize(&tile, &layout!((16, 4)))?;
+    /// let own = b.registers_like("own", &part, 0.0)?;
+    /// assert_eq!((own.shape().to_string(), b.elem(&own)), ("(2,2)".to_string(), Elem::F64));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn registers_like(&mut self, name: &str, view: &View, value: f64) -> Result<View> {
+        let elem = self.elem(view);
+        let registers = self.registers(name, elem, view.shape())?;
+        self.fill(&registers, Expr::Lit(value))?;
+        Ok(registers)
+    }
+
+    /// The element type behind a view.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// let mut b = Builder::new("types");
+    /// let x = b.registers("x", Elem::Bf16, (4i64,))?;
+    /// assert_eq!(b.elem(&x), Elem::Bf16);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn elem(&self, view: &View) -> Elem {
+        self.program.tensor(view.tensor).elem
+    }
+
+    /// Where a view's tensor is.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Space};
+    /// let mut b = Builder::new("spaces");
+    /// let x = b.registers("x", Elem::F32, (4i64,))?;
+    /// assert!(matches!(b.space(&x), Space::Registers { .. }));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn space(&self, view: &View) -> Space {
+        self.program.tensor(view.tensor).space
+    }
+
+    /// The symbol of an extent or stride must be one that an argument brings.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::{Symbol, Value};
+    /// let mut b = Builder::new("symbols");
+    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// assert!(b.knows(Symbol::new("N")) && !b.knows(Symbol::new("M")));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn knows(&self, symbol: Symbol) -> bool {
+        self.program.symbols().contains(&symbol)
+    }
+
+    fn writable(&self, view: &View, arg: usize) -> Result<()> {
+        match self.space(view) {
+            Space::Global { mutable: false } => {
+                let tensor = &self.program.tensor(view.tensor).name;
+                Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))
+                    .help(format!("declare it as `{tensor}: &mut Tensor<…>`"))
+                    .arg(arg))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name of a stride that is known at launch: `lda` for a matrix `a`, `a_2` for further modes.
+fn leading(tensor: &str, mode: usize, rank: usize) -> String {
+    if rank == 2 { format!("ld{tensor}") } else { format!("{tensor}_{mode}") }
+}

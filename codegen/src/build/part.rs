@@ -1,0 +1,206 @@
+//! Parts of tensors: tiles, slices, what threads have of them.
+
+use tilewright_layout::{Layout, Tiler, Tuple, Value};
+
+use super::Builder;
+use crate::affine::Coord;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::view::{At, Deal, View};
+
+impl Builder {
+    /// Tiles of a view; see [`View::tile`]. An axis of the block index that numbers tiles gives the grid its size.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
+    /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
+    /// let row = At::Index(Coord::Block(0).into());
+    /// let tiles = b.tile(&a, (128, 8), &[row, At::All])?;
+    /// assert_eq!(tiles.shape().to_string(), "(128,8,ceil(N/8))");
+    /// assert_eq!(b.program().grid[0].unwrap().to_string(), "ceil(M/128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn tile(&mut self, view: &View, tiler: impl Into<Tiler>, coord: &[At]) -> Result<View> {
+        let tiler = tiler.into();
+        if let Tiler::Modes(modes) = &tiler
+            && modes.len() > view.rank()
+        {
+            return Err(Problem::new(format!(
+                "the tile has {} modes, and `{}` has {}: {}",
+                modes.len(),
+                view.name,
+                view.rank(),
+                view.shape()
+            ))
+            .help("write one extent for each mode, with `_` for modes that stay whole")
+            .arg(1));
+        }
+        let rest = view.layout.zipped_divide(&tiler)?.mode(1)?;
+        self.axes_of(&rest, coord, view)?;
+        view.tile(&tiler, coord)
+    }
+
+    /// A slice of a view; see [`View::slice`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
+    /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
+    /// let tiles = b.tile(&a, (128, 8), &[At::Index(0.into()), At::All])?;
+    /// let third = b.slice(&tiles, &[At::All, At::All, At::Index(3.into())])?;
+    /// assert_eq!(third.shape().to_string(), "(128,8)");
+    /// assert_eq!(third.base[1].constant(), Some(24));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn slice(&mut self, view: &View, coord: &[At]) -> Result<View> {
+        if coord.len() == view.rank() {
+            self.axes_of(&view.layout, coord, view)?;
+        }
+        view.slice(coord)
+    }
+
+    fn axes_of(&mut self, rest: &Layout, coord: &[At], view: &View) -> Result<()> {
+        for (mode, at) in rest.modes().zip(coord) {
+            let At::Index(index) = at else { continue };
+            let [(Coord::Block(axis), 1)] = index.terms[..] else {
+                continue;
+            };
+            let extent = match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
+                (Ok(n), _) => Value::Int(n),
+                (_, [(extent, _)]) => *extent,
+                (Err(e), _) => return Err(e.into()),
+            };
+            let axis = usize::from(axis);
+            let letter = ["x", "y", "z"][axis];
+            match self.program.grid[axis] {
+                None => {
+                    self.program.grid[axis] = Some(extent);
+                    self.axes[axis] = Some(view.name.clone());
+                }
+                Some(known) if known == extent => {}
+                Some(known) => {
+                    let first = self.axes[axis].clone().unwrap_or_default();
+                    return Err(Problem::new(format!(
+                        "`block.{letter}` numbers {extent} tiles of `{}`, and {known} of `{first}`",
+                        view.name
+                    ))
+                    .help("use another axis of `block`, or tiles that come to the same number")
+                    .arg(2));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of each thread; see [`View::parallelize`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
+    /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
+    /// let tile = b.tile(&a, (128, 8), &[At::Index(0.into()), At::Index(0.into())])?;
+    /// // 32 by 8 threads: each has every 32nd row of one column
+    /// let part = b.parallelize(&tile, &layout!((32, 8)))?;
+    /// assert_eq!(part.shape().to_string(), "(4,1)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn parallelize(&mut self, view: &View, threads: &Layout) -> Result<View> {
+        self.parallelize_over(view, threads, 0, &Deal::default())
+    }
+
+    /// The part of each thread of a group, with a projection.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
+    /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
+    /// let tile = b.tile(&a, (128, 8), &[At::Index(0.into()), At::Index(0.into())])?;
+    /// // four rows at once, so that a copy can move 16 bytes
+    /// let wide = Deal { values: vec![4, 1], ..Deal::default() };
+    /// let part = b.parallelize_over(&tile, &layout!((32, 8)), 0, &wide)?;
+    /// assert_eq!(part.shape().to_string(), "((4,1),1)");
+    /// // rows only: threads of a column of (16, 16) share them
+    /// let rows = Deal { keep: Some(vec![true, false]), ..Deal::default() };
+    /// let part = b.parallelize_over(&tile, &layout!((16, 16)), 0, &rows)?;
+    /// assert_eq!(part.shape().to_string(), "(8,8)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn parallelize_over(
+        &mut self,
+        view: &View,
+        threads: &Layout,
+        group: Id,
+        deal: &Deal,
+    ) -> Result<View> {
+        let size = threads.size()?;
+        self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
+        view.parallelize(threads, &Coord::Thread(group).into(), deal)
+    }
+
+    /// All partitions of a group must have the same number of threads.
+    pub(crate) fn occupy(&mut self, group: Id, size: i64, view: &View) -> Result<()> {
+        const MOST: i64 = 1024;
+        if size > MOST {
+            return Err(Problem::new(format!(
+                "`{}` is shared by {size} threads, and a block has at most {MOST}",
+                view.name
+            ))
+            .help("let each thread take more elements"));
+        }
+        let known = &mut self.program.groups[group as usize];
+        let first = &mut self.partitions[group as usize];
+        match first {
+            Some(first) if i64::from(known.threads) != size => {
+                return Err(Problem::new(format!(
+                    "`{}` is shared by {size} threads, and {first}",
+                    view.name
+                ))
+                .help("all partitions of a block need the same number of threads"));
+            }
+            Some(_) => {}
+            None => {
+                known.threads = size as u32;
+                *first = Some(format!("`{}` by {size}", view.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same elements in the same order under another shape; see [`View::regroup`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # let mut b = Builder::new("example");
+    /// let acc = b.registers("acc", Elem::F32, (16i64, 1i64))?;
+    /// // pairs of columns, upper and lower row, groups of columns
+    /// let by_row = b.regroup(&acc, (2i64, 2i64, 4i64))?;
+    /// assert_eq!(by_row.shape().to_string(), "(2,2,4)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn regroup(&mut self, view: &View, shape: impl Into<Tuple>) -> Result<View> {
+        view.regroup(shape)
+    }
+
+    /// The same elements with their modes in another order.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let v = b.shared("v", Elem::F16, layout!((64, 128)))?;
+    /// assert_eq!(b.permute(&v, &[1, 0])?.shape().to_string(), "(128,64)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn permute(&mut self, view: &View, order: &[usize]) -> Result<View> {
+        view.permute(order)
+    }
+}

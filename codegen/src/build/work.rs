@@ -1,0 +1,340 @@
+//! What is done with elements: copies, functions, products, reductions.
+
+use tilewright_layout::Tuple;
+
+use super::Builder;
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Id};
+use crate::tile::{Across, Expr, How, Op, Order, Space};
+use crate::view::View;
+
+impl Builder {
+    /// Moves elements between views of the same shape.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// b.copy(&tx, &ty)?; // each thread its part
+    /// assert!(b.copy(&x, &y).is_err()); // every thread all of it
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn copy(&mut self, from: &View, to: &View) -> Result<()> {
+        self.copy_how(from, to, How::Derive, None)
+    }
+
+    /// A copy by a chosen mechanism, perhaps left in flight.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let s = b.shared("s", Elem::F32, layout!(1024 : 1))?;
+    /// let ts = b.parallelize(&s, &threads)?;
+    /// b.copy_how(&tx, &ts, How::Plain, None)?; // through registers, done at once
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn copy_how(&mut self, from: &View, to: &View, how: How, token: Option<Id>) -> Result<()> {
+        self.copy_with(from, to, how, 0.0, token)
+    }
+
+    /// A copy that sets elements whose source lies outside of its tensor to a number of one's own, instead of 0.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let own = b.registers("own", Elem::F32, tx.shape())?;
+    /// b.copy_filled(&tx, &own, f64::NEG_INFINITY)?; // what lies beyond N is never the largest
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn copy_filled(&mut self, from: &View, to: &View, fill: f64) -> Result<()> {
+        self.copy_with(from, to, How::Derive, fill, None)
+    }
+
+    /// A copy that is in flight until its token has been waited for.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let s = b.shared("s", Elem::F32, layout!(1024 : 1))?;
+    /// let ts = b.parallelize(&s, &threads)?;
+    /// let arriving = b.start_copy(&tx, &ts, How::Derive)?;
+    /// b.wait(arriving);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn start_copy(&mut self, from: &View, to: &View, how: How) -> Result<Id> {
+        let token = self.token();
+        self.copy_how(from, to, how, Some(token))?;
+        Ok(token)
+    }
+
+    fn copy_with(&mut self, from: &View, to: &View, how: How, fill: f64, token: Option<Id>) -> Result<()> {
+        self.writable(to, 1)?;
+        let (source, target) = (self.space(from), self.space(to));
+        let registers = |space| matches!(space, Space::Registers { .. });
+        let alone = from.per_thread() || to.per_thread() || (registers(source) && registers(target));
+        if !alone && self.program.groups[self.by as usize].threads > 1 && !matches!(how, How::Atom(_)) {
+            return Err(Problem::new(format!(
+                "every thread would copy the whole of `{}` to `{}`",
+                from.name, to.name
+            ))
+            .help("deal both sides out to the threads with `parallelize` first"));
+        }
+        if !matches!(how, How::Atom(_)) {
+            crate::lower::same_shape(from, to)?;
+        }
+        self.push(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token });
+        Ok(())
+    }
+
+    /// Sets every element to one value.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let own = b.registers("own", Elem::F32, tx.shape())?;
+    /// b.fill(&own, Expr::Lit(1.0))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fill(&mut self, to: &View, value: Expr) -> Result<()> {
+        self.writable(to, 0)?;
+        self.push(Op::Fill { to: to.clone(), value });
+        Ok(())
+    }
+
+    /// Sets every element of `to` to a function of the elements of `ins`. Where an input has extent 1, its element
+    /// stands for all along that mode.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// // y = 2 x + y
+    /// let twice = Expr::Fma(Box::new([Expr::Lit(2.0), Expr::In(0), Expr::In(1)]));
+    /// b.map(&[tx, ty.clone()], &ty, twice)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn map(&mut self, ins: &[View], to: &View, value: Expr) -> Result<()> {
+        self.writable(to, 1)?;
+        let ins: Vec<View> = ins.iter().map(|view| view.spread(to)).collect::<Result<_>>()?;
+        for view in &ins {
+            crate::lower::same_shape(view, to)?;
+        }
+        self.push(Op::Map { ins, to: to.clone(), value });
+        Ok(())
+    }
+
+    /// `acc(m, n) += a(m, k) · b(n, k)`.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, view::Deal};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let (sa, sb) = (b.shared("sa", Elem::F32, layout!((64, 8)))?, b.shared("sb", Elem::F32, layout!((32, 8)))?);
+    /// let threads = layout!((16, 8));
+    /// let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    /// let rows = b.parallelize_over(&sa, &threads, 0, &keep([true, false]))?; // (4, 8)
+    /// let columns = b.parallelize_over(&sb, &threads, 0, &keep([false, true]))?; // (4, 8)
+    /// let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;
+    /// b.gemm(&rows, &columns, &acc, Order::Serpentine)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
+        self.gemm_how(a, b, acc, How::Derive, order, None)
+    }
+
+    /// A product by a chosen instruction.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = "mma_m16n8k16_f16";
+    /// let row = atoms::find(mma).unwrap();
+    /// let by_warp = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// # let (sa, sb) = (b.shared("sa", Elem::F16, layout!((16, 16)))?, b.shared("sb", Elem::F16, layout!((8, 16)))?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((16, 8)))?;
+    /// let (pa, pb) = (b.partition_mma(&sa, row, 'a', &by_warp)?, b.partition_mma(&sb, row, 'b', &by_warp)?);
+    /// let pc = b.partition_mma(&sc, row, 'd', &by_warp)?;
+    /// let (fa, fb) = (b.fragment("fa", Elem::F16, &pa)?, b.fragment("fb", Elem::F16, &pb)?);
+    /// let acc = b.fragment("acc", Elem::F32, &pc)?;
+    /// b.gemm_how(&fa, &fb, &acc, How::Atom(mma), Order::Plain, None)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_how(
+        &mut self,
+        a: &View,
+        b: &View,
+        acc: &View,
+        how: How,
+        order: Order,
+        token: Option<Id>,
+    ) -> Result<()> {
+        // A row of the table says itself which shapes and types it takes.
+        if !matches!(how, How::Atom(_)) {
+            self.check_gemm(a, b, acc)?;
+        }
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        self.push(Op::Gemm { a, b, acc, how, order, token });
+        Ok(())
+    }
+
+    /// A product that is in flight until its token has been waited for: its accumulator, and its operands where they are
+    /// registers, belong to it until then.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
+    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
+    /// # let mut b = Builder::new("example");
+    /// let wgmma = "wgmma_m64n64k16_bf16";
+    /// let row = atoms::find(wgmma).unwrap();
+    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
+    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
+    /// let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// let acc = b.fragment("acc", Elem::F32, &out)?;
+    /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(wgmma))?;
+    /// b.wait(product); // until then `acc` belongs to the product
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn start_gemm(&mut self, a: &View, b: &View, acc: &View, how: How) -> Result<Id> {
+        let token = self.token();
+        self.gemm_how(a, b, acc, how, Order::Plain, Some(token))?;
+        Ok(token)
+    }
+
+    fn check_gemm(&self, a: &View, b: &View, acc: &View) -> Result<()> {
+        for (arg, view) in [a, b, acc].into_iter().enumerate() {
+            if view.rank() != 2 {
+                return Err(Problem::new(format!(
+                    "gemm needs two modes of each operand, and `{}` has {}: {}",
+                    view.name,
+                    view.rank(),
+                    view.shape()
+                ))
+                .help("slice it to (rows, depth), (columns, depth) and (rows, columns)")
+                .arg(arg));
+            }
+        }
+        if !matches!(self.space(acc), Space::Registers { .. }) {
+            return Err(Problem::new(format!("gemm sums in registers, and `{}` is not there", acc.name))
+                .help("make the accumulator with `registers_like` and copy it when the sum is done")
+                .arg(2));
+        }
+        let size = |view: &View, mode: usize| {
+            view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))
+        };
+        let pairs = [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "depths", 1)];
+        for (left, l, right, r, what, arg) in pairs {
+            let (x, y) = (size(left, l), size(right, r));
+            let same = match (&x, &y) {
+                (Some((Some(x), _)), Some((Some(y), _))) => x == y,
+                _ => x == y,
+            };
+            if !same {
+                let text = |of: Option<(Option<i64>, Tuple)>| {
+                    of.map_or_else(String::new, |(n, shape)| {
+                        n.map_or_else(|| shape.to_string(), |n| n.to_string())
+                    })
+                };
+                return Err(Problem::new(format!(
+                    "the {what} differ: {} in mode {l} of `{}`, {} in mode {r} of `{}`",
+                    text(x),
+                    left.name,
+                    text(y),
+                    right.name
+                ))
+                .help("operands are (rows, depth), (columns, depth) and (rows, columns)")
+                .arg(arg));
+            }
+        }
+        let (x, y, z) = (self.elem(a), self.elem(b), self.elem(acc));
+        if x.is_float() != y.is_float()
+            || x.is_float() != z.is_float()
+            || z.bytes() < x.bytes().max(y.bytes())
+        {
+            return Err(Problem::new(format!(
+                "`{}` of {x} times `{}` of {y} cannot be summed in `{}` of {z}",
+                a.name, b.name, acc.name
+            ))
+            .help(match x.is_float() == y.is_float() {
+                true => format!("sum in {}", x.accumulator()),
+                false => "multiply integers with integers, or floating-point numbers with their like".into(),
+            })
+            .arg(2));
+        }
+        Ok(())
+    }
+
+    /// Combines the elements of `from` into those of `to`, which has extent 1 in the modes that are combined.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let own = b.registers("own", Elem::F32, tx.shape())?;
+    /// b.copy(&tx, &own)?;
+    /// // the largest of the block's 1024 elements, in every thread
+    /// let most = b.registers("most", Elem::F32, (1i64,))?;
+    /// b.fill(&most, Expr::Lit(f64::NEG_INFINITY))?;
+    /// b.reduce(&own, &most, Bin::Max, Across::Block)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
+        if from.rank() != to.rank() {
+            return Err(Problem::new(format!(
+                "a reduction keeps the rank: {} against {}",
+                from.shape(),
+                to.shape()
+            )));
+        }
+        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across });
+        Ok(())
+    }
+}
