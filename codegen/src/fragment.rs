@@ -150,6 +150,36 @@ impl Builder {
         self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
     }
 
+    /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is in no memory: sums, or what is
+    /// computed from sums.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let row = atoms::find("wgmma_m64n128k16_ra_bf16").unwrap();
+    /// let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: 0 };
+    /// let scores = b.operand("scores", row, 'd', [128, 128], &by_warpgroup)?;
+    /// let shares = b.operand("shares", row, 'a', [128, 128], &by_warpgroup)?;
+    /// assert_eq!(scores.shape().to_string(), "(64,1,1)");
+    /// assert_eq!(shares.shape().to_string(), "(8,1,8)"); // eight values for each 16 of the depth
+    /// assert_eq!(b.elem(&shares), Elem::Bf16);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn operand(
+        &mut self,
+        name: &str,
+        row: &'static Atom,
+        operand: char,
+        tile: [i64; 2],
+        by: &Arrangement,
+    ) -> Result<View> {
+        let elem = row.operand(operand).ok_or_else(|| no_fragment(row, operand))?.elem;
+        let tile = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
+        let part = self.partition_mma(&tile, row, operand, by)?;
+        self.fragment(name, elem, &part)
+    }
+
     /// Bytes of a view's elements: what a bulk copy of it moves.
     ///
     /// ```

@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::Builder;
 use crate::affine::{Affine, Coord};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, Op, Raster, Stmt, Var};
 
@@ -114,6 +114,30 @@ impl Builder {
     ) -> Result<()> {
         let (then, other) = (self.body(then)?, self.body(other)?);
         self.push(Op::When { cond, then, other });
+        Ok(())
+    }
+
+    /// Statements for where a coordinate that is the same for the whole group lies below a size.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{affine::Coord, build::Builder};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("first_blocks");
+    /// b.condition(&Coord::Block(0).into(), Value::Int(4), |b| Ok(b.sync()))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn condition(
+        &mut self,
+        left: &Affine,
+        right: Value,
+        then: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> Result<()> {
+        if left.per_thread() {
+            return Err(Problem::new("a condition must be the same for all threads of its group")
+                .help("use a choice inside `map` for what differs from thread to thread"));
+        }
+        let then = self.body(then)?;
+        self.push(Op::If { left: left.clone(), right, then, other: Vec::new() });
         Ok(())
     }
 

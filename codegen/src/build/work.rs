@@ -334,6 +334,16 @@ impl Builder {
                 to.shape()
             )));
         }
+        for (mode, (source, target)) in from.layout.modes().zip(to.layout.modes()).enumerate() {
+            let (source, target) = (source.size()?, target.size()?);
+            if target != source && target != 1 {
+                return Err(Problem::new(format!(
+                    "mode {mode} has {source} elements in `{}` and {target} in `{}`: it is kept, or combined into one",
+                    from.name, to.name
+                ))
+                .arg(1));
+            }
+        }
         self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Functions of elements.
 
 use super::Lower;
-use super::address::leaves;
+use super::address::{Leaf, leaves};
 use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;
@@ -10,80 +10,175 @@ use crate::thread::{Frag, Op, Unroll, Val};
 use crate::tile::{Expr, Space};
 use crate::view::View;
 
+/// A side of a function: a view whose leaves are those of all other sides.
+struct Side {
+    view: View,
+    leaves: Vec<Leaf>,
+    /// Where its elements wait on their way from or to memory, and how many move at once.
+    memory: Option<(u32, i64)>,
+}
+
+impl Side {
+    /// Is it the same element all along this leaf?
+    fn still(&self, which: usize) -> bool {
+        self.leaves.get(which).is_some_and(|leaf| leaf.step == 0)
+    }
+}
+
 impl Lower<'_> {
+    /// A function of elements. Memory is read and written along one leaf, as many elements at once as each side allows.
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
-        let ins: Vec<View> = ins.iter().map(|view| Ok(align(view, to)?.from)).collect::<Result<_>>()?;
-        let to_leaves = leaves(to);
-        let in_memory = |space: Space| !matches!(space, Space::Registers { .. });
-        let scratch: Vec<Option<u32>> = ins
-            .iter()
-            .map(|view| {
-                let tensor = self.program.tensor(view.tensor);
-                in_memory(tensor.space).then(|| {
-                    let name = self.fresh(&format!("{}_value", view.name));
-                    self.register(name, tensor.elem, 1, false)
-                })
-            })
+        let (ins, to) = refined(ins, to)?;
+        let mut sides: Vec<Side> = ins
+            .into_iter()
+            .chain([to])
+            .map(|view| Side { leaves: leaves(&view), view, memory: None })
             .collect();
-        let out = if in_memory(target.space) {
-            let name = self.fresh(&format!("{}_value", to.name));
-            Some(self.register(name, target.elem, 1, false))
-        } else {
-            None
+        let (which, widths) = self.widths(&sides);
+        let wide = widths.iter().copied().max().unwrap_or(1);
+        for (side, width) in sides.iter_mut().zip(widths) {
+            let tensor = self.program.tensor(side.view.tensor);
+            if !matches!(tensor.space, Space::Registers { .. }) {
+                let name = self.fresh(&format!("{}_value", side.view.name));
+                side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
+            }
+        }
+        let Some(to) = sides.pop() else { return Ok(()) };
+        let ins = sides;
+        // Elements that are read at another place than they are written would be overwritten too early.
+        let moved = |side: &Side| {
+            side.view.tensor == to.view.tensor
+                && (side.view.layout != to.view.layout || side.view.base != to.view.base)
+        };
+        let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
+        let aside = match to.memory {
+            None if ins.iter().any(moved) => {
+                let name = self.fresh(&format!("{}_next", to.view.name));
+                Some(self.register(name, target.elem, count as u32, false))
+            }
+            _ => None,
         };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> =
-            to_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+        let extents: Vec<(String, i64)> = to
+            .leaves
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names[i % 8].to_owned(), if i == which { l.extent / wide } else { l.extent }))
+            .collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let zero = lower.int(0);
-            let mut values = Vec::new();
-            for (view, scratch) in ins.iter().zip(&scratch) {
-                let all = leaves(view);
-                let elem = lower.program.tensor(view.tensor).elem;
-                let value = match scratch {
-                    Some(reg) => {
-                        let guard = lower.guard(view, &all, at);
-                        let from = lower.place(view, &all, at);
-                        lower.emit(Op::Load {
-                            to: Frag { reg: *reg, at: zero, len: 1 },
-                            from,
-                            guard,
-                            fill: 0.0,
-                        });
-                        Val::Reg(*reg, zero)
-                    }
-                    None => {
-                        let index = lower.register_index(view, &all, at);
-                        Val::Reg(lower.places[view.tensor as usize], index)
+            let mut first = at.to_vec();
+            if let Some(at) = first.get_mut(which) {
+                let by = lower.int(wide);
+                *at = lower.exprs().mul(*at, by);
+            }
+            for side in &ins {
+                lower.transfers(side, which, wide, &first, true);
+            }
+            lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
+                let mut at = first.clone();
+                if let Some(at) = at.get_mut(which) {
+                    *at = lower.exprs().add(*at, e[0]);
+                }
+                let mut values = Vec::new();
+                for side in &ins {
+                    let (reg, index) = match side.memory {
+                        Some((reg, _)) if side.still(which) => (reg, lower.int(0)),
+                        Some((reg, _)) => (reg, e[0]),
+                        None => {
+                            let index = lower.register_index(&side.view, &side.leaves, &at);
+                            (lower.places[side.view.tensor as usize], index)
+                        }
+                    };
+                    values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
+                }
+                let value = lower.function(value, &ins, &values, &at, target.elem)?;
+                let (reg, index) = match (to.memory, aside) {
+                    (Some((reg, _)), _) => (reg, e[0]),
+                    (None, Some(reg)) => (reg, lower.flat(&to.leaves, &at)),
+                    (None, None) => {
+                        let index = lower.register_index(&to.view, &to.leaves, &at);
+                        (lower.places[to.view.tensor as usize], index)
                     }
                 };
-                values.push((value, elem));
-            }
-            let value = lower.function(value, &ins, &values, at, target.elem)?;
-            match out {
-                Some(reg) => {
-                    lower.emit(Op::Assign { reg, at: zero, value });
-                    let guard = lower.guard(to, &to_leaves, at);
-                    let place = lower.place(to, &to_leaves, at);
-                    lower.emit(Op::Store { to: place, from: Frag { reg, at: zero, len: 1 }, guard });
-                }
-                None => {
-                    let index = lower.register_index(to, &to_leaves, at);
-                    let reg = lower.places[to.tensor as usize];
-                    lower.emit(Op::Assign { reg, at: index, value });
-                }
-            }
+                lower.emit(Op::Assign { reg, at: index, value });
+                Ok(())
+            })?;
+            lower.transfers(&to, which, wide, &first, false);
+            Ok(())
+        })?;
+        let Some(aside) = aside else { return Ok(()) };
+        let extents: Vec<(String, i64)> =
+            to.leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let from = lower.flat(&to.leaves, at);
+            let index = lower.register_index(&to.view, &to.leaves, at);
+            let reg = lower.places[to.view.tensor as usize];
+            lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
             Ok(())
         })
+    }
+
+    /// The leaf along which memory is read and written, and how many elements each side moves at once: as few accesses as
+    /// can be.
+    fn widths(&mut self, sides: &[Side]) -> (usize, Vec<i64>) {
+        let before = self.kernel.needs.clone();
+        let none = (0, vec![1; sides.len()], before.clone());
+        let mut best = none;
+        let count = sides.first().map_or(0, |side| side.leaves.len());
+        for which in 0..count {
+            self.kernel.needs.clone_from(&before);
+            let widths: Vec<i64> = sides
+                .iter()
+                .map(|side| {
+                    let tensor = self.program.tensor(side.view.tensor);
+                    let leaf = side.leaves[which];
+                    match tensor.space {
+                        Space::Registers { .. } => 1,
+                        _ if leaf.step != 1 || leaf.extent == 1 => 1,
+                        _ => {
+                            let most = i64::from(16 / tensor.elem.bytes());
+                            self.width(&side.view, &side.leaves, which, most)
+                        }
+                    }
+                })
+                .collect();
+            let accesses = |widths: &[i64]| widths.iter().map(|width| 16 / width).sum::<i64>();
+            if accesses(&widths) < accesses(&best.1) {
+                best = (which, widths, self.kernel.needs.clone());
+            }
+        }
+        self.kernel.needs = best.2;
+        (best.0, best.1)
+    }
+
+    /// Moves `wide` elements of a side from memory, or to it.
+    fn transfers(&mut self, side: &Side, which: usize, wide: i64, first: &[Ix], reads: bool) {
+        let Some((reg, width)) = side.memory else { return };
+        // One element for all is moved once.
+        let wide = if side.still(which) { 1 } else { wide };
+        for n in (0..wide).step_by(width as usize) {
+            let mut at = first.to_vec();
+            let n = self.int(n);
+            if let Some(at) = at.get_mut(which) {
+                *at = self.exprs().add(*at, n);
+            }
+            let guard = self.guard(&side.view, &side.leaves, &at);
+            let place = self.place(&side.view, &side.leaves, &at);
+            let frag = Frag { reg, at: n, len: width as u32 };
+            self.emit(match reads {
+                true => Op::Load { to: frag, from: place, guard, fill: 0.0 },
+                false => Op::Store { to: place, from: frag, guard },
+            });
+        }
     }
 
     /// A function's value, computed in the type of its result.
     fn function(
         &mut self,
         of: &Expr,
-        ins: &[View],
+        ins: &[Side],
         values: &[(Val, Elem)],
         at: &[Ix],
         elem: Elem,
@@ -102,8 +197,8 @@ impl Lower<'_> {
                 self.converted(Val::Param(place as u32), scalar.elem, elem)
             }
             Expr::Coord(n, mode) => {
-                let view = ins.get(usize::from(*n)).ok_or_else(|| Problem::new("no such input"))?;
-                let coordinates = self.coordinates(view, &leaves(view), at);
+                let side = ins.get(usize::from(*n)).ok_or_else(|| Problem::new("no such input"))?;
+                let coordinates = self.coordinates(&side.view, &side.leaves, at);
                 Val::Int(coordinates[usize::from(*mode)], elem)
             }
             Expr::Un(f, x) => Val::Un(*f, inner(x, elem)?),
@@ -129,6 +224,16 @@ impl Lower<'_> {
         scalars(of, &mut |id| elem = elem.or(Some(program.scalars[id as usize].elem)));
         self.function(of, &[], &[], &[], elem.unwrap_or(Elem::F32))
     }
+}
+
+/// Views of the same shape, refined until all have the same leaves.
+fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
+    let mut to = to.clone();
+    for view in ins {
+        to = align(view, &to)?.to;
+    }
+    let ins = ins.iter().map(|view| Ok(align(view, &to)?.from)).collect::<Result<_>>()?;
+    Ok((ins, to))
 }
 
 fn scalars(of: &Expr, found: &mut dyn FnMut(u32)) {

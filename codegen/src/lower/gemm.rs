@@ -148,7 +148,7 @@ impl Lower<'_> {
     }
 
     /// The index of leaf indices, leftmost fastest.
-    fn flat(&mut self, leaves: &[Leaf], at: &[Ix]) -> Ix {
+    pub(super) fn flat(&mut self, leaves: &[Leaf], at: &[Ix]) -> Ix {
         let (mut index, mut step) = (self.int(0), 1);
         for (leaf, &at) in leaves.iter().zip(at) {
             let by = self.int(step);

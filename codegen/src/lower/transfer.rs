@@ -317,14 +317,29 @@ impl Lower<'_> {
         })
     }
 
-    /// Registers to registers.
+    /// Registers to registers. Elements that change places within one tensor are set aside first.
     fn assign(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
-        let (from_reg, to_reg) =
+        let (mut from_reg, to_reg) =
             (self.places[pair.from.tensor as usize], self.places[pair.to.tensor as usize]);
         let extents = self.extents(from, 0, 1);
+        let aside = pair.from.tensor == pair.to.tensor;
+        if aside {
+            let count: i64 = from.iter().map(|leaf| leaf.extent).product();
+            let name = self.fresh(&format!("{}_before", pair.to.name));
+            let reg = self.register(name, source.elem, count as u32, false);
+            self.loops(&extents, Unroll::Full, &mut |lower, at| {
+                let (source_at, place) = (lower.register_index(&pair.from, from, at), lower.flat(from, at));
+                lower.emit(Op::Assign { reg, at: place, value: Val::Reg(from_reg, source_at) });
+                Ok(())
+            })?;
+            from_reg = reg;
+        }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let source_at = lower.register_index(&pair.from, from, at);
+            let source_at = match aside {
+                true => lower.flat(from, at),
+                false => lower.register_index(&pair.from, from, at),
+            };
             let target_at = lower.register_index(&pair.to, to, at);
             let value = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
             lower.emit(Op::Assign { reg: to_reg, at: target_at, value });

@@ -1,0 +1,371 @@
+//! How far tile programs reach: kernels that lowering does not know yet can be built from tokens, rings and groups, and
+//! nothing of theirs is said by hand: every tile, part and slot comes from a layout.
+
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::atom::Atom;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::fragment::Arrangement;
+use tilewright_codegen::problem::{Problem, Result};
+use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
+use tilewright_codegen::tile::{Across, Expr, How, LaunchRule, Op, Program, Raster, Ring, Stmt};
+use tilewright_codegen::view::{At, View};
+use tilewright_codegen::{Elem, atoms, generate};
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
+
+fn row(name: &str) -> Result<&'static Atom> {
+    atoms::find(name).ok_or_else(|| Problem::new(format!("no row {name}")))
+}
+
+/// A matrix argument with contiguous rows.
+fn matrix(b: &mut Builder, name: &str, elem: Elem, extents: [&str; 2], mutable: bool) -> Result<View> {
+    let shape = Tuple::of(extents.map(|extent| Tuple::from(Value::symbol(extent))));
+    let stride = Tuple::of([Value::symbol(&format!("ld{name}")).into(), Tuple::from(1)]);
+    b.tensor(name, elem, shape, Some(stride), mutable)
+}
+
+/// Slots of tiles with rows of 128 bytes, swizzled as copy engine and tensor cores have it.
+fn slots(b: &mut Builder, name: &str, rows: i64, depth: i64, slots: i64) -> Result<View> {
+    // Blocks of 64 columns, each with all rows: (rows, (64, depth / 64), slots)
+    let layout = Layout::new(
+        Tuple::of([rows.into(), Tuple::of([64.into(), (depth / 64).into()]), slots.into()]),
+        Tuple::of([64.into(), Tuple::of([1.into(), (rows * 64).into()]), (rows * depth).into()]),
+    )?;
+    b.shared(name, Elem::Bf16, Composed::new(Swizzle::new(3, 3, 3)?, 0, layout))
+}
+
+fn ring(
+    b: &mut Builder,
+    name: &str,
+    buffers: &[&View],
+    slots: u32,
+    from: Id,
+    to: Id,
+    over: Option<u8>,
+) -> Id {
+    b.ring(Ring {
+        name: name.into(),
+        slots,
+        buffers: buffers.iter().map(|view| view.tensor).collect(),
+        from,
+        to,
+        arrivals: 1,
+        over_cluster: over,
+    })
+}
+
+/// The last mode at one place.
+fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    let mut coord = vec![At::All; view.rank() - 1];
+    coord.push(At::Index(at.clone()));
+    b.slice(view, &coord)
+}
+
+fn sum(x: &Affine, y: &Affine, times: i64) -> Result<Affine> {
+    x.plus(y, times).ok_or_else(|| Problem::new("past 63 bits"))
+}
+
+fn count(program: &Program, of: impl Fn(&Op) -> bool) -> usize {
+    let mut count = 0;
+    let mut each = |stmt: &Stmt| count += usize::from(of(&stmt.op));
+    program.body.iter().for_each(|stmt| stmt.each(&mut each));
+    count
+}
+
+/// C = A·Bᵀ in bf16. A grid that stays; clusters of two blocks compute 256 rows and 256 columns, each block 128 rows; each
+/// loads half of B's tile, for both. One warpgroup copies with few registers, two multiply with many, and the ring is
+/// never drained between tiles.
+fn persistent_multicast_gemm() -> Result<Program> {
+    const SLOTS: u32 = 4;
+    let (bm, bn, bk) = (128i64, 256i64, 64i64);
+    let mut b = Builder::new("persistent_gemm");
+    b.arch(90).cluster([2, 1, 1]).persistent();
+    let a = matrix(&mut b, "a", Elem::Bf16, ["M", "K"], false)?;
+    let bt = matrix(&mut b, "b", Elem::Bf16, ["N", "K"], false)?;
+    let c = matrix(&mut b, "c", Elem::F32, ["M", "N"], true)?;
+    let consumers = b.group("consumers", (0, 8), Some(232));
+    let producer = b.group("producer", (8, 12), Some(40));
+    let sa = slots(&mut b, "sa", bm, bk, i64::from(SLOTS))?;
+    let sb = slots(&mut b, "sb", bn, bk, i64::from(SLOTS))?;
+    let ring = ring(&mut b, "ring", &[&sa, &sb], SLOTS, producer, consumers, Some(0));
+
+    let ceil = |name: &str, n: i64| Value::symbol(name).ceil_div(n).unwrap_or_default();
+    let tiles = [("m", ceil("M", 2 * bm)), ("n", ceil("N", bn))];
+    let steps = ceil("K", bk);
+    let rank = Affine::from(Coord::ClusterRank);
+    // The block's tile of a tensor, and all of it along the depth.
+    let rows_of = |at: &[Affine]| sum(&at[0].times(2).unwrap_or_default(), &rank, 1);
+
+    let wgmma = "wgmma_m64n256k16_bf16";
+    let product = row(wgmma)?;
+    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
+    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
+
+    b.roles(vec![
+        (
+            producer,
+            Box::new(|b: &mut Builder| {
+                b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
+                    let ga = b.tile(&a, (bm, bk), &[At::Index(rows_of(at)?), At::All])?;
+                    // Half of the columns, by this block for both.
+                    let half = sum(&at[1].times(2).unwrap_or_default(), &rank, 1)?;
+                    let gb = b.tile(&bt, (bn / 2, bk), &[At::Index(half), At::All])?;
+                    let bytes = ((bm + bn) * bk) as u32 * Elem::Bf16.bytes();
+                    b.repeat("k", steps, Unroll::No, |b, k| -> Result<()> {
+                        b.acquire(ring);
+                        b.publish(ring, Some(bytes));
+                        let slot = b.slot(ring);
+                        let (from, to) = (last(b, &ga, &k)?, last(b, &sa, &slot)?);
+                        b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
+                        let (from, to) = (last(b, &gb, &k)?, last(b, &sb, &slot)?);
+                        let to =
+                            b.tile(&to, (bn / 2, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
+                        b.copy_how(&from, &to, How::Atom("bulk_load_2d_multicast"), None)?;
+                        b.advance(ring);
+                        Ok(())
+                    })
+                })
+            }),
+        ),
+        (
+            consumers,
+            Box::new(|b: &mut Builder| {
+                let acc = b.operand("acc", product, 'd', [bm, bn], &by_warpgroup)?;
+                b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
+                    let gc = b.tile(&c, (bm, bn), &[At::Index(rows_of(at)?), At::Index(at[1].clone())])?;
+                    let out = b.partition_mma(&gc, product, 'd', &by_warpgroup)?;
+                    b.fill(&acc, Expr::Lit(0.0))?;
+                    let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
+                        b.await_slot(ring);
+                        let slot = b.slot(ring);
+                        let (left, right) = (last(b, &sa, &slot)?, last(b, &sb, &slot)?);
+                        let left =
+                            b.tile(&left, (64, bk), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
+                        let token = b.start_gemm(&left, &right, &acc, How::Atom(wgmma))?;
+                        // The product of the turn before is done: its slot is free.
+                        b.wait_all_but(token, 1);
+                        let before = sum(&b.turn(ring), &1.into(), -1)?;
+                        b.condition(&k.times(-1).unwrap_or_default(), Value::Int(0), |b| {
+                            b.statement(Op::Release { ring, turn: before });
+                            Ok(())
+                        })?;
+                        b.advance(ring);
+                        Ok(token)
+                    })?;
+                    b.wait(token);
+                    let before = sum(&b.turn(ring), &1.into(), -1)?;
+                    b.statement(Op::Release { ring, turn: before });
+                    b.copy(&acc, &out)
+                })
+            }),
+        ),
+    ])?;
+    Ok(b.finish())
+}
+
+/// A step of attention: scores of 128 queries against 128 keys, their softmax as it runs, and the sum of values; two
+/// warpgroups with 64 queries each take turns at the tensor cores.
+struct Attention {
+    program: Program,
+    scores: View,
+    shares: View,
+}
+
+fn attention() -> Result<Attention> {
+    let (queries, keys, depth) = (128i64, 128i64, 128i64);
+    let mut b = Builder::new("attention");
+    b.arch(90);
+    let q = matrix(&mut b, "q", Elem::Bf16, ["S", "D"], false)?;
+    let k = matrix(&mut b, "k", Elem::Bf16, ["T", "D"], false)?;
+    let v = matrix(&mut b, "v", Elem::Bf16, ["T", "D"], false)?;
+    let o = matrix(&mut b, "o", Elem::F32, ["S", "D"], true)?;
+    let scale = b.scalar("scale", Elem::F32);
+    let consumers = b.group("consumers", (0, 8), Some(240));
+    let (left, right) = (b.group("left", (0, 4), None), b.group("right", (4, 8), None));
+    let producer = b.group("producer", (8, 12), Some(24));
+
+    let sq = slots(&mut b, "sq", queries, depth, 1)?;
+    let sk = slots(&mut b, "sk", keys, depth, 2)?;
+    let sv = slots(&mut b, "sv", keys, depth, 2)?;
+    let q_ring = ring(&mut b, "q_ring", &[&sq], 1, producer, consumers, None);
+    let k_ring = ring(&mut b, "k_ring", &[&sk], 2, producer, consumers, None);
+    let v_ring = ring(&mut b, "v_ring", &[&sv], 2, producer, consumers, None);
+
+    let block = || At::Index(Coord::Block(0).into());
+    let gq = b.tile(&q, (queries, depth), &[block(), At::Index(0.into())])?;
+    let gk = b.tile(&k, (keys, depth), &[At::All, At::Index(0.into())])?;
+    let gv = b.tile(&v, (keys, depth), &[At::All, At::Index(0.into())])?;
+    let go = b.tile(&o, (queries, depth), &[block(), At::Index(0.into())])?;
+    let steps = Value::symbol("T").ceil_div(keys).unwrap_or_default();
+
+    let (qk, pv) = ("wgmma_m64n128k16_bf16", "wgmma_m64n128k16_ra_bf16");
+    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
+    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
+    let mut kept: Option<(View, View)> = None;
+
+    b.roles(vec![
+        (
+            producer,
+            Box::new(|b: &mut Builder| {
+                let fetch = |b: &mut Builder, ring: Id, from: &View, to: &View| -> Result<()> {
+                    b.acquire(ring);
+                    b.publish(ring, Some(b.bytes(from)?));
+                    let slot = b.slot(ring);
+                    let to = last(b, to, &slot)?;
+                    b.copy_how(from, &to, How::Atom("bulk_load_2d"), None)?;
+                    b.advance(ring);
+                    Ok(())
+                };
+                fetch(b, q_ring, &gq, &sq)?;
+                b.repeat("j", steps, Unroll::No, |b, j| -> Result<()> {
+                    let (from_k, from_v) = (last(b, &gk, &j)?, last(b, &gv, &j)?);
+                    fetch(b, k_ring, &from_k, &sk)?;
+                    fetch(b, v_ring, &from_v, &sv)
+                })
+            }),
+        ),
+        (
+            consumers,
+            Box::new(|b: &mut Builder| {
+                let out = b.partition_mma(&go, row(pv)?, 'd', &by_warpgroup)?;
+                let acc = b.fragment("acc", Elem::F32, &out)?;
+                let scores = b.operand("scores", row(qk)?, 'd', [queries, keys], &by_warpgroup)?;
+                let shares = b.operand("shares", row(pv)?, 'a', [queries, keys], &by_warpgroup)?;
+                kept = Some((scores.clone(), shares.clone()));
+                // A lane has pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes share a row.
+                let groups = keys / 8;
+                let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;
+                let acc_by_row = b.regroup(&acc, (2i64, 2i64, depth / 8))?;
+                let stat = |b: &mut Builder, name: &str| b.registers(name, Elem::F32, (1i64, 2i64, 1i64));
+                let (most, before) = (stat(b, "most")?, stat(b, "before")?);
+                let (total, factor) = (stat(b, "total")?, stat(b, "factor")?);
+                let input = |n| Box::new(Expr::In(n));
+                let less = || Box::new(Expr::Bin(Bin::Sub, input(0), input(1)));
+                let product = |x: Expr, y: Expr| Expr::Bin(Bin::Mul, Box::new(x), Box::new(y));
+                b.fill(&acc, Expr::Lit(0.0))?;
+                b.fill(&most, Expr::Lit(f64::NEG_INFINITY))?;
+                b.fill(&total, Expr::Lit(0.0))?;
+                b.await_slot(q_ring);
+                let slot = b.slot(q_ring);
+                let queries = last(b, &sq, &slot)?;
+                let queries =
+                    b.tile(&queries, (64, depth), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
+                b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
+                    b.await_slot(k_ring);
+                    let slot = b.slot(k_ring);
+                    let keys = last(b, &sk, &slot)?;
+                    // One warpgroup multiplies while the other takes exponentials.
+                    let mut started = None;
+                    b.ordered(&[left, right], |b| {
+                        b.fill(&scores, Expr::Lit(0.0))?;
+                        started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(qk))?);
+                        Ok(())
+                    })?;
+                    b.wait(started.unwrap_or_default());
+                    b.release(k_ring);
+                    b.advance(k_ring);
+
+                    b.map(std::slice::from_ref(&by_row), &by_row, product(Expr::In(0), scale.clone()))?;
+                    b.copy(&most, &before)?;
+                    b.reduce(&by_row, &most, Bin::Max, Across::Warp(4))?;
+                    b.map(&[by_row.clone(), most.clone()], &by_row, Expr::Un(Un::Exp, less()))?;
+                    b.map(&[before.clone(), most.clone()], &factor, Expr::Un(Un::Exp, less()))?;
+                    b.map(&[total.clone(), factor.clone()], &total, product(Expr::In(0), Expr::In(1)))?;
+                    // Each lane's part of the sum; lanes are added once, at the end.
+                    b.reduce(&by_row, &total, Bin::Add, Across::Thread)?;
+                    b.map(
+                        &[acc_by_row.clone(), factor.clone()],
+                        &acc_by_row,
+                        product(Expr::In(0), Expr::In(1)),
+                    )?;
+                    // The sums' registers are the left operand's, eight values for each 16 keys.
+                    let regrouped = b.regroup(&scores, (8i64, 1i64, groups / 2))?;
+                    b.copy(&regrouped, &shares)?;
+
+                    b.await_slot(v_ring);
+                    let slot = b.slot(v_ring);
+                    let values = last(b, &sv, &slot)?;
+                    let values = b.permute(&values, &[1, 0])?;
+                    let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(pv))?;
+                    b.wait(weighed);
+                    b.release(v_ring);
+                    b.advance(v_ring);
+                    Ok(())
+                })?;
+                let whole = b.registers_like("whole", &total, 0.0)?;
+                b.reduce(&total, &whole, Bin::Add, Across::Warp(4))?;
+                let share = Expr::Bin(Bin::Div, input(0), input(1));
+                b.map(&[acc_by_row.clone(), whole], &acc_by_row, share)?;
+                b.copy(&acc, &out)
+            }),
+        ),
+    ])?;
+    let (scores, shares) = kept.ok_or_else(|| Problem::new("no consumers"))?;
+    Ok(Attention { program: b.finish(), scores, shares })
+}
+
+#[test]
+fn a_persistent_multicast_gemm_can_be_said() {
+    let program = persistent_multicast_gemm().unwrap();
+    assert_eq!(program.launch, LaunchRule::Persistent);
+    assert_eq!((program.cluster, program.threads()), ([2, 1, 1], 384));
+    assert_eq!(program.grid[0].unwrap().to_string(), "ceil(M/256)");
+    assert_eq!(program.rings[0].over_cluster, Some(0));
+    assert_eq!(count(&program, |op| matches!(op, Op::Tiles { raster: Raster::Bands(8), .. })), 2);
+    assert_eq!(count(&program, |op| matches!(op, Op::Gemm { token: Some(0), .. })), 1);
+    assert_eq!(count(&program, |op| matches!(op, Op::Wait { token: 0, but: 1 })), 1);
+    assert_eq!(count(&program, |op| matches!(op, Op::Wait { token: 0, but: 0 })), 1);
+    assert_eq!(count(&program, |op| matches!(op, Op::Advance { ring: 0 })), 2);
+    // 232 registers hold 128 sums.
+    let acc = program.tensors.iter().find(|tensor| tensor.name == "acc").unwrap();
+    assert_eq!(acc.layout.size(), Ok(128));
+    let mut statements = 0;
+    program.body.iter().for_each(|stmt| stmt.each(&mut |_| statements += 1));
+    assert!(statements <= 24, "{statements} statements");
+}
+
+#[test]
+fn a_step_of_attention_can_be_said() {
+    let Attention { program, scores, shares } = attention().unwrap();
+    assert_eq!(
+        (scores.shape().to_string(), shares.shape().to_string()),
+        ("(64,1,1)".into(), "(8,1,8)".into())
+    );
+    assert_eq!(program.rings.len(), 3);
+    assert_eq!(program.tokens, 2);
+    // Reductions go across the four lanes that share a row.
+    assert_eq!(count(&program, |op| matches!(op, Op::Reduce { across: Across::Warp(4), .. })), 2);
+    assert_eq!(count(&program, |op| matches!(op, Op::Ordered { groups, .. } if groups.len() == 2)), 1);
+    let mut statements = 0;
+    program.body.iter().for_each(|stmt| stmt.each(&mut |_| statements += 1));
+    assert!(statements <= 48, "{statements} statements");
+}
+
+/// Where a fragment of sums holds an element, the regrouped fragment of the left operand holds it too: the same thread has
+/// the same row and column at the same place.
+#[test]
+fn sums_are_left_operands_without_moving() {
+    let (d, a) = (row("wgmma_m64n128k16_bf16").unwrap(), row("wgmma_m64n128k16_ra_bf16").unwrap());
+    let (sums, left) = (d.tv('d').unwrap(), a.tv('a').unwrap());
+    let at = |layout: &Layout, thread: i64, value: i64| layout.at((thread, value)).unwrap().int().unwrap();
+    for thread in 0..128 {
+        for value in 0..64 {
+            let (row, column) = {
+                let at = at(&sums, thread, value);
+                (at % 64, at / 64)
+            };
+            // (8, 1, 8): eight values of a step of 16 columns
+            let (within, step) = (value % 8, value / 8);
+            let at = at(&left, thread, within);
+            assert_eq!((at % 64, at / 64 + 16 * step), (row, column), "thread {thread}, value {value}");
+        }
+    }
+}
+
+#[test]
+fn lowering_says_what_it_does_not_know() {
+    for program in [persistent_multicast_gemm().unwrap(), attention().unwrap().program] {
+        let outcome = generate(program);
+        let said: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
+        assert!(outcome.kernel.is_none() && said.contains("cannot be lowered yet"), "{said}");
+    }
+}
