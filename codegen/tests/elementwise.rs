@@ -41,10 +41,9 @@ struct Case {
 /// `z = x + y + z's row number`, 32 by 16 at a time.
 fn sum(case: &Case) -> Result<Program> {
     let mut b = Builder::new("sum");
-    let names = ["x", "y", "z"];
     let mut parts = Vec::new();
-    for place in 0..3 {
-        let whole = matrix(&mut b, names[place], case.elems[place], case.rows[place], place == 2)?;
+    for (name, (&elem, &rows)) in ["x", "y", "z"].into_iter().zip(case.elems.iter().zip(&case.rows)) {
+        let whole = matrix(&mut b, name, elem, rows, name == "z")?;
         let tile = b.tile(&whole, (32, 16), &[block(0), block(1)])?;
         let deal = Deal { values: case.values.clone(), ..Deal::default() };
         parts.push(b.parallelize_over(&tile, &case.threads, 0, &deal)?);
