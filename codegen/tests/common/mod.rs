@@ -3,6 +3,8 @@
 //! panics. It knows nothing of races: threads that run in step have none.
 #![allow(dead_code, unreachable_pub)]
 
+mod record;
+
 use std::collections::{HashMap, VecDeque};
 
 use tilewright_codegen::element::{bf16, f16};
@@ -55,15 +57,27 @@ pub fn run(program: Program, args: &Args) -> Vec<HashMap<String, Vec<f64>>> {
             _ => true,
         })
     };
-    let fitting = kernel.variants.iter().map(|v| &v.program).filter(|program| holds(program));
-    let all: Vec<_> = fitting.map(|program| launch(program, args)).collect();
+    let fitting = kernel.variants.iter().filter(|variant| holds(&variant.program));
+    let all: Vec<_> = fitting
+        .map(|variant| {
+            let after = launch(&variant.program, args);
+            let grid = grid(&variant.program, args);
+            record::record(&variant.program, &variant.source, grid, &args.arrays, &args.sizes, &after);
+            after
+        })
+        .collect();
     assert!(!all.is_empty());
     all
 }
 
+/// Blocks along x, y, z.
+fn grid(kernel: &Kernel, args: &Args) -> [i64; 3] {
+    kernel.launch.grid.clone().map(|axis| axis.iter().map(|v| args.value(v)).product::<i64>())
+}
+
 /// What comes of a launch.
 pub fn launch(kernel: &Kernel, args: &Args) -> HashMap<String, Vec<f64>> {
-    let grid = kernel.launch.grid.clone().map(|axis| axis.iter().map(|v| args.value(v)).product::<i64>());
+    let grid = grid(kernel, args);
     let mut global: Vec<Vec<f64>> = kernel
         .params
         .iter()
