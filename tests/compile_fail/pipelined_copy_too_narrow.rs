@@ -1,0 +1,18 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn pipelined_copy_too_narrow(x: &Tensor<bf16, (N,)>, y: &mut Tensor<bf16, (N,)>) {
+    let (gx, gy) = (tile(x, (512,), (_)), tile(y, (512,), (_)));
+    let s = shared::<bf16>(layout!((512,)));
+    let threads = layout!((128,));
+    let (from, to) = (parallelize(gx, threads, thread.x), parallelize(s, threads, thread.x));
+    let out = parallelize(gy, threads, thread.x);
+    for k in pipelined(0..from.size(1), stages = 2) {
+        copy(from[(_, k)], to);
+        copy(to, out[(_, k)]);
+    }
+}
+
+fn main() {
+    println!("{}", pipelined_copy_too_narrow().source());
+}

@@ -1,0 +1,56 @@
+//! A pipelined loop in a kernel of one's own is the one of the product family.
+
+use tilewright::prelude::*;
+
+#[kernel]
+fn matmul(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+    let sa = shared::<f32>(padded((128, 16), 4));
+    let sb = shared::<f32>(padded((128, 16), 4));
+    let ga = tile(a, (128, 16), (block.x, _));
+    let gb = tile(b, (128, 16), (block.y, _));
+    let gc = tile(c, (128, 128), (block.x, block.y));
+
+    let ta = layout!((32, 8));
+    let tc = layout!((16, 16));
+    let ta_ga = parallelize(ga, ta, thread.x, values = (4, 1));
+    let ta_sa = parallelize(sa, ta, thread.x, values = (4, 1));
+    let tb_gb = parallelize(gb, ta, thread.x, values = (4, 1));
+    let tb_sb = parallelize(sb, ta, thread.x, values = (4, 1));
+    let tc_sa = parallelize(sa, tc, thread.x, (1, _));
+    let tc_sb = parallelize(sb, tc, thread.x, (_, 1));
+    let tc_gc = parallelize(gc, tc, thread.x);
+
+    let mut acc = registers_like(tc_gc, 0.0);
+    for k in pipelined(0..ta_ga.size(2), stages = 3) {
+        copy(ta_ga[(_, _, k)], ta_sa);
+        copy(tb_gb[(_, _, k)], tb_sb);
+        gemm(tc_sa, tc_sb, &mut acc);
+    }
+    copy(acc, tc_gc);
+}
+
+#[test]
+fn it_is_the_loop_of_the_product_family() {
+    const FAMILY: MatmulKernel<f32> = matmul_kernel!(bk = 16, stages = 3, vec = 4);
+    assert_eq!(matmul().source(), FAMILY.source());
+}
+
+/// Distances from the largest of a row, where a copy of its own fills what lies beyond the edge.
+#[kernel]
+fn row_maxima(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {
+    let part = parallelize(tile(x, (1024, 1), (0, block.x)), layout!((256, 1)), thread.x);
+    let out = parallelize(tile(y, (1024, 1), (0, block.x)), layout!((256, 1)), thread.x);
+    let mut own = registers_like(part, 0.0);
+    copy(part, own, fill = f32::NEG_INFINITY);
+    let most = block_maximum(maximum(own));
+    copy(map((own, most), |x, m| x - m), out);
+}
+
+#[test]
+fn what_a_copy_fills_needs_no_mask() {
+    let source = row_maxima().source().to_owned();
+    assert!(source.contains("? x[") && source.contains(": __int_as_float(0xff800000)"), "{source}");
+    assert!(source.contains("__shfl_xor_sync") && source.contains("most_of_warps["), "{source}");
+    // Nothing else is compared with N but what is read and what is written.
+    assert_eq!(source.matches("< N").count(), 2, "{source}");
+}
