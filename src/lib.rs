@@ -10,6 +10,11 @@
 //! assert!(SGEMM.source().contains("__global__"));
 //! ```
 
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 // Macros write `::tilewright::…`, also in the examples here.
 extern crate self as tilewright;
 

@@ -37,14 +37,25 @@ impl Builder {
         unroll: Unroll,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
+        let (var, body, done) = self.turns(name, extent, body);
+        self.push(Op::For { var, unroll, body });
+        done
+    }
+
+    /// A loop's variable and body, where the loop stands, and what the body's maker returned.
+    fn turns<T>(
+        &mut self,
+        name: &str,
+        extent: Value,
+        body: impl FnOnce(&mut Builder, Affine) -> T,
+    ) -> (Id, Vec<Stmt>, T) {
         let (span, var) = (self.span, self.program.vars.len() as Id);
         self.program.vars.push(Var { name: name.into(), extent });
         self.open.push(Vec::new());
         let done = body(self, Coord::Var(var).into());
         let body = self.open.pop().unwrap_or_default();
         self.span = span;
-        self.push(Op::For { var, unroll, body });
-        done
+        (var, body, done)
     }
 
     /// A loop over `0..extent` whose copies from global to shared memory run `stages - 1` turns ahead. The body copies,
@@ -80,12 +91,7 @@ impl Builder {
         stages: u32,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
-        let (span, var) = (self.span, self.program.vars.len() as Id);
-        self.program.vars.push(Var { name: name.into(), extent });
-        self.open.push(Vec::new());
-        let done = body(self, Coord::Var(var).into());
-        let body = self.open.pop().unwrap_or_default();
-        self.span = span;
+        let (var, body, done) = self.turns(name, extent, body);
         self.push(Op::Pipelined { var, stages, body });
         done
     }
