@@ -25,7 +25,7 @@ pub use tilewright_codegen as codegen;
 pub use tilewright_codegen::Elem;
 pub use tilewright_codegen::element::{Element, bf16, f16};
 pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
-pub use tilewright_codegen::kernel_value::MatmulKernel;
+pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
 pub use tilewright_layout::{Layout, layout};
 
@@ -90,7 +90,7 @@ pub mod __private {
     pub use tilewright_codegen::element::Element;
     pub use tilewright_codegen::element::{bf16, f16};
     pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
-    pub use tilewright_codegen::kernel_value::{Broken, Makes, MatmulKernel, Number, Specialized};
+    pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};
     pub use tilewright_macros::__specialize;
 }

@@ -134,6 +134,32 @@ impl KernelDef {
         if self.format == FORMAT { decode(&self.definition) } else { None }
     }
 
+    /// Makes the kernel, with all its variants, from its definition. Whoever runs a kernel runs what this returns.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+    /// let definition = Definition::Matmul(vec![]);
+    /// let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Places::default());
+    /// assert_eq!(def.generate()?.source(), def.source());
+    /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
+    /// ```
+    pub fn generate(&self) -> Result<Generated, KernelErrors> {
+        let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &self.places()));
+        match self.definition() {
+            None => refuse(vec![KernelDef::foreign()]),
+            Some(definition) => {
+                let Outcome { kernel, diagnostics } = definition.generate();
+                kernel.map_or_else(|| refuse(diagnostics), Ok)
+            }
+        }
+    }
+
+    /// Said of a definition that another version wrote.
+    fn foreign() -> Diagnostic {
+        let said = "this kernel was compiled by another version of tilewright";
+        Diagnostic::error(Definition::NOWHERE, said).help("build the program again")
+    }
+
     /// Where its definition stands.
     pub fn places(&self) -> Places {
         decode(&self.places).unwrap_or_default()
@@ -148,10 +174,7 @@ impl KernelDef {
         let places = self.places();
         let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &places));
         let Some(mut definition) = self.definition() else {
-            let said = "this kernel was compiled by another version of tilewright";
-            return refuse(vec![
-                Diagnostic::error(Definition::NOWHERE, said).help("build the program again"),
-            ]);
+            return refuse(vec![KernelDef::foreign()]);
         };
         let mut problems = definition.set(consts, types);
         if problems.is_empty() {

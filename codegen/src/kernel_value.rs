@@ -5,6 +5,24 @@ use crate::element::{Element, Elements};
 use crate::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
 use std::fmt;
 
+/// Whatever carries a kernel: what `#[kernel]` and `matmul_kernel!` make, and [`KernelDef`] itself.
+pub trait Kernel {
+    /// The kernel as data.
+    fn def(&self) -> &KernelDef;
+}
+
+impl Kernel for KernelDef {
+    fn def(&self) -> &KernelDef {
+        self
+    }
+}
+
+impl<T: Element> Kernel for MatmulKernel<T> {
+    fn def(&self) -> &KernelDef {
+        self.__handle.def()
+    }
+}
+
 /// A matrix product, made by `matmul_kernel!`.
 ///
 /// Its fields are for that macro, which fills them with an ordinary struct literal: the one expression in which the

@@ -15,9 +15,11 @@ pub mod element;
 pub mod evaluate;
 pub mod fragment;
 mod generate;
+
 pub mod index;
 pub mod kernel_def;
 pub mod kernel_value;
+pub mod launch;
 pub mod lower;
 pub mod matmul;
 pub mod narrow;

@@ -161,6 +161,12 @@ impl Head {
                 #methods
             }
 
+            impl #bounds ::tilewright::__private::Kernel for #name #list {
+                fn def(&self) -> &::tilewright::__private::KernelDef {
+                    ::tilewright::__private::Handle::def(&self.handle)
+                }
+            }
+
             #specialize
         }
     }

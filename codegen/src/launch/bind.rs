@@ -1,0 +1,262 @@
+//! Arguments against parameters: kinds, extents, strides, lengths, overlaps; and the value of every symbol.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::{Given, Refusal, Tensor, last_offset};
+use crate::definition::Generated;
+use crate::elem::Elem;
+use crate::lower::MOST_EXTENT;
+use crate::thread::Param;
+
+/// A size, and where it was found out: the argument, its mode, and whether it is an extent.
+struct Bound {
+    symbol: Symbol,
+    value: i64,
+    from: String,
+}
+
+/// Checks all arguments; what the symbols stand for.
+pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
+    let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
+    if given.len() != names.len() {
+        return Err(count(&names, given.len()));
+    }
+    let mut bound = Vec::new();
+    for (param, given) in kernel.params.iter().zip(given) {
+        match (param.tensor, given) {
+            (Some((mutable, rank)), Given::Tensor(tensor)) => {
+                element(&param.name, param.elem, tensor.elem)?;
+                itself(&param.name, mutable, rank, tensor)?;
+            }
+            (None, Given::Scalar(elem)) => element(&param.name, param.elem, *elem)?,
+            (Some(_), Given::Scalar(elem)) => {
+                return Err(Refusal::of(
+                    &param.name,
+                    format!("it is a tensor, and a number of type {elem} was given"),
+                ));
+            }
+            (None, Given::Tensor(_)) => {
+                let message = format!("it is a number of type {}, and a tensor was given", param.elem);
+                return Err(Refusal::of(&param.name, message));
+            }
+        }
+    }
+    // All variants have the same tensors.
+    let params = || kernel.variants[0].program.params.iter().zip(given);
+    // Plain names first: what is made of them can be compared then.
+    for plain in [true, false] {
+        for (param, given) in params() {
+            if let (Param::Pointer { name, shape, stride, .. }, Given::Tensor(tensor)) = (param, given) {
+                sizes(name, shape, stride, tensor, plain, &mut bound)?;
+            }
+        }
+    }
+    written_extents(kernel, given)?;
+    overlaps(&names, given)?;
+    Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+}
+
+fn count(names: &[&str], given: usize) -> Refusal {
+    let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let s = if names.len() == 1 { "" } else { "s" };
+    let said = format!("the kernel takes {} argument{s}, {list}, and {given} were given", names.len());
+    match names.get(given) {
+        Some(missing) => Refusal::of(missing, format!("it is missing: {said}")),
+        None => Refusal::new(said),
+    }
+}
+
+fn element(name: &str, wanted: Elem, given: Elem) -> Result<(), Refusal> {
+    if wanted == given {
+        return Ok(());
+    }
+    Err(Refusal::of(name, format!("its elements are {wanted}, and {given} were given")))
+}
+
+/// What can be said of one tensor without the others.
+fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
+    let refuse = |message: String| Err(Refusal::of(name, message));
+    if mutable && !tensor.mutable {
+        return refuse("the kernel writes it, and it was lent for reading only".into());
+    }
+    if tensor.extents.len() != rank || tensor.strides.len() != rank {
+        let given = tensor.extents.len();
+        return refuse(format!("it has {rank} modes, and a tensor of {given} was given"));
+    }
+    for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
+        if extent < 0 {
+            return refuse(format!("its extent {mode} is {extent}"));
+        }
+        if extent > MOST_EXTENT {
+            return refuse(format!(
+                "its extent {mode} is {extent}, and {MOST_EXTENT} is the most: coordinates have 32 bits"
+            ));
+        }
+        if extent > 1 && !(0..=MOST_EXTENT).contains(&stride) {
+            return refuse(format!("its stride {mode} is {stride}, and strides go from 0 to {MOST_EXTENT}"));
+        }
+    }
+    if tensor.extents.contains(&0) {
+        return Ok(());
+    }
+    let bytes = u64::from(tensor.elem.bytes());
+    if tensor.address % bytes != 0 {
+        return refuse(format!(
+            "it begins at address {:#x}, and {} is {bytes} bytes wide",
+            tensor.address, tensor.elem
+        ));
+    }
+    let needed = last_offset(&tensor.extents, &tensor.strides, 0) + 1;
+    if needed > i128::from(tensor.len) {
+        return Err(Refusal::of(
+            name,
+            format!(
+                "extents {} with strides {} reach over {needed} elements, and there are {}",
+                text(&tensor.extents),
+                text(&tensor.strides),
+                tensor.len
+            ),
+        )
+        .help("give a longer buffer, or smaller extents"));
+    }
+    if mutable { injective(name, tensor) } else { Ok(()) }
+}
+
+fn text(values: &[i64]) -> String {
+    let values: Vec<String> = values.iter().map(i64::to_string).collect();
+    format!("({})", values.join(", "))
+}
+
+/// A tensor that is written has no two coordinates in one place.
+fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
+    let mut modes: Vec<(i64, i64, usize)> = Vec::new();
+    for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
+        if extent > 1 {
+            modes.push((stride, extent, mode));
+        }
+    }
+    modes.sort_unstable();
+    let mut reach = 0i128;
+    for (stride, extent, mode) in modes {
+        if i128::from(stride) <= reach {
+            let message = format!(
+                "it is written, and its stride {mode} is {stride}, no more than the {} elements that the other modes reach over",
+                reach + 1
+            );
+            return Err(Refusal::of(name, message).help("give every element a place of its own"));
+        }
+        reach += i128::from(extent - 1) * i128::from(stride);
+    }
+    Ok(())
+}
+
+fn sizes(
+    name: &str,
+    shape: &[Value],
+    stride: &[Value],
+    tensor: &Tensor,
+    plain: bool,
+    bound: &mut Vec<Bound>,
+) -> Result<(), Refusal> {
+    for (mode, (&wanted, &given)) in shape.iter().zip(&tensor.extents).enumerate() {
+        size(name, &format!("extent {mode}"), wanted, given, plain, bound)?;
+    }
+    for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
+        // The one coordinate of such a mode is 0, whatever its stride.
+        let any = tensor.extents[mode] <= 1;
+        let free = matches!(wanted, Value::Sym { of, .. } if !bound.iter().any(|known| known.symbol == of));
+        let given = if any && !(1..=MOST_EXTENT).contains(&given) { 1 } else { given };
+        if any && !free {
+            continue;
+        }
+        if given == 0 && matches!(wanted, Value::Sym { .. }) {
+            return Err(Refusal::of(
+                name,
+                format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
+            ));
+        }
+        size(name, &format!("stride {mode}"), wanted, given, plain, bound)?;
+    }
+    Ok(())
+}
+
+fn size(
+    name: &str,
+    what: &str,
+    wanted: Value,
+    given: i64,
+    plain: bool,
+    bound: &mut Vec<Bound>,
+) -> Result<(), Refusal> {
+    let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
+    let expected = match wanted {
+        Value::Sym { times: 1, of, over: 1 } => match lookup(of) {
+            None => {
+                bound.push(Bound { symbol: of, value: given, from: format!("{what} of `{name}`") });
+                return Ok(());
+            }
+            Some(known) if known.value == given => return Ok(()),
+            Some(known) => {
+                let message = format!(
+                    "its {what} is {given}, and `{}` is {}, the {}",
+                    of.name(),
+                    known.value,
+                    known.from
+                );
+                return Err(Refusal::of(name, message));
+            }
+        },
+        _ if plain => return Ok(()),
+        _ => wanted.evaluate(&|symbol| lookup(symbol).map(|known| known.value)),
+    };
+    match expected {
+        Some(expected) if expected == given => Ok(()),
+        Some(expected) if wanted.int().is_some() => {
+            Err(Refusal::of(name, format!("its {what} is {given}, and the kernel is made for {expected}")))
+        }
+        Some(expected) => {
+            Err(Refusal::of(name, format!("its {what} is {given}, and `{wanted}` is {expected}")))
+        }
+        None => Err(Refusal::of(name, format!("its {what} is `{wanted}`, which no argument determines"))),
+    }
+}
+
+/// A launch without work writes nothing: that is right only where there is nothing to write.
+fn written_extents(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
+    let empty = |given: &Given| matches!(given, Given::Tensor(tensor) if tensor.extents.contains(&0));
+    let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
+    let nothing_to_do = given.iter().enumerate().any(|(place, given)| written(place) && empty(given));
+    match given.iter().position(empty) {
+        Some(place) if !nothing_to_do => {
+            let name = &kernel.params[place].name;
+            let message = "it has no elements, and a tensor that the kernel writes has some";
+            Err(Refusal::of(name, message)
+                .help("fill the result yourself: there is nothing to compute it from"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Nothing that is written lies where another argument does.
+fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
+    let range = |tensor: &Tensor| {
+        let reach = last_offset(&tensor.extents, &tensor.strides, 0) + 1;
+        let start = i128::from(tensor.address);
+        (start, start + reach * i128::from(tensor.elem.bytes()))
+    };
+    for (at, one) in given.iter().enumerate() {
+        for (place, other) in given.iter().enumerate().skip(at + 1) {
+            let (Given::Tensor(one), Given::Tensor(other)) = (one, other) else { continue };
+            if !(one.mutable || other.mutable) || one.extents.contains(&0) || other.extents.contains(&0) {
+                continue;
+            }
+            let (a, b) = (range(one), range(other));
+            if a.0 < b.1 && b.0 < a.1 {
+                let (written, read) = if one.mutable { (at, place) } else { (place, at) };
+                let message = format!("it is written, and it shares memory with `{}`", names[read]);
+                return Err(Refusal::of(names[written], message));
+            }
+        }
+    }
+    Ok(())
+}

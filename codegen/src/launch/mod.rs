@@ -1,0 +1,295 @@
+//! What a launch must check, and what it passes: the one interpreter of a kernel's launch plan, for the simulator and
+//! for devices. It knows extents, strides, lengths and addresses, and touches no memory.
+
+mod bind;
+mod refusal;
+
+use tilewright_layout::Symbol;
+
+use crate::definition::{Generated, Variant};
+use crate::elem::Elem;
+use crate::thread::{Fact, Id, Kernel, Param};
+
+pub use refusal::Refusal;
+
+/// What is given for one argument of the user's function.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number of this type.
+    Scalar(Elem),
+}
+
+/// A tensor in some memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Type of its elements.
+    pub elem: Elem,
+    /// May it be written?
+    pub mutable: bool,
+    /// Extents, one for each mode.
+    pub extents: Vec<i64>,
+    /// Strides in elements, one for each mode.
+    pub strides: Vec<i64>,
+    /// How many elements there are from the first one on.
+    pub len: u64,
+    /// Where the first one is.
+    pub address: u64,
+}
+
+/// What a device can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Compute capability, such as 90.
+    pub arch: u32,
+    /// Bytes of shared memory that a block may ask for.
+    pub shared_bytes: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+}
+
+impl Limits {
+    /// Those of the H100 and H200.
+    pub const HOPPER: Limits =
+        Limits { arch: 90, shared_bytes: 227 * 1024, threads: 1024, grid: [i32::MAX as u32, 65535, 65535] };
+}
+
+/// What to launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Which of the kernel's variants.
+    pub variant: usize,
+    /// Why the faster ones were not taken, one line for each.
+    pub passed_over: Vec<String>,
+    /// Blocks along x, y, z. A zero means that there is nothing to do.
+    pub grid: [u32; 3],
+    /// Sizes that the arguments determine.
+    pub symbols: Vec<(Symbol, i64)>,
+    /// What is passed, one for each parameter of the variant's program.
+    pub passed: Vec<Passed>,
+}
+
+impl Plan {
+    /// Is there nothing to do?
+    pub fn is_empty(&self) -> bool {
+        self.grid.contains(&0)
+    }
+}
+
+/// What is passed for a parameter of a thread program. Arguments are named by their place.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Passed {
+    /// The address of a tensor.
+    Tensor(usize),
+    /// A scalar.
+    Scalar(usize),
+    /// A size, with 32 or 64 bits.
+    Int {
+        /// Its value.
+        value: i64,
+        /// 64 bits?
+        wide: bool,
+    },
+    /// A tensor map.
+    Map(Map),
+}
+
+/// A tensor map for bulk copies, innermost mode first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// The tensor.
+    pub arg: usize,
+    /// Its extents.
+    pub extents: Vec<u64>,
+    /// Its strides in bytes, from the second mode on.
+    pub strides: Vec<u64>,
+    /// Extents of the box.
+    pub tile: Vec<u32>,
+    /// Bytes of the hardware's swizzle: 0, 32, 64 or 128.
+    pub swizzle: u32,
+}
+
+/// Checks the arguments of a launch, and chooses the first variant whose facts hold.
+///
+/// ```
+/// use tilewright_codegen::launch::{Given, Limits, Tensor, plan};
+/// # use tilewright_codegen::Definition;
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let tensor = |m: i64, n: i64, mutable| {
+///     let (extents, strides) = (vec![m, n], vec![1, m]);
+///     let address = if mutable { 1 << 30 } else { 1 << 20 };
+///     Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+/// };
+/// let plan_for = |k| plan(&kernel, &[tensor(256, 8, false), tensor(128, k, false), tensor(256, 128, true)], &Limits::HOPPER);
+/// assert_eq!(plan_for(8)?.grid, [2, 1, 1]);
+/// let said = plan_for(9).unwrap_err().to_string();
+/// assert!(said.starts_with("argument `b`: its extent 1 is 9, and `K` is 8"), "{said}");
+/// # Ok::<(), tilewright_codegen::launch::Refusal>(())
+/// ```
+pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
+    let symbols = bind::arguments(kernel, given)?;
+    let lookup = |symbol: Symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
+    let mut passed_over = Vec::new();
+    for (place, variant) in kernel.variants.iter().enumerate() {
+        match why_not(variant, given, limits, &lookup) {
+            Some(why) => passed_over.push(why),
+            None => {
+                let grid = grid(&variant.program, limits, &lookup)?;
+                let passed = passed(&variant.program, given, &lookup);
+                return Ok(Plan { variant: place, passed_over, grid, symbols, passed });
+            }
+        }
+    }
+    Err(Refusal::none_fits(&passed_over))
+}
+
+/// Why a variant cannot run, if it cannot.
+fn why_not(
+    variant: &Variant,
+    given: &[Given],
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<String> {
+    let program = &variant.program;
+    if program.arch > limits.arch || (program.arch_specific && program.arch != limits.arch) {
+        let exact = if program.arch_specific { " and no other" } else { " or newer" };
+        return Some(format!(
+            "it is made for compute capability {}{exact}, and the device has {}",
+            capability(program.arch),
+            capability(limits.arch)
+        ));
+    }
+    if program.launch.shared_bytes > limits.shared_bytes {
+        return Some(format!(
+            "a block takes {} bytes of shared memory, and the device gives it {} at most",
+            program.launch.shared_bytes, limits.shared_bytes
+        ));
+    }
+    if program.launch.threads > limits.threads {
+        return Some(format!(
+            "a block has {} threads, and {} is the device's most",
+            program.launch.threads, limits.threads
+        ));
+    }
+    program.needs.iter().find_map(|fact| unmet(fact, program, given, lookup))
+}
+
+/// What is missing for a fact, if it does not hold.
+fn unmet(
+    fact: &Fact,
+    program: &Kernel,
+    given: &[Given],
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<String> {
+    match fact {
+        Fact::Divides(need) => match need.of.evaluate(lookup) {
+            Some(value) if value % need.divisor == 0 => None,
+            Some(value) => Some(format!("{} does not divide {}, which is {value}", need.divisor, need.of)),
+            None => Some(format!("{} is not known", need.of)),
+        },
+        Fact::Aligned { param, bytes } => {
+            let (place, tensor) = tensor_of(program, given, *param)?;
+            let over = tensor.address % u64::from(*bytes);
+            (over != 0).then(|| {
+                let name = name(program, place);
+                format!("`{name}` does not begin at a multiple of {bytes} bytes, but {over} bytes past one")
+            })
+        }
+        Fact::Small { param } => {
+            let (place, tensor) = tensor_of(program, given, *param)?;
+            let last = last_offset(&tensor.extents, &tensor.strides, MOST_ROUNDED);
+            (last > i128::from(i32::MAX)).then(|| {
+                format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(program, place))
+            })
+        }
+    }
+}
+
+/// No tile is longer, so no coordinate lies further past the end of its mode.
+const MOST_ROUNDED: i64 = 1 << 16;
+
+/// The offset of the last element of a tensor whose extents are longer by `more`.
+fn last_offset(extents: &[i64], strides: &[i64], more: i64) -> i128 {
+    let steps = extents.iter().zip(strides);
+    // A mode of one element that is not tiled has one coordinate, but that is not known here.
+    steps.map(|(n, d)| i128::from(n - 1 + more) * i128::from(*d)).sum()
+}
+
+fn name(program: &Kernel, place: usize) -> &str {
+    match program.params.get(place) {
+        Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => name,
+        _ => "",
+    }
+}
+
+/// The argument of a pointer parameter: parameters begin with the arguments, in their order.
+fn tensor_of<'g>(program: &Kernel, given: &'g [Given], param: Id) -> Option<(usize, &'g Tensor)> {
+    let place = param as usize;
+    debug_assert!(matches!(program.params.get(place), Some(Param::Pointer { .. })));
+    match given.get(place) {
+        Some(Given::Tensor(tensor)) => Some((place, tensor)),
+        _ => None,
+    }
+}
+
+/// `9.0`
+fn capability(arch: u32) -> String {
+    format!("{}.{}", arch / 10, arch % 10)
+}
+
+fn grid(
+    program: &Kernel,
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Result<[u32; 3], Refusal> {
+    let mut grid = [0; 3];
+    for (axis, factors) in program.launch.grid.iter().enumerate() {
+        let values: Option<Vec<i64>> = factors.iter().map(|factor| factor.evaluate(lookup)).collect();
+        let blocks = values.map(|values| values.iter().map(|&n| i128::from(n)).product::<i128>());
+        let most = limits.grid[axis];
+        grid[axis] = match blocks {
+            Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
+            Some(blocks) => return Err(Refusal::grid(axis, blocks, most)),
+            None => return Err(Refusal::unknown(factors)),
+        };
+        let cluster = program.launch.cluster[axis].max(1);
+        if grid[axis] % cluster != 0 {
+            return Err(Refusal::cluster(axis, grid[axis], cluster));
+        }
+    }
+    Ok(grid)
+}
+
+fn passed(program: &Kernel, given: &[Given], lookup: &dyn Fn(Symbol) -> Option<i64>) -> Vec<Passed> {
+    let value = |value: tilewright_layout::Value| value.evaluate(lookup).unwrap_or_default();
+    let one = |(place, param): (usize, &Param)| match param {
+        Param::Pointer { .. } => Passed::Tensor(place),
+        Param::Scalar { .. } => Passed::Scalar(place),
+        Param::Int { symbol, wide, .. } => {
+            Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
+        }
+        Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
+            let Some(Param::Pointer { shape, stride, elem, .. }) = program.params.get(*tensor as usize)
+            else {
+                unreachable!("a tensor map describes a pointer");
+            };
+            debug_assert!(matches!(given[*tensor as usize], Given::Tensor(_)));
+            let modes = || modes.iter().map(|&mode| usize::from(mode));
+            let bytes = u64::from(elem.bytes());
+            Passed::Map(Map {
+                arg: *tensor as usize,
+                extents: modes().map(|mode| value(shape[mode]) as u64).collect(),
+                strides: modes().skip(1).map(|mode| value(stride[mode]) as u64 * bytes).collect(),
+                tile: tile.clone(),
+                swizzle: *swizzle,
+            })
+        }
+    };
+    program.params.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

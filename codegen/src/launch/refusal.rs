@@ -1,0 +1,86 @@
+//! Why a launch is refused.
+
+use std::fmt;
+use tilewright_layout::Value;
+
+/// A launch that was refused before anything ran: which argument is to blame, with numbers, and what to do instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Refusal {
+    argument: Option<String>,
+    message: String,
+    help: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal that blames no argument.
+    pub fn new(message: impl Into<String>) -> Refusal {
+        Refusal { argument: None, message: message.into(), help: None }
+    }
+
+    /// Blames an argument.
+    pub fn of(argument: &str, message: impl Into<String>) -> Refusal {
+        Refusal { argument: Some(argument.into()), ..Refusal::new(message) }
+    }
+
+    /// Adds what to do instead.
+    pub fn help(mut self, help: impl Into<String>) -> Refusal {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The argument that is to blame.
+    pub fn argument(&self) -> Option<&str> {
+        self.argument.as_deref()
+    }
+
+    pub(super) fn grid(axis: usize, blocks: i128, most: u32) -> Refusal {
+        let axis = ["x", "y", "z"][axis];
+        Refusal::new(format!("the grid would have {blocks} blocks along {axis}, and {most} is the most"))
+            .help("use larger tiles, or launch over parts of the tensors")
+    }
+
+    pub(super) fn cluster(axis: usize, blocks: u32, cluster: u32) -> Refusal {
+        let axis = ["x", "y", "z"][axis];
+        Refusal::new(format!(
+            "the grid has {blocks} blocks along {axis}, and clusters take {cluster} at a time"
+        ))
+    }
+
+    pub(super) fn unknown(factors: &[Value]) -> Refusal {
+        let texts: Vec<String> = factors.iter().map(Value::to_string).collect();
+        Refusal::new(format!("the grid's size `{}` does not follow from the arguments", texts.join("*")))
+    }
+
+    pub(super) fn none_fits(why: &[String]) -> Refusal {
+        match why {
+            [why] => Refusal::new(why.clone()),
+            _ => {
+                let lines: Vec<String> =
+                    why.iter().enumerate().map(|(n, why)| format!("\n  variant {}: {why}", n + 1)).collect();
+                Refusal::new(format!("no variant of the kernel can run here{}", lines.concat()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(argument) = &self.argument {
+            write!(f, "argument `{argument}`: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\nhelp: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// As for people: `unwrap` shows this.
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Refusal {}

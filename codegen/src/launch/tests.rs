@@ -1,0 +1,182 @@
+//! Every way in which a launch can be wrong, and what is said.
+
+use super::*;
+use crate::definition::Definition;
+
+fn sgemm() -> Generated {
+    Definition::Matmul(Vec::new()).generate().kernel.expect("the default product")
+}
+
+fn tensor(elem: Elem, extents: &[i64], strides: &[i64], address: u64, mutable: bool) -> Tensor {
+    let len = last_offset(extents, strides, 0).max(-1) as i64 + 1;
+    Tensor { elem, mutable, extents: extents.into(), strides: strides.into(), len: len as u64, address }
+}
+
+/// C = A·Bᵀ of 256, 128, 64.
+fn right() -> [Tensor; 3] {
+    [
+        tensor(Elem::F32, &[256, 64], &[1, 256], 1 << 20, false),
+        tensor(Elem::F32, &[128, 64], &[1, 128], 1 << 24, false),
+        tensor(Elem::F32, &[256, 128], &[1, 256], 1 << 28, true),
+    ]
+}
+
+#[track_caller]
+fn check(change: impl Fn(&mut [Tensor; 3]), argument: Option<&str>, said: &str) {
+    let mut tensors = right();
+    change(&mut tensors);
+    let given = tensors.map(Given::Tensor);
+    let refusal = plan(&sgemm(), &given, &Limits::HOPPER).expect_err("a refusal");
+    assert_eq!(refusal.to_string(), said);
+    assert_eq!(refusal.argument(), argument);
+}
+
+#[test]
+fn right_arguments_are_planned() {
+    let given = right().map(Given::Tensor);
+    let kernel = sgemm();
+    let plan = plan(&kernel, &given, &Limits::HOPPER).expect("a plan");
+    assert_eq!((plan.variant, plan.grid, plan.is_empty()), (0, [2, 1, 1], false));
+    let sizes: Vec<_> = plan.symbols.iter().map(|(symbol, value)| (symbol.name(), *value)).collect();
+    assert_eq!(sizes, [("M", 256), ("K", 64), ("lda", 256), ("N", 128), ("ldb", 128), ("ldc", 256)]);
+    assert_eq!(plan.passed.len(), kernel.variants[0].program.params.len());
+}
+
+#[test]
+fn other_sizes_take_another_variant_and_say_why() {
+    let [mut a, mut b, mut c] = right();
+    (a.extents[1], b.extents[1]) = (63, 63);
+    c.extents[0] = 255;
+    a.extents[0] = 255;
+    b.address += 4;
+    let kernel = sgemm();
+    let plan = plan(&kernel, &[a, b, c].map(Given::Tensor), &Limits::HOPPER).expect("a plan");
+    assert_eq!(plan.passed_over, ["128 does not divide M, which is 255"]);
+    assert!(plan.variant > 0);
+}
+
+#[test]
+fn zero_extents_do_nothing_where_nothing_is_written() {
+    let [mut a, b, mut c] = right();
+    (a.extents[0], c.extents[0]) = (0, 0);
+    let plan = plan(&sgemm(), &[a, b, c].map(Given::Tensor), &Limits::HOPPER).expect("a plan");
+    assert!(plan.is_empty());
+}
+
+#[test]
+fn extents_agree() {
+    check(
+        |[_, b, _]| b.extents[1] = 63,
+        Some("b"),
+        "argument `b`: its extent 1 is 63, and `K` is 64, the extent 1 of `a`",
+    );
+    check(
+        |[.., c]| c.extents = vec![255, 128],
+        Some("c"),
+        "argument `c`: its extent 0 is 255, and `M` is 256, the extent 0 of `a`",
+    );
+    check(
+        |[a, b, _]| (a.extents[1], b.extents[1]) = (0, 0),
+        Some("a"),
+        "argument `a`: it has no elements, and a tensor that the kernel writes has some\n\
+         help: fill the result yourself: there is nothing to compute it from",
+    );
+    check(|[a, ..]| a.extents[0] = -1, Some("a"), "argument `a`: its extent 0 is -1");
+    check(
+        |[a, ..]| a.extents[0] = i64::from(i32::MAX),
+        Some("a"),
+        "argument `a`: its extent 0 is 2147483647, and 2147418111 is the most: coordinates have 32 bits",
+    );
+    check(
+        |[a, ..]| a.extents = vec![256],
+        Some("a"),
+        "argument `a`: it has 2 modes, and a tensor of 1 was given",
+    );
+}
+
+#[test]
+fn strides_fit() {
+    check(
+        |[a, ..]| a.strides = vec![2, 512],
+        Some("a"),
+        "argument `a`: extents (256, 64) with strides (2, 512) reach over 32767 elements, and there are 16384\n\
+         help: give a longer buffer, or smaller extents",
+    );
+    check(
+        |[a, ..]| (a.strides, a.len) = (vec![64, 1], 1 << 20),
+        Some("a"),
+        "argument `a`: its stride 0 is 64, and the kernel is made for 1",
+    );
+    check(
+        |[_, b, _]| b.strides[1] = -128,
+        Some("b"),
+        "argument `b`: its stride 1 is -128, and strides go from 0 to 2147418111",
+    );
+    check(
+        |[_, b, _]| b.strides[1] = 0,
+        Some("b"),
+        "argument `b`: its stride 1 is 0, and the kernel takes it for at least 1",
+    );
+    check(
+        |[.., c]| c.strides[1] = 255,
+        Some("c"),
+        "argument `c`: it is written, and its stride 1 is 255, no more than the 256 elements that the other modes \
+         reach over\nhelp: give every element a place of its own",
+    );
+}
+
+#[test]
+fn memory_is_there_and_apart() {
+    check(
+        |[a, ..]| a.len = 16383,
+        Some("a"),
+        "argument `a`: extents (256, 64) with strides (1, 256) reach over 16384 elements, and there are 16383\n\
+         help: give a longer buffer, or smaller extents",
+    );
+    check(
+        |[a, ..]| a.address += 2,
+        Some("a"),
+        "argument `a`: it begins at address 0x100002, and f32 is 4 bytes wide",
+    );
+    check(
+        |[a, _, c]| c.address = a.address + 4 * 16383,
+        Some("c"),
+        "argument `c`: it is written, and it shares memory with `a`",
+    );
+    check(
+        |[.., c]| c.mutable = false,
+        Some("c"),
+        "argument `c`: the kernel writes it, and it was lent for reading only",
+    );
+    check(|[a, ..]| a.elem = Elem::F64, Some("a"), "argument `a`: its elements are f32, and f64 were given");
+}
+
+#[test]
+fn arguments_are_counted() {
+    let [a, b, _] = right().map(Given::Tensor);
+    let said = plan(&sgemm(), &[a.clone(), b.clone()], &Limits::HOPPER).unwrap_err();
+    assert_eq!(
+        said.to_string(),
+        "argument `c`: it is missing: the kernel takes 3 arguments, `a`, `b`, `c`, and 2 were given"
+    );
+    let said = plan(&sgemm(), &[a, b, Given::Scalar(Elem::F32)], &Limits::HOPPER).unwrap_err();
+    assert_eq!(said.to_string(), "argument `c`: it is a tensor, and a number of type f32 was given");
+}
+
+#[test]
+fn devices_have_limits() {
+    let given = right().map(Given::Tensor);
+    let small = Limits { shared_bytes: 1000, ..Limits::HOPPER };
+    let said = plan(&sgemm(), &given, &small).unwrap_err().to_string();
+    assert!(said.contains("bytes of shared memory, and the device gives it 1000 at most"), "{said}");
+    let flat = Limits { grid: [1, 1, 1], ..Limits::HOPPER };
+    let said = plan(&sgemm(), &given, &flat).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "the grid would have 2 blocks along x, and 1 is the most\n\
+         help: use larger tiles, or launch over parts of the tensors"
+    );
+    let narrow = Limits { threads: 128, ..Limits::HOPPER };
+    let said = plan(&sgemm(), &given, &narrow).unwrap_err().to_string();
+    assert!(said.contains("a block has 256 threads, and 128 is the device's most"), "{said}");
+}
