@@ -18,6 +18,8 @@ struct Readme;
 // Macros write `::tilewright::…`, also in the examples here.
 extern crate self as tilewright;
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
 pub mod language;
 pub mod prelude;
 

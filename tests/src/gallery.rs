@@ -1,19 +1,10 @@
 //! Every kernel that the project ships or shows: what snapshots, NVRTC and GPU runs go through.
 
+use tilewright::kernels;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Span};
 use tilewright_codegen::{Definition, Generated, Outcome};
 
 use crate::programs;
-
-#[allow(dead_code)]
-#[path = "../../examples/ladder.rs"]
-mod ladder;
-#[allow(dead_code)]
-#[path = "../../examples/softmax.rs"]
-mod softmax;
-#[allow(dead_code)]
-#[path = "../../examples/tutorial.rs"]
-mod tutorial;
 
 /// Keys of `matmul_kernel!` whose kernels are kept under review.
 pub const MATMULS: &[&str] = &[
@@ -68,14 +59,9 @@ fn carried(name: &str, definition: Option<Definition>) -> (String, Generated) {
 
 /// All of them, by name.
 pub fn all() -> Vec<(String, Generated)> {
-    let mut all = vec![
-        carried("tutorial", tutorial::matmul_nt().definition()),
-        carried("naive", ladder::naive().definition()),
-        carried("coalesced", ladder::coalesced().definition()),
-        carried("shared_tile", ladder::shared_tile().definition()),
-        carried("block_tile_1d", ladder::block_tile_1d().definition()),
-        carried("softmax", softmax::softmax().definition()),
-    ];
+    // The product family is in `MATMULS`, with more keys than the one that is shipped.
+    let shipped = kernels::all().into_iter().filter(|shipped| shipped.name != "matmul");
+    let mut all: Vec<_> = shipped.map(|shipped| carried(shipped.name, shipped.def.definition())).collect();
     let built = |program: tilewright_codegen::problem::Result<_>| match program {
         Ok(program) => tilewright_codegen::generate(program),
         Err(problem) => panic!("{}", problem.message),

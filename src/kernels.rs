@@ -1,0 +1,51 @@
+//! The kernels of `examples/`, as a library: what the command runs, tests review and benchmarks measure.
+//!
+//! ```
+//! let softmax = tilewright::kernels::named("softmax").unwrap();
+//! assert!(softmax.def.source().contains("__global__"));
+//! ```
+
+use crate::{KernelDef, MatmulKernel, matmul_kernel};
+
+#[allow(dead_code)]
+#[path = "../examples/ladder.rs"]
+pub mod ladder;
+#[allow(dead_code)]
+#[path = "../examples/softmax.rs"]
+pub mod softmax;
+#[allow(dead_code)]
+#[path = "../examples/tutorial.rs"]
+pub mod tutorial;
+
+/// The product family with every key at its default.
+pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
+
+/// A kernel that comes with tilewright.
+#[derive(Clone, Debug)]
+pub struct Shipped {
+    /// Its name in lists and at the command line.
+    pub name: &'static str,
+    /// What it computes, in a line.
+    pub about: &'static str,
+    /// The kernel, with its constants at their defaults.
+    pub def: KernelDef,
+}
+
+/// All of them.
+pub fn all() -> Vec<Shipped> {
+    let one = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
+    vec![
+        one("tutorial", "C = A·Bᵀ, as the MoYe.jl tutorial has it", tutorial::matmul_nt().def()),
+        one("naive", "C = A·B, one thread for each element, scattered accesses", ladder::naive().def()),
+        one("coalesced", "C = A·B, neighbouring threads along a row", ladder::coalesced().def()),
+        one("shared_tile", "C = A·B, tiles in shared memory", ladder::shared_tile().def()),
+        one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
+        one("softmax", "softmax of each row", softmax::softmax().def()),
+        one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),
+    ]
+}
+
+/// The one with this name.
+pub fn named(name: &str) -> Option<Shipped> {
+    all().into_iter().find(|kernel| kernel.name == name)
+}
