@@ -9,12 +9,14 @@ use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(program, Vec::new(), &[])
+    finish(program, None, Vec::new(), &[])
 }
 
-/// Checks, lowers and prints a program, unless something is wrong with it.
+/// Checks, lowers and prints a program, unless something is wrong with it. `narrow` is the same kernel with accesses of
+/// single elements, for variants that may not presume alignment.
 pub(crate) fn finish(
     program: Program,
+    narrow: Option<Program>,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -31,14 +33,20 @@ pub(crate) fn finish(
     };
     let mut checked = check::program(&program, levels);
     let mut variants: Vec<Variant> = Vec::new();
-    for policy in [Policy::Best, Policy::Small, Policy::General] {
-        match lower(&program, policy) {
+    let narrow = narrow.unwrap_or_else(|| program.clone());
+    for (policy, program) in [
+        (Policy::Best, &program),
+        (Policy::Aligned, &program),
+        (Policy::Small, &narrow),
+        (Policy::General, &narrow),
+    ] {
+        match lower(program, policy) {
             Ok(kernel) => {
-                let source = crate::cuda::print(&kernel);
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
                 if same {
                     continue;
                 }
+                let source = crate::cuda::print(&kernel);
                 variants.push(Variant { source, program: kernel });
             }
             Err(diagnostic) => {

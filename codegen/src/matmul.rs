@@ -70,7 +70,7 @@ struct Config {
 pub fn kernel(args: &[Arg]) -> Outcome {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
-    let config = reader.config();
+    let config = reader.config(false);
     let (mut diagnostics, levels) = (std::mem::take(&mut reader.errors), reader.levels());
     diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
@@ -97,7 +97,22 @@ pub fn kernel(args: &[Arg]) -> Outcome {
         };
         diagnostics.push(problem.at(blamed.map_or(Span::default(), |arg| arg.value.span)));
     }
-    crate::generate::finish(builder.finish(), diagnostics, &levels)
+    let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
+    crate::generate::finish(builder.finish(), narrow, diagnostics, &levels)
+}
+
+/// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where
+/// that is what it does already, or where the keys leave no room for it.
+fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
+    if config.vec == [1, 1] {
+        return None;
+    }
+    let mut keys = Keys::new();
+    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
+    let mut builder = Builder::new(&config.name);
+    product(&mut builder, &config).ok()?;
+    Some(builder.finish())
 }
 
 /// The keys that the default of a key follows, nearest first.
@@ -148,7 +163,8 @@ impl Reader<'_> {
             .map(|arg| &arg.value)
     }
 
-    fn config(&mut self) -> Option<Config> {
+    /// What the keys say; `narrow` stands for `vec = 1`.
+    fn config(&mut self, narrow: bool) -> Option<Config> {
         self.names();
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
@@ -156,7 +172,7 @@ impl Reader<'_> {
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
-        let vec = self.positive("vec", 1);
+        let vec = if narrow { 1 } else { self.positive("vec", 1) };
         let stages = self.positive("stages", 1);
         let tc = self.layout("tc", || match c_rows {
             true => Layout::row_major((16, 16)),

@@ -39,7 +39,7 @@ pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
             );
         }
     }
-    crate::generate::finish(run.builder.finish(), run.diagnostics, &levels)
+    crate::generate::finish(run.builder.finish(), None, run.diagnostics, &levels)
 }
 
 struct Evaluator {

@@ -315,7 +315,7 @@ impl Lower<'_> {
             .iter()
             .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
             .fold(0, i64::saturating_add);
-        hi.saturating_add(others) >= factor || !self.suppose(factor, extent)
+        hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
     }
 
     /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
@@ -423,10 +423,11 @@ impl Lower<'_> {
         if self.kernel.needs.iter().any(known) {
             return true;
         }
-        if self.policy == Policy::Best {
+        let supposes = matches!(self.policy, Policy::Best | Policy::Aligned);
+        if supposes {
             self.need(Fact::Aligned { param, bytes });
         }
-        self.policy == Policy::Best
+        supposes
     }
 }
 

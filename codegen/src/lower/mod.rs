@@ -28,6 +28,8 @@ pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
 pub enum Policy {
     /// Whatever makes it faster: whole tiles, alignment, 32-bit offsets. Each becomes a fact that launch checks.
     Best,
+    /// The same without whole tiles: edges are guarded, vectors stay.
+    Aligned,
     /// Offsets fit 32 bits.
     Small,
     /// Nothing.
@@ -462,14 +464,26 @@ impl<'p> Lower<'p> {
         match of {
             Value::Int(n) => n % divisor == 0,
             _ if of.factor() % divisor == 0 => true,
-            _ if self.policy == Policy::Best => {
+            _ if matches!(self.policy, Policy::Best | Policy::Aligned) => {
                 self.need(Fact::Divides(Obligation { divisor, of }));
                 true
             }
-            _ => self.kernel.needs.iter().any(
-                |fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0),
-            ),
+            _ => self.supposed(divisor, of),
         }
+    }
+
+    /// Takes for granted that tiles of `extent` cover `of` exactly, if the policy allows.
+    fn suppose_whole(&mut self, extent: i64, of: Value) -> bool {
+        match self.policy {
+            Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of),
+            _ => self.suppose(extent, of),
+        }
+    }
+
+    /// Has it been taken for granted before?
+    fn supposed(&self, divisor: i64, of: Value) -> bool {
+        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
+        self.kernel.needs.iter().any(says)
     }
 
     fn at_site(&mut self, tensor: &str, span: Span) {
