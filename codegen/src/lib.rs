@@ -13,6 +13,7 @@ pub mod diagnostic;
 mod elem;
 pub mod element;
 pub mod evaluate;
+pub mod explain;
 pub mod fragment;
 mod generate;
 

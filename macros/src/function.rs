@@ -201,6 +201,13 @@ impl Head {
                 self.def().report()
             }
 
+            /// The loop nest of the kernel: what the grid, the threads of a block, and each thread run through.
+            pub fn explain(
+                &self,
+            ) -> ::core::result::Result<::std::string::String, ::tilewright::__private::KernelErrors> {
+                self.def().explain()
+            }
+
             /// The arguments that a launch passes, in order.
             pub fn params(&self) -> &[::tilewright::__private::ParamDef] {
                 self.def().params()
