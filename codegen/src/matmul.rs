@@ -22,6 +22,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("bn", "128", "columns of C that a block computes"),
     ("bk", "8", "depth of one step"),
     ("tc", "(16, 16), along what is contiguous in C", "thread layout of the arithmetic"),
+    ("values", "(1, 1)", "rows and columns of C side by side that a thread takes"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
     ("dtype", "f32", "element type of A and B, and of C; 8-bit integers give a C of `acc`"),
@@ -47,6 +48,8 @@ struct Config {
     bn: i64,
     bk: i64,
     tc: Layout,
+    /// Rows and columns side by side of one thread.
+    values: Vec<i64>,
     ta: Layout,
     tb: Layout,
     dtype: Elem,
@@ -179,6 +182,7 @@ impl Reader<'_> {
             false => Layout::compact((16, 16)),
         })?;
         let threads = tc.as_layout()?.size().ok()?;
+        let values = self.values();
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
         let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() { 1 } else { vec };
         let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
@@ -252,6 +256,7 @@ impl Reader<'_> {
             bn,
             bk,
             tc,
+            values,
             ta,
             tb,
             dtype,
@@ -319,6 +324,17 @@ impl Reader<'_> {
             return default;
         }
         n
+    }
+
+    fn values(&mut self) -> Vec<i64> {
+        let Some(layout) = self.layout("values", || Layout::compact((1, 1))) else { return vec![1, 1] };
+        let extents: Vec<_> = layout.shape().modes().filter_map(|mode| mode.product()).collect();
+        if layout.rank() != 2 || extents.len() != 2 || layout.as_layout().is_none() {
+            let span = self.find("values").map_or(Span::default(), |e| e.span);
+            self.error(span, "`values` counts rows and columns", "write values = (4, 4)");
+            return vec![1, 1];
+        }
+        extents
     }
 
     fn elem(&mut self, key: &str, default: Elem) -> Elem {
@@ -430,11 +446,15 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
         values: if rows { vec![1, vec] } else { vec![vec, 1] },
         ..Deal::default()
     };
-    let deal = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    let deal = |keep: &[bool]| Deal {
+        keep: Some(keep.to_vec()).filter(|keep| !keep.is_empty()),
+        values: c.values.clone(),
+        ..Deal::default()
+    };
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
-    let tc_gc = part(b, &gc, &c.tc, &Deal::default(), "tc_gc", "tc")?;
+    let tc_gc = part(b, &gc, &c.tc, &deal(&[]), "tc_gc", "tc")?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -444,8 +464,8 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
     let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
     let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
-    let tc_sa = part(b, &sa, &c.tc, &deal([true, false]), "tc_sa", "tc")?;
-    let tc_sb = part(b, &sb, &c.tc, &deal([false, true]), "tc_sb", "tc")?;
+    let tc_sa = part(b, &sa, &c.tc, &deal(&[true, false]), "tc_sa", "tc")?;
+    let tc_sb = part(b, &sb, &c.tc, &deal(&[false, true]), "tc_sb", "tc")?;
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;

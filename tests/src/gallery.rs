@@ -14,6 +14,7 @@ pub const MATMULS: &[&str] = &[
     "a=k_major b=k_major c=n_major",
     "a=k_major b=n_major c=n_major vec=4 bk=16",
     "stages=3 bk=16 vec=4",
+    "values=(4,4) stages=3 bk=16 vec=4",
     "order=serpentine vec=4",
     "alpha_beta=true",
     "dtype=f64 bm=64 bn=64",

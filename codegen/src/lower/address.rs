@@ -82,6 +82,7 @@ impl Lower<'_> {
     }
 
     fn steps(&mut self, leaves: &[Leaf], at: &[Ix], mode: usize) -> Ix {
+        assert_eq!(leaves.len(), at.len(), "one index for each leaf");
         let mut sum = self.int(0);
         for (leaf, &index) in leaves.iter().zip(at) {
             if leaf.mode == mode && leaf.step != 0 {

@@ -87,14 +87,18 @@ impl Lower<'_> {
     /// Leaf indices of an operand: `rows` for its first mode, the digits of `k` for its second.
     fn operand_at(&mut self, operand: &Operand<'_>, rows: &[Ix], k: Ix) -> Vec<Ix> {
         let mut at = rows.to_vec();
-        let mut rest = k;
-        let depth = &operand.leaves[operand.rows..];
-        for (place, leaf) in depth.iter().enumerate() {
-            if place + 1 == depth.len() {
+        at.extend(self.digits(&operand.leaves[operand.rows..], k));
+        at
+    }
+
+    /// The digits of a number, one for each leaf, leftmost fastest; the last takes what is left.
+    fn digits(&mut self, leaves: &[Leaf], number: Ix) -> Vec<Ix> {
+        let (mut at, mut rest) = (Vec::new(), number);
+        for (place, leaf) in leaves.iter().enumerate() {
+            if place + 1 == leaves.len() {
                 at.push(rest);
             } else {
-                let digit = self.exprs().rem(rest, leaf.extent);
-                at.push(digit);
+                at.push(self.exprs().rem(rest, leaf.extent));
                 rest = self.exprs().div(rest, leaf.extent);
             }
         }
@@ -170,6 +174,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         let target = self.program.tensor(acc.tensor);
         let elem = target.elem;
+        let acc_rows = acc.layout.mode(0)?.leaves().len();
         let acc_reg = self.places[acc.tensor as usize];
         let (a_elem, b_elem) =
             (self.program.tensor(a.view.tensor).elem, self.program.tensor(b.view.tensor).elem);
@@ -191,8 +196,11 @@ impl Lower<'_> {
                 let back = lower.exprs().sub(last, *first);
                 *first = lower.exprs().select(odd, back, *first);
             }
-            let mut at = rows.clone();
-            at.extend(columns);
+            // The sums may be nested otherwise than the operands: one number for each mode passes between them.
+            let (row, column) =
+                (lower.flat(&a.leaves[..a.rows], &rows), lower.flat(&b.leaves[..b.rows], columns));
+            let mut at = lower.digits(&acc_leaves[..acc_rows], row);
+            at.extend(lower.digits(&acc_leaves[acc_rows..], column));
             let acc_at = lower.register_index(acc, acc_leaves, &at);
             let value = |lower: &mut Self, operand: &Operand<'_>, rows: &[Ix], from| {
                 let at = if operand.loaded {
