@@ -4,5 +4,6 @@
 //! ordinary error that says how to get it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod cache;
 pub mod nvrtc;
 pub mod report;

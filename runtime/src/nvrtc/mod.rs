@@ -16,7 +16,7 @@ pub use search::Absent;
 
 /// What every compilation is given: fused multiply-adds are those that the source writes, and the assembler tells what
 /// it used.
-const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
+pub(crate) const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
 
 /// NVRTC, found and loaded.
 #[derive(Debug)]
@@ -114,12 +114,17 @@ impl Nvrtc {
         let Some(cubin) = output.cubin else {
             return Err(Error::Refused { name: name.to_string(), arch: arch.to_string(), log: output.log });
         };
-        let (usage, notes) = (log::usage(&output.log), log::notes(&output.log));
-        Ok(Compiled { cubin, log: output.log, usage, notes, time: start.elapsed() })
+        Ok(Compiled::new(cubin, output.log, start.elapsed()))
     }
 }
 
 impl Compiled {
+    /// A binary with what its log says.
+    pub(crate) fn new(cubin: Vec<u8>, log: String, time: Duration) -> Compiled {
+        let (usage, notes) = (log::usage(&log), log::notes(&log));
+        Compiled { cubin, log, usage, notes, time }
+    }
+
     /// What the kernel of this name uses.
     pub fn usage_of(&self, kernel: &str) -> Option<&Usage> {
         self.usage.iter().find(|usage| usage.kernel == kernel)

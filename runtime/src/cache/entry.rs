@@ -1,0 +1,111 @@
+//! The file of one binary: a few lines of text, the compiler's log, the binary. The second line is the checksum of all
+//! that follows it. What the log says of registers and spills is read from it again.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::Request;
+use crate::nvrtc::{self, Compiled};
+
+/// Changes when the format does: older files are then never found.
+const MAGIC: &str = "tilewright kernel 1\n";
+const EXTENSION: &str = ".kernel";
+const DIGITS: usize = 64;
+/// The text lines of an entry are shorter than this.
+const MOST_ABOUT: u64 = 4096;
+
+/// What stands for a request: a hash of all that decides what the compiler makes of it, but its version.
+pub(super) fn key(request: &Request<'_>) -> String {
+    let Request { source, name, arch, options } = request;
+    let mut hash = Sha256::new();
+    let mut part = |text: &str| {
+        // Lengths keep parts apart: `ab`, `c` is not `a`, `bc`.
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    for text in [MAGIC, source, name, arch] {
+        part(text);
+    }
+    nvrtc::OPTIONS.iter().chain(*options).for_each(|option| part(option));
+    hex(hash)
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `<key>-13.0.kernel`
+pub(super) fn file_name(key: &str, (major, minor): (i32, i32)) -> String {
+    format!("{key}-{major}.{minor}{EXTENSION}")
+}
+
+/// The key and the version of a file's name; nothing if it is not one of ours, to the letter.
+pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
+    let (key, version) = name.strip_suffix(EXTENSION)?.split_once('-')?;
+    let (major, minor) = version.split_once('.')?;
+    let version = (major.parse().ok()?, minor.parse().ok()?);
+    let ours = key.len() == DIGITS && file_name(key, version) == name;
+    let digits = key.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    (ours && digits).then(|| (key.to_string(), version))
+}
+
+pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), compiled: &Compiled) -> Vec<u8> {
+    let (major, minor) = version;
+    let (name, arch) = (one_line(request.name), one_line(request.arch));
+    let (log, cubin) = (compiled.log.as_bytes(), &compiled.cubin);
+    let about = format!(
+        "{key}\n{major}.{minor}\n{name}\n{arch}\n{} bytes of log, {} of binary\n",
+        log.len(),
+        cubin.len()
+    );
+    let body = [about.as_bytes(), log, cubin].concat();
+    let sum = hex(Sha256::new_with_prefix(&body));
+    [MAGIC.as_bytes(), sum.as_bytes(), b"\n", &body].concat()
+}
+
+/// Names are for people, and a line is enough.
+fn one_line(text: &str) -> String {
+    text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// What an entry holds; nothing unless every byte is as it was written, for this key and version.
+pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
+    let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
+    let (sum, rest) = rest.split_at_checked(DIGITS)?;
+    let body = rest.strip_prefix(b"\n")?;
+    if hex(Sha256::new_with_prefix(body)).as_bytes() != sum {
+        return None;
+    }
+    let mut rest = body;
+    let mut line = || {
+        let end = rest.iter().position(|&byte| byte == b'\n')?;
+        let line = std::str::from_utf8(&rest[..end]).ok()?;
+        rest = &rest[end + 1..];
+        Some(line)
+    };
+    // A file may have been given another's name.
+    if line()? != key || line()? != format!("{}.{}", version.0, version.1) {
+        return None;
+    }
+    let (_name, _arch) = (line()?, line()?);
+    let (log_bytes, cubin_bytes) = line()?.strip_suffix(" of binary")?.split_once(" bytes of log, ")?;
+    let (log, cubin) = rest.split_at_checked(log_bytes.parse().ok()?)?;
+    if cubin.len() != cubin_bytes.parse::<usize>().ok()? {
+        return None;
+    }
+    let log = std::str::from_utf8(log).ok()?;
+    Some(Compiled::new(cubin.to_vec(), log.to_string(), Duration::ZERO))
+}
+
+/// The kernel and the architecture that a file's first lines name.
+pub(super) fn about(file: impl Read, key: &str, version: (i32, i32)) -> Option<(String, String)> {
+    let mut lines = BufReader::new(file.take(MOST_ABOUT)).lines();
+    let mut line = || lines.next()?.ok();
+    let mine = line()? == MAGIC.trim_end()
+        && line()?.len() == DIGITS
+        && line()? == key
+        && line()? == format!("{}.{}", version.0, version.1);
+    if mine { Some((line()?, line()?)) } else { None }
+}
