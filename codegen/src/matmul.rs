@@ -37,6 +37,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("vec", "1", "elements that a copy moves at once"),
     ("order", "plain", "plain or serpentine: how a product runs through the sums"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
+    ("batched", "false", "a product for each place of a third mode, L, that all three tensors have"),
     ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
     ("arch", "80", "oldest compute capability"),
     ("name", "matmul", "the kernel's name"),
@@ -64,6 +65,7 @@ struct Config {
     vec: [i64; 2],
     order: Order,
     alpha_beta: bool,
+    batched: bool,
     epilogue: Option<tile::Expr>,
     arch: u32,
     name: String,
@@ -226,7 +228,7 @@ impl Reader<'_> {
             0 => Order::Plain,
             _ => Order::Serpentine,
         };
-        let alpha_beta = self.flag("alpha_beta");
+        let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let epilogue = match self.find("epilogue").cloned() {
             Some(closure) => Some(self.keys.closure(&closure)?),
             None => None,
@@ -270,6 +272,7 @@ impl Reader<'_> {
             vec,
             order,
             alpha_beta,
+            batched,
             epilogue,
             arch,
             name,
@@ -421,17 +424,25 @@ impl Reader<'_> {
 fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, &'static str)> {
     let blame = |key: &'static str| move |problem: Problem| (problem, key);
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
-    let strides = |rows: bool, ld: &str| {
-        let ld = Tuple::from(Size::symbol(ld));
-        Some(if rows { Tuple::of([ld, 1.into()]) } else { Tuple::of([1.into(), ld]) })
-    };
     let c = config;
     b.arch(c.arch);
-    let a = b.tensor("a", c.dtype, (m, k), strides(c.a_rows, "lda"), false).map_err(blame("dtype"))?;
-    let bt = b.tensor("b", c.dtype, (n, k), strides(c.b_rows, "ldb"), false).map_err(blame("dtype"))?;
     // A sum of products of 8-bit integers does not fit 8 bits.
     let result = if matches!(c.dtype, Elem::I8 | Elem::U8) { c.acc } else { c.dtype };
-    let out = b.tensor("c", result, (m, n), strides(c.c_rows, "ldc"), true).map_err(blame("dtype"))?;
+    let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
+        let ld = Size::symbol(&format!("ld{name}"));
+        let (mut shape, mut stride) =
+            (extents.to_vec(), if rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
+        if !c.batched {
+            return b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written);
+        }
+        shape.push(Size::symbol("L"));
+        stride.push(Size::symbol(&format!("batch_{name}")));
+        let all = b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)?;
+        b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
+    };
+    let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
+    let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
+    let out = operand("c", result, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
@@ -478,6 +489,11 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     })
     .map_err(blame("stages"))?;
     epilogue(b, c, &acc, &tc_gc, scalars).map_err(blame("epilogue"))
+}
+
+/// Sizes as a flat tuple.
+fn sizes(of: &[Size]) -> Tuple {
+    Tuple::of(of.iter().map(|&size| Tuple::from(size)))
 }
 
 /// A view at one place of its last mode.

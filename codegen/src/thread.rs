@@ -71,10 +71,12 @@ pub enum Fact {
         /// The bytes.
         bytes: u32,
     },
-    /// Every offset into a tensor, rounded up to whole tiles, fits 32 bits.
+    /// Every offset into a tensor fits 32 bits, those past its edges too that whole tiles have.
     Small {
         /// The parameter.
         param: Id,
+        /// How far past its last coordinate each mode is followed.
+        beyond: Vec<u32>,
     },
 }
 

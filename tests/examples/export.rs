@@ -54,7 +54,7 @@ fn fact(fact: &Fact) -> String {
             format!("{{\"divisor\": {}, \"of\": {}}}", need.divisor, quoted(&need.of.to_string()))
         }
         Fact::Aligned { param, bytes } => format!("{{\"param\": {param}, \"bytes\": {bytes}}}"),
-        Fact::Small { param } => format!("{{\"small\": {param}}}"),
+        Fact::Small { param, .. } => format!("{{\"small\": {param}}}"),
     }
 }
 

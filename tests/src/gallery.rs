@@ -17,6 +17,7 @@ pub const MATMULS: &[&str] = &[
     "values=(4,4) stages=3 bk=16 vec=4",
     "order=serpentine vec=4",
     "alpha_beta=true",
+    "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",
     "dtype=i32 bm=64 bn=64",
     "dtype=f16 vec=8 bk=16",

@@ -77,6 +77,8 @@ fn fact(kernel: &Kernel, fact: &Fact) -> (String, String, String) {
         Fact::Aligned { param, bytes } => {
             (String::new(), name(*param), format!(" at multiples of {bytes} bytes"))
         }
-        Fact::Small { param } => ("32 bits are enough for offsets into ".into(), name(*param), String::new()),
+        Fact::Small { param, .. } => {
+            ("32 bits are enough for offsets into ".into(), name(*param), String::new())
+        }
     }
 }

@@ -106,7 +106,7 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
             tensor.address, tensor.elem
         ));
     }
-    let needed = last_offset(&tensor.extents, &tensor.strides, 0) + 1;
+    let needed = last_offset(&tensor.extents, &tensor.strides) + 1;
     if needed > i128::from(tensor.len) {
         return Err(Refusal::of(
             name,
@@ -240,7 +240,7 @@ fn written_extents(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
 /// Nothing that is written lies where another argument does.
 fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
     let range = |tensor: &Tensor| {
-        let reach = last_offset(&tensor.extents, &tensor.strides, 0) + 1;
+        let reach = last_offset(&tensor.extents, &tensor.strides) + 1;
         let start = i128::from(tensor.address);
         (start, start + reach * i128::from(tensor.elem.bytes()))
     };

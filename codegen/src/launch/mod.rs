@@ -198,9 +198,10 @@ fn unmet(
                 format!("`{name}` does not begin at a multiple of {bytes} bytes, but {over} bytes past one")
             })
         }
-        Fact::Small { param } => {
+        Fact::Small { param, beyond } => {
             let (place, tensor) = tensor_of(program, given, *param)?;
-            let last = last_offset(&tensor.extents, &tensor.strides, MOST_ROUNDED);
+            let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
+            let last = last_offset(&extents.collect::<Vec<_>>(), &tensor.strides);
             (last > i128::from(i32::MAX)).then(|| {
                 format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(program, place))
             })
@@ -208,14 +209,9 @@ fn unmet(
     }
 }
 
-/// No tile is longer, so no coordinate lies further past the end of its mode.
-const MOST_ROUNDED: i64 = 1 << 16;
-
-/// The offset of the last element of a tensor whose extents are longer by `more`.
-fn last_offset(extents: &[i64], strides: &[i64], more: i64) -> i128 {
-    let steps = extents.iter().zip(strides);
-    // A mode of one element that is not tiled has one coordinate, but that is not known here.
-    steps.map(|(n, d)| i128::from(n - 1 + more) * i128::from(*d)).sum()
+/// The offset of the last element.
+fn last_offset(extents: &[i64], strides: &[i64]) -> i128 {
+    extents.iter().zip(strides).map(|(n, d)| i128::from(n - 1) * i128::from(*d)).sum()
 }
 
 fn name(program: &Kernel, place: usize) -> &str {

@@ -8,7 +8,7 @@ fn sgemm() -> Generated {
 }
 
 fn tensor(elem: Elem, extents: &[i64], strides: &[i64], address: u64, mutable: bool) -> Tensor {
-    let len = last_offset(extents, strides, 0).max(-1) as i64 + 1;
+    let len = last_offset(extents, strides).max(-1) as i64 + 1;
     Tensor { elem, mutable, extents: extents.into(), strides: strides.into(), len: len as u64, address }
 }
 

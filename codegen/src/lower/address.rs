@@ -284,6 +284,7 @@ impl Lower<'_> {
             let end = (leaf.extent - 1).saturating_mul(leaf.step);
             (lo, hi) = (lo.saturating_add(end.min(0)), hi.saturating_add(end.max(0)));
         }
+        self.followed(view.tensor, mode, hi);
         // A dynamic mode of the view runs over the whole extent behind it.
         let open = view.layout.leaves().filter_map(|(n, d)| match (n, d) {
             (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
@@ -317,6 +318,21 @@ impl Lower<'_> {
             .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
             .fold(0, i64::saturating_add);
         hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
+    }
+
+    /// Coordinates of a mode go so far past its last one, at most: tiles begin inside.
+    fn followed(&mut self, tensor: u32, mode: usize, past: i64) {
+        let place = self.places[tensor as usize];
+        if !matches!(self.program.tensor(tensor).space, tile::Space::Global { .. }) {
+            return;
+        }
+        for fact in &mut self.kernel.needs {
+            if let Fact::Small { param, beyond } = fact
+                && *param == place
+            {
+                beyond[mode] = beyond[mode].max(past.clamp(0, 1 << 16) as u32);
+            }
+        }
     }
 
     /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.

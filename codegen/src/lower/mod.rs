@@ -187,7 +187,8 @@ impl<'p> Lower<'p> {
                     });
                     if self.policy != Policy::General {
                         let param = self.places[*id as usize];
-                        self.kernel.needs.push(Fact::Small { param });
+                        let beyond = vec![0; tensor.rank()];
+                        self.kernel.needs.push(Fact::Small { param, beyond });
                     }
                 }
                 Arg::Scalar(id) => {
