@@ -31,6 +31,7 @@ pub mod thread;
 pub mod tile;
 pub mod view;
 pub mod wire;
+pub mod words;
 
 pub use definition::{Definition, Generated, Outcome, Settings};
 pub use elem::Elem;

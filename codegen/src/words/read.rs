@@ -1,0 +1,275 @@
+//! From text to keys and values: a small recursive reader. Every part that it makes gets a number and its place.
+
+use std::ops::Range;
+
+use crate::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
+use crate::diagnostic::Diagnostic;
+
+/// A mistake and its place; the diagnostic's own span is not set.
+pub(super) type Wrong = (Range<usize>, Diagnostic);
+type Result<T> = std::result::Result<T, Wrong>;
+
+/// Deepest nesting.
+const DEEPEST: u32 = 64;
+
+/// Operators by how tightly they bind, loosest first; longer ones in front of those that they begin with.
+const OPERATORS: [&[(&str, Binary)]; 3] = [
+    &[
+        ("<=", Binary::Le),
+        (">=", Binary::Ge),
+        ("==", Binary::Eq),
+        ("!=", Binary::Ne),
+        ("<", Binary::Lt),
+        (">", Binary::Gt),
+    ],
+    &[("+", Binary::Add), ("-", Binary::Sub)],
+    &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
+];
+
+/// All keys of a text, and the places of their numbers, the first of which is `base`.
+pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
+    let mut reader = Reader { text, at: 0, base, places: Vec::new(), depth: 0 };
+    let mut args = Vec::new();
+    while !reader.rest().is_empty() {
+        args.push(reader.pair()?);
+        reader.take(",");
+    }
+    Ok((args, reader.places))
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    base: u32,
+    places: Vec<Range<usize>>,
+    depth: u32,
+}
+
+impl<'t> Reader<'t> {
+    /// What is left, without blanks in front.
+    fn rest(&mut self) -> &'t str {
+        let rest = &self.text[self.at..];
+        let trimmed = rest.trim_start();
+        self.at += rest.len() - trimmed.len();
+        trimmed
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.rest().starts_with(sign);
+        if found {
+            self.at += sign.len();
+        }
+        found
+    }
+
+    /// A letter or `_`, then letters, digits and `_`.
+    fn word(&mut self) -> Option<(&'t str, Range<usize>)> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let starts = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        (starts && &rest[..end] != "_").then(|| {
+            let place = self.at..self.at + end;
+            self.at += end;
+            (&rest[..end], place)
+        })
+    }
+
+    fn span(&mut self, place: Range<usize>) -> Span {
+        self.places.push(place);
+        Span(self.base + self.places.len() as u32 - 1)
+    }
+
+    fn made(&mut self, from: usize, kind: ExprKind) -> Expr {
+        let place = from..self.text[..self.at].trim_end().len().max(from);
+        Expr { span: self.span(place), kind }
+    }
+
+    /// What stands here is not what is needed.
+    fn wrong<T>(&mut self, what: &str, help: &str) -> Result<T> {
+        let rest = self.rest();
+        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let message = match rest.chars().next() {
+            None => format!("{what} is missing at the end"),
+            Some(_) => format!("{what} is expected here"),
+        };
+        let at = self.at..self.at + word.max(first);
+        Err((at, Diagnostic::error(Span::default(), message).help(help)))
+    }
+
+    fn pair(&mut self) -> Result<Arg> {
+        let Some((name, place)) = self.word() else {
+            return self.wrong("a key", "write `key=value`, such as `bm=128`");
+        };
+        if self.rest().starts_with("==") || !self.take("=") {
+            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((place, said.help(format!("write `{name}=…`"))));
+        }
+        if self.rest().is_empty() {
+            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((place, said.help(format!("write `{name}=…`"))));
+        }
+        let name = Name { text: name.to_owned(), span: self.span(place) };
+        Ok(Arg { name: Some(name), value: self.value()? })
+    }
+
+    /// An expression, a closure, or a layout: a shape and a stride.
+    fn value(&mut self) -> Result<Expr> {
+        if self.depth == DEEPEST {
+            return self.wrong("at most 64 levels of parentheses", "give it fewer");
+        }
+        self.depth += 1;
+        self.rest();
+        let from = self.at;
+        let value = match self.take("|") {
+            true => self.closure(from)?,
+            false => {
+                let shape = self.operators(0)?;
+                match self.take(":") {
+                    false => shape,
+                    true => {
+                        let stride = Some(Box::new(self.operators(0)?));
+                        self.made(from, ExprKind::Layout { shape: Box::new(shape), stride })
+                    }
+                }
+            }
+        };
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn closure(&mut self, from: usize) -> Result<Expr> {
+        let mut params = Vec::new();
+        while !self.take("|") {
+            let Some((name, place)) = self.word() else {
+                return self.wrong("the name of an argument, or `|`,", "write `|x| max(x, 0.0)`");
+            };
+            params.push(Pattern::Name(Name { text: name.to_owned(), span: self.span(place) }));
+            self.take(",");
+        }
+        let body = Box::new(self.value()?);
+        Ok(self.made(from, ExprKind::Closure { params, body }))
+    }
+
+    fn operators(&mut self, level: usize) -> Result<Expr> {
+        let Some(row) = OPERATORS.get(level) else { return self.unary() };
+        self.rest();
+        let from = self.at;
+        let mut left = self.operators(level + 1)?;
+        while let Some((_, op)) = row.iter().find(|(sign, _)| self.take(sign)) {
+            let right = self.operators(level + 1)?;
+            left = self.made(from, ExprKind::Binary(*op, Box::new(left), Box::new(right)));
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Expr> {
+        self.rest();
+        let from = self.at;
+        if !self.take("-") {
+            return self.primary();
+        }
+        let inner = Box::new(self.primary()?);
+        Ok(self.made(from, ExprKind::Unary(Unary::Neg, inner)))
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let rest = self.rest();
+        let from = self.at;
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.number(from);
+        }
+        if self.take("(") {
+            return self.tuple(from);
+        }
+        if let Some(text) = rest.strip_prefix('"')
+            && let Some(end) = text.find('"')
+        {
+            self.at += end + 2;
+            return Ok(self.made(from, ExprKind::Str(text[..end].to_owned())));
+        }
+        let Some((name, place)) = self.word() else {
+            return self
+                .wrong("a value", "write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`");
+        };
+        if name == "layout" && self.take("!") {
+            if !self.take("(") {
+                return self.wrong("`(`", "write `layout!((8,8) : (8,1))`");
+            }
+            let inner = self.value()?;
+            self.close()?;
+            return Ok(match inner.kind {
+                ExprKind::Layout { .. } => inner,
+                _ => self.made(from, ExprKind::Layout { shape: Box::new(inner), stride: None }),
+            });
+        }
+        if self.take("(") {
+            let function = Name { text: name.to_owned(), span: self.span(place) };
+            let args = self.list()?.0.into_iter().map(|value| Arg { name: None, value }).collect();
+            return Ok(self.made(from, ExprKind::Call { function, types: Vec::new(), args }));
+        }
+        let kind = match name {
+            "true" => ExprKind::Bool(true),
+            "false" => ExprKind::Bool(false),
+            _ => ExprKind::Name(name.to_owned()),
+        };
+        Ok(self.made(from, kind))
+    }
+
+    fn number(&mut self, from: usize) -> Result<Expr> {
+        let rest = self.rest();
+        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let mut end = digits(rest);
+        let whole = end;
+        if rest[end..].starts_with('.') {
+            end += 1 + digits(&rest[end + 1..]);
+        }
+        if let Some(power) = rest[end..].strip_prefix(['e', 'E']) {
+            let signed = power.trim_start_matches(['+', '-']);
+            if signed.starts_with(|c: char| c.is_ascii_digit()) {
+                end += 1 + (power.len() - signed.len()) + digits(signed);
+            }
+        }
+        let text = &rest[..end];
+        let kind = match end == whole {
+            true => text.parse().map(ExprKind::Int).ok(),
+            false => text.parse().map(ExprKind::Float).ok(),
+        };
+        let Some(kind) = kind else {
+            return self.wrong("a number of at most 63 bits", "write a smaller one");
+        };
+        self.at += end;
+        if self.text[self.at..].starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            return self.wrong("a blank between a number and a word", "write `bm=64 bn=64`");
+        }
+        Ok(self.made(from, kind))
+    }
+
+    fn tuple(&mut self, from: usize) -> Result<Expr> {
+        let (mut items, comma) = self.list()?;
+        match (items.len(), comma) {
+            (1, false) => Ok(items.remove(0)),
+            _ => Ok(self.made(from, ExprKind::Tuple(items))),
+        }
+    }
+
+    /// Values up to `)`, and whether a comma stood behind the last.
+    fn list(&mut self) -> Result<(Vec<Expr>, bool)> {
+        let (mut items, mut comma) = (Vec::new(), false);
+        while !self.take(")") {
+            if !items.is_empty() && !comma {
+                return self.wrong("`,` or `)`", "close the parenthesis");
+            }
+            items.push(self.value()?);
+            comma = self.take(",");
+        }
+        Ok((items, comma))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.take(")") {
+            true => Ok(()),
+            false => self.wrong("`)`", "close the parenthesis"),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use super::*;
+use crate::kernel_def::Places;
+
+/// What keys are read as, in the tree's own words.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let words = Words::read(text).unwrap();
+    let shown: Vec<String> = words
+        .args()
+        .iter()
+        .map(|arg| format!("{}={}", arg.name.as_ref().unwrap().text, show(&arg.value)))
+        .collect();
+    assert_eq!(shown.join(" "), expected);
+}
+
+fn show(expr: &Expr) -> String {
+    let list = |all: &[Expr]| all.iter().map(show).collect::<Vec<_>>().join(",");
+    match &expr.kind {
+        ExprKind::Int(n) => n.to_string(),
+        ExprKind::Float(x) => format!("{x:?}"),
+        ExprKind::Bool(b) => b.to_string(),
+        ExprKind::Str(text) => format!("{text:?}"),
+        ExprKind::Name(name) => name.clone(),
+        ExprKind::Tuple(items) => format!("[{}]", list(items)),
+        ExprKind::Call { function, args, .. } => {
+            format!(
+                "{}[{}]",
+                function.text,
+                args.iter().map(|a| show(&a.value)).collect::<Vec<_>>().join(",")
+            )
+        }
+        ExprKind::Unary(op, inner) => format!("({op:?} {})", show(inner)),
+        ExprKind::Binary(op, a, b) => format!("({op:?} {} {})", show(a), show(b)),
+        ExprKind::Layout { shape, stride } => {
+            format!("<{}:{}>", show(shape), stride.as_ref().map_or("-".into(), |stride| show(stride)))
+        }
+        ExprKind::Closure { params, body } => format!("fn{} {}", params.len(), show(body)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys() {
+    check("", "");
+    check("bm=64", "bm=64");
+    check(" bm = 64 , bn=64, dtype =f64 ", "bm=64 bn=64 dtype=f64");
+    check("alpha_beta=true name=\"nt\"", "alpha_beta=true name=\"nt\"");
+    check("tc=(8, 8) bm=2*32+64/2%7", "tc=[8,8] bm=(Add (Mul 2 32) (Rem (Div 64 2) 7))");
+    check("bm=-(1 - -2) bn=(3)", "bm=(Neg (Sub 1 (Neg 2))) bn=3");
+    check("sa=(64,8):(1,65)", "sa=<[64,8]:[1,65]>");
+    check("sa=layout!((64, 8) : (1, 65)) sb=layout!((8,8))", "sa=<[64,8]:[1,65]> sb=<[8,8]:->");
+    check("sa=swizzled(3,2,3,(64,8):(8,1)) bm=64", "sa=swizzled[3,2,3,<[64,8]:[8,1]>] bm=64");
+    check("epilogue=|x| max(x, 0.0) bm=64", "epilogue=fn1 max[x,0.0] bm=64");
+    check("epilogue=|x| select(x >= 1e-3, x*2.5, 0.)", "epilogue=fn1 select[(Ge x 0.001),(Mul x 2.5),0.0]");
+}
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    let said = match Words::read(text) {
+        Err(said) => said,
+        Ok(words) => words.matmul().unwrap_err(),
+    };
+    assert_eq!(said.to_string(), expected);
+}
+
+#[test]
+fn what_cannot_be_read() {
+    refused("bm", "`bm` has no value\n  bm\n  ^^\nhelp: write `bm=…`");
+    refused("bm= ", "`bm` has no value\n  bm=\n  ^^\nhelp: write `bm=…`");
+    refused(
+        "bm=64 64",
+        "a key is expected here\n  bm=64 64\n        ^^\nhelp: write `key=value`, such as `bm=128`",
+    );
+    refused(
+        "bm=*3",
+        "a value is expected here\n  bm=*3\n     ^\nhelp: write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`",
+    );
+    refused(
+        "tc=(8,8",
+        "`,` or `)` is missing at the end\n  tc=(8,8\n         ^\nhelp: close the parenthesis",
+    );
+    refused(
+        "bm=64k",
+        "a blank between a number and a word is expected here\n  bm=64k\n       ^\nhelp: write `bm=64 bn=64`",
+    );
+    refused(
+        "bm=99999999999999999999",
+        "a number of at most 63 bits is expected here\n  bm=99999999999999999999\n     ^^^^^^^^^^^^^^^^^^^^\nhelp: write a smaller one",
+    );
+    let deep = format!("bm={}", "(".repeat(100_000));
+    let said = Words::read(&deep).unwrap_err().to_string();
+    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
+}
+
+#[test]
+fn what_the_keys_refuse() {
+    refused(
+        "bm=64 dtype=f31",
+        "`dtype` must be an element type\n  bm=64 dtype=f31\n              ^^^\nhelp: use one of f64, f32, f16, bf16, i32, u32, i8, u8",
+    );
+    refused("bm=64 bm=32", "`bm` is given twice\n  bm=64 bm=32\n        ^^\nhelp: remove one of them");
+}
+
+#[test]
+fn constants_of_a_kernel() {
+    let matmul = Definition::Matmul(Vec::new());
+    let def = KernelDef::of(&matmul.generate().kernel.unwrap(), &matmul, &Places::default());
+    let other = Words::specialize(&def, "bm=64 dtype=f64").unwrap();
+    assert!(other.source().contains("double"));
+    let again = Words::specialize(&other, "bm=32").unwrap();
+    assert!(again.report().contains("32 divides M"), "{}", again.report());
+    let said = Words::specialize(&def, "bn=7").unwrap_err().to_string();
+    assert!(said.contains("  bn=7\n     ^\n"), "{said}");
+}
+
+#[test]
+fn long_lines_are_cut_around_the_mistake() {
+    let text = format!("{}oops=1", "bm=64 ".repeat(100));
+    let said = Words::read(&text).unwrap().matmul().unwrap_err().to_string();
+    let at = said.find("there is no key").unwrap();
+    let lines: Vec<&str> = said[at..].lines().collect();
+    let caret = lines[2].chars().position(|c| c == '^').unwrap();
+    let under: String = lines[1].chars().skip(caret).take(4).collect();
+    assert_eq!(under, "oops");
+    assert!(lines[1].chars().count() < 110);
+}
