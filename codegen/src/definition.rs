@@ -4,8 +4,8 @@ use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::report::Report;
-use crate::thread;
 use crate::wire::wire;
+use crate::{thread, tile};
 
 /// What a kernel is made from. Carried by compiled programs, so that a kernel can be specialised again at run time.
 #[derive(Clone, PartialEq, Debug)]
@@ -94,6 +94,27 @@ impl Definition {
             Definition::Function(kernel, settings) => crate::evaluate::kernel(kernel, settings),
             Definition::Matmul(args) => crate::matmul::kernel(args),
         }
+    }
+
+    /// The tile program that it says, before checks and lowering; what is wrong with it otherwise.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let program = Definition::Matmul(vec![]).program().unwrap();
+    /// assert_eq!(program.threads(), 256);
+    /// ```
+    pub fn program(&self) -> Result<tile::Program, Vec<Diagnostic>> {
+        let (program, diagnostics) = match self {
+            Definition::Function(kernel, settings) => {
+                let (program, diagnostics, _) = crate::evaluate::program(kernel, settings);
+                (program, diagnostics)
+            }
+            Definition::Matmul(args) => {
+                crate::matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))?
+            }
+        };
+        let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
+        if wrong { Err(diagnostics) } else { Ok(program) }
     }
 
     /// A definition without spans of its own refers to the whole use.

@@ -73,6 +73,24 @@ struct Config {
 
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
+    match programs(args) {
+        Ok(Programs { wide, narrow, diagnostics, levels }) => {
+            crate::generate::finish(wide, narrow, diagnostics, &levels)
+        }
+        Err(diagnostics) => Outcome { kernel: None, diagnostics },
+    }
+}
+
+/// The tile programs of a set of keys, what is wrong with them, and levels of lints.
+pub(crate) struct Programs {
+    pub(crate) wide: tile::Program,
+    narrow: Option<tile::Program>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    levels: Vec<(Name, Level)>,
+}
+
+/// The programs of a set of keys; where the keys make none, what is wrong with them.
+pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let config = reader.config(false);
@@ -80,7 +98,7 @@ pub fn kernel(args: &[Arg]) -> Outcome {
     diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
-        return Outcome { kernel: None, diagnostics };
+        return Err(diagnostics);
     };
     let mut builder = Builder::new(&config.name);
     if let Err((problem, key)) = product(&mut builder, &config) {
@@ -103,7 +121,7 @@ pub fn kernel(args: &[Arg]) -> Outcome {
         diagnostics.push(problem.at(blamed.map_or(Span::default(), |arg| arg.value.span)));
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
-    crate::generate::finish(builder.finish(), narrow, diagnostics, &levels)
+    Ok(Programs { wide: builder.finish(), narrow, diagnostics, levels })
 }
 
 /// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where

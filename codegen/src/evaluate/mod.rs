@@ -24,6 +24,15 @@ const MOST_STEPS: u32 = 100_000;
 
 /// Makes the kernel of a function.
 pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
+    let (program, diagnostics, levels) = program(kernel, settings);
+    crate::generate::finish(program, None, diagnostics, &levels)
+}
+
+/// The tile program of a function, what is wrong with it, and levels of lints.
+pub(crate) fn program(
+    kernel: &Kernel,
+    settings: &Settings,
+) -> (tile::Program, Vec<Diagnostic>, Vec<(Name, Level)>) {
     let mut run = Evaluator::new(&kernel.name.text);
     run.constants(kernel, settings);
     run.params(kernel);
@@ -39,7 +48,7 @@ pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
             );
         }
     }
-    crate::generate::finish(run.builder.finish(), None, run.diagnostics, &levels)
+    (run.builder.finish(), run.diagnostics, levels)
 }
 
 struct Evaluator {

@@ -24,13 +24,18 @@ mod svg;
 mod table;
 
 use crate::error::{Condition, LayoutError, Result};
+use crate::layout::Layout;
 use crate::swizzle::Composed;
+use crate::tuple::Tuple;
 use crate::tv::TiledCopy;
 use crate::value::{Path, Value};
 use axis::Axis;
 
 /// Colours go round after so many, as offsets go round the banks of a memory.
 const TONES: i64 = 8;
+
+/// Larger tiles would only be cut.
+const MOST_HELD: i64 = 1 << 20;
 
 /// A grid of labelled cells: see the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,21 +109,44 @@ impl Picture {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn threads(copy: &TiledCopy) -> Result<Picture> {
-        /// Larger tiles would only be cut.
-        const MOST: i64 = 1 << 20;
-        let tile = crate::Layout::compact(copy.tile())?;
         let (tv, threads) = (copy.tv(), copy.threads()?);
-        if tv.size()?.max(tile.size()?) > MOST {
-            let condition = Condition::BadArgument {
-                what: "at most 1048576 pairs of thread and value can be drawn",
-                value: tv.size()?,
-            };
-            return Err(LayoutError::new("draw", condition).with(tv));
+        if tv.size()? > MOST_HELD {
+            return Err(too_many(tv.size()?, tv));
+        }
+        let pairs = tv.offsets()?.enumerate();
+        let pairs = pairs.map(|(pair, place)| (pair as i64 % threads, pair as i64 / threads, place));
+        Picture::held(&format!("{tv} into a tile {}", copy.tile()), copy.tile(), pairs)
+    }
+
+    /// A tile of this shape with who holds each element: thread, value, and the place in the tile, column by column. It
+    /// is drawn like [`Picture::threads`]; empty cells are held by nobody.
+    ///
+    /// ```
+    /// use tilewright_layout::draw::Picture;
+    /// let pairs = (0..8).map(|place| (place / 2, place % 2, place));
+    /// assert_eq!(Picture::held("two rows each", (4, 2), pairs)?.table(), "\
+    /// two rows each
+    ///          0     1
+    ///    ┌────────────
+    ///  0 │ T0 V0 T2 V0
+    ///  1 │ T0 V1 T2 V1
+    ///  2 │ T1 V0 T3 V0
+    ///  3 │ T1 V1 T3 V1
+    /// ");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn held(
+        title: &str,
+        tile: impl Into<Tuple>,
+        pairs: impl IntoIterator<Item = (i64, i64, i64)>,
+    ) -> Result<Picture> {
+        let tile = Layout::compact(tile.into())?;
+        if tile.size()? > MOST_HELD {
+            return Err(too_many(tile.size()?, &tile));
         }
         let (rows, columns) = axes(&tile.clone().into())?;
         let mut held: Vec<Cell> = vec![Cell::default(); tile.size()? as usize];
-        for (pair, place) in tv.offsets()?.enumerate() {
-            let (thread, value) = (pair as i64 % threads, pair as i64 / threads);
+        for (thread, value, place) in pairs {
             // Negative strides and gaps leave the tile; what is outside cannot be shown.
             let Some(cell) = usize::try_from(place).ok().and_then(|at| held.get_mut(at)) else {
                 continue;
@@ -136,7 +164,7 @@ impl Picture {
         let height = rows.extent;
         let cells =
             grid(&rows, &columns, |row, column| held[(row + column * height) as usize].clone()).collect();
-        Ok(Picture { title: format!("{tv} into a tile {}", copy.tile()), rows, columns, cells })
+        Ok(Picture { title: title.to_owned(), rows, columns, cells })
     }
 
     /// The cells of one shown row.
@@ -144,6 +172,11 @@ impl Picture {
         let width = self.columns.shown.len();
         &self.cells[row * width..][..width]
     }
+}
+
+fn too_many(pairs: i64, layout: &Layout) -> LayoutError {
+    let what = "at most 1048576 pairs of thread and value can be drawn";
+    LayoutError::new("draw", Condition::BadArgument { what, value: pairs }).with(layout)
 }
 
 /// Rows and columns of what is to be drawn; one mode is one row.
