@@ -35,14 +35,25 @@ pub(super) struct Library {
     log: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     cubin_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    ptx_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    ptx: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     /// Kept loaded for as long as the functions can be called.
     _nvrtc: libloading::Library,
     _builtins: Option<libloading::Library>,
 }
 
-/// What a compilation gave. Without a binary the log says why.
+/// What a compilation is to give.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// What the driver loads.
+    Cubin,
+    /// Text for the assembler, with a zero byte at its end.
+    Ptx,
+}
+
+/// What a compilation gave. Where that is nothing the log says why.
 pub(super) struct Output {
-    pub(super) cubin: Option<Vec<u8>>,
+    pub(super) wanted: Option<Vec<u8>>,
     pub(super) log: String,
 }
 
@@ -82,6 +93,8 @@ impl Library {
             log: function!(b"nvrtcGetProgramLog\0"),
             cubin_size: function!(b"nvrtcGetCUBINSize\0"),
             cubin: function!(b"nvrtcGetCUBIN\0"),
+            ptx_size: function!(b"nvrtcGetPTXSize\0"),
+            ptx: function!(b"nvrtcGetPTX\0"),
             _nvrtc: nvrtc,
             _builtins: builtins,
         })
@@ -94,7 +107,13 @@ impl Library {
         if status == SUCCESS { Ok((major, minor)) } else { Err(self.message(status)) }
     }
 
-    pub(super) fn compile(&self, source: &str, name: &str, options: &[&str]) -> Result<Output, Error> {
+    pub(super) fn compile(
+        &self,
+        source: &str,
+        name: &str,
+        options: &[&str],
+        wanted: Wanted,
+    ) -> Result<Output, Error> {
         let text = |text: &str| {
             CString::new(text).map_err(|_| Error::Failed {
                 doing: "reading the source and the options",
@@ -120,14 +139,18 @@ impl Library {
         let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
         match status {
             SUCCESS => {}
-            COMPILATION | INVALID_OPTION => return Ok(Output { cubin: None, log }),
+            COMPILATION | INVALID_OPTION => return Ok(Output { wanted: None, log }),
             status => {
                 let message = format!("{}\n{log}", self.message(status));
                 return Err(Error::Failed { doing: "compiling", message });
             }
         }
-        let cubin = self.read(&program, self.cubin_size, self.cubin, "reading the binary")?;
-        Ok(Output { cubin: Some(cubin), log })
+        let (size, copy) = match wanted {
+            Wanted::Cubin => (self.cubin_size, self.cubin),
+            Wanted::Ptx => (self.ptx_size, self.ptx),
+        };
+        let made = self.read(&program, size, copy, "reading what was compiled")?;
+        Ok(Output { wanted: Some(made), log })
     }
 
     /// Bytes that NVRTC hands out by a function for their number and another to copy them.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use library::Library;
+use library::{Library, Wanted};
 pub use log::Usage;
 pub use search::Absent;
 
@@ -107,14 +107,32 @@ impl Nvrtc {
     /// after those that every source gets.
     pub fn compile(&self, source: &str, name: &str, arch: &str, options: &[&str]) -> Result<Compiled, Error> {
         let start = Instant::now();
+        let (cubin, log) = self.make(source, name, arch, options, Wanted::Cubin)?;
+        Ok(Compiled::new(cubin, log, start.elapsed()))
+    }
+
+    /// The PTX that a source becomes on its way to a binary for one architecture: for reading.
+    pub fn ptx(&self, source: &str, name: &str, arch: &str) -> Result<String, Error> {
+        let (bytes, _) = self.make(source, name, arch, &[], Wanted::Ptx)?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+    }
+
+    fn make(
+        &self,
+        source: &str,
+        name: &str,
+        arch: &str,
+        options: &[&str],
+        wanted: Wanted,
+    ) -> Result<(Vec<u8>, String), Error> {
         let target = format!("--gpu-architecture={arch}");
         let all: Vec<&str> =
             [target.as_str()].into_iter().chain(OPTIONS).chain(options.iter().copied()).collect();
-        let output = self.library.compile(source, &format!("{name}.cu"), &all)?;
-        let Some(cubin) = output.cubin else {
-            return Err(Error::Refused { name: name.to_string(), arch: arch.to_string(), log: output.log });
-        };
-        Ok(Compiled::new(cubin, output.log, start.elapsed()))
+        let output = self.library.compile(source, &format!("{name}.cu"), &all, wanted)?;
+        match output.wanted {
+            Some(made) => Ok((made, output.log)),
+            None => Err(Error::Refused { name: name.to_string(), arch: arch.to_string(), log: output.log }),
+        }
     }
 }
 
