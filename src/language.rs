@@ -142,6 +142,7 @@ language! {
     /// A loop whose body is repeated while compiling: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
     /// A loop whose copies from global to shared memory run `stages - 1` turns ahead, without waits or barriers in its
-    /// body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`.
+    /// body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With `fragments = 2`, where a turn is one product,
+    /// its operands come from shared memory to registers a column ahead, across turns too.
     fn pipelined(range: Number, stages: Number) -> Number;
 }

@@ -13,7 +13,7 @@ use crate::elem::Elem;
 use crate::evaluate::{Keys, closest};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Cmp};
-use crate::tile::{self, Order};
+use crate::tile::{self, Ahead, Order};
 use crate::view::{At, Deal, View};
 
 /// A key: its name, its default in words, and what it means.
@@ -34,6 +34,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
+    ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
     ("vec", "1", "elements that a copy moves at once"),
     ("order", "plain", "plain or serpentine: how a product runs through the sums"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
@@ -60,7 +61,7 @@ struct Config {
     c_rows: bool,
     sa: Composed,
     sb: Composed,
-    stages: i64,
+    ahead: Ahead,
     /// Elements that the copies of A and of B move at once.
     vec: [i64; 2],
     order: Order,
@@ -196,7 +197,7 @@ impl Reader<'_> {
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
-        let stages = self.positive("stages", 1);
+        let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
         let tc = self.layout("tc", || match c_rows {
             true => Layout::row_major((16, 16)),
             false => Layout::compact((16, 16)),
@@ -286,7 +287,7 @@ impl Reader<'_> {
             c_rows,
             sa,
             sb,
-            stages,
+            ahead: Ahead { stages, fragments },
             vec,
             order,
             alpha_beta,
@@ -499,7 +500,7 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
-    b.pipelined("k", tiles, c.stages as u32, |b, k| -> Result<()> {
+    b.pipelined("k", tiles, c.ahead, |b, k| -> Result<()> {
         let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
         b.copy(&ga, &ta_sa)?;
         b.copy(&gb, &tb_sb)?;

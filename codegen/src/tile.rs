@@ -251,13 +251,13 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A loop whose copies from global to shared memory run `stages - 1` turns ahead: each turn finds in the shared
+    /// A loop whose copies from global to shared memory run so many stages ahead: each turn finds in the shared
     /// tensors what its own copies fetch. See [`crate::pipeline`], which writes it out.
     Pipelined {
         /// The variable.
         var: Id,
-        /// Slots of each shared tensor; 1 waits for every copy.
-        stages: u32,
+        /// How far it runs ahead.
+        ahead: Ahead,
         /// What is done in a turn. Waits and barriers for the copies are not part of it.
         body: Vec<Stmt>,
     },
@@ -345,6 +345,22 @@ pub enum Op {
         /// What each does in its turn.
         body: Vec<Stmt>,
     },
+}
+
+/// How far a loop runs ahead of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ahead {
+    /// Slots of each shared tensor: copies run one turn less ahead. 1 waits for every copy.
+    pub stages: u32,
+    /// Columns of a product's operands in registers: 2 brings the next while one is multiplied.
+    pub fragments: u32,
+}
+
+impl From<u32> for Ahead {
+    /// So many stages.
+    fn from(stages: u32) -> Ahead {
+        Ahead { stages, fragments: 1 }
+    }
 }
 
 /// By which mechanism.

@@ -6,7 +6,7 @@ use common::{Args, assert_close, numbers, result};
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::tile::{Expr, Order, Program};
+use tilewright_codegen::tile::{Ahead, Expr, Order, Program};
 use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
@@ -70,10 +70,10 @@ fn parts(b: &mut Builder, shared: Elem, values: i64) -> Result<Parts> {
     })
 }
 
-fn product(stages: u32, values: i64) -> Result<Program> {
+fn product(ahead: impl Into<Ahead>, values: i64) -> Result<Program> {
     let mut b = Builder::new("product");
     let p = parts(&mut b, Elem::F32, values)?;
-    b.pipelined("k", p.steps, stages, |b, k| -> Result<()> {
+    b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
         let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)?;
@@ -108,6 +108,24 @@ fn products_are_right_for_every_number_of_stages() {
             }
         }
     }
+}
+
+#[test]
+fn fragments_run_ahead() {
+    for stages in 2..=4 {
+        for (m, n, k) in [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13)] {
+            for values in [1, 4] {
+                let args = args(m, n, k);
+                let c = result(product(Ahead { stages, fragments: 2 }, values).unwrap(), &args, "c");
+                assert_close(&c, &expected(&args, m, n, k), 1e-6);
+            }
+        }
+    }
+    let program = product(Ahead { stages: 3, fragments: 2 }, 4).unwrap();
+    let source = generate(program).kernel.unwrap().source().to_owned();
+    // The first fragment of the next turn is fetched before this turn's last product.
+    let fetched = source.find("const int k_next = k + 1;").expect("the next turn");
+    assert!(source[fetched..].contains("fmaf("), "{source}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub const MATMULS: &[&str] = &[
     "a=k_major b=k_major c=n_major",
     "a=k_major b=n_major c=n_major vec=4 bk=16",
     "stages=3 bk=16 vec=4",
-    "values=(4,4) stages=3 bk=16 vec=4",
+    "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
     "order=serpentine vec=4",
     "alpha_beta=true",
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",

@@ -6,7 +6,7 @@ use super::Builder;
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Expr, Op, Raster, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, Raster, Stmt, Var};
 
 impl Builder {
     /// A loop over `0..extent`. The body gets the variable.
@@ -88,11 +88,11 @@ impl Builder {
         &mut self,
         name: &str,
         extent: Value,
-        stages: u32,
+        ahead: impl Into<Ahead>,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.turns(name, extent, body);
-        self.push(Op::Pipelined { var, stages, body });
+        self.push(Op::Pipelined { var, ahead: ahead.into(), body });
         done
     }
 

@@ -14,7 +14,7 @@ use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::thread::Unroll;
-use crate::tile;
+use crate::tile::{self, Ahead};
 pub use calls::FUNCTIONS;
 pub(crate) use expression::closest;
 use value::Value;
@@ -380,13 +380,13 @@ impl Evaluator {
     }
 
     fn repeat(&mut self, pattern: &Pattern, range: &ast::Expr, body: &[ast::Stmt]) {
-        let (range_value, unrolled, stages) = match &range.kind {
+        let (range_value, unrolled, ahead) = match &range.kind {
             ast::ExprKind::Call { function, args, .. } if function.text == "unroll" && args.len() == 1 => {
                 (self.expr(&args[0].value), true, None)
             }
             ast::ExprKind::Call { function, args, .. } if function.text == "pipelined" => {
-                let Some((range, stages)) = self.pipelined(args, range.span) else { return };
-                (range, false, Some(stages))
+                let Some((range, ahead)) = self.pipelined(args, range.span) else { return };
+                (range, false, Some(ahead))
             }
             _ => (self.expr(range), false, None),
         };
@@ -412,9 +412,9 @@ impl Evaluator {
                 }
             }
             (Value::Int(0), Value::Int(n), false) if n > 0 => {
-                self.run_loop(pattern, Size::Int(n), stages, body)
+                self.run_loop(pattern, Size::Int(n), ahead, body)
             }
-            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, stages, body),
+            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, ahead, body),
             (_, Value::Size(_), true) => {
                 let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
                 self.complain(range.span, problem.help("write the range without `unroll`"));
@@ -434,10 +434,10 @@ impl Evaluator {
         }
     }
 
-    /// The range and the stages of `pipelined(0..n, stages = 3)`.
-    fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, u32)> {
+    /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and how far it runs ahead.
+    fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
-        let (mut range, mut stages) = (None, None);
+        let (mut range, mut stages, mut fragments) = (None, None, None);
         for arg in args {
             let value = self.expr(&arg.value);
             match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
@@ -445,6 +445,9 @@ impl Evaluator {
                 (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
                 (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
                     stages = Some(n as u32)
+                }
+                (Some("fragments"), Value::Int(n)) if fragments.is_none() && u32::try_from(n).is_ok() => {
+                    fragments = Some(n as u32)
                 }
                 (_, other) => {
                     let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
@@ -454,7 +457,7 @@ impl Evaluator {
             }
         }
         match (range, stages) {
-            (Some(range), Some(stages)) => Some((range, stages)),
+            (Some(range), Some(stages)) => Some((range, Ahead { stages, fragments: fragments.unwrap_or(1) })),
             _ => {
                 let problem = Problem::new("a pipelined loop needs a range and its stages");
                 self.complain(span, problem.help(USAGE));
@@ -463,7 +466,7 @@ impl Evaluator {
         }
     }
 
-    fn run_loop(&mut self, pattern: &Pattern, extent: Size, stages: Option<u32>, body: &[ast::Stmt]) {
+    fn run_loop(&mut self, pattern: &Pattern, extent: Size, ahead: Option<Ahead>, body: &[ast::Stmt]) {
         let name = match pattern {
             Pattern::Name(name) => name.text.clone(),
             _ => "i".to_owned(),
@@ -478,8 +481,8 @@ impl Evaluator {
             self.scope.truncate(depth);
             std::mem::swap(&mut self.builder, inner);
         };
-        match stages {
-            Some(stages) => builder.pipelined(&name, extent, stages, turn),
+        match ahead {
+            Some(ahead) => builder.pipelined(&name, extent, ahead, turn),
             None => builder.repeat(&name, extent, Unroll::No, turn),
         }
         self.builder = builder;

@@ -15,6 +15,8 @@
 //! copies have landed and that they are done with the slot that is filled next. Groups are committed on every path, so
 //! their count says which turn is in flight.
 
+mod fragments;
+
 use std::borrow::Cow;
 
 use tilewright_layout::{Composed, Layout};
@@ -24,8 +26,9 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{How, Op, Program, Space, Stmt, Var};
+use crate::tile::{Ahead, How, Op, Program, Space, Stmt, Var};
 use crate::view::View;
+use fragments::Product;
 
 /// More stages than this hide nothing.
 const MOST_STAGES: u32 = 16;
@@ -107,7 +110,17 @@ fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
 
 /// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { stages, body, .. } = &stmt.op {
+    if let Op::Pipelined { ahead: Ahead { stages, fragments }, body, .. } = &stmt.op {
+        let refused = match (stages, fragments) {
+            (1, 2) => {
+                Some("`fragments = 2` runs ahead of the barrier between two turns, and needs two stages")
+            }
+            (_, 1 | 2) => None,
+            _ => Some("a pipelined loop has 1 or 2 fragments"),
+        };
+        if let Some(message) = refused {
+            return Err(Problem::new(message).help("write stages = 3, fragments = 2").at(stmt.span));
+        }
         if !(1..=MOST_STAGES).contains(stages) {
             let problem = Problem::new(format!(
                 "a pipelined loop has 1 to {MOST_STAGES} stages, and this one {stages}"
@@ -226,8 +239,8 @@ impl Write {
         let mut all = Vec::new();
         for mut stmt in body {
             let loops = matches!(stmt.op, Op::For { .. } | Op::Tiles { .. });
-            if let Op::Pipelined { var, stages, body } = stmt.op {
-                all.extend(self.pipelined(var, stages, body, looped, (stmt.span, stmt.by))?);
+            if let Op::Pipelined { var, ahead, body } = stmt.op {
+                all.extend(self.pipelined(var, ahead, body, looped, (stmt.span, stmt.by))?);
                 continue;
             }
             for inner in stmt.bodies_mut() {
@@ -241,7 +254,7 @@ impl Write {
     fn pipelined(
         &mut self,
         var: Id,
-        stages: u32,
+        Ahead { stages, fragments }: Ahead,
         body: Vec<Stmt>,
         looped: bool,
         (span, by): (Span, Id),
@@ -299,9 +312,16 @@ impl Write {
         let early = i64::from(stages) - 1;
         (0..early).for_each(|at| written.extend(fetch(at.into())));
         let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
-        let mut body = vec![stmt(Op::WaitCopies { pending: stages - 2 }), stmt(Op::Sync)];
-        body.extend(fetch(next));
-        body.append(&mut work);
+        let wait = vec![stmt(Op::WaitCopies { pending: stages - 2 }), stmt(Op::Sync)];
+        let body = if fragments == 2 {
+            let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
+            let product = Product::of(&mut self.program, &work).map_err(refused)?;
+            written.extend(wait.clone());
+            written.push(product.first(self, var, 0.into()).map_err(refused)?);
+            product.turn(self, var, fetch(next).into(), wait).map_err(refused)?
+        } else {
+            wait.into_iter().chain(fetch(next)).chain(work).collect()
+        };
         written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
         Ok(written)
     }

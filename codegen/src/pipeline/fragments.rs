@@ -1,0 +1,170 @@
+//! Fragments that run ahead: while threads multiply one column of a tile, the next is on its way from shared memory to
+//! registers, across the barrier between two turns too.
+//!
+//! ```text
+//! for k in pipelined(0..n, stages = 3, fragments = 2) { …; gemm(sa, sb, acc); }
+//!
+//!                                       wait; barrier; a[0] <- column 0 of turn 0
+//!                                       for k in 0..n {
+//!                                           a[1] <- column 1
+//!                                           copies of turn k + 2; commit
+//!                                           gemm(a[0])
+//!                                           for kk in 0..depth - 2 {
+//!                                               a[kk % 2] <- column kk + 2
+//!                                               gemm(a[(kk + 1) % 2])
+//!                                           }
+//!                                           wait; barrier
+//!                                           if k + 1 < n { a[0] <- column 0 of turn k + 1 }
+//!                                           gemm(a[1])
+//!                                       }
+//! ```
+
+use tilewright_layout::{Layout, Tuple, Value};
+
+use super::Write;
+use crate::affine::{Affine, Coord};
+use crate::problem::{Problem, Result};
+use crate::thread::{Id, Unroll};
+use crate::tile::{How, Op, Program, Space, Stmt, Tensor, Var};
+use crate::view::{At, View};
+
+/// A product whose operands come through registers.
+pub(super) struct Product {
+    /// The statement, of whose operands only these are replaced.
+    stmt: Stmt,
+    operands: [Operand; 2],
+    depth: i64,
+}
+
+struct Operand {
+    /// In shared memory, (rows, depth).
+    from: View,
+    /// In registers, (rows, 2).
+    to: View,
+}
+
+impl Product {
+    /// Makes room for two columns of each operand of the only statement of a turn.
+    pub(super) fn of(program: &mut Program, work: &[Stmt]) -> Result<Product> {
+        let help = "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
+        let [stmt] = work else {
+            let message = format!(
+                "`fragments = 2` is for a turn of one product, and this one does {} things",
+                work.len()
+            );
+            return Err(Problem::new(message).help(help));
+        };
+        let Op::Gemm { a, b, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
+            return Err(
+                Problem::new("`fragments = 2` is for a turn of one product, and this is none").help(help)
+            );
+        };
+        let shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
+        if let Some(view) = [a, b].into_iter().find(|view| !shared(view)) {
+            let message = format!(
+                "`fragments = 2` reads operands from shared memory, and `{}` is not there",
+                view.name
+            );
+            return Err(Problem::new(message).help(help));
+        }
+        let depth = a.layout.mode(1)?.size().unwrap_or(0);
+        if depth < 2 || depth % 2 != 0 {
+            let message = format!("`fragments = 2` takes columns in pairs, and the product is {depth} deep");
+            return Err(Problem::new(message).help("use tiles of an even depth"));
+        }
+        let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
+        Ok(Product { stmt: stmt.clone(), operands, depth })
+    }
+
+    fn statement(&self, op: Op) -> Stmt {
+        Stmt { span: self.stmt.span, by: self.stmt.by, op }
+    }
+
+    /// Column `column` of both operands, into registers.
+    fn fetch(&self, column: &Affine) -> Result<Vec<Stmt>> {
+        let copy = |operand: &Operand| {
+            let from = operand.from.slice(&[At::All, At::Index(column.clone())])?;
+            let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;
+            Ok(self.statement(Op::Copy { from, to, how: How::Plain, fill: 0.0, token: None }))
+        };
+        self.operands.iter().map(copy).collect()
+    }
+
+    /// The products of one column.
+    fn multiply(&self, column: &Affine) -> Result<Stmt> {
+        let [left, right] = &self.operands;
+        let held = |operand: &Operand| -> Result<View> {
+            let mut view = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;
+            view.layout = Layout::from_modes([view.layout.clone(), Layout::new(1i64, 0i64)?])?;
+            Ok(view)
+        };
+        let mut stmt = self.stmt.clone();
+        if let Op::Gemm { a, b, .. } = &mut stmt.op {
+            (*a, *b) = (held(left)?, held(right)?);
+        }
+        Ok(stmt)
+    }
+
+    /// A turn: the product with the next column always ahead. `early` are the copies of a later turn, `wait` what makes
+    /// the next turn's tile visible.
+    pub(super) fn turn(
+        &self,
+        write: &mut Write,
+        var: Id,
+        early: Vec<Stmt>,
+        wait: Vec<Stmt>,
+    ) -> Result<Vec<Stmt>> {
+        let mut body = self.fetch(&1.into())?;
+        body.extend(early);
+        body.push(self.multiply(&0.into())?);
+        if self.depth > 2 {
+            let kk = write.var("kk", Value::Int(self.depth - 2));
+            let column = |more: i64| Affine::from(Coord::Var(kk)).plus(&more.into(), 1).unwrap_or_default();
+            let mut middle = self.fetch(&column(2))?;
+            middle.push(self.multiply(&column(1))?);
+            body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
+        }
+        body.extend(wait);
+        let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
+        body.push(self.first(write, var, next)?);
+        body.push(self.multiply(&(self.depth - 1).into())?);
+        Ok(body)
+    }
+
+    /// The first column of the turn `at`, if there is such a turn.
+    pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
+        let Var { name, extent } = &write.program.vars[var as usize];
+        let (name, extent) = (format!("{name}_next"), *extent);
+        let next = write.var(&name, extent);
+        let mut body = self.fetch(&0.into())?;
+        for view in body.iter_mut().flat_map(Stmt::views_mut) {
+            for base in &mut view.base {
+                *base = base.replaced(&Coord::Var(var), &Coord::Var(next));
+            }
+        }
+        Ok(self.statement(Op::Step { var: next, at, body }))
+    }
+}
+
+impl Operand {
+    fn new(program: &mut Program, from: &View) -> Result<Operand> {
+        let tensor = program.tensor(from.tensor);
+        let rows = from.layout.mode(0)?.size()?;
+        let (name, elem, span) = (format!("{}_r", from.name), tensor.elem, tensor.span);
+        let shape = Tuple::flat(&[rows, 2]);
+        let layout = Layout::compact(shape.clone())?.into();
+        let space = Space::Registers { words: false };
+        let id = program.tensors.len() as Id;
+        let to = View::whole(id, &name, &shape)?;
+        program.tensors.push(Tensor { name, elem, space, layout, span });
+        Ok(Operand { from: from.clone(), to })
+    }
+}
+
+impl Write {
+    /// A new variable.
+    pub(super) fn var(&mut self, name: &str, extent: Value) -> Id {
+        self.program.vars.push(Var { name: name.into(), extent });
+        self.program.vars.len() as Id - 1
+    }
+}
