@@ -1,0 +1,116 @@
+//! What every call goes through: it is counted, failed if asked for, carried out, and logged.
+
+use std::ffi::c_void;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::Status;
+use crate::state::State;
+
+static STATE: Mutex<Option<(State, Option<File>)>> = Mutex::new(None);
+
+/// Carries out a call.
+pub(crate) fn enter(
+    name: &'static str,
+    arguments: &[(&str, Option<String>)],
+    body: impl FnOnce(&mut State) -> Result<(), Status>,
+) -> Status {
+    let mut guard = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (state, log) = guard.get_or_insert_with(|| {
+        let state = State::new();
+        let open = |path: &String| OpenOptions::new().create(true).append(true).open(path);
+        let log = state.settings.log.as_ref().map(|path| open(path).expect("FAKE_LOG can be written"));
+        (state, log)
+    });
+    state.said.clear();
+    state.hazards.clear();
+    let status = match state.settings.fails(name) {
+        Some((status, for_good)) => {
+            state.lost |= for_good;
+            // Who waits in vain has waited all the same: the device has stopped.
+            if name.ends_with("Synchronize") {
+                let _ = body(state);
+            }
+            state.said.push("injected".into());
+            status
+        }
+        None => body(state).err().unwrap_or(0),
+    };
+    let Some(log) = log else { return status };
+    let mut line = name.to_string();
+    for (name, value) in arguments {
+        if let Some(value) = value {
+            line += &format!(" {name}={value}");
+        }
+    }
+    for said in &state.said {
+        line += &format!(" {said}");
+    }
+    let thread = format!("{:?}", thread::current().id());
+    let thread: String = thread.chars().filter(char::is_ascii_digit).collect();
+    let mut text = format!("{line} thread={thread} -> {status}\n");
+    if !state.lost {
+        state.hazards.iter().for_each(|hazard| text += &format!("HAZARD {name}: {hazard}\n"));
+    }
+    // One write, so that nothing is lost or mixed when the process dies.
+    log.write_all(text.as_bytes()).expect("FAKE_LOG can be written");
+    status
+}
+
+/// How an argument looks in the log; pointers to the caller's memory say nothing.
+pub(crate) trait Shown {
+    fn shown(&self) -> Option<String>;
+}
+
+macro_rules! number {
+    ($($type:ty)*) => {$(
+        impl Shown for $type {
+            fn shown(&self) -> Option<String> {
+                let small = (-65536..65536).contains(&(*self as i128));
+                Some(if small { self.to_string() } else { format!("{self:#x}") })
+            }
+        }
+    )*};
+}
+number!(i32 u32 u64 usize i64 u8);
+
+impl<T> Shown for *mut T {
+    fn shown(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<T> Shown for *const T {
+    fn shown(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Functions of the driver. Handles are numbers that were given out before.
+macro_rules! driver {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$state:ident| $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $crate::Status {
+            let arguments = [$((stringify!($arg), $crate::call::Shown::shown(&$arg))),*];
+            let arguments: &[(&str, Option<String>)] = &arguments;
+            $crate::call::enter(stringify!($name), arguments, |$state: &mut $crate::state::State| $body)
+        }
+    )*};
+}
+
+/// Stores a result where the caller wants it.
+///
+/// # Safety
+///
+/// The pointer is null or may be written.
+pub(crate) unsafe fn give<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        // SAFETY: the caller promises it.
+        unsafe { to.write(value) };
+    }
+}
+
+/// Memory of the host, for those functions that only name it.
+pub(crate) type Host = *mut c_void;

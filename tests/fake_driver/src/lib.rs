@@ -1,0 +1,62 @@
+//! A library that stands in for `libcuda.so.1` and `libnvrtc.so.13` in tests on machines without a GPU.
+//!
+//! It keeps the books of a driver (devices, contexts, memory, streams, events, modules, graphs), copies memory, and runs
+//! no kernel. Every call becomes a line of a log: name, arguments, what was made, status. It fails on demand, and it
+//! watches the order that calls ask for: where a real device might read freed memory, or two streams might race, the log
+//! has a line that begins with `HAZARD`. Work never finishes by itself, only when somebody waits for it, so a hazard is
+//! found in every run and not in one of a thousand.
+//!
+//! What a kernel reads and writes is known from its signature, which the compiler that stands in for NVRTC writes into
+//! its "binary": a `const` pointer is read, another is written, from where it points to the end of the allocation.
+//!
+//! Environment, read at the first call:
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `FAKE_LOG` | the file that the log is appended to |
+//! | `FAKE_DEVICES` | how many devices there are; 1 |
+//! | `FAKE_ARCH` | their compute capability; 90. `90,80` for two that differ |
+//! | `FAKE_ATTRIBUTES` | attributes of devices: `97:49152,5:10` |
+//! | `FAKE_MEMORY` | bytes of each device; 80 GiB |
+//! | `FAKE_FAIL` | `cuMemAllocAsync:3:2` fails the third such call with code 2; `*:17:719` the seventeenth of all; `*:17+:719` it and all that follow. Several are separated by commas. |
+//! | `FAKE_NVRTC` | the version of the compiler; `13.0` |
+// It is called as a C library is: its functions have C's names, and trust their caller as the driver does.
+#![allow(unsafe_code, non_snake_case, unreachable_pub, missing_docs, clippy::missing_safety_doc)]
+
+#[macro_use]
+mod call;
+mod compiler;
+mod device;
+mod graph;
+mod memory;
+mod module;
+mod order;
+mod settings;
+mod signature;
+mod state;
+mod stream;
+
+/// `CUresult` and `nvrtcResult`.
+pub(crate) type Status = i32;
+
+/// The statuses that are given without being asked for.
+pub(crate) mod status {
+    use super::Status;
+    pub(crate) const INVALID_VALUE: Status = 1;
+    pub(crate) const OUT_OF_MEMORY: Status = 2;
+    pub(crate) const NOT_INITIALIZED: Status = 3;
+    pub(crate) const NO_DEVICE: Status = 100;
+    pub(crate) const INVALID_DEVICE: Status = 101;
+    pub(crate) const INVALID_IMAGE: Status = 200;
+    pub(crate) const INVALID_CONTEXT: Status = 201;
+    pub(crate) const NO_BINARY_FOR_GPU: Status = 209;
+    pub(crate) const INVALID_HANDLE: Status = 400;
+    pub(crate) const ILLEGAL_STATE: Status = 401;
+    pub(crate) const NOT_FOUND: Status = 500;
+    pub(crate) const NOT_READY: Status = 600;
+    pub(crate) const NOT_SUPPORTED: Status = 801;
+    pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
+    pub(crate) const CAPTURE_INVALIDATED: Status = 901;
+    pub(crate) const CAPTURE_ISOLATION: Status = 905;
+    pub(crate) const CAPTURED_EVENT: Status = 907;
+}

@@ -1,0 +1,288 @@
+//! The books: what was made, by whom, and what was done with it in which order.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::thread::{self, ThreadId};
+
+use crate::order::{Clock, Point, Range};
+use crate::settings::Settings;
+use crate::signature::Kernel;
+use crate::{Status, status};
+
+/// A handle, as the caller holds it.
+pub(crate) type Handle = usize;
+
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    /// More for this call's line of the log.
+    pub(crate) said: Vec<String>,
+    /// What might go wrong on a device because of this call.
+    pub(crate) hazards: Vec<String>,
+    /// Every call fails from now on: nothing runs any more.
+    pub(crate) lost: bool,
+    pub(crate) initialized: bool,
+    pub(crate) contexts: BTreeMap<Handle, Context>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) events: BTreeMap<Handle, Event>,
+    pub(crate) memory: BTreeMap<u64, Allocation>,
+    pub(crate) modules: BTreeMap<Handle, Module>,
+    pub(crate) functions: BTreeMap<Handle, Function>,
+    pub(crate) graphs: BTreeMap<Handle, Graph>,
+    /// What has finished for certain: somebody waited for it.
+    pub(crate) done: Clock,
+    handles: Handle,
+    /// The streams that need no handle: of a context, or of a thread in it.
+    implicit: HashMap<(Handle, Option<ThreadId>), usize>,
+}
+
+pub(crate) struct Context {
+    pub(crate) device: usize,
+    pub(crate) retained: u32,
+}
+
+pub(crate) struct Stream {
+    pub(crate) handle: Handle,
+    pub(crate) context: Handle,
+    /// Does it wait for the default stream, and the default stream for it?
+    pub(crate) blocking: bool,
+    pub(crate) alive: bool,
+    pub(crate) clock: Clock,
+    pub(crate) number: u64,
+    /// The graph that it records into.
+    pub(crate) capture: Option<Handle>,
+}
+
+pub(crate) struct Event {
+    pub(crate) context: Handle,
+    pub(crate) recorded: Option<Clock>,
+    pub(crate) asked: bool,
+    pub(crate) captured: Option<Handle>,
+}
+
+pub(crate) struct Allocation {
+    pub(crate) bytes: u64,
+    pub(crate) context: Handle,
+    pub(crate) accesses: Vec<(Point, Range, &'static str)>,
+    pub(crate) freed: bool,
+}
+
+pub(crate) struct Module {
+    pub(crate) context: Handle,
+    /// Those of a binary of ours; any other has whatever is asked for.
+    pub(crate) kernels: Option<Vec<Kernel>>,
+}
+
+pub(crate) struct Function {
+    pub(crate) module: Handle,
+    pub(crate) name: String,
+    pub(crate) kernel: Option<Kernel>,
+    pub(crate) shared: i32,
+}
+
+/// What was captured: operations, in their order.
+#[derive(Default)]
+pub(crate) struct Graph {
+    pub(crate) operations: Vec<(&'static str, Vec<Range>)>,
+    pub(crate) valid: bool,
+}
+
+thread_local! {
+    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+}
+
+impl State {
+    pub(crate) fn new() -> State {
+        State {
+            settings: Settings::read(),
+            said: Vec::new(),
+            hazards: Vec::new(),
+            lost: false,
+            initialized: false,
+            contexts: BTreeMap::new(),
+            streams: Vec::new(),
+            events: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            done: Clock::default(),
+            handles: 0x1_0000,
+            implicit: HashMap::new(),
+        }
+    }
+
+    /// A handle that was never given out.
+    pub(crate) fn make(&mut self) -> Handle {
+        self.handles += 0x10;
+        self.said.push(format!("made={:#x}", self.handles));
+        self.handles
+    }
+
+    pub(crate) fn current(&self) -> Result<Handle, Status> {
+        let current = CURRENT.get();
+        if self.contexts.contains_key(&current) { Ok(current) } else { Err(status::INVALID_CONTEXT) }
+    }
+
+    pub(crate) fn current_or_none(&self) -> Handle {
+        CURRENT.get()
+    }
+
+    pub(crate) fn set_current(&mut self, context: Handle) {
+        CURRENT.set(context);
+    }
+
+    /// The stream of a handle: 0 and 1 are the context's default stream, 2 is the thread's.
+    pub(crate) fn stream(&mut self, handle: Handle) -> Result<usize, Status> {
+        if handle > 2 {
+            let found = self.streams.iter().position(|stream| stream.handle == handle && stream.alive);
+            return found.ok_or(status::INVALID_HANDLE);
+        }
+        let context = self.current()?;
+        let thread = (handle == 2).then(|| thread::current().id());
+        if let Some(&stream) = self.implicit.get(&(context, thread)) {
+            return Ok(stream);
+        }
+        let stream = self.add_stream(handle, context, true);
+        self.implicit.insert((context, thread), stream);
+        Ok(stream)
+    }
+
+    pub(crate) fn add_stream(&mut self, handle: Handle, context: Handle, blocking: bool) -> usize {
+        let (clock, number, alive) = (Clock::default(), 0, true);
+        self.streams.push(Stream { handle, context, blocking, alive, clock, number, capture: None });
+        self.streams.len() - 1
+    }
+
+    fn is_default(&self, stream: usize) -> bool {
+        self.streams[stream].handle < 2
+    }
+
+    /// Brings a stream's clock up to date: what is done is done, and the default stream and those that block wait for
+    /// each other.
+    pub(crate) fn catch_up(&mut self, at: usize) {
+        let mut clock = self.streams[at].clock.clone();
+        clock.join(&self.done);
+        let (context, is_default, blocking) =
+            (self.streams[at].context, self.is_default(at), self.streams[at].blocking);
+        for (other, stream) in self.streams.iter().enumerate() {
+            let waits = is_default && stream.blocking || blocking && self.is_default(other);
+            if other != at && stream.context == context && waits {
+                clock.join(&stream.clock);
+            }
+        }
+        self.streams[at].clock = clock;
+    }
+
+    /// An operation on a stream that touches memory; while the stream is captured it is only written down.
+    pub(crate) fn operate(
+        &mut self,
+        at: usize,
+        what: &'static str,
+        ranges: Vec<Range>,
+    ) -> Result<(), Status> {
+        if let Some(graph) = self.streams[at].capture {
+            let graph = self.graphs.get_mut(&graph).ok_or(status::CAPTURE_INVALIDATED)?;
+            graph.operations.push((what, ranges));
+            return Ok(());
+        }
+        self.carry_out(at, what, &ranges);
+        Ok(())
+    }
+
+    /// Where a stream stands after one more operation.
+    pub(crate) fn step(&mut self, at: usize) -> Point {
+        self.catch_up(at);
+        let stream = &mut self.streams[at];
+        stream.number += 1;
+        let point = Point { stream: at, number: stream.number };
+        stream.clock.add(point);
+        point
+    }
+
+    pub(crate) fn carry_out(&mut self, at: usize, what: &'static str, ranges: &[Range]) {
+        let point = self.step(at);
+        let (clock, context) = (self.streams[at].clock.clone(), self.streams[at].context);
+        for range in ranges {
+            let Some((&start, memory)) = self.memory.range_mut(..=range.from).next_back() else {
+                self.hazards.push(format!("{:#x} was never allocated", range.from));
+                continue;
+            };
+            if range.to > start + memory.bytes {
+                self.hazards.push(format!("{:#x} is outside of every allocation", range.from));
+                continue;
+            }
+            if memory.freed {
+                self.hazards.push(format!("{what} uses {start:#x}, which is freed"));
+            }
+            if memory.context != context {
+                self.hazards.push(format!("{what} uses {start:#x} of another context"));
+            }
+            for (before, other, which) in &memory.accesses {
+                if other.conflicts(range) && *before != point && !clock.covers(*before) {
+                    self.hazards.push(format!("{what} on {start:#x} does not wait for {which}"));
+                }
+            }
+            memory.accesses.push((point, *range, what));
+        }
+    }
+
+    /// Memory goes at a moment of a stream, or at once: every use of it must have happened.
+    pub(crate) fn free(&mut self, address: u64, clock: &Clock) -> Result<(), Status> {
+        let memory = self.memory.get_mut(&address).ok_or(status::INVALID_VALUE)?;
+        if memory.freed {
+            self.hazards.push(format!("{address:#x} is freed twice"));
+            return Err(status::INVALID_VALUE);
+        }
+        memory.freed = true;
+        for (before, _, which) in &memory.accesses {
+            if !clock.covers(*before) {
+                self.hazards.push(format!("{address:#x} is freed, and {which} may still run"));
+            }
+        }
+        Ok(())
+    }
+
+    /// From a pointer to the end of its allocation.
+    pub(crate) fn rest_of(&mut self, from: u64, written: bool) -> Range {
+        let found = self.memory.range(..=from).next_back();
+        let end = found.map(|(start, memory)| start + memory.bytes).filter(|&end| from <= end);
+        // A pointer from nowhere is found out when it is used.
+        Range { from, to: end.unwrap_or(from + 1), written }
+    }
+
+    pub(crate) fn attribute(&self, device: usize, attribute: i32) -> i32 {
+        if let Some(&value) = self.settings.attributes.get(&attribute) {
+            return value;
+        }
+        let arch = self.settings.arches[device] as i32;
+        match attribute {
+            1..=3 => 1024,
+            4 => 64,
+            5 => i32::MAX,
+            6 | 7 => 65535,
+            8 => 48 << 10,
+            9 => 64 << 10,
+            10 => 32,
+            12 | 82 => 65536,
+            13 => 1_980_000,
+            14 => 512,
+            16 => 132,
+            36 => 2_619_000,
+            37 => 5120,
+            38 => 50 << 20,
+            39 => 2048,
+            75 => arch / 10,
+            76 => arch % 10,
+            81 => 228 << 10,
+            97 if arch == 75 => 64 << 10,
+            97 if matches!(arch, 86 | 89 | 120) => 99 << 10,
+            97 if matches!(arch, 80 | 87) => 163 << 10,
+            97 => 227 << 10,
+            106 => 32,
+            111 => 1 << 10,
+            31 | 40 | 41 | 83 | 89 | 90 | 95 | 99 | 115 => 1,
+            120 | 127 => i32::from(arch >= 90),
+            _ => 0,
+        }
+    }
+}

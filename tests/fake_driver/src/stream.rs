@@ -1,0 +1,180 @@
+//! Streams and events.
+
+use std::ffi::c_int;
+
+use crate::Status;
+use crate::call::give;
+use crate::order::Clock;
+use crate::state::{Event, Handle, State};
+use crate::status::*;
+
+const NON_BLOCKING: u32 = 1;
+
+impl State {
+    fn new_stream(&mut self, flags: u32) -> Result<Handle, Status> {
+        let context = self.current()?;
+        let made = self.make();
+        self.add_stream(made, context, flags & NON_BLOCKING == 0);
+        Ok(made)
+    }
+
+    fn finished(&self, clock: &Clock) -> bool {
+        let mut joined = self.done.clone();
+        joined.join(clock);
+        format!("{joined:?}") == format!("{:?}", self.done)
+    }
+}
+
+driver! {
+    fn cuStreamCreate(stream: *mut Handle, flags: u32) |state| {
+        let made = state.new_stream(flags)?;
+        unsafe { give(stream, made) };
+        Ok(())
+    }
+
+    fn cuStreamCreateWithPriority(stream: *mut Handle, flags: u32, priority: c_int) |state| {
+        let made = state.new_stream(flags)?;
+        unsafe { give(stream, made) };
+        Ok(())
+    }
+
+    // What was begun on it goes on without it.
+    fn cuStreamDestroy_v2(stream: Handle) |state| {
+        if stream <= 2 {
+            return Err(INVALID_HANDLE);
+        }
+        let at = state.stream(stream)?;
+        state.streams[at].alive = false;
+        Ok(())
+    }
+
+    fn cuStreamSynchronize(stream: Handle) |state| {
+        let at = state.stream(stream)?;
+        if state.streams[at].capture.is_some() {
+            return Err(CAPTURE_UNSUPPORTED);
+        }
+        state.catch_up(at);
+        let clock = state.streams[at].clock.clone();
+        state.done.join(&clock);
+        Ok(())
+    }
+
+    fn cuStreamQuery(stream: Handle) |state| {
+        let at = state.stream(stream)?;
+        if state.streams[at].capture.is_some() {
+            return Err(CAPTURE_UNSUPPORTED);
+        }
+        if state.finished(&state.streams[at].clock) { Ok(()) } else { Err(NOT_READY) }
+    }
+
+    fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) |state| {
+        let at = state.stream(stream)?;
+        let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        match (state.streams[at].capture, found.captured) {
+            // The stream joins the capture that the event belongs to.
+            (None, Some(graph)) => state.streams[at].capture = Some(graph),
+            (Some(graph), Some(of)) if graph == of => {}
+            (Some(graph), _) => {
+                if let Some(graph) = state.graphs.get_mut(&graph) {
+                    graph.valid = false;
+                }
+                return Err(CAPTURE_ISOLATION);
+            }
+            (None, None) => {
+                let clock = found.recorded.clone().unwrap_or_default();
+                state.streams[at].clock.join(&clock);
+            }
+        }
+        Ok(())
+    }
+
+    fn cuStreamIsCapturing(stream: Handle, capture: *mut u32) |state| {
+        let at = state.stream(stream)?;
+        let graph = state.streams[at].capture.and_then(|graph| state.graphs.get(&graph));
+        unsafe { give(capture, graph.map_or(0, |graph| if graph.valid { 1 } else { 2 })) };
+        Ok(())
+    }
+
+    fn cuStreamGetCtx(stream: Handle, context: *mut Handle) |state| {
+        let at = state.stream(stream)?;
+        unsafe { give(context, state.streams[at].context) };
+        Ok(())
+    }
+
+    fn cuStreamGetFlags(stream: Handle, flags: *mut u32) |state| {
+        let at = state.stream(stream)?;
+        unsafe { give(flags, u32::from(!state.streams[at].blocking)) };
+        Ok(())
+    }
+
+    fn cuEventCreate(event: *mut Handle, flags: u32) |state| {
+        let context = state.current()?;
+        let made = state.make();
+        state.events.insert(made, Event { context, recorded: None, asked: false, captured: None });
+        unsafe { give(event, made) };
+        Ok(())
+    }
+
+    fn cuEventDestroy_v2(event: Handle) |state| {
+        state.events.remove(&event).map(drop).ok_or(INVALID_HANDLE)
+    }
+
+    fn cuEventRecord(event: Handle, stream: Handle) |state| {
+        let at = state.stream(stream)?;
+        state.catch_up(at);
+        let (context, capture) = (state.streams[at].context, state.streams[at].capture);
+        let clock = state.streams[at].clock.clone();
+        let event = state.events.get_mut(&event).ok_or(INVALID_HANDLE)?;
+        if event.context != context {
+            return Err(INVALID_HANDLE);
+        }
+        event.captured = capture;
+        event.recorded = capture.is_none().then_some(clock);
+        event.asked = false;
+        Ok(())
+    }
+
+    fn cuEventSynchronize(event: Handle) |state| {
+        let event = state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        if event.captured.is_some() {
+            return Err(CAPTURED_EVENT);
+        }
+        let clock = event.recorded.clone().unwrap_or_default();
+        state.done.join(&clock);
+        Ok(())
+    }
+
+    // Not yet, when first asked.
+    fn cuEventQuery(event: Handle) |state| {
+        let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        if found.captured.is_some() {
+            return Err(CAPTURED_EVENT);
+        }
+        let clock = found.recorded.clone().unwrap_or_default();
+        let ready = found.asked || state.finished(&clock);
+        if let Some(found) = state.events.get_mut(&event) {
+            found.asked = true;
+        }
+        if !ready {
+            return Err(NOT_READY);
+        }
+        state.done.join(&clock);
+        Ok(())
+    }
+
+    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) |state| {
+        for event in [start, end] {
+            state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        }
+        unsafe { give(milliseconds, 0.125) };
+        Ok(())
+    }
+
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) |state| {
+        for event in [start, end] {
+            state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        }
+        unsafe { give(milliseconds, 0.125) };
+        Ok(())
+    }
+}
