@@ -207,11 +207,13 @@ impl Reader<'_> {
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
         let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() { 1 } else { vec };
         let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
-        let along = |rows: bool, extent: i64, depth: i64, vec: i64| {
+        let along = |rows: bool, extent: i64, depth: i64, vec: i64, value: i64| {
             move || {
                 let run = if rows { depth } else { extent } / vec;
+                // Columns that a warp writes are padded by what threads read at once.
+                let most = if rows { (32 / value).max(1) } else { 32 };
                 let fast =
-                    (1..=run.clamp(1, 32)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
+                    (1..=run.clamp(1, most)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
                 let slow = threads / fast;
                 match rows {
                     true => Layout::new((slow, fast), (fast, 1i64)),
@@ -219,16 +221,19 @@ impl Reader<'_> {
                 }
             }
         };
-        let ta = self.layout("ta", along(a_rows, bm, bk, vec[0]))?;
-        let tb = self.layout("tb", along(b_rows, bn, bk, vec[1]))?;
+        let ta = self.layout("ta", along(a_rows, bm, bk, vec[0], values[0]))?;
+        let tb = self.layout("tb", along(b_rows, bn, bk, vec[1], values[1]))?;
         // A warp that copies rows writes several columns, whose words must not meet in a bank.
         let lanes = if dtype.bytes() == 8 { 16 } else { 32 };
-        let pads = |threads: &Composed, rows: bool, vec: i64| {
+        let pads = |threads: &Composed, rows: bool, vec: i64, value: i64| {
             let deep = threads.layout().mode(1).and_then(|depth| depth.size()).unwrap_or(1);
-            if rows { (lanes / deep.max(1)).max(1) } else { vec }
+            // Columns begin where 16 bytes can be read at once.
+            let value = value.min(16 / i64::from(dtype.bytes()));
+            if rows { (lanes / deep.max(1)).max(1) } else { vec.max(value) }
         };
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
-        let pads = [pads(&ta, a_rows, vec[0]), pads(&tb, b_rows, vec[1])].map(|pad| given.unwrap_or(pad));
+        let pads = [pads(&ta, a_rows, vec[0], values[0]), pads(&tb, b_rows, vec[1], values[1])]
+            .map(|pad| given.unwrap_or(pad));
         let sa = self.layout("sa", || Layout::padded((bm, bk), pads[0]))?;
         let sb = self.layout("sb", || Layout::padded((bn, bk), pads[1]))?;
         for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {

@@ -170,7 +170,15 @@ impl Lower<'_> {
         if small {
             self.small(still_sum);
         }
-        let base = self.name(still_sum, &format!("{}_at", view.name));
+        // Views that a constant tells apart share the name.
+        let (named, constant) = match self.kernel.exprs.get(still_sum).int {
+            Int::Add(named, constant) if !global && self.kernel.exprs.constant(constant).is_some() => {
+                (named, constant)
+            }
+            _ => (still_sum, self.int(0)),
+        };
+        let base = self.name(named, &format!("{}_at", view.name));
+        let base = self.exprs().add(base, constant);
         self.exprs().add(base, moving_sum)
     }
 
