@@ -1,24 +1,48 @@
-//! The `tilewright` command: one module for each subcommand.
+//! The `tilewright` command: one module for each subcommand, one row in [`COMMANDS`].
 
+mod cache;
+mod completions;
+mod draw;
+mod inspect;
+mod kernel;
 mod layout;
+mod output;
 
-use clap::Command;
+use clap::{ArgMatches, Command};
 use std::process::ExitCode;
 
+/// A subcommand: what it takes, and what it does.
+struct Subcommand {
+    command: fn() -> Command,
+    run: fn(&ArgMatches) -> ExitCode,
+}
+
+/// All of them, in the order of `--help`.
+const COMMANDS: &[Subcommand] = &[
+    Subcommand { command: layout::command, run: layout::run },
+    Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: inspect::command, run: inspect::run },
+    Subcommand { command: cache::command, run: cache::run },
+    Subcommand { command: completions::command, run: completions::run },
+];
+
 fn main() -> ExitCode {
-    match command().get_matches().subcommand() {
-        Some(("layout", matches)) => layout::run(matches),
-        _ => unreachable!("clap asks for a subcommand"),
-    }
+    let matches = command().get_matches();
+    let chosen = matches.subcommand().and_then(|(name, inner)| {
+        let row = COMMANDS.iter().find(|row| (row.command)().get_name() == name)?;
+        Some((row.run)(inner))
+    });
+    chosen.unwrap_or(ExitCode::FAILURE) // clap has asked for a subcommand
 }
 
 fn command() -> Command {
-    Command::new("tilewright")
+    let command = Command::new("tilewright")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Tile layouts: evaluate them, explain them, draw them")
+        .about("Tile layouts in, readable CUDA C out")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(layout::command())
+        .after_help(output::EXIT_CODES);
+    COMMANDS.iter().fold(command, |command, row| command.subcommand((row.command)()))
 }
 
 #[cfg(test)]
@@ -26,5 +50,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for row in super::COMMANDS {
+            let mut command = (row.command)();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n  tilewright "), "{}: {help}", command.get_name());
+        }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
             None => 0,
         };
         batch.answer_all(&waiting[..lines]);
-        super::write(batch.answers.as_bytes())?;
+        crate::output::write(batch.answers.as_bytes())?;
         batch.answers.clear();
         waiting.copy_within(lines..end, 0);
         filled = end - lines;

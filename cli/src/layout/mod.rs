@@ -9,9 +9,11 @@ mod operations;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use expression::Step;
 use item::{Failure, Item};
-use std::io::Write;
+pub(crate) use operations::nearest;
 use std::process::ExitCode;
 use tilewright_layout::draw::Picture;
+
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,6 +97,12 @@ fn show(matches: &ArgMatches, steps: &[Step], result: Result<Item, Failure>) -> 
     print(&out)
 }
 
+/// The picture of a layout that an expression evaluates to.
+pub(crate) fn drawn(expression: &str) -> Result<Picture, String> {
+    let item = expression::evaluate(expression, &mut Vec::new()).map_err(|why| why.to_string())?;
+    picture(&item).map_err(|why| why.to_string())
+}
+
 fn picture(item: &Item) -> Result<Picture, Failure> {
     match item {
         Item::Layout(layout) => Ok(Picture::of(layout)?),
@@ -105,23 +113,9 @@ fn picture(item: &Item) -> Result<Picture, Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    write(text.as_bytes()).map_err(|e| Failure::Text(e.to_string()))
-}
-
-/// A reader that has seen enough and closed its end is no error.
-fn write(bytes: &[u8]) -> std::io::Result<()> {
-    match std::io::stdout().lock().write_all(bytes) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        done => done,
-    }
+    output::write(text.as_bytes()).map_err(|e| Failure::Text(e.to_string()))
 }
 
 fn finish(result: Result<(), Failure>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    output::finish(result.map_err(output::Failure::of))
 }

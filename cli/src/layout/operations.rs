@@ -436,13 +436,17 @@ fn all() -> impl Iterator<Item = &'static Operation> {
 /// An error for a name that is no operation, with the one that was meant.
 pub(crate) fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
-    let near =
-        all().map(|o| (distance(&shown, o.name), o.name)).min().filter(|(d, near)| *d <= near.len() / 3);
-    let advice = match near {
-        Some((_, near)) => format!("; did you mean `{near}`?"),
+    let advice = match nearest(&shown, all().map(|operation| operation.name)) {
+        Some(near) => format!("; did you mean `{near}`?"),
         None => "; `tilewright layout --help` lists them".to_owned(),
     };
     Failure::Text(format!("there is no operation `{shown}`{advice}"))
+}
+
+/// The name that was meant, if one is near.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let near = known.map(|known| (distance(name, known), known)).min();
+    near.filter(|(changes, near)| *changes <= near.len() / 3).map(|(_, near)| near)
 }
 
 /// How many letters must change to make one word the other.

@@ -1,0 +1,144 @@
+//! `tilewright inspect`: everything that is known about a kernel without running it.
+
+mod compiled;
+mod json;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::process::ExitCode;
+use tilewright_codegen::definition::Variant;
+use tilewright_codegen::report::Report;
+
+use crate::kernel::{self, Chosen, Part};
+use crate::output::{self, Failure, Result, finish, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright inspect tutorial
+  tilewright inspect tutorial BM=64 BN=64 --report
+  tilewright inspect matmul bm=64 bn=64 'tc=(8,8)' dtype=f64 --explain
+  tilewright inspect matmul 'epilogue=|x| max(x, 0.0)' --variant all
+  tilewright inspect softmax --layouts
+  tilewright inspect tutorial --sass --arch sm_90a";
+
+pub(crate) fn command() -> Command {
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
+    Command::new("inspect")
+        .about("Show a kernel's source, report, layouts, loops and machine code")
+        .args(kernel::args())
+        .arg(flag("source", "The CUDA C; what is shown when nothing else is asked for"))
+        .arg(flag("report", "Threads, shared memory, what every access costs; with --arch also registers"))
+        .arg(flag("layouts", "Each tensor and partition with its layout and a picture"))
+        .arg(flag(
+            "explain",
+            "The loop nest: what the grid, the threads of a block and each thread run through",
+        ))
+        .arg(flag("ptx", "What NVRTC makes of the source"))
+        .arg(flag("sass", "What the assembler makes of that, taken apart by nvdisasm"))
+        .arg(
+            Arg::new("variant")
+                .long("variant")
+                .value_name("N|all")
+                .help("Which variant; 1 is the fastest, the last takes any size [default: 1]"),
+        )
+        .arg(
+            Arg::new("arch")
+                .long("arch")
+                .value_name("ARCH")
+                .help("The architecture to compile for [default: the oldest that the kernel runs on]"),
+        )
+        .arg(
+            flag("json", "All of it, for a program to read")
+                .conflicts_with_all(["source", "report", "layouts", "explain", "ptx", "sass", "variant"]),
+        )
+        .after_help(format!("{EXAMPLES}\n\n{}", kernel::help()))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    finish(kernel::chosen(matches).and_then(|chosen| show(matches, &chosen)))
+}
+
+fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
+    let parts = || match chosen.definition.program() {
+        Ok(program) => kernel::parts(&program),
+        Err(_) => Vec::new(), // it has been generated, so there is a program
+    };
+    if matches.get_flag("json") {
+        return output::json(&json::kernel(chosen, &parts()));
+    }
+    let arch = matches.get_one::<String>("arch").map(String::as_str);
+    let variants = picked(matches, &chosen.generated.variants)?;
+    let mut sections = Vec::new();
+    if matches.get_flag("report") {
+        sections.push(report(chosen, arch)?.to_string());
+    }
+    if matches.get_flag("layouts") {
+        sections.push(layouts(&parts()));
+    }
+    let wanted = |name| matches.get_flag(name);
+    let others = ["report", "layouts", "explain", "ptx", "sass"];
+    for (number, variant) in &variants {
+        let heading = match variants.len() {
+            1 => String::new(),
+            _ => format!("// variant {number} of {}\n", chosen.generated.variants.len()),
+        };
+        let mut push = |text: String| sections.push(heading.clone() + &text);
+        if wanted("explain") {
+            push(tilewright_codegen::explain::nest(&variant.program));
+        }
+        if wanted("source") || !others.iter().any(|name| wanted(name)) {
+            push(variant.source.clone());
+        }
+        if wanted("ptx") {
+            push(compiled::ptx(variant, arch)?);
+        }
+        if wanted("sass") {
+            push(compiled::sass(variant, arch)?);
+        }
+    }
+    print(&sections.join("\n"))
+}
+
+/// The variants that `--variant` names, with their numbers.
+fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'v Variant)>> {
+    let numbered = || all.iter().enumerate().map(|(place, variant)| (place + 1, variant));
+    let text = matches.get_one::<String>("variant").map_or("1", String::as_str);
+    if text == "all" {
+        return Ok(numbered().collect());
+    }
+    let found = text.parse().ok().and_then(|number: usize| numbered().nth(number.checked_sub(1)?));
+    found.map(|one| vec![one]).ok_or_else(|| {
+        let count = match all.len() {
+            1 => "the kernel has one variant".to_owned(),
+            n => format!("the kernel has {n} variants"),
+        };
+        Failure::Refused(format!(
+            "there is no variant `{text}`\n  --variant {text}\n            {}\nhelp: {count}; write a number from 1 to {}, or all",
+            "^".repeat(text.chars().count().max(1)),
+            all.len()
+        ))
+    })
+}
+
+/// The report; with an architecture what the compiler says, too.
+fn report(chosen: &Chosen, arch: Option<&str>) -> Result<Report> {
+    match arch {
+        None => Ok(chosen.generated.report.clone()),
+        Some(arch) => {
+            let nvrtc = compiled::nvrtc()?;
+            tilewright_runtime::report::compiled(&nvrtc, &chosen.generated, &[arch]).map_err(Failure::of)
+        }
+    }
+}
+
+fn layouts(parts: &[Part]) -> String {
+    let one = |part: &Part| {
+        let Part { name, what, layout, picture } = part;
+        match picture {
+            Ok(picture) => format!("{name}: {what}\n{}", picture.table()),
+            Err(why) => format!("{name}: {what}\n{layout}\nnot drawn: {why}\n"),
+        }
+    };
+    parts.iter().map(one).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,123 @@
+//! What a kernel's tensors are laid out as, and which thread has which element of them: as data, and as pictures.
+
+use tilewright_codegen::affine::Coord;
+use tilewright_codegen::tile::{Program, Space, Tensor};
+use tilewright_codegen::view::View;
+use tilewright_layout::Tuple;
+use tilewright_layout::draw::Picture;
+
+/// Pairs of thread and value beyond which a partition is not drawn.
+const MOST_PAIRS: i64 = 1 << 20;
+
+/// A tensor, or what threads have of one.
+pub(crate) struct Part {
+    /// Its name in the kernel.
+    pub(crate) name: String,
+    /// What it is, in words.
+    pub(crate) what: String,
+    /// Its layout; of a partition, in coordinates of the tensor behind it.
+    pub(crate) layout: String,
+    /// A picture, or why there is none.
+    pub(crate) picture: Result<Picture, String>,
+}
+
+/// Tensors in the order of their declaration, then partitions in the order of their first use.
+pub(crate) fn parts(program: &Program) -> Vec<Part> {
+    let mut parts: Vec<Part> = program.tensors.iter().map(tensor).collect();
+    let mut views: Vec<&View> = Vec::new();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            for view in stmt.reads().into_iter().chain(stmt.writes()) {
+                let name = &program.tensor(view.tensor).name;
+                let known = views.iter().any(|known| known.name == view.name && known.layout == view.layout);
+                if !known && view.name != *name {
+                    views.push(view);
+                }
+            }
+        });
+    }
+    parts.extend(views.into_iter().map(|view| partition(program, view)));
+    parts
+}
+
+fn tensor(tensor: &Tensor) -> Part {
+    let what = match tensor.space {
+        Space::Global { mutable: true } => "in global memory, written",
+        Space::Global { mutable: false } => "in global memory",
+        Space::Shared { .. } => "in shared memory",
+        Space::Registers { .. } => "in registers",
+    };
+    let picture = match tensor.space {
+        Space::Global { .. } => Err("its extents are known at launch".to_owned()),
+        _ => Picture::of(&tensor.layout).map_err(|error| error.to_string()),
+    };
+    Part {
+        name: tensor.name.clone(),
+        what: format!("{} {what}", tensor.elem),
+        layout: tensor.layout.to_string(),
+        picture,
+    }
+}
+
+fn partition(program: &Program, view: &View) -> Part {
+    let of = &program.tensor(view.tensor).name;
+    let what = match threads(program, view) {
+        Some(threads) => format!("what each of {threads} threads has of {of}"),
+        None => format!("a part of {of}"),
+    };
+    Part { name: view.name.clone(), what, layout: view.layout.to_string(), picture: picture(program, view) }
+}
+
+/// How many threads share a view, if it differs between threads.
+fn threads(program: &Program, view: &View) -> Option<i64> {
+    let group = view.base.iter().flat_map(|base| &base.terms).find_map(|(coord, _)| group_of(coord))?;
+    let group = &program.groups[group as usize];
+    Some(match group.warps {
+        Some((first, end)) => i64::from(end - first) * 32,
+        None => i64::from(program.threads()),
+    })
+}
+
+fn group_of(coord: &Coord) -> Option<u32> {
+    match coord {
+        Coord::Thread(group) => Some(*group),
+        Coord::Digit { of, .. } => of.terms.iter().find_map(|(coord, _)| group_of(coord)),
+        _ => None,
+    }
+}
+
+/// The first block's tile, in the first turn of every loop, with the thread that has each element.
+fn picture(program: &Program, view: &View) -> Result<Picture, String> {
+    let tensor = program.tensor(view.tensor);
+    if matches!(tensor.space, Space::Registers { .. }) {
+        return Err("every thread has registers of its own".to_owned());
+    }
+    let threads = threads(program, view).ok_or("threads do not share it")?;
+    let size = view.layout.size().map_err(|_| "its extents are known at launch".to_owned())?;
+    if threads.saturating_mul(size) > MOST_PAIRS {
+        return Err("it has too many elements".to_owned());
+    }
+    let mut pairs = Vec::new();
+    for thread in 0..threads {
+        let at = |coord: &Coord| if matches!(coord, Coord::Thread(_)) { thread } else { 0 };
+        pairs.extend((0..size).map(|value| (thread, value, view.coordinates(value, &at))));
+    }
+    let extent = |mode: usize| pairs.iter().filter_map(|pair| pair.2.get(mode)).max().map_or(1, |n| n + 1);
+    let extents: Vec<i64> = (0..tensor.rank()).map(extent).collect();
+    // Modes of one element are not drawn; two are left at most.
+    let drawn: Vec<usize> = (0..extents.len()).filter(|mode| extents[*mode] > 1).collect();
+    let [rows, columns] = match drawn[..] {
+        [] => [0, 0],
+        [only] if extents.len() == 1 || only > 0 => [usize::MAX, only],
+        [only] => [only, usize::MAX],
+        [rows, columns] => [rows, columns],
+        _ => return Err(format!("a picture has two modes, and its tile has {}", drawn.len())),
+    };
+    let of = |all: &[i64], mode: usize, other: i64| all.get(mode).copied().unwrap_or(other);
+    let (height, width) = (of(&extents, rows, 1), of(&extents, columns, 1));
+    let pairs = pairs
+        .iter()
+        .map(|(thread, value, at)| (*thread, *value, of(at, rows, 0) + of(at, columns, 0) * height));
+    let title = format!("{}: {} of {}", view.name, view.layout, tensor.name);
+    Picture::held(&title, Tuple::from((height, width)), pairs).map_err(|error| error.to_string())
+}

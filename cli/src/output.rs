@@ -1,0 +1,134 @@
+//! What a subcommand does with its answer: text to standard output, what went wrong to standard error, an exit code.
+
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// What exit codes mean, for `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  it could not be done: the message says why
+  2  the command line could not be read
+  3  a result was wrong, or the simulator found a fault";
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be done.
+    Refused(String),
+    /// It was done, and what came out is wrong. What is to be said has been said.
+    Wrong,
+}
+
+/// A result whose error is a [`Failure`].
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// Whatever can be printed.
+    pub(crate) fn of(why: impl fmt::Display) -> Failure {
+        Failure::Refused(why.to_string())
+    }
+}
+
+/// Ends a subcommand.
+pub(crate) fn finish(result: Result) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Refused(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Wrong) => ExitCode::from(3),
+    }
+}
+
+/// Writes to standard output.
+pub(crate) fn print(text: &str) -> Result {
+    write(text.as_bytes()).map_err(Failure::of)
+}
+
+/// Writes what a program reads.
+pub(crate) fn json(value: &serde_json::Value) -> Result {
+    print(&format!("{value:#}\n"))
+}
+
+/// Writes into a file, or to standard output for `-`.
+pub(crate) fn save(file: &str, text: &str) -> Result {
+    if file == "-" {
+        return print(text);
+    }
+    std::fs::write(file, text).map_err(|why| Failure::Refused(format!("cannot write {file}: {why}")))
+}
+
+/// A reader that has seen enough and closed its end is no error.
+pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        done => done,
+    }
+}
+
+/// Columns two spaces apart. `right` are the columns whose text stands at the right.
+pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            line += &match right.contains(&column) {
+                true => format!("{cell:>width$}  "),
+                false => format!("{cell:<width$}  "),
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// `4.2 MB`, for people.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    match unit {
+        "bytes" if count == 1 => "1 byte".to_owned(),
+        "bytes" => format!("{count} bytes"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_for_people() {
+        let check = |count, expected: &str| assert_eq!(bytes(count), expected);
+        check(0, "0 bytes");
+        check(1, "1 byte");
+        check(999, "999 bytes");
+        check(1000, "1.0 kB");
+        check(4_236_000, "4.2 MB");
+        check(u64::MAX, "18446744.1 TB");
+    }
+
+    #[test]
+    fn columns() {
+        let rows = [vec!["a".into(), "100".into(), "x".into()], vec!["long".into(), "7".into()]];
+        assert_eq!(table(&rows, &[1]), "a     100  x\nlong    7\n");
+    }
+}
