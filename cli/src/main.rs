@@ -1,5 +1,6 @@
 //! The `tilewright` command: one module for each subcommand, one row in [`COMMANDS`].
 
+mod bench;
 mod cache;
 mod completions;
 mod draw;
@@ -22,6 +23,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: inspect::command, run: inspect::run },
+    Subcommand { command: bench::command, run: bench::run },
     Subcommand { command: cache::command, run: cache::run },
     Subcommand { command: completions::command, run: completions::run },
 ];

@@ -1,0 +1,181 @@
+//! A case: one problem and its contenders, which are checked and then measured against each other.
+
+use super::Result;
+use super::driver::Device;
+use super::helpers::{Error, Helpers};
+use super::measure::{self, Effort, Samples, Timer};
+use super::nvml::Reading;
+
+/// One problem.
+pub(super) struct Case<'a> {
+    /// `gemm f32 nt`
+    pub(super) suite: String,
+    /// `4096x4096x4096`
+    pub(super) problem: String,
+    /// Operations that it takes.
+    pub(super) operations: f64,
+    /// Bytes that it moves at least: every input read once, every output written once.
+    pub(super) bytes: f64,
+    /// The first is what the others are compared with.
+    pub(super) contenders: Vec<Contender<'a>>,
+}
+
+/// One way to solve it.
+pub(super) struct Contender<'a> {
+    pub(super) name: String,
+    /// Registers, algorithm, variant.
+    pub(super) note: String,
+    /// Begins it on a set of data; any number will do.
+    pub(super) begin: Box<dyn Fn(usize) -> Result + 'a>,
+    /// Poisons the output, runs, and compares with the oracle, on every set that it says; the worst error.
+    pub(super) check: Box<dyn Fn() -> Result<Error> + 'a>,
+    /// The largest relative error that is rounding.
+    pub(super) bound: f64,
+}
+
+/// What came out for one contender.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) suite: String,
+    pub(super) problem: String,
+    pub(super) name: String,
+    pub(super) note: String,
+    pub(super) operations: f64,
+    pub(super) bytes: f64,
+    pub(super) samples: Samples,
+    /// Speed against the first contender, and its spread.
+    pub(super) against: (f64, f64),
+    pub(super) error: Error,
+    pub(super) right: bool,
+    /// Lowest clock and highest power that were seen between rounds.
+    pub(super) state: Option<Reading>,
+}
+
+impl Row {
+    /// Operations in a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.operations / self.samples.median()
+    }
+
+    /// Bytes in a second, counted once.
+    pub(super) fn bandwidth(&self) -> f64 {
+        self.bytes / self.samples.median()
+    }
+}
+
+/// Checks and measures a case. A contender whose result is wrong is measured all the same, and its row says so.
+pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effort) -> Result<Vec<Row>> {
+    let blame = |contender: &Contender, why: String| {
+        format!("{} {}, {}: {why}", case.suite, case.problem, contender.name)
+    };
+    let mut errors = Vec::new();
+    for contender in &case.contenders {
+        errors.push((contender.check)().map_err(|why| blame(contender, why))?);
+    }
+    let begins: Vec<&dyn Fn(usize) -> Result> = case.contenders.iter().map(|one| &*one.begin as _).collect();
+    let (measured, states) = time(device, helpers, &begins, effort)?;
+    // What ran for a second may have been slowed down by heat, and shown a race that a first run does not.
+    for (contender, error) in case.contenders.iter().zip(&mut errors) {
+        let again = (contender.check)().map_err(|why| blame(contender, why))?;
+        *error = worse(*error, again);
+    }
+    let state = states
+        .into_iter()
+        .reduce(|a, b| Reading { clock: a.clock.min(b.clock), power: a.power.max(b.power) });
+    let rows = case.contenders.iter().zip(&measured).zip(errors);
+    Ok(rows
+        .map(|((contender, samples), error)| Row {
+            suite: case.suite.clone(),
+            problem: case.problem.clone(),
+            name: contender.name.clone(),
+            note: contender.note.clone(),
+            operations: case.operations,
+            bytes: case.bytes,
+            samples: samples.clone(),
+            against: samples.speed_against(&measured[0]),
+            right: is_right(&error, contender.bound),
+            error,
+            state,
+        })
+        .collect())
+}
+
+/// The worse of two errors; a number that is none is the worst.
+pub(super) fn worse(a: Error, b: Error) -> Error {
+    let most = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
+    Error {
+        relative: most(a.relative, b.relative),
+        largest: most(a.largest, b.largest),
+        missing: a.missing.max(b.missing),
+    }
+}
+
+/// One wrong element among very many hides in the norm, and not in the largest difference.
+fn is_right(error: &Error, bound: f64) -> bool {
+    error.missing == 0 && error.relative <= bound && error.largest <= 50.0 * bound
+}
+
+/// Measures launches against each other, unchecked; and what clock and power were between rounds.
+pub(super) fn time(
+    device: &Device,
+    helpers: &Helpers,
+    begins: &[&dyn Fn(usize) -> Result],
+    effort: &Effort,
+) -> Result<(Vec<Samples>, Vec<Reading>)> {
+    let mut timer = OnDevice { device, helpers, begins, states: Vec::new(), begun: vec![0.0; begins.len()] };
+    let measured = measure::measure(&mut timer, begins.len(), effort)?;
+    Ok((measured, timer.states))
+}
+
+struct OnDevice<'a> {
+    device: &'a Device,
+    helpers: &'a Helpers<'a>,
+    begins: &'a [&'a dyn Fn(usize) -> Result],
+    states: Vec<Reading>,
+    /// Seconds that the host last took to begin a launch of each contender.
+    begun: Vec<f64>,
+}
+
+impl Timer for OnDevice<'_> {
+    type Error = String;
+
+    fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64> {
+        // The stream is held until all launches are waiting, so that the device finds no gaps between them.
+        let hold = (2.0 * self.begun[contender] * launches as f64 + 20e-6).min(5e-3);
+        self.helpers.hold(hold)?;
+        let mut host = 0.0;
+        let seconds = self.device.time(|| {
+            let start = std::time::Instant::now();
+            for launch in 0..launches {
+                self.begins[contender](set + launch)?;
+            }
+            host = start.elapsed().as_secs_f64();
+            Ok(())
+        })?;
+        self.begun[contender] = host / launches as f64;
+        Ok(seconds)
+    }
+
+    fn round_ends(&mut self) {
+        self.states.extend(self.device.nvml.as_ref().and_then(super::nvml::Nvml::read));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wrong_element_is_found() {
+        let fine = Error { relative: 1e-6, largest: 1e-5, missing: 0 };
+        assert!(is_right(&fine, 1e-5));
+        assert!(!is_right(&Error { relative: 2e-5, ..fine }, 1e-5));
+        assert!(!is_right(&Error { largest: 1.0, ..fine }, 1e-5));
+        assert!(!is_right(&Error { missing: 1, ..fine }, 1e-5));
+        assert!(!is_right(&Error { relative: f64::NAN, ..fine }, 1e-5));
+        let exact = Error { relative: 0.0, largest: 0.0, missing: 0 };
+        assert!(is_right(&exact, 0.0));
+        assert!(worse(fine, Error { relative: f64::NAN, ..fine }).relative.is_nan());
+        assert_eq!(worse(fine, Error { largest: 2.0, ..exact }), Error { largest: 2.0, ..fine });
+    }
+}

@@ -1,0 +1,174 @@
+//! The kernels that benchmarks need beside those that they measure: random data, an oracle in double precision,
+//! comparison, a hold on the stream, and what the machine can do at most.
+#![allow(unsafe_code)]
+
+use tilewright_codegen::Elem;
+use tilewright_runtime::nvrtc::Nvrtc;
+
+use super::Result;
+use super::driver::{Argument, Device, Function, Memory};
+
+const SOURCE: &str = include_str!("helpers.cu");
+
+/// The helpers for operands of one type and results of another.
+pub(super) struct Helpers<'d> {
+    device: &'d Device,
+    functions: Vec<(&'static str, Function)>,
+    sums: std::rc::Rc<Memory>,
+    elem: Elem,
+    out: Elem,
+}
+
+const NAMES: [&str; 7] =
+    ["fill", "reference", "compare", "hold", "multiply_add_f32", "multiply_add_f64", "move"];
+const SUMS: usize = 4 * 8;
+
+/// A matrix in memory, in elements: the step of its rows, of its depth, and of products of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'m> {
+    pub(super) memory: &'m Memory,
+    pub(super) steps: [u64; 3],
+}
+
+/// How far a result is from what is expected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Error {
+    /// The norm of the difference over the norm of what is expected.
+    pub(super) relative: f64,
+    /// The largest difference, in units of what an element is on average.
+    pub(super) largest: f64,
+    /// Elements that nobody wrote, or that are no numbers.
+    pub(super) missing: u64,
+}
+
+impl<'d> Helpers<'d> {
+    pub(super) fn compile(device: &'d Device, nvrtc: &Nvrtc, elem: Elem, out: Elem) -> Result<Helpers<'d>> {
+        let source = source(elem, out);
+        let compiled = nvrtc
+            .compile(&source, "helpers", &device.architecture(), &[])
+            .map_err(|error| error.to_string())?;
+        let function = |name| Ok((name, device.function(&compiled.cubin, name, 0)?));
+        let functions = NAMES.into_iter().map(function).collect::<Result<_>>()?;
+        Ok(Helpers { device, functions, sums: device.memory(SUMS)?, elem, out })
+    }
+
+    fn launch(&self, name: &str, grid: [u32; 3], threads: u32, arguments: &[u64]) -> Result {
+        let arguments: Vec<Argument> = arguments.iter().copied().map(Argument::word).collect();
+        let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
+        // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream has ended: the
+        // driver waits when memory is freed.
+        unsafe { self.device.launch(function, grid, [1; 3], threads, &arguments) }
+    }
+
+    fn everywhere(&self) -> [u32; 3] {
+        [8 * self.device.multiprocessors, 1, 1]
+    }
+
+    /// Random numbers between -1 and 1, or small whole ones, the same for the same seed.
+    pub(super) fn fill(&self, memory: &Memory, seed: u64) -> Result {
+        let count = memory.bytes as u64 / u64::from(self.elem.bytes());
+        self.launch("fill", self.everywhere(), 256, &[memory.address, count, seed])
+    }
+
+    /// C(m, n) = Σ A(m, k)·B(n, k) in double precision, columns of C contiguous, product after product.
+    pub(super) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: [i64; 4]) -> Result {
+        let [batch, m, n, k] = sizes;
+        let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
+        let ([am, ak, a_batch], [bn, bk, b_batch]) = (a.steps, b.steps);
+        let (a, b) = (a.memory.address, b.memory.address);
+        let sizes = [m as u64, n as u64, k as u64];
+        let arguments = [[a, am, ak, a_batch].as_slice(), &[b, bn, bk, b_batch, c.address], &sizes].concat();
+        self.launch("reference", [blocks(m), blocks(n), batch as u32], 256, &arguments)
+    }
+
+    /// How far `got` is from `expected`, element by element in memory.
+    pub(super) fn compare(&self, got: &Memory, expected: &Memory) -> Result<Error> {
+        let count = got.bytes as u64 / u64::from(self.out.bytes());
+        self.device.set(&self.sums, 0)?;
+        self.launch(
+            "compare",
+            self.everywhere(),
+            256,
+            &[got.address, expected.address, count, self.sums.address],
+        )?;
+        let mut bytes = [0; SUMS];
+        self.device.read(&self.sums, &mut bytes)?;
+        let sum = |at: usize| f64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+        let (off, all, largest, missing) = (sum(0), sum(1), sum(2), sum(3));
+        let average = (all / count.max(1) as f64).sqrt();
+        Ok(Error {
+            relative: if off == 0.0 { 0.0 } else { (off / all).sqrt() },
+            largest: if largest == 0.0 { 0.0 } else { largest / average },
+            missing: missing as u64,
+        })
+    }
+
+    /// Keeps the stream waiting.
+    pub(super) fn hold(&self, seconds: f64) -> Result {
+        self.launch("hold", [1; 3], 1, &[(seconds * 1e9) as u64])
+    }
+
+    /// Multiply-adds in one second, counted as two operations, on the ordinary units; `None` for other types.
+    pub(super) fn most_operations(&self, elem: Elem) -> Result<Option<f64>> {
+        let name = match elem {
+            Elem::F32 => "multiply_add_f32",
+            Elem::F64 => "multiply_add_f64",
+            _ => return Ok(None),
+        };
+        let turns = 20_000;
+        let run = || self.launch(name, self.everywhere(), 256, &[self.sums.address, turns]);
+        run()?;
+        let threads = f64::from(self.everywhere()[0]) * 256.0;
+        Ok(Some(threads * turns as f64 * 16.0 * 2.0 / self.fastest(run)?))
+    }
+
+    /// Bytes read and written in one second by a copy that is much larger than the cache.
+    pub(super) fn most_bytes(&self) -> Result<f64> {
+        let bytes = (8 * self.device.cache).max(256 << 20);
+        let (from, to) = (self.device.memory(bytes)?, self.device.memory(bytes)?);
+        self.fill(&from, 1)?;
+        let run =
+            || self.launch("move", self.everywhere(), 256, &[from.address, to.address, bytes as u64 / 16]);
+        run()?;
+        Ok(2.0 * bytes as f64 / self.fastest(run)?)
+    }
+
+    fn fastest(&self, run: impl Fn() -> Result) -> Result<f64> {
+        let times = (0..7).map(|_| self.device.time(&run)).collect::<Result<Vec<f64>>>()?;
+        Ok(times.into_iter().fold(f64::INFINITY, f64::min))
+    }
+}
+
+fn source(elem: Elem, out: Elem) -> String {
+    format!("#define ELEM {}\n#define OUT {}\n{SOURCE}", elem.cuda(), out.cuda())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_compile_for_every_type() {
+        let Ok(nvrtc) = Nvrtc::find(&[]) else {
+            println!("skipped: no NVRTC");
+            return;
+        };
+        for (elem, out) in [
+            (Elem::F32, Elem::F32),
+            (Elem::F64, Elem::F64),
+            (Elem::F16, Elem::F16),
+            (Elem::Bf16, Elem::F32),
+            (Elem::I8, Elem::I32),
+            (Elem::I32, Elem::I32),
+        ] {
+            for arch in ["sm_80", "sm_90a"] {
+                let compiled = nvrtc.compile(&source(elem, out), "helpers", arch, &[]);
+                let compiled = compiled.unwrap_or_else(|why| panic!("{elem} {arch}: {why}"));
+                for name in NAMES {
+                    let usage = compiled.usage_of(name).unwrap_or_else(|| panic!("{name} is not there"));
+                    assert!(usage.is_clean(), "{elem} {arch}: {usage:?}");
+                }
+            }
+        }
+    }
+}

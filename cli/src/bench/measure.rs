@@ -1,0 +1,220 @@
+//! The measuring core: rounds in which every contender runs in turn, each time on the next sets of data; medians, and how
+//! far the rounds lie apart. It knows nothing of devices: a [`Timer`] does the work and tells how long it took.
+
+/// Whoever can run contenders, which are known by their number, and tell the time.
+pub(crate) trait Timer {
+    /// Why it could not.
+    type Error;
+
+    /// The seconds that so many launches of a contender took, one after another, on the sets of data from `set` on.
+    fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64, Self::Error>;
+
+    /// Called after each round, outside of what is timed.
+    fn round_ends(&mut self) {}
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Untimed samples of each contender.
+    pub(crate) warm_up: usize,
+    /// A sample repeats launches until it takes about so many seconds: clocks have a grain.
+    pub(crate) sample: f64,
+    /// A sample never repeats more launches than this.
+    pub(crate) most_launches: usize,
+    /// Rounds are added until all of them take about so many seconds …
+    pub(crate) total: f64,
+    /// … within these bounds.
+    pub(crate) rounds: (usize, usize),
+}
+
+impl Effort {
+    /// What figures in documents are measured with.
+    pub(crate) const USUAL: Effort =
+        Effort { warm_up: 3, sample: 1e-3, most_launches: 64, total: 1.5, rounds: (9, 51) };
+    /// A first impression.
+    pub(crate) const QUICK: Effort =
+        Effort { warm_up: 2, sample: 3e-4, most_launches: 16, total: 0.2, rounds: (5, 11) };
+}
+
+/// Seconds for one launch, one number for each round.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Samples {
+    seconds: Vec<f64>,
+    /// Launches in a sample.
+    pub(crate) launches: usize,
+}
+
+impl Samples {
+    /// The middle one.
+    pub(crate) fn median(&self) -> f64 {
+        quantile(&self.seconds, 0.5)
+    }
+
+    /// Half the distance between the quartiles, as a part of the median.
+    pub(crate) fn spread(&self) -> f64 {
+        (quantile(&self.seconds, 0.75) - quantile(&self.seconds, 0.25)) / 2.0 / self.median()
+    }
+
+    /// The smallest and the largest.
+    pub(crate) fn range(&self) -> (f64, f64) {
+        (quantile(&self.seconds, 0.0), quantile(&self.seconds, 1.0))
+    }
+
+    /// How many rounds there were.
+    pub(crate) fn rounds(&self) -> usize {
+        self.seconds.len()
+    }
+
+    /// How many times as fast as another this was: the median over rounds, because both ran under the same clocks within
+    /// a round, and its spread.
+    pub(crate) fn speed_against(&self, other: &Samples) -> (f64, f64) {
+        let ratios: Vec<f64> =
+            other.seconds.iter().zip(&self.seconds).map(|(other, own)| other / own).collect();
+        let half = (quantile(&ratios, 0.75) - quantile(&ratios, 0.25)) / 2.0;
+        (quantile(&ratios, 0.5), half)
+    }
+}
+
+/// Between the two nearest numbers, in proportion; not a number for none.
+fn quantile(of: &[f64], part: f64) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = part * sorted.len().saturating_sub(1) as f64;
+    let below = at.floor() as usize;
+    match (sorted.get(below), sorted.get(below + 1)) {
+        (Some(low), Some(high)) => low + (high - low) * (at - at.floor()),
+        (Some(only), None) => *only,
+        (None, _) => f64::NAN,
+    }
+}
+
+/// Measures contenders against each other: A B C A B C …, so that a change of the device's clocks meets all of them.
+pub(crate) fn measure<T: Timer>(
+    timer: &mut T,
+    contenders: usize,
+    effort: &Effort,
+) -> Result<Vec<Samples>, T::Error> {
+    let mut all = Vec::new();
+    for contender in 0..contenders {
+        let mut once = f64::INFINITY;
+        for set in 0..effort.warm_up.max(1) {
+            // The first launch may load and compile: the fastest tells how long one takes.
+            once = once.min(timer.time(contender, set, 1)?);
+        }
+        let launches =
+            (effort.sample / once.max(1e-9)).ceil().clamp(1.0, effort.most_launches as f64) as usize;
+        all.push((Samples { seconds: Vec::new(), launches }, once * launches as f64));
+    }
+    let (fewest, most) = effort.rounds;
+    let round: f64 = all.iter().map(|(_, sample)| sample).sum();
+    let rounds = ((effort.total / round.max(1e-9)) as usize).clamp(fewest, most);
+    // Every contender meets the same sets in the same order, and none begins where its last launch ended.
+    let mut sets = vec![effort.warm_up; contenders];
+    for _ in 0..rounds {
+        for (contender, (samples, _)) in all.iter_mut().enumerate() {
+            let seconds = timer.time(contender, sets[contender], samples.launches)?;
+            sets[contender] += samples.launches;
+            samples.seconds.push(seconds / samples.launches as f64);
+        }
+        timer.round_ends();
+    }
+    Ok(all.into_iter().map(|(samples, _)| samples).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each contender takes its own time, times a factor that changes with every call; everything is written down.
+    struct Fake {
+        seconds: Vec<f64>,
+        drift: f64,
+        log: Vec<(usize, usize, usize)>,
+        rounds: usize,
+    }
+
+    impl Fake {
+        fn new(seconds: &[f64]) -> Fake {
+            Fake { seconds: seconds.to_vec(), drift: 0.0, log: Vec::new(), rounds: 0 }
+        }
+    }
+
+    impl Timer for Fake {
+        type Error = String;
+
+        fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64, String> {
+            self.log.push((contender, set, launches));
+            let slower = 1.0 + self.drift * self.rounds as f64;
+            match self.seconds.get(contender) {
+                Some(seconds) => Ok(seconds * launches as f64 * slower),
+                None => Err(format!("there is no contender {contender}")),
+            }
+        }
+
+        fn round_ends(&mut self) {
+            self.rounds += 1;
+        }
+    }
+
+    const EFFORT: Effort = Effort { warm_up: 2, sample: 1e-3, most_launches: 8, total: 0.02, rounds: (3, 5) };
+
+    #[test]
+    fn contenders_take_turns_on_rotating_sets() {
+        let mut fake = Fake::new(&[4e-4, 2e-2]);
+        let samples = measure(&mut fake, 2, &EFFORT).unwrap();
+        let warm_up = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)];
+        let rounds = [(0, 2, 3), (1, 2, 1), (0, 5, 3), (1, 3, 1), (0, 8, 3), (1, 4, 1)];
+        assert_eq!(fake.log, [&warm_up[..], &rounds[..]].concat());
+        assert_eq!((samples[0].launches, samples[1].launches, fake.rounds), (3, 1, 3));
+        assert!((samples[0].median() - 4e-4).abs() < 1e-12 && samples[0].spread() < 1e-9, "{samples:?}");
+    }
+
+    #[track_caller]
+    fn check_effort(seconds: &[f64], launches: &[usize], rounds: usize) {
+        let mut fake = Fake::new(seconds);
+        let samples = measure(&mut fake, seconds.len(), &EFFORT).unwrap();
+        assert_eq!(samples.iter().map(|samples| samples.launches).collect::<Vec<_>>(), launches);
+        assert_eq!((samples[0].rounds(), fake.rounds), (rounds, rounds));
+    }
+
+    #[test]
+    fn launches_and_rounds_follow_the_time_that_they_take() {
+        check_effort(&[1e-3], &[1], 5);
+        check_effort(&[1e-7], &[8], 5);
+        check_effort(&[0.0], &[8], 5);
+        check_effort(&[5e-3], &[1], 4);
+        check_effort(&[1.0, 2.0], &[1, 1], 3);
+    }
+
+    /// The device slows down by half; the ratio does not notice.
+    #[test]
+    fn drift_meets_all_alike() {
+        let mut fake = Fake { drift: 0.1, ..Fake::new(&[1e-3, 2e-3]) };
+        let samples = measure(&mut fake, 2, &EFFORT).unwrap();
+        assert!(samples[0].spread() > 0.05, "{samples:?}");
+        let (ratio, spread) = samples[0].speed_against(&samples[1]);
+        assert!((ratio - 2.0).abs() < 1e-9 && spread < 1e-9, "{ratio} {spread}");
+    }
+
+    #[test]
+    fn errors_pass() {
+        let said = measure(&mut Fake::new(&[]), 1, &EFFORT);
+        assert_eq!(said, Err("there is no contender 0".to_string()));
+    }
+
+    #[track_caller]
+    fn check_quantile(of: &[f64], part: f64, expected: f64) {
+        assert_eq!(quantile(of, part), expected, "{of:?}");
+    }
+
+    #[test]
+    fn quantiles() {
+        check_quantile(&[3.0, 1.0, 2.0], 0.5, 2.0);
+        check_quantile(&[4.0, 1.0, 2.0, 3.0], 0.5, 2.5);
+        check_quantile(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25, 2.0);
+        check_quantile(&[5.0, 1.0], 1.0, 5.0);
+        check_quantile(&[7.0], 0.75, 7.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,359 @@
+//! `tilewright bench`: kernels against their peers, on a GPU, in figures that can be repeated.
+
+mod case;
+mod cublaslt;
+mod driver;
+mod gemm;
+mod helpers;
+mod jit;
+mod ladder;
+mod library;
+mod measure;
+mod nvml;
+mod plot;
+mod prepared;
+mod report;
+mod roof;
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use tilewright_codegen::Elem;
+use tilewright_codegen::words::Words;
+use tilewright_runtime::nvrtc::Nvrtc;
+
+use crate::output::{self, Failure};
+
+use case::Row;
+use cublaslt::CublasLt;
+use driver::Device;
+use gemm::{Order, Ours, Place, Task};
+use helpers::Helpers;
+use measure::Effort;
+use report::Machine;
+
+/// A value, or a message for the person at the terminal.
+type Result<T = ()> = std::result::Result<T, String>;
+
+const METHOD: &str = "\
+How it is measured:
+  Every result is compared with double precision before and after it is timed, on outputs that were poisoned before.
+  Inputs are random and seeded; sets of data rotate, three times the cache together, so that no launch finds its own.
+  Contenders take turns, A B A B …, in one run; each launch waits in the stream until all of a sample are there.
+  Times are medians of CUDA events over rounds; `speed` is the median of the rounds' ratios, with its spread.
+  cuBLASLt is the fastest of its heuristic's first eight algorithms, without TF32.";
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright bench gemm --sizes 1024,2048,4096
+  tilewright bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
+  tilewright bench gemm --kernel 'vec=4 bk=16 stages=3' --kernel 'vec=4 bk=16' --layouts nn,nt,tn,tt
+  tilewright bench ladder --plot ladder.svg
+  tilewright bench batched --sizes 64x128x128x128
+  tilewright bench jit";
+
+/// What takes part when nobody says what: keys of `matmul_kernel!`.
+const BEST: &[(Elem, &[&str])] = &[
+    (Elem::F32, &["values=(4,4) vec=4 bk=16 stages=3", "vec=4 bk=16 stages=3"]),
+    (Elem::F64, &["bm=64 bn=64"]),
+    (Elem::F16, &["vec=8 bk=16"]),
+    (Elem::Bf16, &["vec=8 bk=16"]),
+    (Elem::I8, &["bm=64 bn=64"]),
+    (Elem::I32, &["bm=64 bn=64"]),
+];
+
+const BATCHED: &str = "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2";
+
+pub(crate) fn command() -> Command {
+    let sizes = |default: &'static str, help: &'static str| {
+        option("sizes", "SIZES", help).value_delimiter(',').default_value(default)
+    };
+    let kernels = option("kernel", "KEYS", "Keys of `matmul_kernel!`; may be given several times")
+        .action(ArgAction::Append);
+    let dtype = || option("dtype", "TYPE", "Element type of A and B").default_value("f32");
+    Command::new("bench")
+        .about("Measure kernels against their peers on a GPU")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help(format!("{EXAMPLES}\n\n{METHOD}"))
+        .subcommand(
+            common(Command::new("gemm"))
+                .about("Matrix products: C (M, N) = A (M, K) · B (K, N)")
+                .arg(dtype())
+                .arg(sizes("1024,2048,4096", "n or MxNxK, separated by commas"))
+                .arg(
+                    option(
+                        "layouts",
+                        "LAYOUTS",
+                        "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous",
+                    )
+                    .value_delimiter(',')
+                    .default_value("nt"),
+                )
+                .arg(kernels.clone()),
+        )
+        .subcommand(
+            common(Command::new("ladder"))
+                .about("The steps of a tutorial, from naive to fast, with the reasons")
+                .arg(sizes("4096", "n or MxNxK, separated by commas")),
+        )
+        .subcommand(
+            common(Command::new("batched"))
+                .about("Many small products at once")
+                .arg(dtype())
+                .arg(sizes("64x128x128x128,64x256x256x256,64x512x512x512", "LxMxNxK, separated by commas"))
+                .arg(kernels),
+        )
+        .subcommand(
+            Command::new("jit")
+                .about("How long kernels take from their definition to a binary; needs no GPU")
+                .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
+                .arg(option("json", "FILE", "Write the results as JSON")),
+        )
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn common(command: Command) -> Command {
+    command
+        .arg(
+            option("against", "PEER", "cublas, or none")
+                .value_parser(["cublas", "none"])
+                .default_value("cublas"),
+        )
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .help("Fewer rounds: a first impression")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(option("json", "FILE", "Write the results as JSON"))
+        .arg(option("plot", "FILE", "Draw a roofline as SVG"))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    let outcome = match matches.subcommand() {
+        Some(("gemm", matches)) => on_device(matches, gemm_tasks(matches)),
+        Some(("ladder", matches)) => on_device(matches, ladder_tasks(matches)),
+        Some(("batched", matches)) => on_device(matches, batched_tasks(matches)),
+        Some(("jit", matches)) => jit_times(matches),
+        _ => unreachable!("clap asks for a subcommand"),
+    };
+    output::finish(match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::Wrong),
+        Err(message) => Err(Failure::Refused(message)),
+    })
+}
+
+/// What a subcommand measures: kernels, and sizes for all of them.
+struct Plan {
+    elems: (Elem, Elem),
+    groups: Vec<(String, Vec<Ours>)>,
+    sizes: Vec<[i64; 4]>,
+    explain: Option<Explain>,
+}
+
+/// Says more about the rows of one size.
+type Explain = fn(&[Ours], &[Row]) -> String;
+
+fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
+    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+}
+
+fn elem(matches: &ArgMatches) -> Result<Elem> {
+    let name = texts(matches, "dtype").concat();
+    let known = || BEST.iter().map(|(elem, _)| elem.name()).collect::<Vec<_>>().join(", ");
+    let elem = Elem::named(&name).filter(|elem| BEST.iter().any(|(known, _)| known == elem));
+    elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
+}
+
+fn product(keys: &str) -> Result<Ours> {
+    let kernel = Words::read(keys).map_err(|why| why.to_string())?.matmul().map_err(|why| why.to_string())?;
+    Ours::new(keys, kernel)
+}
+
+fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
+    let elem = elem(matches)?;
+    let given = texts(matches, "kernel");
+    let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
+    let keys = if given.is_empty() { usual.to_vec() } else { given };
+    let mut groups = Vec::new();
+    for letters in texts(matches, "layouts") {
+        let order = Order::of(letters)?;
+        let ours = keys.iter().map(|keys| {
+            let mut ours = product(&format!("{keys} dtype={elem}{}", order.keys()))?;
+            ours.name = (*keys).to_owned();
+            Ok(ours)
+        });
+        groups.push((format!("gemm {elem} {letters}"), ours.collect::<Result<_>>()?));
+    }
+    plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
+}
+
+fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
+    let groups = vec![(format!("ladder {}", ladder::ELEM), ladder::kernels()?)];
+    plan(groups, sizes(&texts(matches, "sizes"), 3)?, Some(ladder::explain))
+}
+
+fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
+    let elem = elem(matches)?;
+    let given = texts(matches, "kernel");
+    let keys = if given.is_empty() { vec![BATCHED] } else { given };
+    let ours = keys.iter().map(|keys| product(&format!("{keys} dtype={elem}")));
+    plan(
+        vec![(format!("batched {elem}"), ours.collect::<Result<_>>()?)],
+        sizes(&texts(matches, "sizes"), 4)?,
+        None,
+    )
+}
+
+fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<Explain>) -> Result<Plan> {
+    let mut elems = groups.iter().flat_map(|(_, ours)| ours).map(|ours| ours.elems);
+    let Some(first) = elems.next() else { return Err("there is nothing to measure".into()) };
+    match elems.find(|elems| *elems != first) {
+        Some(other) => Err(format!(
+            "all kernels of a comparison have one type, and here are {} and {}",
+            first.0, other.0
+        )),
+        None => Ok(Plan { elems: first, groups, sizes, explain }),
+    }
+}
+
+/// Batch, M, N, K: from `n`, `MxNxK` or, where there are batches, `LxMxNxK`.
+fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
+    let one = |text: &&str| {
+        let numbers: Option<Vec<i64>> = text
+            .split('x')
+            .map(|part| part.trim().parse().ok().filter(|n| (1..=1 << 20).contains(n)))
+            .collect();
+        match (numbers.as_deref(), parts) {
+            (Some([n]), 3) => Ok([1, *n, *n, *n]),
+            (Some([m, n, k]), 3) => Ok([1, *m, *n, *k]),
+            (Some([l, m, n, k]), 4) => Ok([*l, *m, *n, *k]),
+            (_, 4) => Err(format!("`{text}` is no size; write LxMxNxK, such as 64x128x128x128")),
+            _ => Err(format!("`{text}` is no size; write n or MxNxK, such as 4096 or 4096x4096x512")),
+        }
+    };
+    texts.iter().map(one).collect()
+}
+
+/// Measures a plan. False where a result was wrong.
+fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
+    let plan = plan?;
+    let device = Device::open()?;
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    let helpers = Helpers::compile(&device, &nvrtc, plan.elems.0, plan.elems.1)?;
+    let against = texts(matches, "against") == ["cublas"];
+    let cublas = match against.then(CublasLt::open) {
+        Some(cublas) => Some(cublas.map_err(|why| format!("{why}, or measure without it: --against none"))?),
+        None => None,
+    };
+    let effort = if matches.get_flag("quick") { Effort::QUICK } else { Effort::USUAL };
+    let place = Place { device: &device, nvrtc: &nvrtc, helpers: &helpers, cublas: cublas.as_ref(), effort };
+    let machine = Machine::of(&device, nvrtc.version(), cublas.as_ref().map(CublasLt::version));
+    say(&format!("{}\n\n{}", machine.line(), report::heading()))?;
+
+    let mut all: Vec<Row> = Vec::new();
+    for (suite, ours) in &plan.groups {
+        for &sizes in &plan.sizes {
+            let task = Task { suite: suite.clone(), sizes, ours };
+            let rows = gemm::run(&place, &task)?;
+            say(&format!("{}\n", report::table(&rows)))?;
+            if let Some(explain) = plan.explain {
+                say(&format!("{}\n", explain(ours, &rows)))?;
+            }
+            all.extend(rows);
+        }
+    }
+    let files = (matches.get_one::<String>("json"), matches.get_one::<String>("plot"));
+    if files != (None, None) {
+        let roof = roof::of(&device, &helpers, plan.elems.0)?;
+        if let Some(file) = files.0 {
+            save(file, &format!("{:#}\n", report::json(&machine, roof.as_ref(), &all)))?;
+        }
+        if let Some(file) = files.1 {
+            let roof =
+                roof.ok_or("what this device can do at most is not known, so there is no roofline to draw")?;
+            save(file, &plot::roofline(&machine.line(), &roof, &all))?;
+        }
+    }
+    let wrong: Vec<&Row> = all.iter().filter(|row| !row.right).collect();
+    for row in &wrong {
+        eprintln!("wrong: {} {}, {}: error {:.1e}", row.suite, row.problem, row.name, row.error.relative);
+    }
+    Ok(wrong.is_empty())
+}
+
+fn jit_times(matches: &ArgMatches) -> Result<bool> {
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    let architecture = texts(matches, "arch").concat();
+    let all = jit::run(&nvrtc, &architecture)?;
+    let (major, minor) = nvrtc.version();
+    say(&format!("NVRTC {major}.{minor}, {architecture}\n\n{}", jit::table(&all)))?;
+    if let Some(file) = matches.get_one::<String>("json") {
+        save(file, &format!("{:#}\n", jit::json(&all)))?;
+    }
+    Ok(true)
+}
+
+fn say(text: &str) -> Result {
+    output::print(text).map_err(message)
+}
+
+fn save(file: &str, text: &str) -> Result {
+    output::save(file, text).map_err(message)
+}
+
+fn message(failure: Failure) -> String {
+    match failure {
+        Failure::Refused(why) => why,
+        Failure::Wrong => "a result is wrong".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_size(text: &str, parts: usize, expected: std::result::Result<[i64; 4], &str>) {
+        assert_eq!(sizes(&[text], parts).map(|sizes| sizes[0]), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        check_size("1024", 3, Ok([1, 1024, 1024, 1024]));
+        check_size("100x77x33", 3, Ok([1, 100, 77, 33]));
+        check_size("64x1x2x3", 4, Ok([64, 1, 2, 3]));
+        check_size("0", 3, Err("`0` is no size; write n or MxNxK, such as 4096 or 4096x4096x512"));
+        check_size("4x4", 3, Err("`4x4` is no size; write n or MxNxK, such as 4096 or 4096x4096x512"));
+        check_size("128", 4, Err("`128` is no size; write LxMxNxK, such as 64x128x128x128"));
+    }
+
+    fn matches(line: &str) -> ArgMatches {
+        command().get_matches_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_usual_kernels_are_products_of_their_types() {
+        for (elem, _) in BEST {
+            let line = format!("bench gemm --dtype {elem} --layouts nn,nt,tn,tt");
+            let plan = gemm_tasks(matches(&line).subcommand().unwrap().1).unwrap();
+            assert_eq!((plan.groups.len(), plan.elems.0, plan.sizes.len()), (4, *elem, 3));
+        }
+        let plan = batched_tasks(matches("bench batched").subcommand().unwrap().1).unwrap();
+        assert_eq!(plan.sizes[0], [64, 128, 128, 128]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let said = |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
+        let expected = "`tf32` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32";
+        assert_eq!(said("bench gemm --dtype tf32"), expected);
+        assert!(said("bench gemm --layouts n").contains("write one or more of nn, nt, tn, tt"));
+        assert!(said("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
+    }
+}

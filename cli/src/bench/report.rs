@@ -1,0 +1,143 @@
+//! Results for people and for programs: a table, and JSON.
+
+use serde_json::{Value, json};
+
+use super::case::Row;
+use super::driver::Device;
+use super::plot::Roof;
+
+/// Where something was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) device: String,
+    pub(super) multiprocessors: u32,
+    pub(super) capability: u32,
+    pub(super) driver: String,
+    pub(super) nvrtc: String,
+    pub(super) cublaslt: Option<String>,
+    pub(super) most_clock: Option<u32>,
+}
+
+impl Machine {
+    pub(super) fn of(device: &Device, nvrtc: (i32, i32), cublaslt: Option<String>) -> Machine {
+        Machine {
+            device: device.name.clone(),
+            multiprocessors: device.multiprocessors,
+            capability: device.capability,
+            driver: device.driver.clone(),
+            nvrtc: format!("{}.{}", nvrtc.0, nvrtc.1),
+            cublaslt,
+            most_clock: device.nvml.as_ref().and_then(|nvml| nvml.most_clock()),
+        }
+    }
+
+    /// One line.
+    pub(super) fn line(&self) -> String {
+        let Machine { device, multiprocessors, driver, nvrtc, .. } = self;
+        let peer = self.cublaslt.as_ref().map_or(String::new(), |version| format!(", cuBLASLt {version}"));
+        let clock = self.most_clock.map_or(String::new(), |mhz| format!(", up to {mhz} MHz"));
+        format!("{device}, {multiprocessors} multiprocessors{clock}, CUDA {driver}, NVRTC {nvrtc}{peer}")
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "device": self.device,
+            "multiprocessors": self.multiprocessors,
+            "compute_capability": f64::from(self.capability) / 10.0,
+            "cuda": self.driver,
+            "nvrtc": self.nvrtc,
+            "cublaslt": self.cublaslt,
+            "most_clock_mhz": self.most_clock,
+        })
+    }
+}
+
+/// The heading of [`row`].
+pub(super) fn heading() -> String {
+    let line = format!(
+        "{:<28} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
+        "contender", "time", "±", "TFLOP/s", "GB/s", "speed", "error", "note"
+    );
+    format!("{line}\n")
+}
+
+/// A line of the table.
+pub(super) fn row(row: &Row) -> String {
+    let (ratio, spread) = row.against;
+    let verdict = if row.right { "" } else { "WRONG " };
+    let missing = if row.error.missing > 0 {
+        format!("{} elements are no numbers; ", row.error.missing)
+    } else {
+        String::new()
+    };
+    format!(
+        "{:<28} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}\n",
+        row.name,
+        time(row.samples.median()),
+        100.0 * row.samples.spread(),
+        row.rate() / 1e12,
+        row.bandwidth() / 1e9,
+        ratio,
+        spread,
+        row.error.relative,
+        row.note
+    )
+}
+
+/// The table of one case: the first contender is what speeds are compared with.
+pub(super) fn table(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let state = first.state.map_or(String::new(), |state| {
+        format!(", clock at least {} MHz, power at most {:.0} W", state.clock, state.power)
+    });
+    let samples: Vec<String> =
+        rows.iter().map(|row| format!("{}x{}", row.samples.rounds(), row.samples.launches)).collect();
+    let mut text =
+        format!("{}, {}: rounds x launches {}{state}\n", first.suite, first.problem, samples.join(", "));
+    rows.iter().for_each(|one| text += &row(one));
+    text
+}
+
+/// `1.234 ms`
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s => format!("{:.2} µs", s * 1e6),
+    }
+}
+
+/// Everything, for programs.
+pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Value {
+    let row = |row: &Row| {
+        let (fastest, slowest) = row.samples.range();
+        json!({
+            "suite": row.suite,
+            "problem": row.problem,
+            "contender": row.name,
+            "note": row.note,
+            "seconds": row.samples.median(),
+            "spread": row.samples.spread(),
+            "fastest": fastest,
+            "slowest": slowest,
+            "rounds": row.samples.rounds(),
+            "launches": row.samples.launches,
+            "operations": row.operations,
+            "bytes": row.bytes,
+            "tflops": row.rate() / 1e12,
+            "speed": row.against.0,
+            "speed_spread": row.against.1,
+            "error": row.error.relative,
+            "largest_error": row.error.largest,
+            "missing": row.error.missing,
+            "right": row.right,
+            "clock_mhz": row.state.map(|state| state.clock),
+            "watts": row.state.map(|state| state.power),
+        })
+    };
+    json!({
+        "machine": machine.json(),
+        "roof": roof.map(|roof| json!({ "operations": roof.operations, "bytes": roof.bytes })),
+        "results": rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
