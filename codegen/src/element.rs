@@ -18,6 +18,10 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     const ELEM: Elem;
     /// Zero.
     const ZERO: Self;
+    /// Its bits, in the low ones.
+    fn to_raw(self) -> u64;
+    /// The element of these bits; those above its width count for nothing.
+    fn from_raw(bits: u64) -> Self;
 }
 
 /// What a kernel's elements are, and what the place expects where the kernel is used: the compiler compares them, and
@@ -41,26 +45,34 @@ pub struct f16(u16);
 pub struct bf16(u16);
 
 macro_rules! elements {
-    ($($ty:ident $elem:ident $zero:expr;)*) => {
+    ($($ty:ident $elem:ident $zero:expr, $to:expr, $from:expr;)*) => {
         $(
             impl sealed::Sealed for $ty {}
             impl Element for $ty {
                 const ELEM: Elem = Elem::$elem;
                 const ZERO: $ty = $zero;
+                fn to_raw(self) -> u64 {
+                    let to: fn($ty) -> u64 = $to;
+                    to(self)
+                }
+                fn from_raw(bits: u64) -> $ty {
+                    let from: fn(u64) -> $ty = $from;
+                    from(bits)
+                }
             }
         )*
     };
 }
 
 elements! {
-    f64 F64 0.0;
-    f32 F32 0.0;
-    f16 F16 f16(0);
-    bf16 Bf16 bf16(0);
-    i32 I32 0;
-    u32 U32 0;
-    i8 I8 0;
-    u8 U8 0;
+    f64 F64 0.0, f64::to_bits, f64::from_bits;
+    f32 F32 0.0, |x| u64::from(x.to_bits()), |bits| f32::from_bits(bits as u32);
+    f16 F16 f16(0), |x| u64::from(x.0), |bits| f16(bits as u16);
+    bf16 Bf16 bf16(0), |x| u64::from(x.0), |bits| bf16(bits as u16);
+    i32 I32 0, |x| u64::from(x as u32), |bits| bits as i32;
+    u32 U32 0, u64::from, |bits| bits as u32;
+    i8 I8 0, |x| u64::from(x as u8), |bits| bits as i8;
+    u8 U8 0, u64::from, |bits| bits as u8;
 }
 
 // One by one: the compiler shows the line of the one that would have fitted.

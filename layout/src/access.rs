@@ -119,6 +119,19 @@ impl WarpAccess {
         Ok(access)
     }
 
+    /// The access with these byte addresses by the lanes whose bits are set.
+    ///
+    /// ```
+    /// use tilewright_layout::{Transfer, WarpAccess};
+    /// let access = WarpAccess::of_lanes([64; 32], 0b101, 4, Transfer::Load)?;
+    /// assert_eq!((access.address(0), access.address(1)), (Some(64), None));
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn of_lanes(addresses: [i64; LANES], active: u32, bytes: i64, transfer: Transfer) -> Result<WarpAccess> {
+        let bytes = vector_bytes(1, bytes, transfer).map_err(|e| e.within("warp access", []))?;
+        Ok(WarpAccess { addresses, active, bytes, transfer })
+    }
+
     /// The same access by fewer lanes: bit `i` of the mask is lane `i`.
     ///
     /// ```
