@@ -1,0 +1,30 @@
+//! What is known about a kernel before it runs: its source, its report, its loops, its variants, its errors.
+//!
+//! ```console
+//! $ cargo run --example inspect
+//! ```
+
+use tilewright::prelude::*;
+
+const SMALL: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (16, 16), vec = 4);
+
+fn main() -> Result<(), tilewright::KernelErrors> {
+    // The source and the report are in the program: the macro wrote them while it was compiled.
+    println!("{}", SMALL.report());
+    println!("{}", SMALL.explain()?);
+
+    // The rest is generated again, here, from the definition that the kernel carries.
+    let generated = SMALL.def().generate()?;
+    for (place, variant) in generated.variants.iter().enumerate() {
+        let lines = variant.source.lines().count();
+        println!("variant {}: {lines} lines, needs {:?}", place + 1, variant.program.needs.len());
+    }
+
+    // Other constants at run time; what does not fit together is an error that says what to write instead.
+    let larger = SMALL.specialize(&[("bm", 128), ("bn", 128)])?;
+    println!("\n{}", larger.report());
+    if let Err(why) = SMALL.specialize(&[("bm", 72)]) {
+        println!("{why}");
+    }
+    Ok(())
+}
