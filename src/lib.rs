@@ -30,6 +30,13 @@ pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
 pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
 pub use tilewright_layout::{Layout, layout};
+#[cfg(feature = "cuda")]
+pub use tilewright_runtime as runtime;
+#[cfg(feature = "cuda")]
+pub use tilewright_runtime::{
+    Absence, Argument, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream, TensorMut,
+    TensorRef, cudarc,
+};
 
 /// Makes a kernel of a function in the tile language.
 ///
@@ -95,4 +102,22 @@ pub mod __private {
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};
     pub use tilewright_macros::__specialize;
+    #[cfg(feature = "cuda")]
+    pub use tilewright_runtime::{Argument, Launch, LaunchError, Launched, Stream, TensorMut, TensorRef};
+}
+
+/// What macros write of launching: nothing where the feature `cuda` is off.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __cuda {
+    ($($items:tt)*) => { $($items)* };
+}
+
+/// What macros write of launching: nothing where the feature `cuda` is off.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __cuda {
+    ($($items:tt)*) => {};
 }

@@ -129,6 +129,11 @@ impl KernelDef {
         self.fingerprint
     }
 
+    /// Its definition as it is carried. Two kernels with the same fingerprint are the same only if this is.
+    pub fn encoded(&self) -> &[u8] {
+        &self.definition
+    }
+
     /// What it was made from; `None` when another version wrote it.
     pub fn definition(&self) -> Option<Definition> {
         if self.format == FORMAT { decode(&self.definition) } else { None }

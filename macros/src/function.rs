@@ -4,7 +4,7 @@ use crate::attribute::{Attribute, attribute};
 use crate::deliver::{self, Said};
 use crate::guard;
 use crate::text::{Place, Text};
-use crate::{carry, generate, levels, names, signature, specialize, stmt};
+use crate::{carry, generate, launch, levels, names, signature, specialize, stmt};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{ParseStream, Parser};
@@ -136,6 +136,7 @@ impl Head {
         };
         let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
         let methods = self.methods(&list);
+        let launch = made.map(|(kernel, definition)| launch::method(kernel, definition));
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
         quote! {
             #(#docs)*
@@ -161,6 +162,13 @@ impl Head {
                 #methods
             }
 
+            ::tilewright::__cuda! {
+                #[allow(dead_code)]
+                impl #bounds #name #list {
+                    #launch
+                }
+            }
+
             impl #bounds ::tilewright::__private::Kernel for #name #list {
                 fn def(&self) -> &::tilewright::__private::KernelDef {
                     ::tilewright::__private::Handle::def(&self.handle)
@@ -171,7 +179,7 @@ impl Head {
         }
     }
 
-    /// What a kernel can do. `launch` and `simulate` belong here.
+    /// What a kernel can do anywhere; what needs a device is made by `launch`.
     fn methods(&self, list: &Option<TokenStream>) -> TokenStream {
         let name = &self.name;
         let other = (!self.types.is_empty()).then(|| {

@@ -17,6 +17,7 @@ mod fuzz;
 mod generate;
 mod guard;
 mod keys;
+mod launch;
 mod levels;
 mod matmul;
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Printer<'_> {
 }
 
 /// The facts, those of one kind on a line.
-pub(crate) fn needs(kernel: &Kernel) -> Vec<String> {
+pub fn needs(kernel: &Kernel) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
     for need in &kernel.needs {
         let (start, subject, end) = fact(kernel, need);

@@ -5,7 +5,7 @@ use super::names::ARENA;
 use crate::thread::Bar;
 
 /// What a kernel may have without asking the driver for more.
-const STATIC_LIMIT: u32 = 48 * 1024;
+pub const STATIC_LIMIT: u32 = 48 * 1024;
 
 /// An array to be declared.
 struct Array<'k> {

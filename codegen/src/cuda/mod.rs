@@ -23,7 +23,8 @@ mod signature;
 mod statement;
 mod value;
 
-pub(crate) use header::needs;
+pub use header::needs;
+pub use memory::STATIC_LIMIT;
 
 use crate::index::Exprs;
 use crate::thread::{Id, Kernel};

@@ -1,0 +1,108 @@
+//! What a machine may lack. Each absence says what was looked for, how to get it, and what works without it.
+
+use std::fmt;
+
+use crate::nvrtc;
+
+/// Why kernels cannot run here.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Absence {
+    /// There is no driver.
+    Driver {
+        /// Libraries that were looked for, and why they did not serve.
+        tried: Vec<(String, String)>,
+    },
+    /// What was found is the toolkit's stand-in for linking.
+    Stub,
+    /// The driver is too old.
+    OldDriver {
+        /// The version of CUDA that it is made for.
+        version: (i32, i32),
+        /// A function that it lacks.
+        lacks: &'static str,
+    },
+    /// The driver cannot be used.
+    BrokenDriver {
+        /// Its error.
+        code: i32,
+        /// The error's name.
+        name: String,
+    },
+    /// There is no device.
+    Device,
+    /// There is no device of this number.
+    Ordinal {
+        /// The number.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// There is no compiler.
+    Nvrtc(nvrtc::Absent),
+    /// The compiler makes binaries that the driver does not know.
+    NewNvrtc {
+        /// The compiler's version.
+        nvrtc: (i32, i32),
+        /// The version of CUDA that the driver is made for.
+        driver: (i32, i32),
+    },
+}
+
+/// What works without a device.
+const WITHOUT_DEVICE: &str =
+    "Without it everything but running on a GPU works: checking, sources, reports, compiling, simulating.";
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Absence::Driver { tried } => {
+                writeln!(f, "there is no NVIDIA driver here.")?;
+                for (library, why) in tried {
+                    writeln!(f, "  {library}: {why}")?;
+                }
+                write!(
+                    f,
+                    "help: install NVIDIA's driver; in a container, start it with `--gpus all`. {WITHOUT_DEVICE}"
+                )
+            }
+            Absence::Stub => write!(
+                f,
+                "the CUDA driver that was found is the toolkit's stub, which is there for linking only.\n\
+                 help: take the toolkit's folder `stubs` out of the library path. {WITHOUT_DEVICE}"
+            ),
+            Absence::OldDriver { version: (major, minor), lacks } => write!(
+                f,
+                "the driver is made for CUDA {major}.{minor}, and has no `{lacks}`.\n\
+                 help: install a driver for CUDA 12.8 or newer (570 and later). {WITHOUT_DEVICE}"
+            ),
+            Absence::BrokenDriver { code, name } => write!(
+                f,
+                "the NVIDIA driver does not start: {name} ({code}).\n\
+                 help: `nvidia-smi` says more; after an update of the driver the machine must be restarted. {WITHOUT_DEVICE}"
+            ),
+            Absence::Device => write!(
+                f,
+                "the NVIDIA driver sees no device.\n\
+                 help: see whether `nvidia-smi` lists one, and whether CUDA_VISIBLE_DEVICES hides it. {WITHOUT_DEVICE}"
+            ),
+            Absence::Ordinal { ordinal, count } => {
+                let s = if *count == 1 { " is" } else { "s are" };
+                write!(f, "there is no device {ordinal}: {count} device{s} there, counted from 0")
+            }
+            Absence::Nvrtc(absent) => write!(
+                f,
+                "{absent}\nWithout it kernels run only where they were compiled before; checking, sources, reports and \
+                 simulating work."
+            ),
+            Absence::NewNvrtc { nvrtc, driver } => write!(
+                f,
+                "NVRTC {}.{} makes binaries that the driver, made for CUDA {}.{}, does not load.\n\
+                 help: install a driver for CUDA {} or newer, or an NVRTC of version {}",
+                nvrtc.0, nvrtc.1, driver.0, driver.1, nvrtc.0, driver.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Absence {}

@@ -1,0 +1,139 @@
+//! What a launch passes: tensors and numbers, whatever their types.
+
+use std::any::Any;
+
+use cudarc::driver::{CudaStream, SyncOnDrop};
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::launch::{Given, Tensor};
+
+use crate::tensor::{Buffer, DeviceTensor, Place, TensorMut, TensorRef};
+
+/// An argument of a kernel whose types are not known while compiling: a tensor that is read, one that is written, or a
+/// number.
+///
+/// ```no_run
+/// # use tilewright_runtime::{Argument, DeviceTensor};
+/// # fn show(a: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) {
+/// let arguments = [Argument::from(a), Argument::from(c), Argument::scalar(1.0f32)];
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Argument<'a> {
+    pub(crate) kind: Kind<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind<'a> {
+    Tensor(Lent<'a>),
+    /// A number's type, and its bytes.
+    Scalar(Elem, u64),
+}
+
+/// A tensor of any type.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    pub(crate) buffer: Buffer<'a>,
+    elem: Elem,
+    extents: Vec<i64>,
+    strides: Vec<i64>,
+    /// In elements.
+    offset: usize,
+}
+
+impl<'a> Lent<'a> {
+    fn new<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
+        // Larger numbers than these are refused by name when the launch is planned.
+        let all = |values: [usize; R]| values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).to_vec();
+        let (extents, strides) = (all(place.extents), all(place.strides));
+        Argument { kind: Kind::Tensor(Lent { buffer, elem, extents, strides, offset: place.offset }) }
+    }
+
+    /// The tensor as the planner sees it, and what tells cudarc of the launch when it is dropped. `to` is a clone of the
+    /// buffer's stream.
+    pub(crate) fn resolve<'b>(&'b mut self, to: &'b CudaStream) -> (Given, Option<SyncOnDrop<'b>>) {
+        let bytes = self.elem.bytes() as usize;
+        let (len, mutable) = (self.buffer.len() / bytes, self.buffer.is_writable());
+        // Past the buffer's end there are no elements, and the address does not matter.
+        let offset = self.offset.min(len);
+        let (start, tracked) = self.buffer.address(to);
+        let tensor = Tensor {
+            elem: self.elem,
+            mutable,
+            extents: self.extents.clone(),
+            strides: self.strides.clone(),
+            len: (len - offset) as u64,
+            address: start + (offset * bytes) as u64,
+        };
+        (Given::Tensor(tensor), tracked)
+    }
+}
+
+impl Argument<'_> {
+    /// A number.
+    pub fn scalar<T: Element>(value: T) -> Argument<'static> {
+        Argument { kind: Kind::Scalar(T::ELEM, bits(value)) }
+    }
+}
+
+/// The bits of a number, the lowest first, as a kernel's parameter holds them.
+fn bits<T: Element>(value: T) -> u64 {
+    let value: &dyn Any = &value;
+    macro_rules! of {
+        ($($ty:ty: $bits:expr;)*) => {
+            $(if let Some(&value) = value.downcast_ref::<$ty>() {
+                let bits: fn($ty) -> u64 = $bits;
+                return bits(value);
+            })*
+        };
+    }
+    of! {
+        f64: f64::to_bits;
+        f32: |value| value.to_bits().into();
+        f16: |value| value.to_bits().into();
+        bf16: |value| value.to_bits().into();
+        i32: |value| value.cast_unsigned().into();
+        u32: u64::from;
+        i8: |value| value.cast_unsigned().into();
+        u8: u64::from;
+    }
+    unreachable!("the list of element types is closed")
+}
+
+impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
+    fn from(tensor: TensorRef<'a, T, R>) -> Self {
+        Lent::new(tensor.buffer, T::ELEM, tensor.place)
+    }
+}
+
+impl<'a, T: Element, const R: usize> From<TensorMut<'a, T, R>> for Argument<'a> {
+    fn from(tensor: TensorMut<'a, T, R>) -> Self {
+        Lent::new(tensor.buffer, T::ELEM, tensor.place)
+    }
+}
+
+impl<'a, T: Element, const R: usize> From<&'a DeviceTensor<T, R>> for Argument<'a> {
+    fn from(tensor: &'a DeviceTensor<T, R>) -> Self {
+        tensor.view().into()
+    }
+}
+
+impl<'a, T: Element, const R: usize> From<&'a mut DeviceTensor<T, R>> for Argument<'a> {
+    fn from(tensor: &'a mut DeviceTensor<T, R>) -> Self {
+        tensor.view_mut().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_bits() {
+        assert_eq!(bits(1.0f64), 0x3ff0_0000_0000_0000);
+        assert_eq!(bits(1.0f32), 0x3f80_0000);
+        assert_eq!(bits(f16::from_f32(1.0)), 0x3c00);
+        assert_eq!(bits(bf16::from_f32(1.0)), 0x3f80);
+        assert_eq!((bits(-1i32), bits(7u32), bits(-1i8), bits(200u8)), (0xffff_ffff, 7, 0xff, 200));
+    }
+}

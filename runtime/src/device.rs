@@ -1,0 +1,229 @@
+//! Devices: what they are and what they hold.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use tilewright_codegen::launch::Limits;
+
+use crate::absence::Absence;
+use crate::driver::driver;
+use crate::error::{Error, While};
+use crate::jit::Modules;
+use crate::stream::Stream;
+
+/// A device, open for the life of the program: whoever opens it again gets the same one, with the kernels that were
+/// loaded before.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Arc<CudaContext>,
+    properties: Properties,
+    modules: Modules,
+}
+
+/// What a device is, as the driver says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Its compute capability, such as (9, 0).
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads of a warp.
+    pub warp_size: u32,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Bits of the bus to its memory.
+    pub memory_bus_bits: u32,
+    /// Clock of its memory, in kHz.
+    pub memory_clock_khz: u32,
+    /// Highest clock of its multiprocessors, in kHz.
+    pub clock_khz: u32,
+    /// Bytes of its second-level cache.
+    pub l2_bytes: u32,
+    /// Bytes of constant memory.
+    pub constant_bytes: u32,
+    /// Bytes of shared memory that a block has without asking.
+    pub shared_bytes_per_block: u32,
+    /// Bytes of shared memory that a block may ask for.
+    pub shared_bytes_per_block_optin: u32,
+    /// Bytes of shared memory of a multiprocessor.
+    pub shared_bytes_per_multiprocessor: u32,
+    /// Registers of a block.
+    pub registers_per_block: u32,
+    /// Registers of a multiprocessor.
+    pub registers_per_multiprocessor: u32,
+    /// Threads of a block.
+    pub threads_per_block: u32,
+    /// Threads of a multiprocessor.
+    pub threads_per_multiprocessor: u32,
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Can memory be allocated in the order of a stream?
+    pub has_memory_pools: bool,
+}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// ```no_run
+    /// use tilewright_runtime::Device;
+    ///
+    /// let device = Device::open(0)?;
+    /// println!("{}", device.properties().name);
+    /// # Ok::<(), tilewright_runtime::Error>(())
+    /// ```
+    pub fn open(ordinal: usize) -> Result<Device, Error> {
+        let count = driver()?.devices()?;
+        if ordinal >= count {
+            return Err(Absence::Ordinal { ordinal, count }.into());
+        }
+        let known = |device: &Device| device.context().is_primary() && device.context().ordinal() == ordinal;
+        Device::known(known, || CudaContext::new(ordinal).doing("opening the device"))
+    }
+
+    /// All devices. There is at least one; otherwise the error says why there is none.
+    pub fn all() -> Result<Vec<Device>, Error> {
+        (0..driver()?.devices()?).map(Device::open).collect()
+    }
+
+    /// The device of a context of cudarc. It keeps the context for the life of the program.
+    pub fn of(context: &Arc<CudaContext>) -> Result<Device, Error> {
+        driver()?;
+        Device::known(|device| device.context() == context, || Ok(context.clone()))
+    }
+
+    /// The device of this kind if it was opened before. Devices are never closed: kernels that run would lose their
+    /// code with their modules.
+    fn known(
+        is_it: impl Fn(&Device) -> bool,
+        context: impl FnOnce() -> Result<Arc<CudaContext>, Error>,
+    ) -> Result<Device, Error> {
+        static OPEN: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.iter().find(|device| is_it(device)) {
+            return Ok(device.clone());
+        }
+        let context = context()?;
+        let properties = Properties::of(&context)?;
+        let device = Device { inner: Arc::new(Inner { context, properties, modules: Modules::default() }) };
+        open.push(device.clone());
+        Ok(device)
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> &Properties {
+        &self.inner.properties
+    }
+
+    /// The version of CUDA that the driver is made for.
+    pub fn driver_version(&self) -> Result<(i32, i32), Error> {
+        Ok(driver()?.version)
+    }
+
+    /// A new stream: what is launched on one runs in order.
+    pub fn stream(&self) -> Result<Stream, Error> {
+        Stream::new(self)
+    }
+
+    /// Waits until everything that was submitted to the device's context is done.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.context().synchronize().doing("waiting for the device")
+    }
+
+    /// The context that cudarc knows the device by.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.inner.context
+    }
+
+    /// What launches may ask of it.
+    pub fn limits(&self) -> Limits {
+        let p = self.properties();
+        Limits {
+            arch: p.arch(),
+            shared_bytes: p.shared_bytes_per_block_optin,
+            threads: p.threads_per_block,
+            grid: p.grid,
+        }
+    }
+
+    pub(crate) fn modules(&self) -> &Modules {
+        &self.inner.modules
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        self.context() == other.context()
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Properties { ordinal, name, .. } = self.properties();
+        write!(f, "Device({ordinal}, {name})")
+    }
+}
+
+impl Properties {
+    fn of(context: &CudaContext) -> Result<Properties, Error> {
+        const DOING: &str = "asking what the device is";
+        let number = |attribute| {
+            let value = context.attribute(attribute).doing(DOING)?;
+            Ok::<u32, Error>(u32::try_from(value).unwrap_or_default())
+        };
+        use Attribute::*;
+        Ok(Properties {
+            ordinal: context.ordinal(),
+            name: context.name().doing(DOING)?,
+            compute_capability: (
+                number(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                number(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            multiprocessors: number(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            warp_size: number(CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+            memory_bytes: context.total_mem().doing(DOING)? as u64,
+            memory_bus_bits: number(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+            memory_clock_khz: number(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            clock_khz: number(CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            l2_bytes: number(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            constant_bytes: number(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY)?,
+            shared_bytes_per_block: number(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+            shared_bytes_per_block_optin: number(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            shared_bytes_per_multiprocessor: number(
+                CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?,
+            registers_per_block: number(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+            registers_per_multiprocessor: number(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+            threads_per_block: number(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            threads_per_multiprocessor: number(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+            grid: [
+                number(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                number(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                number(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            ],
+            has_memory_pools: number(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
+        })
+    }
+
+    /// The compute capability as one number: 90.
+    pub fn arch(&self) -> u32 {
+        let (major, minor) = self.compute_capability;
+        major * 10 + minor
+    }
+
+    /// Bytes that memory delivers in a second at best: two in each clock for each line of the bus.
+    pub fn memory_bandwidth(&self) -> f64 {
+        2.0 * f64::from(self.memory_clock_khz) * 1e3 * f64::from(self.memory_bus_bits) / 8.0
+    }
+}

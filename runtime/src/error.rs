@@ -1,0 +1,149 @@
+//! What can go wrong with a device, a tensor or a launch.
+
+use std::fmt;
+
+use cudarc::driver::DriverError;
+use tilewright_codegen::kernel_def::KernelErrors;
+use tilewright_codegen::launch::Refusal;
+
+use crate::absence::Absence;
+use crate::nvrtc;
+
+/// Why something did not happen on a device.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine lacks something.
+    Absent(Absence),
+    /// The kernel could not be made from its definition.
+    Kernel(KernelErrors),
+    /// What was asked is wrong; nothing ran.
+    Refused(Refusal),
+    /// The kernel could not be compiled.
+    Compile(nvrtc::Error),
+    /// The driver reported an error.
+    Driver(Fault),
+}
+
+/// An error of the driver.
+#[derive(Clone)]
+pub struct Fault {
+    pub(crate) doing: &'static str,
+    pub(crate) error: DriverError,
+    pub(crate) submitted: bool,
+}
+
+impl Fault {
+    /// What was being done.
+    pub fn doing(&self) -> &'static str {
+        self.doing
+    }
+
+    /// The driver's error.
+    pub fn driver_error(&self) -> DriverError {
+        self.error
+    }
+
+    /// Was the kernel submitted already? Then it is no longer running: whoever reports the error has waited for it.
+    pub fn was_submitted(&self) -> bool {
+        self.submitted
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the driver failed while {}: ", self.doing)?;
+        match (self.error.error_name(), self.error.error_string()) {
+            (Ok(name), Ok(text)) => write!(f, "{} ({})", text.to_string_lossy(), name.to_string_lossy())?,
+            _ => write!(f, "error {}", self.error.0 as u32)?,
+        }
+        if self.submitted {
+            f.write_str(
+                "\nthe kernel had been submitted; it has ended, and what it wrote cannot be relied on",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Error {
+    /// The refusal, if it is one.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Error::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Error {
+        Error::Refused(Refusal::new(message))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Absent(absence) => absence.fmt(f),
+            Error::Kernel(errors) => errors.fmt(f),
+            Error::Refused(refusal) => refusal.fmt(f),
+            Error::Compile(error) => error.fmt(f),
+            Error::Driver(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// As for people: `unwrap` shows this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Absence> for Error {
+    fn from(absence: Absence) -> Error {
+        Error::Absent(absence)
+    }
+}
+
+impl From<KernelErrors> for Error {
+    fn from(errors: KernelErrors) -> Error {
+        Error::Kernel(errors)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(refusal)
+    }
+}
+
+/// Absence of the compiler is one of the absences.
+impl From<nvrtc::Error> for Error {
+    fn from(error: nvrtc::Error) -> Error {
+        match error {
+            nvrtc::Error::Absent(absent) => Error::Absent(Absence::Nvrtc(absent)),
+            error => Error::Compile(error),
+        }
+    }
+}
+
+/// Says what was being done when the driver reported an error.
+pub(crate) trait While<T> {
+    fn doing(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> While<T> for Result<T, DriverError> {
+    fn doing(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|error| Error::Driver(Fault { doing, error, submitted: false }))
+    }
+}

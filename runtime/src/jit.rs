@@ -1,0 +1,321 @@
+//! Kernels of a definition, their binaries, and their functions on a device: each is made once.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use cudarc::driver::result::module;
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::{Definition, Generated, thread};
+
+use crate::absence::Absence;
+use crate::cache::{Cache, Request};
+use crate::device::Device;
+use crate::driver::driver;
+use crate::error::{Error, While};
+use crate::nvrtc::{self, Nvrtc};
+
+/// A kernel as the generator of this program made it from its definition. The source that a definition's carrier holds
+/// is never looked at.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// No two have the same.
+    number: u64,
+    pub(crate) generated: Generated,
+    /// Was it written as an `unsafe fn`?
+    pub(crate) is_unsafe: bool,
+}
+
+/// Values by key, each made once by whoever asks first; the others wait for it, and for no other.
+struct Once<K, V> {
+    slots: Mutex<HashMap<K, Arc<Mutex<Option<V>>>>>,
+}
+
+impl<K, V> Default for Once<K, V> {
+    fn default() -> Self {
+        Once { slots: Mutex::new(HashMap::new()) }
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Once<K, V> {
+    /// A failure is forgotten, and tried again by the next.
+    fn get<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.entry(key).or_default().clone()
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            Some(value) => Ok(value.clone()),
+            None => Ok(slot.insert(make()?).clone()),
+        }
+    }
+}
+
+/// The kernel of a definition.
+pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
+    /// By fingerprint, which anybody can make equal for two definitions: what was made is kept with its definition.
+    type Known = HashMap<u128, Vec<(Box<[u8]>, Arc<Made>)>>;
+    static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
+    static ONCE: LazyLock<Once<Box<[u8]>, Arc<Made>>> = LazyLock::new(Default::default);
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let same =
+        known.get(&def.fingerprint()).into_iter().flatten().find(|(bytes, _)| **bytes == *def.encoded());
+    if let Some((_, made)) = same {
+        return Ok(made.clone());
+    }
+    drop(known);
+    ONCE.get(def.encoded().into(), || {
+        let generated = def.generate()?;
+        let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
+        let made = Arc::new(Made { number: NUMBER.fetch_add(1, Ordering::Relaxed), generated, is_unsafe });
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
+        Ok(made)
+    })
+}
+
+/// What the compiler made of one variant for one device.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Which of the kernel's variants.
+    pub variant: usize,
+    /// What it needs, one line each; nothing if it serves everywhere.
+    pub needs: Vec<String>,
+    /// What it was compiled for, such as `sm_90a`.
+    pub arch: String,
+    /// Registers, spills, stack, shared memory: what the assembler said.
+    pub usage: nvrtc::Usage,
+    /// Messages of the compiler that mean that the kernel became slow without a mistake in it.
+    pub slow: Vec<String>,
+    /// What else the compiler said.
+    pub notes: Vec<String>,
+    /// Did the cache have it?
+    pub from_cache: bool,
+    /// How long it took to compile, or to read.
+    pub time: Duration,
+    /// Why it is not kept for the next time, if so.
+    pub not_kept: Option<String>,
+}
+
+impl fmt::Display for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compiled { variant, arch, usage, .. } = self;
+        write!(f, "variant {}, {arch}: {} registers", variant + 1, usage.registers)?;
+        match usage.spill_stores + usage.spill_loads {
+            0 => f.write_str(", nothing spilled")?,
+            _ => write!(f, ", {} bytes spilled", usage.spill_stores)?,
+        }
+        for slow in &self.slow {
+            write!(f, "\n  slow: {slow}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Messages of the assembler about kernels that are right, and much slower than they look.
+const SLOW: [(&str, &str); 5] = [
+    ("C7510", "matrix products wait for one another"),
+    ("C7511", "matrix products wait for one another"),
+    ("C7515", "matrix products wait for one another"),
+    ("C7507", "the request for registers is ignored"),
+    ("C7508", "the request for registers is ignored"),
+];
+
+fn slow(note: &str) -> Option<String> {
+    let row = SLOW.iter().find(|row| note.contains(row.0))?;
+    Some(format!("{} ({})", row.1, note.trim()))
+}
+
+/// A variant, compiled and loaded. It stays loaded: kernels that run need their code.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    function: sys::CUfunction,
+    pub(crate) compiled: Compiled,
+}
+
+// SAFETY: a function's handle may be used by all threads.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Loaded {
+    pub(crate) fn function(&self) -> sys::CUfunction {
+        self.function
+    }
+}
+
+/// What is loaded on a device, by the kernel's number and the variant.
+#[derive(Default)]
+pub(crate) struct Modules {
+    loaded: Once<(u64, usize), Arc<Loaded>>,
+}
+
+/// The function of a variant on a device.
+pub(crate) fn loaded(device: &Device, made: &Made, variant: usize) -> Result<Arc<Loaded>, Error> {
+    device.modules().loaded.get((made.number, variant), || load(device, made, variant).map(Arc::new))
+}
+
+/// NVRTC, once it is found.
+fn compiler() -> Result<&'static Nvrtc, nvrtc::Error> {
+    static FOUND: OnceLock<Nvrtc> = OnceLock::new();
+    match FOUND.get() {
+        Some(nvrtc) => Ok(nvrtc),
+        None => {
+            let nvrtc = Nvrtc::find(&[])?;
+            Ok(FOUND.get_or_init(|| nvrtc))
+        }
+    }
+}
+
+/// The architecture to compile a program for: exactly the device's.
+fn architecture(device: &Device, program: &thread::Kernel) -> String {
+    format!("sm_{}{}", device.properties().arch(), if program.arch_specific { "a" } else { "" })
+}
+
+fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
+    let (name, program) = (&made.generated.name, &made.generated.variants[variant].program);
+    let arch = architecture(device, program);
+    let nvrtc = compiler();
+    let versions = (nvrtc.as_ref().map(|nvrtc| nvrtc.version()), driver()?.version);
+    if let (Ok(nvrtc), driver) = versions
+        && nvrtc.0 > driver.0
+    {
+        return Err(Absence::NewNvrtc { nvrtc, driver }.into());
+    }
+    let source = &made.generated.variants[variant].source;
+    let request = Request { source, name, arch: &arch, options: &[] };
+    let found = Cache::open().compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
+    let (slow, notes): (Vec<_>, Vec<_>) =
+        found.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
+    let compiled = Compiled {
+        variant,
+        needs: tilewright_codegen::cuda::needs(program),
+        arch,
+        usage: found.compiled.usage_of(&program.name).cloned().unwrap_or_default(),
+        slow: slow.iter().filter_map(|note| self::slow(note)).collect(),
+        notes,
+        from_cache: found.hit,
+        time: found.compiled.time,
+        not_kept: found.note.map(|note| note.to_string()),
+    };
+    let function = enter(device, program, &found.compiled.cubin)?;
+    Ok(Loaded { function, compiled })
+}
+
+/// Loads a binary and prepares its function.
+fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys::CUfunction, Error> {
+    const DOING: &str = "loading a kernel";
+    let name = std::ffi::CString::new(program.name.as_str())
+        .map_err(|_| Error::refused("a zero byte stands in the kernel's name"))?;
+    device.context().bind_to_thread().doing(DOING)?;
+    // SAFETY: the compiler made the image, or the cache has it whole from the compiler; it lives through the call, and
+    // the context is current. The module is never unloaded.
+    let module = unsafe { module::load_data(cubin.as_ptr().cast()) }.doing(DOING)?;
+    // SAFETY: the module is loaded.
+    let function = unsafe { module::get_function(module, name) }.doing(DOING)?;
+    // SAFETY: the function is loaded, and the context is current.
+    let set = |what, value| unsafe { sys::cuFuncSetAttribute(function, what, value) }.result().doing(DOING);
+    let shared = dynamic_shared(program);
+    if shared > 0 {
+        set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared as i32)?;
+    }
+    if program.launch.cluster.iter().product::<u32>() > PORTABLE_CLUSTER {
+        set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
+    }
+    let mut most = 0;
+    // SAFETY: as above; the integer lives through the call.
+    unsafe {
+        let what = Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        sys::cuFuncGetAttribute(&mut most, what, function).result().doing(DOING)?;
+    }
+    if i64::from(most) < i64::from(program.launch.threads) {
+        return Err(Error::refused(format!(
+            "a block has {} threads, and as compiled at most {most} have enough registers",
+            program.launch.threads
+        )));
+    }
+    Ok(function)
+}
+
+/// Larger clusters are not promised by every device of an architecture.
+const PORTABLE_CLUSTER: u32 = 8;
+
+/// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
+pub(crate) fn dynamic_shared(program: &thread::Kernel) -> u32 {
+    let bytes = program.launch.shared_bytes;
+    if bytes > tilewright_codegen::cuda::STATIC_LIMIT { bytes } else { 0 }
+}
+
+/// Compiles and loads all variants that a device can run.
+pub(crate) fn prepare(device: &Device, def: &KernelDef) -> Result<Vec<Compiled>, Error> {
+    let made = made(def)?;
+    let arch = device.properties().arch();
+    let runs =
+        |program: &thread::Kernel| program.arch <= arch && (!program.arch_specific || program.arch == arch);
+    let variants = made.generated.variants.iter().enumerate().filter(|(_, variant)| runs(&variant.program));
+    variants.map(|(place, _)| Ok(loaded(device, &made, place)?.compiled.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_made_once() {
+        let once: Once<u32, u32> = Once::default();
+        let made = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for n in 0..16u32 {
+                let (once, made) = (&once, &made);
+                scope.spawn(move || {
+                    let value = once.get(n % 4, || {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        Ok::<_, ()>(n % 4 + 10)
+                    });
+                    assert_eq!(value, Ok(n % 4 + 10));
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 4);
+    }
+
+    #[test]
+    fn failures_are_tried_again() {
+        let once: Once<(), u32> = Once::default();
+        assert_eq!(once.get((), || Err("no")), Err("no"));
+        assert_eq!(once.get((), || Ok::<_, &str>(1)), Ok(1));
+        assert_eq!(once.get((), || Err("never asked")), Ok(1));
+    }
+
+    #[test]
+    fn kernels_that_became_slow_are_told() {
+        let note =
+            "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
+        assert!(slow(note).is_some_and(|said| said.starts_with("matrix products wait for one another (")));
+        assert_eq!(
+            slow("k.cu(1): warning #177-D: variable \"unused\" was declared but never referenced"),
+            None
+        );
+    }
+
+    #[test]
+    fn forged_carriers_do_not_matter() {
+        use tilewright_codegen::kernel_def::Places;
+        use tilewright_codegen::wire::encode;
+        let definition = Definition::Matmul(vec![]);
+        let right =
+            KernelDef::of(&definition.generate().kernel.expect("a kernel"), &definition, &Places::default());
+        let bytes: &'static [u8] = Box::leak(encode(&definition).into_boxed_slice());
+        let forged = KernelDef::new("other", "*(int*)0 = 1;", "", &[], bytes, b"");
+        let (right, forged) = (made(&right).expect("made"), made(&forged).expect("made"));
+        assert_eq!(right.number, forged.number);
+        assert_eq!(forged.generated.name, "matmul");
+    }
+}

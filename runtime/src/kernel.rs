@@ -1,0 +1,141 @@
+//! What every kernel can do on a device, and what products of matrices can do besides.
+#![allow(unsafe_code)]
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::Element;
+use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
+use tilewright_codegen::launch::Refusal;
+
+use crate::argument::Argument;
+use crate::device::Device;
+use crate::error::Error;
+use crate::jit::{self, Compiled};
+use crate::launch::{Launched, launch};
+use crate::stream::Stream;
+use crate::tensor::{TensorMut, TensorRef};
+
+/// Compiling and launching of whatever carries a kernel, with arguments whose types are not known while compiling.
+pub trait Launch: Kernel {
+    /// Launches the kernel with these arguments, in the order of its parameters.
+    ///
+    /// ```no_run
+    /// # use tilewright_runtime::{Argument, DeviceTensor, Error, Launch, Stream};
+    /// # fn show(kernel: &impl tilewright_codegen::kernel_value::Kernel, stream: &Stream, a: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
+    /// kernel.launch_with(stream, &mut [a.into(), c.into(), Argument::scalar(2.0f32)])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn launch_with(&self, stream: &Stream, arguments: &mut [Argument<'_>]) -> Result<Launched, Error> {
+        launch(self.def(), stream, arguments, false)
+    }
+
+    /// As [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
+    ///
+    /// # Safety
+    /// What the kernel's documentation asks for holds. All that can be checked without it is checked.
+    unsafe fn launch_unchecked(
+        &self,
+        stream: &Stream,
+        arguments: &mut [Argument<'_>],
+    ) -> Result<Launched, Error> {
+        launch(self.def(), stream, arguments, true)
+    }
+
+    /// Compiles and loads every variant that a device can run, and says what became of each: registers, spills,
+    /// messages. Launches do not compile any more then.
+    fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
+        jit::prepare(device, self.def())
+    }
+}
+
+impl<K: Kernel + ?Sized> Launch for K {}
+
+/// Launching of products of matrices.
+///
+/// ```no_run
+/// # use tilewright_codegen::kernel_value::MatmulKernel;
+/// # use tilewright_runtime::{DeviceTensor, Error, LaunchMatmul, Stream};
+/// # fn show(kernel: MatmulKernel<f32>, stream: &Stream) -> Result<(), Error> {
+/// let (a, b) = (DeviceTensor::zeros(stream, [128, 64])?, DeviceTensor::zeros(stream, [256, 64])?);
+/// let mut c = DeviceTensor::<f32, 2>::zeros(stream, [128, 256])?;
+/// kernel.launch(stream, &a, &b, &mut c)?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait LaunchMatmul<T: Element> {
+    /// C = A·Bᵀ. C's elements are A's, or for 8-bit integers those of the sums.
+    fn launch<'a, 'b, 'c, U: Element, const R: usize>(
+        &self,
+        stream: &Stream,
+        a: impl Into<TensorRef<'a, T, R>>,
+        b: impl Into<TensorRef<'b, T, R>>,
+        c: impl Into<TensorMut<'c, U, R>>,
+    ) -> Result<Launched, Error>;
+
+    /// C = alpha·A·Bᵀ + beta·C, for kernels with `alpha_beta = true`. C is not read where beta is 0.
+    #[allow(clippy::too_many_arguments)]
+    fn launch_scaled<'a, 'b, 'c, U: Element, const R: usize>(
+        &self,
+        stream: &Stream,
+        alpha: f64,
+        a: impl Into<TensorRef<'a, T, R>>,
+        b: impl Into<TensorRef<'b, T, R>>,
+        beta: f64,
+        c: impl Into<TensorMut<'c, U, R>>,
+    ) -> Result<Launched, Error>;
+}
+
+impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
+    fn launch<'a, 'b, 'c, U: Element, const R: usize>(
+        &self,
+        stream: &Stream,
+        a: impl Into<TensorRef<'a, T, R>>,
+        b: impl Into<TensorRef<'b, T, R>>,
+        c: impl Into<TensorMut<'c, U, R>>,
+    ) -> Result<Launched, Error> {
+        let made = jit::made(self.def())?;
+        if made.generated.params.iter().any(|param| param.tensor.is_none()) {
+            let message = "the kernel was made with `alpha_beta = true`, and takes two numbers";
+            return Err(Refusal::new(message).help("call `launch_scaled`").into());
+        }
+        launch(self.def(), stream, &mut [a.into().into(), b.into().into(), c.into().into()], false)
+    }
+
+    fn launch_scaled<'a, 'b, 'c, U: Element, const R: usize>(
+        &self,
+        stream: &Stream,
+        alpha: f64,
+        a: impl Into<TensorRef<'a, T, R>>,
+        b: impl Into<TensorRef<'b, T, R>>,
+        beta: f64,
+        c: impl Into<TensorMut<'c, U, R>>,
+    ) -> Result<Launched, Error> {
+        let made = jit::made(self.def())?;
+        let mut numbers = made.generated.params.iter().filter(|param| param.tensor.is_none());
+        let (Some(first), Some(second)) = (numbers.next(), numbers.next()) else {
+            let message = "the kernel takes no numbers: it was made without `alpha_beta = true`";
+            return Err(Refusal::new(message)
+                .help("call `launch`, or make it with `alpha_beta = true`")
+                .into());
+        };
+        let (alpha, beta) =
+            (number(&first.name, first.elem, alpha)?, number(&second.name, second.elem, beta)?);
+        let arguments = &mut [a.into().into(), b.into().into(), c.into().into(), alpha, beta];
+        launch(self.def(), stream, arguments, false)
+    }
+}
+
+/// A number in the type in which a kernel takes it.
+fn number(name: &str, elem: Elem, value: f64) -> Result<Argument<'static>, Error> {
+    let refuse = || {
+        let message = format!("it is {value}, and the kernel takes a number of type {elem}");
+        Error::from(Refusal::of(name, message))
+    };
+    Ok(match elem {
+        Elem::F64 => Argument::scalar(value),
+        Elem::F32 => Argument::scalar(value as f32),
+        Elem::I32 if f64::from(value as i32) == value => Argument::scalar(value as i32),
+        Elem::U32 if f64::from(value as u32) == value => Argument::scalar(value as u32),
+        _ => return Err(refuse()),
+    })
+}

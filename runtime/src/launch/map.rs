@@ -1,0 +1,121 @@
+//! Tensor maps: what bulk copies read instead of an address. The driver's encoder refuses without a word; here the
+//! reason is given first.
+#![allow(unsafe_code)]
+
+use cudarc::driver::sys::{
+    self, CUtensorMap, CUtensorMapDataType_enum as Type, CUtensorMapFloatOOBfill_enum,
+    CUtensorMapInterleave_enum, CUtensorMapL2promotion_enum, CUtensorMapSwizzle_enum as Swizzle,
+};
+use tilewright_codegen::Elem;
+use tilewright_codegen::launch::{Map, Refusal};
+
+use crate::error::{Error, While};
+
+/// The encoder's limits, from NVIDIA's description of `cuTensorMapEncodeTiled`.
+const MOST_MODES: usize = 5;
+const ALIGNMENT: u64 = 16;
+const MOST_EXTENT: u64 = 1 << 32;
+const MOST_STRIDE: u64 = 1 << 40;
+const MOST_BOX: u32 = 256;
+
+/// Why the encoder would refuse, if it would.
+pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option<Refusal> {
+    let say = |message: String| Some(Refusal::of(name, message));
+    let modes = map.extents.len();
+    if !(1..=MOST_MODES).contains(&modes) || map.strides.len() + 1 != modes || map.tile.len() != modes {
+        return say(format!("a tensor of {modes} modes cannot be copied in bulk: 1 to {MOST_MODES} can"));
+    }
+    if address % ALIGNMENT != 0 {
+        let over = address % ALIGNMENT;
+        return say(format!("it is copied in bulk, and begins {over} bytes past a multiple of {ALIGNMENT}"));
+    }
+    for (mode, &extent) in map.extents.iter().enumerate() {
+        if !(1..=MOST_EXTENT).contains(&extent) {
+            return say(format!("its extent {mode} is {extent}, and bulk copies take 1 to {MOST_EXTENT}"));
+        }
+    }
+    for (at, &stride) in strides(map).iter().enumerate() {
+        if stride % ALIGNMENT != 0 || stride >= MOST_STRIDE {
+            return say(format!(
+                "its strides are copied in bulk, and that of mode {} is {stride} bytes: multiples of {ALIGNMENT} below \
+                 2^40 can be",
+                at + 1
+            ));
+        }
+    }
+    if let Some(tile) = map.tile.iter().find(|tile| !(1..=MOST_BOX).contains(*tile)) {
+        return say(format!(
+            "a bulk copy moves boxes of 1 to {MOST_BOX} elements a side, and one of {tile} is asked for"
+        ));
+    }
+    let row = map.tile[0] * elem.bytes();
+    let most = if map.swizzle == 0 { u32::MAX } else { map.swizzle };
+    if u64::from(row) % ALIGNMENT != 0 || row > most {
+        return say(format!(
+            "a bulk copy's rows are {row} bytes: multiples of {ALIGNMENT}, at most {most}, can be"
+        ));
+    }
+    None
+}
+
+/// Strides as the encoder takes them: that of a mode with one element may be anything, and it insists on a multiple.
+fn strides(map: &Map) -> Vec<u64> {
+    let modes = map.strides.iter().zip(&map.extents[1..]);
+    modes
+        .map(
+            |(&stride, &extent)| {
+                if extent == 1 { stride.next_multiple_of(ALIGNMENT).max(ALIGNMENT) } else { stride }
+            },
+        )
+        .collect()
+}
+
+fn data_type(elem: Elem) -> Type {
+    match elem {
+        Elem::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        Elem::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Elem::Tf32 => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        Elem::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Elem::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Elem::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        Elem::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        Elem::I8 | Elem::U8 | Elem::E4m3 | Elem::E5m2 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    }
+}
+
+/// Makes the map of a tensor at an address.
+pub(super) fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtensorMap, Error> {
+    if let Some(refusal) = refusal(name, map, elem, address) {
+        return Err(refusal.into());
+    }
+    let swizzle = match map.swizzle {
+        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    let strides = strides(map);
+    let steps = [1u32; MOST_MODES];
+    let mut made = CUtensorMap { opaque: [0; 16] };
+    // SAFETY: all arrays have as many items as there are modes, the strides one fewer, and live through the call. The
+    // address is only written down.
+    unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &mut made,
+            data_type(elem),
+            map.extents.len() as u32,
+            address as *mut std::ffi::c_void,
+            map.extents.as_ptr(),
+            strides.as_ptr(),
+            map.tile.as_ptr(),
+            steps.as_ptr(),
+            CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle,
+            CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    }
+    .result()
+    .doing("describing a tensor for bulk copies")?;
+    Ok(made)
+}

@@ -1,0 +1,158 @@
+//! Which streams a launch must be ordered with, and how: with events of ours, whatever cudarc tracks.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUpointer_attribute_enum};
+use cudarc::driver::{CudaStream, DriverError};
+use tilewright_codegen::Generated;
+use tilewright_codegen::launch::{Refusal, Tensor};
+
+use crate::argument::{Argument, Kind};
+use crate::error::{Error, Fault, While};
+use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_same, per_thread};
+use crate::tensor::Owner;
+
+/// The order of one launch among the work of all streams.
+pub(super) struct Order<'s> {
+    stream: &'s Stream,
+    /// Streams of buffers that are not the launch's own, each once.
+    others: Vec<Arc<CudaStream>>,
+    /// Must the launch wait for the kernel, because nothing else keeps a buffer until then?
+    waits: bool,
+}
+
+impl<'s> Order<'s> {
+    /// Finds the streams, and refuses those that nothing can be ordered with. Asks the driver nothing but whether
+    /// streams are captured.
+    pub(super) fn find(
+        stream: &'s Stream,
+        kernel: &Generated,
+        arguments: &[Argument<'_>],
+    ) -> Result<Order<'s>, Error> {
+        let launch = stream.cuda_stream();
+        let (mut others, mut waits) = (Vec::<Arc<CudaStream>>::new(), false);
+        for (place, argument) in arguments.iter().enumerate() {
+            let Kind::Tensor(lent) = &argument.kind else { continue };
+            let name = kernel.params.get(place).map_or("", |param| &param.name);
+            let own = lent.buffer.stream();
+            if own.context() != launch.context() {
+                return Err(elsewhere(name, own, launch).into());
+            }
+            if is_per_thread(own) {
+                return Err(per_thread(&format!("the stream of argument `{name}`")));
+            }
+            // cudarc frees such a slice in the order of the default stream of whichever context is current by then.
+            waits |= is_default(own) && !matches!(lent.buffer.owner, Owner::Tensor(_));
+            if !is_same(own, launch) && !others.iter().any(|other| is_same(own, other)) {
+                others.push(own.clone());
+            }
+        }
+        launch.context().check_err().doing("looking for errors of what cudarc did before")?;
+        let order = Order { stream, others, waits };
+        if stream.is_recording() {
+            order.recorded()?;
+        } else if is_capturing(launch)? {
+            return Err(captured("the stream"));
+        }
+        for other in &order.others {
+            if is_capturing(other)? {
+                return Err(captured("the stream of a buffer"));
+            }
+        }
+        Ok(order)
+    }
+
+    /// What is captured cannot wait, and has no events of other streams in it.
+    fn recorded(&self) -> Result<(), Error> {
+        if self.others.is_empty() && !self.waits {
+            return Ok(());
+        }
+        Err(Refusal::new("a tensor was made on another stream than the one that is captured")
+            .help("make the tensors of a captured launch on the stream that is captured")
+            .into())
+    }
+
+    /// Memory that does not come from a pool is not freed in the order of a stream: a module's, for one.
+    pub(super) fn view(&mut self, tensor: &Tensor) -> Result<(), Error> {
+        if self.waits || tensor.len == 0 || is_from_pool(self.stream.cuda_stream(), tensor.address)? {
+            return Ok(());
+        }
+        self.waits = true;
+        if self.stream.is_recording() { self.recorded() } else { Ok(()) }
+    }
+
+    /// The launch waits for the streams of its buffers.
+    pub(super) fn before(&self) -> Result<(), Error> {
+        const DOING: &str = "ordering a launch after its buffers' streams";
+        let launch = self.stream.cuda_stream();
+        for other in &self.others {
+            let event = other.record_event(None).doing(DOING)?;
+            launch.wait(&event).doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    /// The streams of the buffers wait for the launch, then cudarc is told. When anything fails, the kernel has ended
+    /// before that is said. Did it wait?
+    pub(super) fn after(self, told: impl FnOnce() -> Result<(), DriverError>) -> Result<bool, Error> {
+        let launch = self.stream.cuda_stream();
+        let ordered = self
+            .others_wait()
+            .and_then(|()| told())
+            .map_err(|error| ("ordering a launch before what its buffers' streams do next", error));
+        // Another thread may have begun to capture one of the streams in the meantime.
+        let captured = !self.stream.is_recording() && is_capturing(launch).unwrap_or(true);
+        if ordered.is_ok() && !captured && !self.waits {
+            return Ok(false);
+        }
+        // To wait for a stream that is captured makes the graph invalid: what was submitted never runs.
+        let ended = launch.synchronize();
+        if ended.is_err() {
+            // Then for everything; if that fails too, the context is lost, and with it all that ran in it.
+            let _ = launch.context().synchronize();
+        }
+        let fault = |(doing, error)| Error::Driver(Fault { doing, error, submitted: true });
+        ordered.map_err(fault)?;
+        if captured {
+            return Err(self::captured("the stream"));
+        }
+        ended.map_err(|error| fault(("waiting for the kernel", error)))?;
+        Ok(true)
+    }
+
+    fn others_wait(&self) -> Result<(), DriverError> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let event = self.stream.cuda_stream().record_event(None)?;
+        self.others.iter().try_for_each(|other| other.wait(&event))
+    }
+}
+
+fn elsewhere(name: &str, own: &CudaStream, launch: &CudaStream) -> Refusal {
+    let (there, here) = (own.context().ordinal(), launch.context().ordinal());
+    let message = if there == here {
+        format!("it is in another context of device {here} than the stream")
+    } else {
+        format!("it is on device {there}, and the stream is on device {here}")
+    };
+    Refusal::of(name, message).help("copy it to the stream's device first, or launch on a stream of its own")
+}
+
+fn captured(what: &str) -> Error {
+    Refusal::new(format!("{what} is being captured into a graph, which could run when the tensors are gone"))
+        .help("capture with `Stream::capture`, which says what must hold")
+        .into()
+}
+
+/// Was the memory at an address allocated in the order of a stream?
+fn is_from_pool(stream: &CudaStream, address: u64) -> Result<bool, Error> {
+    const DOING: &str = "asking where a buffer comes from";
+    stream.context().bind_to_thread().doing(DOING)?;
+    let mut pool: *mut std::ffi::c_void = std::ptr::null_mut();
+    let what = CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+    // SAFETY: the attribute is one pointer, and `pool` lives through the call. Any address may be asked about.
+    unsafe { sys::cuPointerGetAttribute((&raw mut pool).cast(), what, address) }.result().doing(DOING)?;
+    Ok(!pool.is_null())
+}

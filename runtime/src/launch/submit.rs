@@ -1,0 +1,129 @@
+//! The launch itself: parameters as the kernel takes them, and the driver's call.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys::{
+    self, CUlaunchAttribute, CUlaunchAttributeID_enum, CUlaunchAttributeValue, CUlaunchConfig, CUtensorMap,
+};
+use tilewright_codegen::launch::{self, Given, Plan};
+use tilewright_codegen::thread::{Kernel, Param};
+
+use super::map;
+use crate::error::{Error, While};
+use crate::jit::{Loaded, dynamic_shared};
+use crate::stream::Stream;
+
+/// What a program's parameters are, in order.
+pub(super) struct Passed {
+    values: Vec<Value>,
+}
+
+enum Value {
+    /// An address, a number, or a size: its bits, the lowest first. Parameters of fewer bits read the first of them.
+    Word(u64),
+    Map(Box<CUtensorMap>),
+}
+
+impl Passed {
+    pub(super) fn new(
+        program: &Kernel,
+        plan: &Plan,
+        given: &[Given],
+        scalars: &[u64],
+    ) -> Result<Passed, Error> {
+        let tensor = |place: usize| match &given[place] {
+            Given::Tensor(tensor) => tensor,
+            Given::Scalar(_) => unreachable!("the plan has found a tensor here"),
+        };
+        let value = |passed: &launch::Passed| {
+            Ok(match passed {
+                launch::Passed::Tensor(place) => Value::Word(tensor(*place).address),
+                launch::Passed::Scalar(place) => Value::Word(scalars[*place]),
+                launch::Passed::Int { value, .. } => Value::Word(value.cast_unsigned()),
+                launch::Passed::Map(map) => {
+                    let Some(Param::Pointer { name, elem, .. }) = program.params.get(map.arg) else {
+                        unreachable!("a tensor map describes a tensor")
+                    };
+                    Value::Map(Box::new(map::encode(name, map, *elem, tensor(map.arg).address)?))
+                }
+            })
+        };
+        let values: Vec<Value> = plan.passed.iter().map(value).collect::<Result<_, Error>>()?;
+        debug_assert_eq!(values.len(), program.params.len());
+        Ok(Passed { values })
+    }
+
+    fn pointers(&mut self) -> Vec<*mut c_void> {
+        let pointer = |value: &mut Value| match value {
+            Value::Word(word) => ptr::from_mut(word).cast(),
+            Value::Map(map) => ptr::from_mut(&mut **map).cast(),
+        };
+        self.values.iter_mut().map(pointer).collect()
+    }
+}
+
+/// Submits the kernel.
+///
+/// # Safety
+/// - `passed` is what the program's parameters are, and the loaded function is that program;
+/// - every address in it is of memory of the stream's context that stays allocated until the kernel has ended, and the
+///   program, launched on this grid, touches nothing else.
+pub(super) unsafe fn submit(
+    loaded: &Loaded,
+    program: &Kernel,
+    grid: [u32; 3],
+    stream: &Stream,
+    passed: &mut Passed,
+) -> Result<(), Error> {
+    const DOING: &str = "launching a kernel";
+    let cuda = stream.cuda_stream();
+    cuda.context().bind_to_thread().doing(DOING)?;
+    let mut pointers = passed.pointers();
+    let (shared, threads) = (dynamic_shared(program), program.launch.threads);
+    let [x, y, z] = program.launch.cluster;
+    if x.max(1) * y.max(1) * z.max(1) == 1 {
+        // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has
+        // parameters, of at least their sizes, which the driver copies before it returns.
+        return unsafe {
+            sys::cuLaunchKernel(
+                loaded.function(),
+                grid[0],
+                grid[1],
+                grid[2],
+                threads,
+                1,
+                1,
+                shared,
+                cuda.cu_stream(),
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        }
+        .result()
+        .doing(DOING);
+    }
+    // SAFETY: all fields of the union are numbers, for which zeros are values.
+    let mut value: CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
+    value.clusterDim =
+        sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: x.max(1), y: y.max(1), z: z.max(1) };
+    let id = CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    let mut attribute = CUlaunchAttribute { id, pad: [0; 4], value };
+    let config = CUlaunchConfig {
+        gridDimX: grid[0],
+        gridDimY: grid[1],
+        gridDimZ: grid[2],
+        blockDimX: threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: shared,
+        hStream: cuda.cu_stream(),
+        attrs: &mut attribute,
+        numAttrs: 1,
+    };
+    // SAFETY: as above; the configuration and its attribute live through the call.
+    unsafe { sys::cuLaunchKernelEx(&config, loaded.function(), pointers.as_mut_ptr(), ptr::null_mut()) }
+        .result()
+        .doing(DOING)
+}

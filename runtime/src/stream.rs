@@ -1,0 +1,207 @@
+//! Streams: queues of work on a device, measured and captured.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cudarc::driver::sys::{
+    CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum,
+};
+use cudarc::driver::{CudaGraph, CudaStream, DriverError};
+
+use crate::device::Device;
+use crate::driver::{GRAPH_FUNCTIONS, driver};
+use crate::error::{Error, While};
+
+/// A stream of a device: what is launched on it runs in order.
+///
+/// Clones are the same stream. When the last one is dropped, what was launched still runs to its end: every buffer that
+/// it uses is freed in an order that comes after it.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    device: Device,
+    cuda: Arc<CudaStream>,
+    /// Is work of this stream being captured into a graph, by [`Stream::capture`]?
+    recording: AtomicBool,
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Device) -> Result<Stream, Error> {
+        let cuda = device.context().new_stream().doing("making a stream")?;
+        Ok(Stream::around(device.clone(), cuda))
+    }
+
+    fn around(device: Device, cuda: Arc<CudaStream>) -> Stream {
+        Stream { inner: Arc::new(Inner { device, cuda, recording: AtomicBool::new(false) }) }
+    }
+
+    /// A stream of cudarc, or of another library by way of cudarc.
+    ///
+    /// # Safety
+    /// For as long as the result, or a tensor that was made on it, is alive:
+    /// - the stream exists and belongs to the context that it names;
+    /// - whoever else submits work to it orders that work against tensors that are launched on it.
+    pub unsafe fn from_cuda(stream: Arc<CudaStream>) -> Result<Stream, Error> {
+        if is_per_thread(&stream) {
+            return Err(per_thread("a stream"));
+        }
+        Ok(Stream::around(Device::of(stream.context())?, stream))
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// The stream that cudarc knows it by.
+    pub fn cuda_stream(&self) -> &Arc<CudaStream> {
+        &self.inner.cuda
+    }
+
+    /// Waits until everything that was submitted to it is done, and says whether it went well.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.cuda_stream().synchronize().doing("waiting for a stream")
+    }
+
+    /// Runs `work`, which submits to this stream, waits for it, and says how long the device took.
+    ///
+    /// ```no_run
+    /// # use tilewright_runtime::{Device, DeviceTensor};
+    /// let stream = Device::open(0)?.stream()?;
+    /// let (zeros, time) = stream.time(|| DeviceTensor::<f32, 2>::zeros(&stream, [4096, 4096]))?;
+    /// println!("{time:?}");
+    /// # Ok::<(), tilewright_runtime::Error>(())
+    /// ```
+    pub fn time<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<(T, Duration), Error> {
+        const DOING: &str = "measuring time";
+        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let start = self.cuda_stream().record_event(flags).doing(DOING)?;
+        let result = work()?;
+        let end = self.cuda_stream().record_event(flags).doing(DOING)?;
+        end.synchronize().doing("waiting for what is measured")?;
+        start.synchronize().doing(DOING)?;
+        // SAFETY: both were made above in the stream's context, with timing, and live through the call.
+        let elapsed = unsafe { driver()?.elapsed(start.cu_event().cast(), end.cu_event().cast()) };
+        let milliseconds =
+            elapsed.map_err(|_| DriverError(cudaError_enum::CUDA_ERROR_UNKNOWN)).doing(DOING)?;
+        Ok((result, Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3)))
+    }
+
+    /// Captures what `work` launches on this stream into a graph, instead of running it.
+    ///
+    /// Kernels must have run, or been compiled, on this device before: nothing is loaded while a stream is captured.
+    ///
+    /// # Safety
+    /// A graph keeps addresses, not tensors. For as long as it may run,
+    /// - every tensor that `work` launches on stays where it is: it is neither dropped nor moved into another buffer;
+    /// - nothing else uses these tensors at the same time;
+    /// - `work` makes and drops no tensors, and no other thread uses this stream while it runs.
+    pub unsafe fn capture(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Graph, Error> {
+        const DOING: &str = "capturing a graph";
+        let driver = driver()?;
+        if let Some(lacks) = GRAPH_FUNCTIONS.iter().find(|name| !driver.has(name)) {
+            return Err(crate::Absence::OldDriver { version: driver.version, lacks }.into());
+        }
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.cuda_stream().begin_capture(mode).doing(DOING)?;
+        self.inner.recording.store(true, Ordering::SeqCst);
+        /// A capture ends also where `work` panics.
+        struct Ends<'s>(&'s Stream);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                if self.0.inner.recording.swap(false, Ordering::SeqCst) {
+                    let _ = self.0.cuda_stream().end_capture(CUgraphInstantiate_flags(0));
+                }
+            }
+        }
+        let ends = Ends(self);
+        work()?;
+        self.inner.recording.store(false, Ordering::SeqCst);
+        drop(ends);
+        let graph = self.cuda_stream().end_capture(CUgraphInstantiate_flags(0)).doing(DOING)?;
+        let graph = graph.ok_or_else(|| Error::refused("nothing was captured"))?;
+        Ok(Graph { graph, stream: self.clone() })
+    }
+
+    /// Is work of this stream being captured by [`Stream::capture`]?
+    pub(crate) fn is_recording(&self) -> bool {
+        self.inner.recording.load(Ordering::SeqCst)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?})", self.device())
+    }
+}
+
+/// Launches that were captured, to run again.
+pub struct Graph {
+    graph: CudaGraph,
+    stream: Stream,
+}
+
+impl Graph {
+    /// Runs it on the stream that it was captured from. Who captured it has promised that its tensors are alive.
+    pub fn launch(&self) -> Result<(), Error> {
+        self.graph.launch().doing("launching a graph")
+    }
+
+    /// The stream that it runs on.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({:?})", self.stream)
+    }
+}
+
+/// The handle that means the calling thread's own stream, whichever thread calls.
+const PER_THREAD: usize = 2;
+/// The handle of the default stream of whichever context is current.
+const DEFAULT: usize = 0;
+/// Another name for the default stream.
+const LEGACY: usize = 1;
+
+fn handle(stream: &CudaStream) -> usize {
+    stream.cu_stream() as usize
+}
+
+/// Is it each thread's own stream? What it orders depends on who calls.
+pub(crate) fn is_per_thread(stream: &CudaStream) -> bool {
+    handle(stream) == PER_THREAD
+}
+
+/// Is it the default stream?
+pub(crate) fn is_default(stream: &CudaStream) -> bool {
+    matches!(handle(stream), DEFAULT | LEGACY)
+}
+
+/// The same queue of work?
+pub(crate) fn is_same(one: &CudaStream, other: &CudaStream) -> bool {
+    one.context() == other.context() && (handle(one) == handle(other) || is_default(one) && is_default(other))
+}
+
+pub(crate) fn per_thread(what: &str) -> Error {
+    Error::Refused(
+        tilewright_codegen::launch::Refusal::new(format!(
+            "{what} is cudarc's per-thread stream, which is another stream in every thread: nothing can be ordered by it"
+        ))
+        .help("use a stream that `new_stream` of the context makes"),
+    )
+}
+
+/// Is work that is submitted to it captured into a graph instead of run?
+pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
+    let status = stream.capture_status().doing("asking whether a stream is captured into a graph")?;
+    Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}

@@ -1,0 +1,308 @@
+//! Tensors in a device's memory, and how they come there and back.
+#![allow(unsafe_code)]
+
+mod buffer;
+#[cfg(feature = "ndarray")]
+mod from_ndarray;
+mod storage;
+mod view;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cudarc::driver::{CudaSlice, result};
+use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::launch::Refusal;
+
+use crate::device::Device;
+use crate::error::{Error, While};
+use crate::stream::{Stream, is_per_thread, per_thread};
+
+pub(crate) use buffer::{Buffer, Owner};
+use storage::Storage;
+pub(crate) use view::Place;
+pub use view::{Lent, LentMut, TensorMut, TensorRef};
+
+/// A type whose values a device holds as elements: the element types themselves, and with the feature `half` that
+/// crate's `f16` and `bf16`. The list is closed.
+pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// The element type.
+    type Elem: Element;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! stored {
+    ($($ty:ty as $elem:ty),* $(,)?) => {
+        $(
+            impl sealed::Sealed for $ty {}
+            impl Stored for $ty {
+                type Elem = $elem;
+            }
+        )*
+    };
+}
+
+stored!(f64 as f64, f32 as f32, f16 as f16, bf16 as bf16, i32 as i32, u32 as u32, i8 as i8, u8 as u8);
+#[cfg(feature = "half")]
+stored!(half::f16 as f16, half::bf16 as bf16);
+
+/// A tensor of `R` modes in a device's memory, which it owns.
+///
+/// ```no_run
+/// use tilewright_runtime::{Device, DeviceTensor};
+///
+/// let stream = Device::open(0)?.stream()?;
+/// let host: Vec<f32> = (0..6).map(|n| n as f32).collect();
+/// let a = DeviceTensor::from_host(&stream, [2, 3], &host)?; // column-major
+/// let b = DeviceTensor::<f32, 2>::zeros(&stream, [2, 3])?;
+/// assert_eq!(a.to_host()?, host);
+/// # Ok::<(), tilewright_runtime::Error>(())
+/// ```
+///
+/// Everything that uses it is ordered with the stream that it was made on: it may be launched on any stream of its
+/// device, and dropped at any time.
+pub struct DeviceTensor<T: Element, const R: usize> {
+    storage: Storage,
+    device: Device,
+    place: Place<R>,
+    element: PhantomData<T>,
+}
+
+/// Strides of columns that lie one after another: the first mode is contiguous.
+pub(crate) fn column_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
+    let mut stride = 1usize;
+    extents.map(|extent| {
+        let next = stride.saturating_mul(extent.max(1));
+        std::mem::replace(&mut stride, next)
+    })
+}
+
+/// Strides of rows that lie one after another: the last mode is contiguous.
+pub(crate) fn row_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
+    let mut reversed = *extents;
+    reversed.reverse();
+    let mut strides = column_major(&reversed);
+    strides.reverse();
+    strides
+}
+
+/// How many elements a tensor reaches over, from its first to its last.
+fn reach<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Option<usize> {
+    if extents.contains(&0) {
+        return Some(0);
+    }
+    let mut modes = extents.iter().zip(strides);
+    modes.try_fold(1usize, |reach, (extent, stride)| reach.checked_add((extent - 1).checked_mul(*stride)?))
+}
+
+impl<T: Element, const R: usize> DeviceTensor<T, R> {
+    /// A column-major tensor of these values, the first mode running fastest.
+    pub fn from_host<S: Stored<Elem = T>>(
+        stream: &Stream,
+        extents: [usize; R],
+        values: &[S],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
+    }
+
+    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the last.
+    pub fn from_host_strided<S: Stored<Elem = T>>(
+        stream: &Stream,
+        extents: [usize; R],
+        strides: [usize; R],
+        values: &[S],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        let needed = needed::<T, R>(&extents, &strides)?;
+        if needed != values.len() {
+            let message = format!(
+                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and {} were given",
+                values.len()
+            );
+            return Err(Refusal::new(message).into());
+        }
+        let mut tensor = DeviceTensor::allocated(stream, Place::whole(extents, strides), needed)?;
+        tensor.write(values)?;
+        Ok(tensor)
+    }
+
+    /// A column-major tensor of zeros.
+    pub fn zeros(stream: &Stream, extents: [usize; R]) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::filled(stream, extents, 0)
+    }
+
+    /// A column-major tensor whose bytes are all 255: numbers that are none, and integers that catch the eye. For tests
+    /// and for results that are about to be written.
+    pub fn poisoned(stream: &Stream, extents: [usize; R]) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::filled(stream, extents, 0xff)
+    }
+
+    fn filled(stream: &Stream, extents: [usize; R], byte: u8) -> Result<DeviceTensor<T, R>, Error> {
+        const DOING: &str = "filling a tensor";
+        let place = Place::whole(extents, column_major(&extents));
+        let tensor = DeviceTensor::allocated(stream, place, needed::<T, R>(&extents, &place.strides)?)?;
+        let (cuda, bytes) = (stream.cuda_stream(), tensor.stored_len() * size_of::<T>());
+        if bytes > 0 {
+            cuda.context().bind_to_thread().doing(DOING)?;
+            // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream; any bytes
+            // are values of an element type.
+            unsafe { result::memset_d8_async(tensor.storage.address(), byte, bytes, cuda.cu_stream()) }
+                .doing(DOING)?;
+        }
+        Ok(tensor)
+    }
+
+    /// Memory with whatever was there.
+    fn allocated(stream: &Stream, place: Place<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
+        let storage = Storage::allocate(stream.cuda_stream(), T::ELEM, len)?;
+        Ok(DeviceTensor { storage, device: stream.device().clone(), place, element: PhantomData })
+    }
+
+    /// A column-major tensor that takes over a slice of cudarc. Nothing is copied.
+    pub fn from_slice<S: Stored<Elem = T>>(
+        slice: CudaSlice<S>,
+        extents: [usize; R],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
+    }
+
+    /// A tensor that takes over a slice of cudarc, whose elements lie as these strides say. Nothing is copied.
+    pub fn from_slice_strided<S: Stored<Elem = T>>(
+        slice: CudaSlice<S>,
+        extents: [usize; R],
+        strides: [usize; R],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        if is_per_thread(slice.stream()) {
+            return Err(per_thread("the stream of the slice"));
+        }
+        let (needed, len) = (needed::<T, R>(&extents, &strides)?, slice.len());
+        if needed > len {
+            let message = format!(
+                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and the slice has {len}"
+            );
+            return Err(Refusal::new(message).into());
+        }
+        let device = Device::of(slice.context())?;
+        let storage = Storage::of(slice)?;
+        Ok(DeviceTensor { storage, device, place: Place::whole(extents, strides), element: PhantomData })
+    }
+
+    /// Gives up the tensor for a slice of cudarc: all its elements, as they are stored.
+    pub fn into_slice<S: Stored<Elem = T>>(self) -> Result<CudaSlice<S>, Error> {
+        self.storage.into_slice()
+    }
+
+    /// Copies values into the tensor, as they are stored: as many as [`DeviceTensor::stored_len`] says.
+    pub fn write<S: Stored<Elem = T>>(&mut self, values: &[S]) -> Result<(), Error> {
+        const DOING: &str = "copying to a tensor";
+        if values.len() != self.stored_len() {
+            let message =
+                format!("the tensor has {} elements, and {} were given", self.stored_len(), values.len());
+            return Err(Refusal::new(message).into());
+        }
+        if values.is_empty() {
+            return Ok(());
+        }
+        let own = self.storage.stream();
+        own.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements of this size at this address, and its stream comes after all that
+        // uses them; `values` is lent until the copy is done, which is waited for also where it fails.
+        let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, own.cu_stream()) };
+        let done = own.synchronize();
+        copied.and(done).doing(DOING)
+    }
+
+    /// The values, column-major and without gaps, however they are stored.
+    pub fn to_host(&self) -> Result<Vec<T>, Error> {
+        let stored = self.to_host_stored()?;
+        let Place { extents, strides, .. } = self.place;
+        if strides == column_major(&extents) {
+            return Ok(stored);
+        }
+        let count = extents.iter().product();
+        let mut values = Vec::with_capacity(count);
+        let mut at = [0usize; R];
+        for _ in 0..count {
+            let offset: usize = at.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
+            values.push(stored[offset]);
+            for (at, extent) in at.iter_mut().zip(&extents) {
+                *at += 1;
+                if *at < *extent {
+                    break;
+                }
+                *at = 0;
+            }
+        }
+        Ok(values)
+    }
+
+    /// The elements from the first to the last as they are stored.
+    pub fn to_host_stored(&self) -> Result<Vec<T>, Error> {
+        const DOING: &str = "copying from a tensor";
+        let mut values = vec![T::ZERO; self.stored_len()];
+        if values.is_empty() {
+            return Ok(values);
+        }
+        let own = self.storage.stream();
+        own.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements at this address, and its stream comes after all that writes them;
+        // `values` lives until the copy is done, which is waited for also where it fails.
+        let copied =
+            unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), own.cu_stream()) };
+        let done = own.synchronize();
+        copied.and(done).doing(DOING)?;
+        Ok(values)
+    }
+
+    /// How many elements are stored, gaps included.
+    pub fn stored_len(&self) -> usize {
+        reach(&self.place.extents, &self.place.strides).unwrap_or(0)
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> [usize; R] {
+        self.place.extents
+    }
+
+    /// Its strides, in elements.
+    pub fn strides(&self) -> [usize; R] {
+        self.place.strides
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The tensor for reading, with other strides if need be.
+    pub fn view(&self) -> TensorRef<'_, T, R> {
+        TensorRef::of(self.storage.read(), self.place)
+    }
+
+    /// The tensor for writing, with other strides if need be.
+    pub fn view_mut(&mut self) -> TensorMut<'_, T, R> {
+        TensorMut::of(self.storage.write(), self.place)
+    }
+}
+
+fn needed<T: Element, const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Result<usize, Error> {
+    let needed = reach(extents, strides);
+    let bytes = needed.and_then(|needed| needed.checked_mul(size_of::<T>()));
+    match (needed, bytes.and_then(|bytes| isize::try_from(bytes).ok())) {
+        (Some(needed), Some(_)) => Ok(needed),
+        _ => {
+            let message =
+                format!("extents {extents:?} with strides {strides:?} reach over more than any memory");
+            Err(Refusal::new(message).into())
+        }
+    }
+}
+
+impl<T: Element, const R: usize> fmt::Debug for DeviceTensor<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { extents, strides, .. } = self.place;
+        write!(f, "DeviceTensor<{}>(extents {extents:?}, strides {strides:?}, {:?})", T::ELEM, self.device)
+    }
+}
