@@ -20,6 +20,25 @@ pub mod tutorial;
 /// The product family with every key at its default.
 pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 
+/// Keys of `matmul_kernel!` whose kernels are kept under review: what each key does, and combinations that are fast.
+pub const PRODUCTS: &[&str] = &[
+    "",
+    "bk=16 vec=4",
+    "bm=64 bn=64 bk=16 tc=(8,8)",
+    "a=k_major b=k_major c=n_major",
+    "a=k_major b=n_major c=n_major vec=4 bk=16",
+    "stages=3 bk=16 vec=4",
+    "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
+    "order=serpentine vec=4",
+    "alpha_beta=true",
+    "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
+    "dtype=f64 bm=64 bn=64",
+    "dtype=i32 bm=64 bn=64",
+    "dtype=f16 vec=8 bk=16",
+    "dtype=bf16 bm=64 bn=64",
+    "dtype=i8 bm=64 bn=64",
+];
+
 /// A kernel that comes with tilewright.
 #[derive(Clone, Debug)]
 pub struct Shipped {

@@ -7,23 +7,7 @@ use tilewright_codegen::{Definition, Generated, Outcome};
 use crate::programs;
 
 /// Keys of `matmul_kernel!` whose kernels are kept under review.
-pub const MATMULS: &[&str] = &[
-    "",
-    "bk=16 vec=4",
-    "bm=64 bn=64 bk=16 tc=(8,8)",
-    "a=k_major b=k_major c=n_major",
-    "a=k_major b=n_major c=n_major vec=4 bk=16",
-    "stages=3 bk=16 vec=4",
-    "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
-    "order=serpentine vec=4",
-    "alpha_beta=true",
-    "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
-    "dtype=f64 bm=64 bn=64",
-    "dtype=i32 bm=64 bn=64",
-    "dtype=f16 vec=8 bk=16",
-    "dtype=bf16 bm=64 bn=64",
-    "dtype=i8 bm=64 bn=64",
-];
+pub use tilewright::kernels::PRODUCTS as MATMULS;
 
 /// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`. Tuples are written without spaces.
 pub fn matmul(keys: &str) -> Outcome {
