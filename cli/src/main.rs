@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 mod completions;
+mod doctor;
 mod draw;
 mod inspect;
 mod kernel;
@@ -24,6 +25,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: bench::command, run: bench::run },
+    Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },
     Subcommand { command: completions::command, run: completions::run },
 ];

@@ -11,6 +11,8 @@ use tilewright_codegen::Elem;
 use super::driver::{Device, Memory};
 use super::library::{self, Absent};
 
+/// Names the folder that holds it.
+const VARIABLE: &str = "TILEWRIGHT_CUBLASLT";
 const NAMES: &[&str] = if cfg!(windows) {
     &["cublasLt64_13.dll", "cublasLt64_12.dll"]
 } else {
@@ -185,10 +187,25 @@ fn compute(elem: Elem) -> Option<(c_int, c_int)> {
     }
 }
 
+/// The version of the one that is here; it is not started, so no device is needed.
+pub(super) fn found() -> Result<String, Error> {
+    let library = library::open("cuBLASLt", NAMES, VARIABLE).map_err(Error::Absent)?;
+    // SAFETY: NVIDIA's header has given this type to this name since CUDA 11.
+    let version_of: libloading::Symbol<'_, unsafe extern "C" fn() -> usize> =
+        unsafe { library.get(b"cublasLtGetVersion\0") }.map_err(|why| Error::Missing(why.to_string()))?;
+    // SAFETY: it has no preconditions.
+    Ok(version(unsafe { version_of() }))
+}
+
+/// Since version 12 the last two places of each of minor and patch: 130002.
+fn version(number: usize) -> String {
+    format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100)
+}
+
 impl CublasLt {
     /// Finds and loads it. A context must be current.
     pub(super) fn open() -> Result<CublasLt, Error> {
-        let library = library::open("cuBLASLt", NAMES, "TILEWRIGHT_CUBLASLT").map_err(Error::Absent)?;
+        let library = library::open("cuBLASLt", NAMES, VARIABLE).map_err(Error::Absent)?;
         macro_rules! function {
             ($name:literal) => {{
                 // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this name since
@@ -223,9 +240,7 @@ impl CublasLt {
     /// `13.0.2`
     pub(super) fn version(&self) -> String {
         // SAFETY: it has no preconditions.
-        let version = unsafe { (self.functions.version)() };
-        // Since version 12 the last two places of each of minor and patch: 130002.
-        format!("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)
+        version(unsafe { (self.functions.version)() })
     }
 
     /// The first `most` products of the heuristic's list for a problem.

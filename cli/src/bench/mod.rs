@@ -35,6 +35,11 @@ use report::Machine;
 /// A value, or a message for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;
 
+/// The version of cuBLASLt that is here, or why there is none.
+pub(crate) fn comparison() -> Result<String> {
+    cublaslt::found().map_err(|why| why.to_string())
+}
+
 const METHOD: &str = "\
 How it is measured:
   Every result is compared with double precision before and after it is timed, on outputs that were poisoned before.

@@ -10,7 +10,12 @@ use tilewright_runtime::nvrtc::Nvrtc;
 use crate::output::{Failure, Result};
 
 /// Names the disassembler.
-pub(crate) const DISASSEMBLER: &str = "TILEWRIGHT_NVDISASM";
+const DISASSEMBLER: &str = "TILEWRIGHT_NVDISASM";
+/// Said where there is none.
+pub(crate) const NO_DISASSEMBLER: &str = "\
+nvdisasm was not found.
+It is part of the CUDA toolkit, and comes alone as the Python package `nvidia-cuda-nvdisasm`. Set TILEWRIGHT_NVDISASM \
+to the program.";
 
 pub(super) fn nvrtc() -> Result<Nvrtc> {
     Nvrtc::find(&[]).map_err(Failure::of)
@@ -22,11 +27,7 @@ pub(super) fn ptx(variant: &Variant, arch: Option<&str>) -> Result<String> {
 }
 
 pub(super) fn sass(variant: &Variant, arch: Option<&str>) -> Result<String> {
-    let program = disassembler().ok_or_else(|| {
-        Failure::Refused(format!(
-            "nvdisasm was not found\nhelp: it is part of the CUDA toolkit, and comes alone as the Python package `nvidia-cuda-nvdisasm`; set {DISASSEMBLER} to the program"
-        ))
-    })?;
+    let program = disassembler().ok_or_else(|| Failure::of(NO_DISASSEMBLER))?;
     let compiled = nvrtc()?
         .compile(&variant.source, &variant.program.name, &target(variant, arch), &[])
         .map_err(Failure::of)?;

@@ -10,6 +10,7 @@ use tilewright_codegen::report::Report;
 
 use crate::kernel::{self, Chosen, Part};
 use crate::output::{self, Failure, Result, finish, print};
+pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
 
 const EXAMPLES: &str = "\
 Examples:

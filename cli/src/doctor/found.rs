@@ -1,0 +1,93 @@
+//! Looking at the machine.
+
+use tilewright_runtime::cache::Cache;
+use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_runtime::{Device, Properties};
+
+use crate::{bench, inspect, output};
+
+/// Something that tilewright uses where it is there.
+pub(super) struct Piece {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// What it is, or why it is not there and how to get it.
+    pub(super) state: Result<String, String>,
+    /// What cannot be done without it, where the reason does not say so.
+    pub(super) costs: &'static str,
+}
+
+/// What the machine has.
+pub(super) struct Found {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) devices: Vec<Properties>,
+}
+
+/// What cannot be done without a piece. Absence of the driver says so itself.
+pub(super) const COSTS: &[(&str, &str)] = &[
+    ("driver", ""),
+    (
+        "compiler",
+        "Without it kernels run only where they were compiled before; checking, sources, reports and simulating work.",
+    ),
+    ("disassembler", "Without it `tilewright inspect --sass` has nothing to show; everything else works."),
+    (
+        "cuBLAS",
+        "It is part of the CUDA toolkit, and comes alone as the Python package `nvidia-cublas`. Without it `tilewright \
+         bench` has nothing to compare with; everything else works.",
+    ),
+    ("cache", "Without it every program compiles its kernels anew, a fraction of a second for each."),
+];
+
+impl Found {
+    /// What there is here.
+    pub(super) fn here() -> Found {
+        let devices = Device::all();
+        let driver = devices.as_ref().map_err(ToString::to_string).and_then(|devices| {
+            let version = devices.first().map(Device::driver_version).transpose();
+            let version = version.map_err(|why| why.to_string())?;
+            Ok(version.map_or_else(String::new, |(major, minor)| format!("CUDA {major}.{minor}")))
+        });
+        let pieces = [
+            ("driver", driver),
+            ("compiler", compiler()),
+            ("disassembler", disassembler()),
+            ("cuBLAS", bench::comparison().map(|version| format!("cuBLASLt {version}"))),
+            ("cache", cache()),
+        ];
+        let costs = |name| COSTS.iter().find(|row| row.0 == name).map_or("", |row| row.1);
+        Found {
+            pieces: pieces
+                .into_iter()
+                .map(|(name, state)| Piece { name, state, costs: costs(name) })
+                .collect(),
+            devices: devices.unwrap_or_default().iter().map(|device| device.properties().clone()).collect(),
+        }
+    }
+}
+
+fn compiler() -> Result<String, String> {
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    let (major, minor) = nvrtc.version();
+    Ok(format!("NVRTC {major}.{minor}, {}", nvrtc.path().display()))
+}
+
+fn disassembler() -> Result<String, String> {
+    match inspect::disassembler() {
+        Some(program) => Ok(program.display().to_string()),
+        None => Err(inspect::NO_DISASSEMBLER.to_owned()),
+    }
+}
+
+fn cache() -> Result<String, String> {
+    let cache = Cache::open();
+    let Some(folder) = cache.folder() else {
+        return Err(
+            "This user has no home. Set TILEWRIGHT_CACHE_DIR to a folder that can be written to.".into()
+        );
+    };
+    cache.check().map_err(|note| note.to_string())?;
+    let entries = cache.list();
+    let kernels = if entries.len() == 1 { "kernel" } else { "kernels" };
+    let size = output::bytes(entries.iter().map(|entry| entry.bytes).sum());
+    Ok(format!("{} {kernels}, {size}, in {}", entries.len(), folder.display()))
+}
