@@ -4,9 +4,11 @@
 //! so that the first `cargo xtask` in a fresh clone takes a second.
 
 mod bench;
+mod bundle;
 mod ci;
 mod disassembler;
 mod fuzz;
+mod gpu_test;
 mod nvrtc;
 mod pip;
 mod publish;
@@ -55,6 +57,18 @@ const TASKS: &[Task] = &[
         arguments: "[cargo bench arguments]",
         purpose: "run the benchmarks",
         run: bench::run,
+    },
+    Task {
+        word: "bundle",
+        arguments: "[--out FOLDER]",
+        purpose: "everything that a machine with a GPU needs, in one folder (default .bundle)",
+        run: bundle::run,
+    },
+    Task {
+        word: "gpu-test",
+        arguments: "[words of run.sh]",
+        purpose: "run that on this machine's GPU, tests and sanitize by default; skip where there is none",
+        run: gpu_test::run,
     },
     Task {
         word: "setup",
