@@ -34,7 +34,7 @@ pub use tilewright_layout::{Layout, layout};
 pub use tilewright_runtime as runtime;
 #[cfg(feature = "cuda")]
 pub use tilewright_runtime::{
-    Absence, Argument, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream, TensorMut,
+    Absence, Argument, Built, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream, TensorMut,
     TensorRef, cudarc,
 };
 

@@ -42,7 +42,7 @@ pub(crate) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    fn new<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
+    fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
         // Larger numbers than these are refused by name when the launch is planned.
         let all = |values: [usize; R]| values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).to_vec();
         let (extents, strides) = (all(place.extents), all(place.strides));
@@ -102,13 +102,13 @@ fn bits<T: Element>(value: T) -> u64 {
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorRef<'a, T, R>) -> Self {
-        Lent::new(tensor.buffer, T::ELEM, tensor.place)
+        Lent::argument(tensor.buffer, T::ELEM, tensor.place)
     }
 }
 
 impl<'a, T: Element, const R: usize> From<TensorMut<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorMut<'a, T, R>) -> Self {
-        Lent::new(tensor.buffer, T::ELEM, tensor.place)
+        Lent::argument(tensor.buffer, T::ELEM, tensor.place)
     }
 }
 

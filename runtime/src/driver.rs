@@ -129,7 +129,12 @@ fn open() -> Result<Library, Absence> {
         // SAFETY: NVIDIA's driver runs no code of ours when it is loaded, and its own has no preconditions.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
-            Err(why) => tried.push((name.to_string(), why.to_string())),
+            Err(why) => {
+                // What the system's loader says is the error's source.
+                let said =
+                    std::error::Error::source(&why).map_or_else(|| why.to_string(), |said| said.to_string());
+                tried.push((name.to_string(), said));
+            }
         }
     }
     Err(Absence::Driver { tried })

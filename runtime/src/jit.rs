@@ -11,7 +11,7 @@ use std::time::Duration;
 use cudarc::driver::result::module;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::{Definition, Generated, thread};
+use tilewright_codegen::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
 use crate::cache::{Cache, Request};
@@ -63,7 +63,6 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     type Known = HashMap<u128, Vec<(Box<[u8]>, Arc<Made>)>>;
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
     static ONCE: LazyLock<Once<Box<[u8]>, Arc<Made>>> = LazyLock::new(Default::default);
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let same =
         known.get(&def.fingerprint()).into_iter().flatten().find(|(bytes, _)| **bytes == *def.encoded());
@@ -74,11 +73,21 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     ONCE.get(def.encoded().into(), || {
         let generated = def.generate()?;
         let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
-        let made = Arc::new(Made { number: NUMBER.fetch_add(1, Ordering::Relaxed), generated, is_unsafe });
+        let made = Arc::new(Made { number: number(), generated, is_unsafe });
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
         Ok(made)
     })
+}
+
+/// A kernel that was generated before. Its number, and what is loaded under it, is its own.
+pub(crate) fn built(generated: Generated) -> Arc<Made> {
+    Arc::new(Made { number: number(), generated, is_unsafe: false })
+}
+
+fn number() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What the compiler made of one variant for one device.
@@ -196,9 +205,9 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
         found.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
     let compiled = Compiled {
         variant,
-        needs: tilewright_codegen::cuda::needs(program),
+        needs: cuda::needs(program),
         arch,
-        usage: found.compiled.usage_of(&program.name).cloned().unwrap_or_default(),
+        usage: found.compiled.usage_of(&cuda::entry(program)).cloned().unwrap_or_default(),
         slow: slow.iter().filter_map(|note| self::slow(note)).collect(),
         notes,
         from_cache: found.hit,
@@ -212,7 +221,7 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
 /// Loads a binary and prepares its function.
 fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys::CUfunction, Error> {
     const DOING: &str = "loading a kernel";
-    let name = std::ffi::CString::new(program.name.as_str())
+    let name = std::ffi::CString::new(cuda::entry(program))
         .map_err(|_| Error::refused("a zero byte stands in the kernel's name"))?;
     device.context().bind_to_thread().doing(DOING)?;
     // SAFETY: the compiler made the image, or the cache has it whole from the compiler; it lives through the call, and
@@ -250,17 +259,16 @@ const PORTABLE_CLUSTER: u32 = 8;
 /// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
 pub(crate) fn dynamic_shared(program: &thread::Kernel) -> u32 {
     let bytes = program.launch.shared_bytes;
-    if bytes > tilewright_codegen::cuda::STATIC_LIMIT { bytes } else { 0 }
+    if bytes > cuda::STATIC_LIMIT { bytes } else { 0 }
 }
 
 /// Compiles and loads all variants that a device can run.
-pub(crate) fn prepare(device: &Device, def: &KernelDef) -> Result<Vec<Compiled>, Error> {
-    let made = made(def)?;
+pub(crate) fn prepare(device: &Device, made: &Made) -> Result<Vec<Compiled>, Error> {
     let arch = device.properties().arch();
     let runs =
         |program: &thread::Kernel| program.arch <= arch && (!program.arch_specific || program.arch == arch);
     let variants = made.generated.variants.iter().enumerate().filter(|(_, variant)| runs(&variant.program));
-    variants.map(|(place, _)| Ok(loaded(device, &made, place)?.compiled.clone())).collect()
+    variants.map(|(place, _)| Ok(loaded(device, made, place)?.compiled.clone())).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! What every kernel can do on a device, and what products of matrices can do besides.
 #![allow(unsafe_code)]
 
-use tilewright_codegen::Elem;
+use std::sync::Arc;
+
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 use tilewright_codegen::launch::Refusal;
+use tilewright_codegen::{Elem, Generated};
 
 use crate::argument::Argument;
 use crate::device::Device;
 use crate::error::Error;
-use crate::jit::{self, Compiled};
+use crate::jit::{self, Compiled, Made};
 use crate::launch::{Launched, launch};
 use crate::stream::Stream;
 use crate::tensor::{TensorMut, TensorRef};
@@ -26,7 +28,7 @@ pub trait Launch: Kernel {
     /// # }
     /// ```
     fn launch_with(&self, stream: &Stream, arguments: &mut [Argument<'_>]) -> Result<Launched, Error> {
-        launch(self.def(), stream, arguments, false)
+        launch(&*jit::made(self.def())?, stream, arguments, false)
     }
 
     /// As [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
@@ -38,17 +40,62 @@ pub trait Launch: Kernel {
         stream: &Stream,
         arguments: &mut [Argument<'_>],
     ) -> Result<Launched, Error> {
-        launch(self.def(), stream, arguments, true)
+        launch(&*jit::made(self.def())?, stream, arguments, true)
     }
 
     /// Compiles and loads every variant that a device can run, and says what became of each: registers, spills,
     /// messages. Launches do not compile any more then.
     fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
-        jit::prepare(device, self.def())
+        jit::prepare(device, &*jit::made(self.def())?)
     }
 }
 
 impl<K: Kernel + ?Sized> Launch for K {}
+
+/// A kernel that a program wrote with the builder, at run time.
+///
+/// ```no_run
+/// # use tilewright_codegen::{build::Builder, generate};
+/// # use tilewright_runtime::{Argument, Built, DeviceTensor, Error, Stream};
+/// # #[allow(unsafe_code)]
+/// # fn show(b: Builder, stream: &Stream, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
+/// let kernel = generate(b.finish()).kernel.expect("a right program");
+/// // SAFETY: the kernel is as it was generated from what the builder made.
+/// let kernel = unsafe { Built::new(kernel) };
+/// kernel.launch_with(stream, &mut [c.into()])?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Built {
+    made: Arc<Made>,
+}
+
+impl Built {
+    /// Takes a generated kernel as it is.
+    ///
+    /// # Safety
+    /// Its variants are what [`tilewright_codegen::generate`] made of a program that the builder made, and neither was
+    /// altered; some of the variants may be missing.
+    pub unsafe fn new(generated: Generated) -> Built {
+        Built { made: jit::built(generated) }
+    }
+
+    /// What was generated.
+    pub fn generated(&self) -> &Generated {
+        &self.made.generated
+    }
+
+    /// Launches the kernel with these arguments, in the order of its parameters.
+    pub fn launch_with(&self, stream: &Stream, arguments: &mut [Argument<'_>]) -> Result<Launched, Error> {
+        launch(&self.made, stream, arguments, false)
+    }
+
+    /// Compiles and loads every variant that a device can run, and says what became of each.
+    pub fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
+        jit::prepare(device, &self.made)
+    }
+}
 
 /// Launching of products of matrices.
 ///
@@ -98,7 +145,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
             let message = "the kernel was made with `alpha_beta = true`, and takes two numbers";
             return Err(Refusal::new(message).help("call `launch_scaled`").into());
         }
-        launch(self.def(), stream, &mut [a.into().into(), b.into().into(), c.into().into()], false)
+        launch(&made, stream, &mut [a.into().into(), b.into().into(), c.into().into()], false)
     }
 
     fn launch_scaled<'a, 'b, 'c, U: Element, const R: usize>(
@@ -121,7 +168,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
         let (alpha, beta) =
             (number(&first.name, first.elem, alpha)?, number(&second.name, second.elem, beta)?);
         let arguments = &mut [a.into().into(), b.into().into(), c.into().into(), alpha, beta];
-        launch(self.def(), stream, arguments, false)
+        launch(&made, stream, arguments, false)
     }
 }
 

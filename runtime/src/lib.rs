@@ -40,7 +40,7 @@ pub use self::{
     driver::FUNCTIONS as DRIVER_FUNCTIONS,
     error::{Error, Error as LaunchError, Fault},
     jit::Compiled,
-    kernel::{Launch, LaunchMatmul},
+    kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,
     stream::{Graph, Stream},
     tensor::{DeviceTensor, Lent, LentMut, Stored, TensorMut, TensorRef},

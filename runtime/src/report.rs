@@ -1,7 +1,7 @@
 //! A kernel's report, completed by the compiler.
 
-use tilewright_codegen::Generated;
 use tilewright_codegen::report::{self, Report};
+use tilewright_codegen::{Generated, cuda};
 
 use crate::nvrtc::{Error, Nvrtc};
 
@@ -19,7 +19,7 @@ pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Re
     let mut report = kernel.report.clone();
     for arch in architectures {
         let compiled = nvrtc.compile(kernel.source(), &kernel.name, arch, &[])?;
-        if let Some(usage) = compiled.usage_of(&kernel.name) {
+        if let Some(usage) = compiled.usage_of(&cuda::entry(&kernel.variants[0].program)) {
             report.compiled.push(report::Compiled {
                 arch: (*arch).to_owned(),
                 registers: usage.registers,

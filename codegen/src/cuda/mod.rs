@@ -56,6 +56,11 @@ pub fn print(kernel: &Kernel) -> String {
     sections.join("\n")
 }
 
+/// The name of a kernel's function in what is printed: its own, unless that is a word of CUDA C.
+pub fn entry(kernel: &Kernel) -> String {
+    Names::of(kernel).kernel
+}
+
 /// What is known while a kernel is printed.
 struct Printer<'k> {
     kernel: &'k Kernel,

@@ -25,7 +25,7 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
     if !(1..=MOST_MODES).contains(&modes) || map.strides.len() + 1 != modes || map.tile.len() != modes {
         return say(format!("a tensor of {modes} modes cannot be copied in bulk: 1 to {MOST_MODES} can"));
     }
-    if address % ALIGNMENT != 0 {
+    if !address.is_multiple_of(ALIGNMENT) {
         let over = address % ALIGNMENT;
         return say(format!("it is copied in bulk, and begins {over} bytes past a multiple of {ALIGNMENT}"));
     }
@@ -35,7 +35,7 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
         }
     }
     for (at, &stride) in strides(map).iter().enumerate() {
-        if stride % ALIGNMENT != 0 || stride >= MOST_STRIDE {
+        if !stride.is_multiple_of(ALIGNMENT) || stride >= MOST_STRIDE {
             return say(format!(
                 "its strides are copied in bulk, and that of mode {} is {stride} bytes: multiples of {ALIGNMENT} below \
                  2^40 can be",
@@ -50,7 +50,7 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
     }
     let row = map.tile[0] * elem.bytes();
     let most = if map.swizzle == 0 { u32::MAX } else { map.swizzle };
-    if u64::from(row) % ALIGNMENT != 0 || row > most {
+    if !u64::from(row).is_multiple_of(ALIGNMENT) || row > most {
         return say(format!(
             "a bulk copy's rows are {row} bytes: multiples of {ALIGNMENT}, at most {most}, can be"
         ));

@@ -20,12 +20,11 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaStream;
 use tilewright_codegen::Generated;
-use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::launch::{Given, Plan, Refusal, plan};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};
-use crate::jit;
+use crate::jit::{self, Made};
 use crate::stream::Stream;
 use crate::tensor::Owner;
 use order::Order;
@@ -73,12 +72,11 @@ impl fmt::Display for Launched {
 
 /// Launches a kernel, unless something is wrong.
 pub(crate) fn launch(
-    def: &KernelDef,
+    made: &Made,
     stream: &Stream,
     arguments: &mut [Argument<'_>],
     vouched: bool,
 ) -> Result<Launched, Error> {
-    let made = jit::made(def)?;
     if made.is_unsafe && !vouched {
         let message = "the kernel is an `unsafe fn`: what it may be given is a matter of its documentation";
         return Err(Refusal::new(message)
@@ -115,7 +113,7 @@ pub(crate) fn launch(
         return Ok(Launched::nothing(&made.generated, plan));
     }
     let start = Instant::now();
-    let loaded = jit::loaded(stream.device(), &made, plan.variant)?;
+    let loaded = jit::loaded(stream.device(), made, plan.variant)?;
     let prepared = start.elapsed();
     let program = &made.generated.variants[plan.variant].program;
     let mut passed = Passed::new(program, &plan, &given, &scalars)?;
@@ -124,7 +122,12 @@ pub(crate) fn launch(
     // context. They stay allocated until it has ended: they are lent for the length of this call, and after it they are
     // freed in the order of their own streams, which from `after` on wait for the kernel; where that is not so, or
     // anything goes wrong, `after` waits for it. `passed` is what the program's parameters are.
-    unsafe { submit::submit(&loaded, program, plan.grid, stream, &mut passed) }?;
+    let submitted = unsafe { submit::submit(&loaded, program, plan.grid, stream, &mut passed) };
+    if let Err(error) = submitted {
+        // The driver may report here what went wrong earlier: whether the kernel is on its way nobody says.
+        let _ = stream.cuda_stream().synchronize();
+        return Err(error);
+    }
     let waited = order.after(|| {
         drop(tracked);
         stream.cuda_stream().context().check_err()
