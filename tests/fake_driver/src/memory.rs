@@ -16,11 +16,12 @@ const DEVICE_POINTER: u32 = 3;
 const ORDINAL: u32 = 9;
 const START: u32 = 11;
 const BYTES: u32 = 12;
+const POOL: u32 = 17;
 /// As the driver's.
 const ALIGNMENT: usize = 256;
 
 impl State {
-    fn allocate(&mut self, bytes: usize) -> Result<u64, Status> {
+    fn allocate(&mut self, bytes: usize, from_pool: bool) -> Result<u64, Status> {
         let context = self.current()?;
         let device = self.contexts[&context].device;
         if bytes == 0 {
@@ -41,7 +42,8 @@ impl State {
             return Err(OUT_OF_MEMORY);
         }
         let address = start.next_multiple_of(ALIGNMENT) as u64;
-        let memory = Allocation { bytes: bytes as u64, context, accesses: Vec::new(), freed: false };
+        let memory =
+            Allocation { bytes: bytes as u64, context, from_pool, accesses: Vec::new(), freed: false };
         self.memory.insert(address, memory);
         self.said.push(format!("made={address:#x}"));
         Ok(address)
@@ -97,13 +99,13 @@ unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize) {
 
 driver! {
     fn cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
-        let made = state.allocate(bytes)?;
+        let made = state.allocate(bytes, false)?;
         unsafe { give(address, made) };
         Ok(())
     }
 
     fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) |state| {
-        let made = state.allocate(bytes)?;
+        let made = state.allocate(bytes, false)?;
         unsafe { give(address, made) };
         Ok(())
     }
@@ -113,7 +115,7 @@ driver! {
         if state.streams[at].context != state.current()? {
             return Err(INVALID_CONTEXT);
         }
-        let made = state.allocate(bytes)?;
+        let made = state.allocate(bytes, true)?;
         // Another stream may use it after this moment only.
         state.operate(at, "the allocation", vec![written(made, bytes)])?;
         unsafe { give(address, made) };
@@ -147,6 +149,7 @@ driver! {
                 ORDINAL => give(data.cast(), state.contexts[&memory.context].device as u32),
                 START => give(data.cast(), start),
                 BYTES => give(data.cast(), memory.bytes as usize),
+                POOL => give(data.cast(), if memory.from_pool { 0xB001usize } else { 0 }),
                 _ => return Err(NOT_SUPPORTED),
             }
         }

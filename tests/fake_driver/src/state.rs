@@ -62,6 +62,8 @@ pub(crate) struct Event {
 pub(crate) struct Allocation {
     pub(crate) bytes: u64,
     pub(crate) context: Handle,
+    /// Was it allocated in the order of a stream?
+    pub(crate) from_pool: bool,
     pub(crate) accesses: Vec<(Point, Range, &'static str)>,
     pub(crate) freed: bool,
 }
