@@ -1,0 +1,41 @@
+//! Keeping generated CUDA C under review: a test file as a crate with kernels has it. A change of a layout shows up as a
+//! difference in text, before anything runs.
+//!
+//! ```console
+//! $ cargo test --example snapshot_test     # INSTA_UPDATE=always accepts what changed
+//! ```
+
+use tilewright::prelude::*;
+
+/// y = a·x, elementwise.
+#[kernel]
+fn scale<const B: usize = 1024>(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>, a: f32) {
+    let threads = layout!((256));
+    let from = parallelize(tile(x, (B), (block.x)), threads, thread.x, values = (4));
+    let to = parallelize(tile(y, (B), (block.x)), threads, thread.x, values = (4));
+    copy(map(from, |x| a * x), to);
+}
+
+/// What a block reads at once is part of the promise: four elements of each thread.
+#[test]
+fn loads_are_wide() {
+    assert!(scale().source().contains("float4"), "{}", scale().source());
+}
+
+/// The text itself, and what it costs.
+#[test]
+fn source_and_report() {
+    insta::assert_snapshot!("source", scale().source());
+    insta::assert_snapshot!("report", scale().report());
+}
+
+/// The loops, with other constants.
+#[test]
+fn loops() -> Result<(), tilewright::KernelErrors> {
+    insta::assert_snapshot!("loops", scale!(B = 2048).explain()?);
+    Ok(())
+}
+
+fn main() {
+    println!("{}", scale().source());
+}
