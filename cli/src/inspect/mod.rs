@@ -53,7 +53,7 @@ pub(crate) fn command() -> Command {
             flag("json", "All of it, for a program to read")
                 .conflicts_with_all(["source", "report", "layouts", "explain", "ptx", "sass", "variant"]),
         )
-        .after_help(format!("{EXAMPLES}\n\n{}", kernel::help()))
+        .after_help(format!("{EXAMPLES}\n\n{}\n\n{}", kernel::help(), kernel::keys()))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {

@@ -38,6 +38,13 @@ pub(crate) fn help() -> String {
     format!("Kernels:\n{}", rows.collect::<Vec<_>>().join("\n"))
 }
 
+/// The keys of products, for `--help`.
+pub(crate) fn keys() -> String {
+    let row = |(key, default, about): &(&str, &str, &str)| format!("  {key:<12}{about} [default: {default}]");
+    let rows: Vec<String> = tilewright_codegen::matmul::KEYS.iter().map(row).collect();
+    format!("Keys of matmul:\n{}", rows.join("\n"))
+}
+
 /// The kernel that the arguments name.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<Chosen> {
     let name = matches.get_one::<String>("kernel").map_or("", String::as_str);
