@@ -102,8 +102,8 @@ impl<'s> Order<'s> {
             .and_then(|()| told())
             .map_err(|error| ("ordering a launch before what its buffers' streams do next", error));
         // Another thread may have begun to capture one of the streams in the meantime.
-        let captured = !self.stream.is_recording() && is_capturing(launch).unwrap_or(true);
-        if ordered.is_ok() && !captured && !self.waits {
+        let captured = if self.stream.is_recording() { Ok(false) } else { is_capturing(launch) };
+        if ordered.is_ok() && matches!(captured, Ok(false)) && !self.waits {
             return Ok(false);
         }
         // To wait for a stream that is captured makes the graph invalid: what was submitted never runs.
@@ -114,8 +114,11 @@ impl<'s> Order<'s> {
         }
         let fault = |(doing, error)| Error::Driver(Fault { doing, error, submitted: true });
         ordered.map_err(fault)?;
-        if captured {
-            return Err(self::captured("the stream"));
+        match captured {
+            Ok(false) => {}
+            Ok(true) => return Err(self::captured("the stream")),
+            Err(Error::Driver(Fault { doing, error, .. })) => return Err(fault((doing, error))),
+            Err(error) => return Err(error),
         }
         ended.map_err(|error| fault(("waiting for the kernel", error)))?;
         Ok(true)
