@@ -21,7 +21,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("bm", "128", "rows of C that a block computes"),
     ("bn", "128", "columns of C that a block computes"),
     ("bk", "8", "depth of one step"),
-    ("tc", "(16, 16), along what is contiguous in C", "thread layout of the arithmetic"),
+    (
+        "tc",
+        "(16, 16), along what is contiguous in C",
+        "thread layout of the arithmetic; a third mode shares the depth",
+    ),
     ("values", "(1, 1)", "rows and columns of C side by side that a thread takes"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
@@ -36,7 +40,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("stages", "1", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
     ("vec", "1", "elements that a copy moves at once"),
-    ("order", "plain", "plain or serpentine: how a product runs through the sums"),
+    ("order", "plain", "plain, serpentine, rows or row_serpentine: how a product runs through the sums"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
     ("batched", "false", "a product for each place of a third mode, L, that all three tensors have"),
     ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
@@ -248,10 +252,7 @@ impl Reader<'_> {
                 self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
-        let order = match self.choice("order", &["plain", "serpentine"]) {
-            0 => Order::Plain,
-            _ => Order::Serpentine,
-        };
+        let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let epilogue = match self.find("epilogue").cloned() {
             Some(closure) => Some(self.keys.closure(&closure)?),
@@ -276,7 +277,8 @@ impl Reader<'_> {
                 String::new()
             }
         };
-        let (tc, ta, tb) = (self.threads("tc", tc)?, self.threads("ta", ta)?, self.threads("tb", tb)?);
+        let tc = self.threads("tc", tc, &[2, 3])?;
+        let (ta, tb) = (self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?);
         Some(Config {
             bm,
             bn,
@@ -430,9 +432,9 @@ impl Reader<'_> {
         }
     }
 
-    fn threads(&mut self, key: &str, layout: Composed) -> Option<Layout> {
+    fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
         let span = self.find(key).map_or(Span::default(), |e| e.span);
-        if layout.rank() != 2 || layout.as_layout().is_none() {
+        if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
             self.error(
                 span,
                 format!("`{key}` deals out two modes, and {layout} has {}", layout.rank()),
@@ -481,15 +483,17 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
         values: if rows { vec![1, vec] } else { vec![vec, 1] },
         ..Deal::default()
     };
-    let deal = |keep: &[bool]| Deal {
-        keep: Some(keep.to_vec()).filter(|keep| !keep.is_empty()),
-        values: c.values.clone(),
+    let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
+    // Which modes of the thread layout share rows, columns, depth.
+    let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
+        keep: Some(keep[..c.tc.rank()].to_vec()),
+        values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
         ..Deal::default()
     };
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
-    let tc_gc = part(b, &gc, &c.tc, &deal(&[]), "tc_gc", "tc")?;
+    let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc")?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -499,8 +503,8 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
     let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
     let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
-    let tc_sa = part(b, &sa, &c.tc, &deal(&[true, false]), "tc_sa", "tc")?;
-    let tc_sb = part(b, &sb, &c.tc, &deal(&[false, true]), "tc_sb", "tc")?;
+    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc")?;
+    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc")?;
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
@@ -512,7 +516,55 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
         b.gemm(&tc_sa, &tc_sb, &acc, c.order)
     })
     .map_err(blame("stages"))?;
-    epilogue(b, c, &acc, &tc_gc, scalars).map_err(blame("epilogue"))
+    // Before anything stores the sums: what is stored at once must lie in neighbouring registers, and sums that need not
+    // can lie where the product reads them best.
+    let beta = scalars.map(|(alpha, beta)| {
+        let scaled = tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(tile::Expr::In(0)));
+        b.map(std::slice::from_ref(&acc), &acc, scaled).map(|()| beta)
+    });
+    let beta = beta.transpose().map_err(blame("alpha_beta"))?;
+    let (sums, out) =
+        if groups == 1 { (acc, tc_gc) } else { gather(b, c, &acc, &gc, groups).map_err(blame("tc"))? };
+    epilogue(b, c, &sums, &out, beta).map_err(blame("epilogue"))
+}
+
+/// Where groups of threads share the depth, each has a part of every sum: they meet in shared memory, and all threads
+/// share what is left to do.
+fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
+    let parts = match c.c_rows {
+        true => Layout::new((c.bm, c.bn, groups), (c.bn, 1i64, c.bm * c.bn))?,
+        false => Layout::compact((c.bm, c.bn, groups))?,
+    };
+    let parts = b.shared("parts", c.acc, parts)?;
+    let deal = Deal { values: c.values.clone(), ..Deal::default() };
+    let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
+    let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
+    b.copy(acc, &mine)?;
+    b.sync();
+    // As many threads as there are, along what is contiguous.
+    let threads = c.tc.size()?;
+    let wide = 16 / i64::from(c.acc.bytes());
+    let run = if c.c_rows { c.bn } else { c.bm };
+    let vec = if run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0 { wide } else { 1 };
+    let fast =
+        (1..=(run / vec).min(threads)).rev().find(|n| run % (n * vec) == 0 && threads % n == 0).unwrap_or(1);
+    let (layout, values) = match c.c_rows {
+        true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
+        false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
+    };
+    let deal = Deal { values, ..Deal::default() };
+    let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
+    let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
+    let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
+    let sums = b.registers("sums", c.acc, out.shape())?;
+    let first = part(b, 0)?;
+    b.copy(&first, &sums)?;
+    for group in 1..groups {
+        let more = part(b, group)?;
+        let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
+        b.map(&[sums.clone(), more], &sums, sum)?;
+    }
+    Ok((sums, out))
 }
 
 /// Sizes as a flat tuple.
@@ -527,17 +579,9 @@ fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
-/// What happens to the sums on their way out.
-fn epilogue(
-    b: &mut Builder,
-    c: &Config,
-    acc: &View,
-    out: &View,
-    scalars: Option<(tile::Expr, tile::Expr)>,
-) -> Result<()> {
-    if let Some((alpha, beta)) = scalars {
-        let scaled = tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(tile::Expr::In(0)));
-        b.map(std::slice::from_ref(acc), acc, scaled)?;
+/// What happens to the sums on their way out; `alpha` has been seen to.
+fn epilogue(b: &mut Builder, c: &Config, acc: &View, out: &View, beta: Option<tile::Expr>) -> Result<()> {
+    if let Some(beta) = beta {
         // C is read only where beta asks for it.
         let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
         b.when(

@@ -384,6 +384,20 @@ pub enum Order {
     Plain,
     /// Column by column, every other one backwards.
     Serpentine,
+    /// Row by row.
+    Rows,
+    /// Row by row, every other one backwards.
+    RowSerpentine,
+}
+
+impl Order {
+    /// All of them, by the names that kernels use.
+    pub const ALL: [(&'static str, Order); 4] = [
+        ("plain", Order::Plain),
+        ("serpentine", Order::Serpentine),
+        ("rows", Order::Rows),
+        ("row_serpentine", Order::RowSerpentine),
+    ];
 }
 
 /// Across which threads a reduction goes.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tilewright_codegen::thread::{Fact, Kernel, Param};
+use tilewright_codegen::words::Words;
 use tilewright_tests::gallery;
 
 fn quoted(text: &str) -> String {
@@ -74,7 +75,13 @@ fn variant(source: &str, kernel: &Kernel) -> String {
 
 fn main() {
     let mut text = String::from("[\n");
-    let all = gallery::all();
+    // Keys of products as arguments, or the gallery.
+    let keys: Vec<String> = std::env::args().skip(1).collect();
+    let product = |keys: &String| match Words::read(keys).and_then(Words::matmul) {
+        Ok(kernel) => (keys.clone(), kernel),
+        Err(mistakes) => panic!("{mistakes}"),
+    };
+    let all = if keys.is_empty() { gallery::all() } else { keys.iter().map(product).collect() };
     for (i, (name, kernel)) in all.iter().enumerate() {
         let variants = list(kernel.variants.iter().map(|v| variant(&v.source, &v.program)));
         let comma = if i + 1 < all.len() { "," } else { "" };

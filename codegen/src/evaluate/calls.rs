@@ -288,17 +288,21 @@ impl Evaluator {
             }
             "gemm" => {
                 most(3)?;
+                let named = |text: &str| Order::ALL.iter().find(|(name, _)| *name == text);
                 let order = match args.named.first() {
                     None => Order::Plain,
-                    Some((_, Value::Text(text), _)) if text == "plain" => Order::Plain,
-                    Some((_, Value::Text(text), _)) if text == "serpentine" => Order::Serpentine,
-                    Some((_, _, span)) => {
-                        let problem = Problem::new("there is no such order");
-                        return Ok(self.complain(
-                            *span,
-                            problem.help("write order = \"plain\" or order = \"serpentine\""),
-                        ));
-                    }
+                    Some((_, value, span)) => match value {
+                        Value::Text(text) if named(text).is_some() => {
+                            named(text).map_or(Order::Plain, |o| o.1)
+                        }
+                        _ => {
+                            let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(", ");
+                            let problem = Problem::new("there is no such order");
+                            return Ok(
+                                self.complain(*span, problem.help(format!("write order = one of {names}")))
+                            );
+                        }
+                    },
                 };
                 self.builder.gemm(&view(0)?, &view(1)?, &view(2)?, order)?;
                 Ok(Value::Unit)

@@ -183,22 +183,32 @@ impl Lower<'_> {
         };
         let rows = a.leaves[..a.rows].iter().enumerate().map(|(i, l)| (names("m", i), l.extent));
         let columns = b.leaves[..b.rows].iter().enumerate().map(|(i, l)| (names("n", i), l.extent));
-        let extents: Vec<(String, i64)> = rows.chain(columns).collect();
+        // What runs fastest comes first.
+        let by_rows = matches!(order, Order::Rows | Order::RowSerpentine);
+        let extents: Vec<(String, i64)> =
+            if by_rows { columns.chain(rows).collect() } else { rows.chain(columns).collect() };
+        let inner: i64 = extents[..if by_rows { b.rows } else { a.rows }].iter().map(|(_, n)| n).product();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let (rows, columns) = at.split_at(a.rows);
-            let mut rows = rows.to_vec();
-            // Serpentine: every other column runs backwards, so that one operand stays where it is.
-            if order == Order::Serpentine
-                && let (Some(first), Some(column)) = (rows.first_mut(), columns.first())
-            {
-                let odd = lower.exprs().rem(*column, 2);
-                let last = lower.int(a.leaves[0].extent - 1);
-                let back = lower.exprs().sub(last, *first);
-                *first = lower.exprs().select(odd, back, *first);
+            let (fast, slow) = at.split_at(if by_rows { b.rows } else { a.rows });
+            let (fast_leaves, slow_leaves) = if by_rows {
+                (&b.leaves[..b.rows], &a.leaves[..a.rows])
+            } else {
+                (&a.leaves[..a.rows], &b.leaves[..b.rows])
+            };
+            let mut fast = fast.to_vec();
+            // Every other line runs backwards, so that one operand stays where it is.
+            if matches!(order, Order::Serpentine | Order::RowSerpentine) {
+                let (place, line) = (lower.flat(fast_leaves, &fast), lower.flat(slow_leaves, slow));
+                let odd = lower.exprs().rem(line, 2);
+                let last = lower.int(inner - 1);
+                let back = lower.exprs().sub(last, place);
+                let place = lower.exprs().select(odd, back, place);
+                fast = lower.digits(fast_leaves, place);
             }
+            let (rows, columns) = if by_rows { (slow, &fast[..]) } else { (&fast[..], slow) };
             // The sums may be nested otherwise than the operands: one number for each mode passes between them.
             let (row, column) =
-                (lower.flat(&a.leaves[..a.rows], &rows), lower.flat(&b.leaves[..b.rows], columns));
+                (lower.flat(&a.leaves[..a.rows], rows), lower.flat(&b.leaves[..b.rows], columns));
             let mut at = lower.digits(&acc_leaves[..acc_rows], row);
             at.extend(lower.digits(&acc_leaves[acc_rows..], column));
             let acc_at = lower.register_index(acc, acc_leaves, &at);
@@ -211,7 +221,7 @@ impl Lower<'_> {
                 };
                 lower.converted(Val::Reg(operand.reg, at), from, elem)
             };
-            let left = value(lower, a, &rows, a_elem);
+            let left = value(lower, a, rows, a_elem);
             let right = value(lower, b, columns, b_elem);
             let value = Val::Fma(Box::new([left, right, Val::Reg(acc_reg, acc_at)]));
             lower.emit(Op::Assign { reg: acc_reg, at: acc_at, value });
