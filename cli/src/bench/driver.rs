@@ -5,14 +5,14 @@
 use std::ffi::{CStr, CString, c_void};
 use std::rc::Rc;
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use tilewright_codegen::launch::Limits;
+use tilewright_runtime::cudarc::driver::result::{self, DriverError};
+use tilewright_runtime::cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use super::Result;
 use super::nvml::Nvml;
 
-/// A device, its primary context, and the stream on which everything happens.
+/// A device, and the stream on which everything happens.
 pub(super) struct Device {
     pub(super) name: String,
     /// Compute capability, such as 90.
@@ -26,6 +26,8 @@ pub(super) struct Device {
     pub(super) nvml: Option<Nvml>,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
+    /// Holds the context.
+    _runtime: tilewright_runtime::Device,
 }
 
 fn said(doing: &str, error: DriverError) -> String {
@@ -36,60 +38,32 @@ fn said(doing: &str, error: DriverError) -> String {
 impl Device {
     /// The first device.
     pub(super) fn open() -> Result<Device> {
-        const ABSENT: &str = "there is no GPU here: ";
-        // SAFETY: asking whether a library is there has no preconditions; the driver's own runs no code of ours.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(format!("{ABSENT}the driver's library is not installed"));
-        }
-        result::init().map_err(|why| format!("{ABSENT}{}", said("starting", why)))?;
-        let device =
-            result::device::get(0).map_err(|why| format!("{ABSENT}{}", said("opening device 0", why)))?;
+        let runtime = tilewright_runtime::Device::open(0).map_err(|why| why.to_string())?;
+        let (context, properties) = (runtime.context().clone(), runtime.properties().clone());
         let call = |doing: &'static str| move |why: DriverError| said(doing, why);
-        // SAFETY: the device exists; its primary context is kept until the process ends, and is current on this thread.
-        unsafe {
-            let context = result::primary_ctx::retain(device).map_err(call("opening the device"))?;
-            result::ctx::set_current(context).map_err(call("opening the device"))?;
-        }
-        let attribute = |attribute: Attribute| -> Result<u32> {
-            // SAFETY: the device exists.
-            let value = unsafe { result::device::get_attribute(device, attribute) };
-            value.map(|value| value as u32).map_err(call("asking about the device"))
-        };
-        let capability = 10 * attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
-            + attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let limits = Limits {
-            arch: capability,
-            shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-            threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            grid: [
-                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-                attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
-            ],
-        };
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(call("making a stream"))?;
+        context.bind_to_thread().map_err(call("opening the device"))?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
         let event =
             || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(call("making an event"));
-        let (mut pci, mut version) = ([0; 32], 0);
-        // SAFETY: the device exists, and there is room for as many characters as is said.
-        unsafe { sys::cuDeviceGetPCIBusId(pci.as_mut_ptr(), pci.len() as i32, device) }
-            .result()
-            .map_err(call("asking about the device"))?;
-        // SAFETY: the driver has written a text that ends with a zero byte.
-        let pci = unsafe { CStr::from_ptr(pci.as_ptr()) }.to_string_lossy().into_owned();
-        // SAFETY: the number lives through the call.
-        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(call("asking for the version"))?;
+        let place = |attribute| context.attribute(attribute).map_err(call("asking about the device"));
+        let pci = format!(
+            "{:08x}:{:02x}:{:02x}.0",
+            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
+            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
+            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?
+        );
+        let (major, minor) = runtime.driver_version().map_err(|why| why.to_string())?;
         Ok(Device {
-            name: result::device::get_name(device).map_err(call("asking about the device"))?,
-            capability,
-            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            cache: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
-            driver: format!("{}.{}", version / 1000, version % 1000 / 10),
-            limits,
+            name: properties.name.clone(),
+            capability: properties.arch(),
+            multiprocessors: properties.multiprocessors,
+            cache: properties.l2_bytes as usize,
+            driver: format!("{major}.{minor}"),
+            limits: runtime.limits(),
             nvml: Nvml::open(&pci),
-            stream,
+            stream: stream.map_err(call("making a stream"))?,
             events: [event()?, event()?],
+            _runtime: runtime,
         })
     }
 
@@ -105,12 +79,17 @@ impl Device {
 
     /// Memory, with every byte 0xff: no floating-point number has these bits, so what nobody writes is found.
     pub(super) fn memory(&self, bytes: usize) -> Result<Rc<Memory>> {
-        let doing = || format!("allocating {bytes} bytes");
-        // SAFETY: it is freed once, by `Memory`.
-        let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|why| said(&doing(), why))?;
-        let memory = Rc::new(Memory { address, bytes });
+        let memory = Rc::new(self.raw_memory(bytes)?);
         self.poison(&memory)?;
         Ok(memory)
+    }
+
+    /// Memory as it comes.
+    pub(super) fn raw_memory(&self, bytes: usize) -> Result<Memory> {
+        // SAFETY: it is freed once, by `Memory`.
+        let address = unsafe { result::malloc_sync(bytes.max(1)) };
+        let address = address.map_err(|why| said(&format!("allocating {bytes} bytes"), why))?;
+        Ok(Memory { address, bytes })
     }
 
     /// Sets every byte to 0xff.

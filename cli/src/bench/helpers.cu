@@ -68,15 +68,13 @@ extern "C" __global__ void reference(const ELEM* a, u64 am, u64 ak, u64 a_batch,
         }
 }
 
-// sums: squares of the difference, squares of what is expected, the largest difference, numbers that are none.
+// sums: squares of the difference, squares of what is expected, the largest difference, how many elements are numbers.
 extern "C" __global__ void compare(const OUT* got, const double* expected, u64 count, double* sums) {
-    double off = 0, all = 0, most = 0, none = 0;
+    double off = 0, all = 0, most = 0, seen = 0;
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
         double x = wide(got[i]), y = expected[i], d = fabs(x - y);
-        if (d != d || d > 1e300) {
-            none += 1;
-            continue;
-        }
+        if (d != d || d > 1e300) continue;
+        seen += 1;
         off += d * d;
         all += y * y;
         most = fmax(most, d);
@@ -84,7 +82,7 @@ extern "C" __global__ void compare(const OUT* got, const double* expected, u64 c
     atomicAdd(&sums[0], off);
     atomicAdd(&sums[1], all);
     atomicMax((u64*)&sums[2], (u64)__double_as_longlong(most));
-    atomicAdd(&sums[3], none);
+    atomicAdd(&sums[3], seen);
 }
 
 // Holds the stream so that what is launched meanwhile runs without gaps afterwards.

@@ -94,12 +94,12 @@ impl<'d> Helpers<'d> {
         let mut bytes = [0; SUMS];
         self.device.read(&self.sums, &mut bytes)?;
         let sum = |at: usize| f64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"));
-        let (off, all, largest, missing) = (sum(0), sum(1), sum(2), sum(3));
+        let (off, all, largest, seen) = (sum(0), sum(1), sum(2), sum(3));
         let average = (all / count.max(1) as f64).sqrt();
         Ok(Error {
             relative: if off == 0.0 { 0.0 } else { (off / all).sqrt() },
             largest: if largest == 0.0 { 0.0 } else { largest / average },
-            missing: missing as u64,
+            missing: count.saturating_sub(seen as u64),
         })
     }
 

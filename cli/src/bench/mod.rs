@@ -10,6 +10,7 @@ mod ladder;
 mod library;
 mod measure;
 mod nvml;
+mod once;
 mod plot;
 mod prepared;
 mod report;
@@ -110,6 +111,23 @@ pub(crate) fn command() -> Command {
                 .arg(kernels),
         )
         .subcommand(
+            Command::new("launch")
+                .about("Launch kernels once, unmeasured: for profilers and sanitizers")
+                .arg(
+                    Arg::new("kernels")
+                        .value_name("KERNEL")
+                        .help("A kernel that comes with tilewright, or keys of `matmul_kernel!`; all of both without it")
+                        .num_args(0..),
+                )
+                .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
+                .arg(
+                    Arg::new("every-variant")
+                        .long("every-variant")
+                        .help("Each variant that can run at a size, not only the one that a launch takes")
+                        .action(ArgAction::SetTrue),
+                ),
+        )
+        .subcommand(
             Command::new("jit")
                 .about("How long kernels take from their definition to a binary; needs no GPU")
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
@@ -143,6 +161,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         Some(("gemm", matches)) => on_device(matches, gemm_tasks(matches)),
         Some(("ladder", matches)) => on_device(matches, ladder_tasks(matches)),
         Some(("batched", matches)) => on_device(matches, batched_tasks(matches)),
+        Some(("launch", matches)) => launch(matches),
         Some(("jit", matches)) => jit_times(matches),
         _ => unreachable!("clap asks for a subcommand"),
     };
@@ -207,7 +226,11 @@ fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
     let keys = if given.is_empty() { vec![BATCHED] } else { given };
-    let ours = keys.iter().map(|keys| product(&format!("{keys} dtype={elem}")));
+    let ours = keys.iter().map(|keys| {
+        let mut ours = product(&format!("{keys} dtype={elem}"))?;
+        ours.name = (*keys).to_owned();
+        Ok(ours)
+    });
     plan(
         vec![(format!("batched {elem}"), ours.collect::<Result<_>>()?)],
         sizes(&texts(matches, "sizes"), 4)?,
@@ -290,6 +313,22 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
         eprintln!("wrong: {} {}, {}: error {:.1e}", row.suite, row.problem, row.name, row.error.relative);
     }
     Ok(wrong.is_empty())
+}
+
+fn launch(matches: &ArgMatches) -> Result<bool> {
+    let kernels = once::kernels(&texts(matches, "kernels"))?;
+    let sizes = sizes(&texts(matches, "sizes"), 3)?;
+    let device = Device::open()?;
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    for kernel in &kernels {
+        for &[_, m, n, k] in &sizes {
+            let sizes = once::Sizes::new(m, n, k);
+            for note in once::launch(&device, &nvrtc, kernel, &sizes, matches.get_flag("every-variant"))? {
+                say(&format!("{}, {m}x{n}x{k}: {note}\n", kernel.name))?;
+            }
+        }
+    }
+    Ok(true)
 }
 
 fn jit_times(matches: &ArgMatches) -> Result<bool> {

@@ -90,6 +90,13 @@ impl<'k> Loaded<'k> {
     }
 }
 
+/// Would a launch be taken?
+pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand]) -> bool {
+    let given: Vec<Given> =
+        kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
+    plan(kernel, &given, &device.limits).is_ok()
+}
+
 impl Prepared {
     pub(super) fn begin(&self, device: &Device) -> Result {
         // SAFETY: the plan was made for these arguments, whose memory is held.

@@ -55,7 +55,7 @@ impl Machine {
 /// The heading of [`row`].
 pub(super) fn heading() -> String {
     let line = format!(
-        "{:<28} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
+        "{:<48} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
         "contender", "time", "±", "TFLOP/s", "GB/s", "speed", "error", "note"
     );
     format!("{line}\n")
@@ -66,12 +66,12 @@ pub(super) fn row(row: &Row) -> String {
     let (ratio, spread) = row.against;
     let verdict = if row.right { "" } else { "WRONG " };
     let missing = if row.error.missing > 0 {
-        format!("{} elements are no numbers; ", row.error.missing)
+        format!("{} elements are missing; ", row.error.missing)
     } else {
         String::new()
     };
     format!(
-        "{:<28} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}\n",
+        "{:<48} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}\n",
         row.name,
         time(row.samples.median()),
         100.0 * row.samples.spread(),

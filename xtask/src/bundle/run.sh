@@ -34,7 +34,7 @@ export TILEWRIGHT_REQUIRE_GPU=1
 [ -n "${TILEWRIGHT_NVRTC:-}" ] || { folder="$(find_library libnvrtc.so.13)"; [ -n "$folder" ] && export TILEWRIGHT_NVRTC="$folder"; }
 [ -n "${TILEWRIGHT_CUBLASLT:-}" ] || { folder="$(find_library libcublasLt.so.13)"; [ -n "$folder" ] && export TILEWRIGHT_CUBLASLT="$folder"; }
 # An empty cache of our own, so that what is measured is what lies here.
-export TILEWRIGHT_CACHE="${TILEWRIGHT_CACHE:-$(mktemp -d)}"
+export TILEWRIGHT_CACHE_DIR="${TILEWRIGHT_CACHE_DIR:-$(mktemp -d)}"
 tilewright="$here/tilewright"
 
 # Runs a command, shows the end of what it says, keeps all of it, and remembers failures.
@@ -70,7 +70,7 @@ sanitize() {
         return
     fi
     for tool in memcheck racecheck initcheck synccheck; do
-        LINES_SHOWN=4 logged "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$tilewright" bench launch
+        LINES_SHOWN=4 logged "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$tilewright" bench launch --every-variant
     done
 }
 

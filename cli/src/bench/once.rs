@@ -1,0 +1,163 @@
+//! Kernels launched once, unmeasured: what profilers and sanitizers look at.
+
+use std::rc::Rc;
+
+use tilewright::kernels;
+use tilewright_codegen::definition::Generated;
+use tilewright_codegen::thread::Param;
+use tilewright_codegen::words::Words;
+use tilewright_layout::{Symbol, Value};
+use tilewright_runtime::nvrtc::Nvrtc;
+
+use super::Result;
+use super::driver::Device;
+use super::prepared::{Loaded, Operand, can_run};
+
+/// A kernel and its name.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) kernel: Generated,
+}
+
+/// Kernels that come with tilewright, and products of the family: those named, or all.
+pub(super) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
+    if names.is_empty() {
+        let shipped = kernels::all().into_iter().map(|shipped| shipped.name.to_owned());
+        let products =
+            kernels::PRODUCTS.iter().filter(|keys| !keys.is_empty()).map(|keys| (*keys).to_owned());
+        return shipped.chain(products).map(|name| named(&name)).collect();
+    }
+    names.iter().map(|name| named(name)).collect()
+}
+
+/// The kernel of a name: one that is shipped, or keys of `matmul_kernel!`.
+fn named(name: &str) -> Result<Named> {
+    let kernel = match kernels::named(name) {
+        Some(shipped) => shipped.def.generate().map_err(|why| why.to_string())?,
+        None if name.contains('=') => {
+            Words::read(name).map_err(|why| why.to_string())?.matmul().map_err(|why| why.to_string())?
+        }
+        None => {
+            let known: Vec<&str> = kernels::all().iter().map(|shipped| shipped.name).collect();
+            return Err(format!(
+                "there is no kernel `{name}`; write one of {}, or keys such as bm=64",
+                known.join(", ")
+            ));
+        }
+    };
+    Ok(Named { name: name.to_owned(), kernel })
+}
+
+/// What every symbol stands for: extents of the user's choice, and leading dimensions that leave no gaps.
+pub(super) struct Sizes {
+    /// M, N, K, and L where there are batches.
+    pub(super) extents: [(&'static str, i64); 4],
+}
+
+impl Sizes {
+    pub(super) fn new(m: i64, n: i64, k: i64) -> Sizes {
+        Sizes { extents: [("M", m), ("N", n), ("K", k), ("L", 2)] }
+    }
+
+    fn lookup(&self, symbol: Symbol) -> Option<i64> {
+        self.extents.iter().find(|(name, _)| *name == symbol.name()).map(|known| known.1)
+    }
+}
+
+/// Extents and strides of a parameter: the contiguous mode first, the others behind it in their order.
+fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
+    let Param::Pointer { name, shape, stride, .. } = param else { return Ok(None) };
+    let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol));
+    let extents: Option<Vec<i64>> = shape.iter().map(known).collect();
+    let extents =
+        extents.ok_or_else(|| format!("`{name}` has extents other than M, N, K and L: {shape:?}"))?;
+    let contiguous = stride.iter().position(|step| step.int() == Some(1));
+    let order = contiguous.into_iter().chain((0..extents.len()).filter(|mode| Some(*mode) != contiguous));
+    let (mut strides, mut step) = (vec![0; extents.len()], 1);
+    for mode in order {
+        strides[mode] = known(&stride[mode]).unwrap_or(step);
+        step *= extents[mode];
+    }
+    Ok(Some((extents, strides)))
+}
+
+/// The elements that a tensor takes.
+fn length(extents: &[i64], strides: &[i64]) -> i64 {
+    extents.iter().zip(strides).map(|(n, step)| (n - 1) * step).sum::<i64>() + 1
+}
+
+/// Launches a kernel once and waits: the variant that an ordinary launch takes, or each variant that can run at this
+/// size. What was launched is said in words.
+pub(super) fn launch(
+    device: &Device,
+    nvrtc: &Nvrtc,
+    named: &Named,
+    sizes: &Sizes,
+    every_variant: bool,
+) -> Result<Vec<String>> {
+    let blame = |why: String| format!("{}: {why}", named.name);
+    let operands = operands(device, &named.kernel, sizes).map_err(blame)?;
+    let run = |kernel: &Generated| {
+        let prepared = Loaded::new(kernel).prepare(device, nvrtc, &operands)?;
+        prepared.begin(device)?;
+        device.finish()?;
+        Ok(prepared.note.clone())
+    };
+    if !every_variant {
+        return run(&named.kernel).map(|note| vec![note]).map_err(blame);
+    }
+    let mut notes = Vec::new();
+    for (place, variant) in named.kernel.variants.iter().enumerate() {
+        let alone = Generated { variants: vec![variant.clone()], ..named.kernel.clone() };
+        if can_run(device, &alone, &operands) {
+            let note = run(&alone).map_err(blame)?;
+            notes.push(note.replace("variant 1 of 1", &format!("variant {}", place + 1)));
+        }
+    }
+    Ok(notes)
+}
+
+fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Operand>> {
+    let reads_output = kernel.params.iter().any(|param| param.tensor.is_none());
+    // Parameters begin with the arguments, in their order.
+    let pairs = kernel.params.iter().zip(&kernel.variants[0].program.params);
+    let operand = |(argument, param): (&tilewright_codegen::definition::Param, &Param)| {
+        let Some((extents, strides)) = shape(param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
+        let bytes = length(&extents, &strides) as usize * argument.elem.bytes() as usize;
+        let memory = device.raw_memory(bytes)?;
+        // What a kernel only writes stays as it is: a sanitizer then sees who reads it.
+        if reads_output || argument.tensor.is_some_and(|(written, _)| !written) {
+            device.set(&memory, 0x3c)?;
+        }
+        Ok(Operand::Tensor { memory: Rc::new(memory), first: 0, extents, strides })
+    };
+    pairs.map(operand).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_has_operands() {
+        let all = kernels(&[]).unwrap();
+        assert!(all.len() > 12, "{}", all.len());
+        for Named { name, kernel } in &all {
+            for variant in &kernel.variants {
+                for param in &variant.program.params {
+                    if let Some((extents, strides)) = shape(param, &Sizes::new(100, 77, 33)).unwrap() {
+                        let size: i64 = extents.iter().product();
+                        assert_eq!(length(&extents, &strides), size, "{name}: {extents:?} {strides:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let said = kernels(&["sofmax"]).err().unwrap_or_default();
+        assert!(said.starts_with("there is no kernel `sofmax`; write one of tutorial, naive,"), "{said}");
+        assert!(kernels(&["bmm=64"]).err().unwrap_or_default().contains("did you mean `bm`?"));
+    }
+}
