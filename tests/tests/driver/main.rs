@@ -5,6 +5,8 @@
 #![allow(unsafe_code)]
 
 mod compiler;
+mod faults;
 mod harness;
+mod order;
 mod refusals;
 mod watching;

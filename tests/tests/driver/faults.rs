@@ -1,0 +1,109 @@
+//! The driver fails at every one of its calls in turn, or is lost from there on: an error that says so, no panic, no
+//! memory freed under a kernel, and the program can go on.
+
+use tilewright::kernels::MATMUL;
+use tilewright_runtime::{Device, DeviceTensor, Error, LaunchMatmul, TensorMut, TensorRef};
+
+use crate::harness::{Fake, Run};
+
+/// A whole program: two streams, tensors of both, a slice of cudarc, a stream that goes early.
+fn program(host: &[f32]) -> Result<Vec<f32>, Error> {
+    let device = Device::open(0)?;
+    let (one, two) = (device.stream()?, device.stream()?);
+    let a = DeviceTensor::<f32, 2>::from_host(&one, [128, 8], host)?;
+    let b = DeviceTensor::<f32, 2>::zeros(&two, [128, 8])?;
+    let mut c = DeviceTensor::<f32, 2>::poisoned(&one, [128, 128])?;
+    MATMUL.launch(&two, &a, &b, &mut c)?;
+    let made = device.context().default_stream().alloc_zeros::<f32>(128 * 128);
+    if let Ok(mut slice) = made {
+        MATMUL.launch(&two, &a, &b, TensorMut::new(&mut slice, [128, 128]))?;
+        let three = device.stream()?;
+        MATMUL.launch(
+            &three,
+            TensorRef::new(&slice, [128, 128]),
+            &c,
+            &mut DeviceTensor::<f32, 2>::zeros(&two, [128, 128])?,
+        )?;
+    }
+    drop((two, b));
+    a.to_host()
+}
+
+/// Runs the program in the process, and says how it ended.
+fn body() {
+    let host: Vec<f32> = (0..1024).map(|n| n as f32).collect();
+    let before = host.clone();
+    match program(&host) {
+        Ok(back) => {
+            assert_eq!(back, before);
+            println!("outcome: fine");
+        }
+        Err(error) => println!("outcome: {}", error.to_string().replace('\n', " | ")),
+    }
+    assert_eq!(host, before);
+}
+
+/// It ended with the right values or an error, and nothing could have gone wrong on a device.
+#[track_caller]
+fn survived(run: &Run, what: &str) -> String {
+    run.check(run.ok, format!("{what}: it panicked, or died"));
+    run.check(run.hazards.is_empty(), format!("{what}: there are hazards"));
+    let outcome = run
+        .said
+        .lines()
+        .find_map(|line| line.split_once("outcome: ").map(|(_, rest)| rest))
+        .unwrap_or_default();
+    run.check(!outcome.is_empty(), format!("{what}: no outcome"));
+    outcome.to_string()
+}
+
+/// What is said when a call fails.
+fn tells(outcome: &str, status: i32) -> bool {
+    let driver = outcome.starts_with("the driver failed while ") && outcome.contains("CUDA_ERROR");
+    let absent = ["the NVIDIA driver does not start", "the NVIDIA driver sees no device", "NVRTC"];
+    outcome == "fine" || driver || absent.iter().any(|words| outcome.contains(words)) && status != 0
+}
+
+#[test]
+fn every_call_fails_once() {
+    let run = |failure: &str| {
+        Fake::new().set("FAKE_FAIL", failure).run(|| {
+            body();
+        })
+    };
+    let right = run("none:1:1");
+    assert_eq!(survived(&right, "without a failure"), "fine");
+    assert_eq!((right.launches(), right.count("cuMemAllocAsync")), (3, right.count("cuMemFreeAsync")));
+    for call in 1..=right.calls.len() {
+        let status = [2, 719, 1][call % 3];
+        let failed = run(&format!("*:{call}:{status}"));
+        let what = format!("call {call} is {}", right.calls[call - 1].name);
+        let outcome = survived(&failed, &what);
+        failed.check(tells(&outcome, status), format!("{what}: {outcome}"));
+        println!("{what}: {outcome}");
+        // What was allocated is freed, unless that is what failed.
+        let (made, freed) = (failed.count("cuMemAllocAsync"), failed.count("cuMemFreeAsync"));
+        failed.check(made - freed <= 1, format!("{what}: {made} allocated, {freed} freed"));
+    }
+}
+
+#[test]
+fn the_device_is_lost_at_every_call() {
+    let run = |failure: &str| {
+        Fake::new().set("FAKE_FAIL", failure).run(|| {
+            body();
+        })
+    };
+    let right = run("none:1:1");
+    for call in 1..=right.calls.len() {
+        let what = format!("the device is lost at call {call}, {}", right.calls[call - 1].name);
+        let lost = run(&format!("*:{call}+:719"));
+        let outcome = survived(&lost, &what);
+        println!("{what}: {outcome}");
+        // Nothing that is right can come back from a device that is lost before the last result was read.
+        let last =
+            right.calls.iter().rposition(|call| call.name == "cuMemcpyDtoHAsync_v2").unwrap_or_default();
+        lost.check(call > last + 2 || outcome != "fine", format!("{what}: nothing is said"));
+        lost.check(tells(&outcome, 719), format!("{what}: {outcome}"));
+    }
+}
