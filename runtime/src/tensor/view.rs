@@ -120,6 +120,15 @@ macro_rules! both {
                 self
             }
 
+            /// The same memory as a tensor of other modes.
+            pub fn reshaped<const Q: usize>(
+                self,
+                extents: [usize; Q],
+                strides: [usize; Q],
+            ) -> $name<'a, T, Q> {
+                $name::of(self.buffer, Place { extents, strides, offset: self.place.offset })
+            }
+
             /// The same memory as rows that lie one after another: the last mode has stride 1.
             pub fn row_major(mut self) -> Self {
                 self.place.strides = row_major(&self.place.extents);
