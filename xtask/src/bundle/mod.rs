@@ -32,7 +32,7 @@ const BUILDS: &[Build] = &[
     Build {
         what: "the tests that need a GPU",
         arguments: &["test", "--no-run", "-p", "tilewright-tests", "--test", "gpu"],
-        source: "tests/tests/gpu.rs",
+        source: "tests/tests/gpu/main.rs",
     },
 ];
 
