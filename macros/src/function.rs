@@ -20,6 +20,8 @@ struct Head {
     vis: Visibility,
     name: Ident,
     types: Vec<ast::TypeParam>,
+    /// Is it an `unsafe fn`, and what does it take? Nothing where that could not be read.
+    takes: Option<(bool, Vec<ast::Param>)>,
 }
 
 /// Expands the attribute.
@@ -36,6 +38,7 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) 
     let mut outcome = None;
     if let Some(kernel) = kernel {
         head.types.clone_from(&kernel.types);
+        head.takes = Some((kernel.is_unsafe, kernel.params.clone()));
         let definition = Definition::Function(kernel, Settings::default());
         if text.problems.is_empty() {
             outcome = Some((generate::generate(&definition, &set), definition));
@@ -113,7 +116,7 @@ fn head(item: TokenStream) -> Option<Head> {
         before,
     )
     .ok()?;
-    Some(Head { attrs, vis, name, types: Vec::new() })
+    Some(Head { attrs, vis, name, types: Vec::new(), takes: None })
 }
 
 /// More element types than this have no place in [`tilewright_codegen::kernel_value::Specialized`].
@@ -122,7 +125,7 @@ pub(crate) const MOST_TYPES: usize = 4;
 impl Head {
     /// The items. After an error they are there as well, with nothing in them: one mistake is one error.
     fn items(&self, made: Option<(&Generated, &Definition)>, places: &Places) -> TokenStream {
-        let Head { attrs, vis, name, types } = self;
+        let Head { attrs, vis, name, types, .. } = self;
         let text = name.to_string();
         let generics: Vec<_> = types.iter().map(|ty| Ident::new(&ty.name.text, Span::call_site())).collect();
         let defaults: Vec<_> = types.iter().map(|ty| carry::elem(first(ty))).collect();
@@ -136,7 +139,7 @@ impl Head {
         };
         let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
         let methods = self.methods(&list);
-        let launch = made.map(|(kernel, definition)| launch::method(kernel, definition));
+        let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params));
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
         quote! {
             #(#docs)*

@@ -1,27 +1,27 @@
-//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler compares.
+//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler compares. It is made of
+//! the head of the function alone, so that a mistake in the body is not told again where the kernel is launched.
 
 use crate::carry;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
-use tilewright_codegen::definition::Param;
-use tilewright_codegen::{Definition, Generated, ast};
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{ExprKind, Param, ParamKind};
 
 /// The method. Names that the user did not write are invisible to what they wrote.
-pub(crate) fn method(kernel: &Generated, definition: &Definition) -> TokenStream {
-    let Definition::Function(written, _) = definition else { return TokenStream::new() };
+pub(crate) fn method(is_unsafe: bool, params: &[Param]) -> TokenStream {
     let (mut lives, mut declared, mut passed) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, (param, written)) in kernel.params.iter().zip(&written.params).enumerate() {
-        let (declare, pass) = argument(param, written, place);
-        lives.extend(param.tensor.map(|_| life(place)));
+    for (place, param) in params.iter().enumerate() {
+        let (declare, pass) = argument(param, place);
+        lives.extend(rank(param).map(|_| life(place)));
         declared.push(declare);
         passed.push(pass);
     }
     let stream = Ident::new("stream", Span::mixed_site());
-    let takes: Vec<String> = kernel.params.iter().map(describe).collect();
+    let takes: Vec<String> = params.iter().map(describe).collect();
     let takes = format!("Takes, in this order: {}.", takes.join(", "));
     let call = quote!((self, #stream, &mut [#(#passed),*]));
-    let (danger, call, qualifier) = match written.is_unsafe {
+    let (danger, call, qualifier) = match is_unsafe {
         true => (
             Some(quote! {
                 ///
@@ -50,11 +50,12 @@ pub(crate) fn method(kernel: &Generated, definition: &Definition) -> TokenStream
 }
 
 /// A parameter of the method, and what it passes on.
-fn argument(param: &Param, written: &ast::Param, place: usize) -> (TokenStream, TokenStream) {
+fn argument(param: &Param, place: usize) -> (TokenStream, TokenStream) {
     // A user's name may be a keyword only in raw form, which the tree does not keep.
-    let name = syn::parse_str::<Ident>(&param.name).unwrap_or_else(|_| format_ident!("argument_{place}"));
-    let elem = element(&written.elem.text, param);
-    match param.tensor {
+    let name =
+        syn::parse_str::<Ident>(&param.name.text).unwrap_or_else(|_| format_ident!("argument_{place}"));
+    let elem = element(&param.elem.text);
+    match rank(param) {
         Some((mutable, rank)) => {
             let kind = format_ident!("{}", if mutable { "TensorMut" } else { "TensorRef" });
             let life = life(place);
@@ -67,29 +68,89 @@ fn argument(param: &Param, written: &ast::Param, place: usize) -> (TokenStream, 
     }
 }
 
+/// Of a tensor: is it written, and how many modes has it?
+fn rank(param: &Param) -> Option<(bool, usize)> {
+    match &param.kind {
+        ParamKind::Scalar => None,
+        ParamKind::Tensor { mutable, shape, .. } => match &shape.kind {
+            ExprKind::Tuple(modes) => Some((*mutable, modes.len())),
+            _ => Some((*mutable, 1)),
+        },
+    }
+}
+
 /// How long a tensor is lent.
 fn life(place: usize) -> Lifetime {
     Lifetime::new(&format!("'t{place}"), Span::call_site())
 }
 
-/// The element type: one of the kernel's own types, or a type of Rust.
-fn element(written: &str, param: &Param) -> TokenStream {
-    match tilewright_codegen::Elem::named(written) {
-        Some(elem) => carry::elem(elem),
-        None => match syn::parse_str::<Ident>(written) {
-            Ok(name) => quote!(#name),
-            Err(_) => carry::elem(param.elem),
-        },
+/// The element type: a type of Rust, or one of the kernel's own.
+fn element(written: &str) -> TokenStream {
+    match (Elem::named(written), syn::parse_str::<Ident>(written)) {
+        (None, Ok(name)) => quote!(#name),
+        (elem, _) => carry::elem(elem.unwrap_or(Elem::F32)),
     }
 }
 
 fn describe(param: &Param) -> String {
-    match param.tensor {
+    let name = &param.name.text;
+    match rank(param) {
         Some((mutable, rank)) => {
-            let (a, modes) =
+            let (done, modes) =
                 (if mutable { "written" } else { "read" }, if rank == 1 { "mode" } else { "modes" });
-            format!("`{}`, a tensor of {rank} {modes} that is {a}", param.name)
+            format!("`{name}`, a tensor of {rank} {modes} that is {done}")
         }
-        None => format!("`{}`, a number", param.name),
+        None => format!("`{name}`, a number"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::function::expand;
+    use proc_macro2::TokenStream;
+
+    /// What stands in the expansion, without the spaces that tokens are printed with.
+    #[track_caller]
+    fn check(kernel: &str, parts: &[&str]) {
+        let kernel: TokenStream = kernel.parse().expect("tokens");
+        let text = expand(TokenStream::new(), kernel, None).to_string().replace(char::is_whitespace, "");
+        for part in parts {
+            let part = part.replace(char::is_whitespace, "");
+            assert!(text.contains(&part), "{part} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_launch_has_the_parameters_of_the_kernel() {
+        let body = "{ let t = tile(x, (32, 8), (block.x, block.y)); \
+            let p = parallelize(t, layout!((32, 8)), thread.x); copy(map(p, |x| x * by), p); }";
+        let head = "fn k(x: &mut Tensor<f32, (M, N)>, by: f32)";
+        let takes = [
+            "pub fn launch<'t0>(&self, stream: &::tilewright::__private::Stream",
+            "x: impl ::core::convert::Into<::tilewright::__private::TensorMut<'t0, ::core::primitive::f32, 2usize>>",
+            "by: ::core::primitive::f32",
+            "::tilewright::__private::Launch::launch_with(self, stream, &mut [",
+        ];
+        check(&format!("{head} {body}"), &takes);
+        let vouched = [
+            "pub unsafe fn launch<'t0>(",
+            "unsafe { ::tilewright::__private::Launch::launch_unchecked(self, stream, &mut [",
+            "#Safety",
+        ];
+        check(&format!("unsafe {head} {body}"), &vouched);
+        // A mistake in the body does not take the method away.
+        check(&format!("{head} {{ copy(y, x); }}"), &takes);
+    }
+
+    #[test]
+    fn shapes_have_ranks() {
+        let check = |shape: &str, rank: &str| {
+            let kernel = format!("fn k(x: &mut Tensor<f16, {shape}>) {{ nothing(); }}");
+            check(&kernel, &[&format!("TensorMut<'t0, ::tilewright::__private::f16, {rank}usize>")]);
+        };
+        check("N", "1");
+        check("(N,)", "1");
+        check("(M, N, L)", "3");
+        check("layout!((M, N) : (ldc, 1))", "2");
     }
 }

@@ -127,6 +127,13 @@ impl From<Refusal> for Error {
     }
 }
 
+/// What cudarc returns, where its calls stand between ours.
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Error {
+        Error::Driver(Fault { doing: "doing what cudarc was asked for", error, submitted: false })
+    }
+}
+
 /// Absence of the compiler is one of the absences.
 impl From<nvrtc::Error> for Error {
     fn from(error: nvrtc::Error) -> Error {

@@ -57,27 +57,34 @@ impl<K: Eq + Hash, V: Clone> Once<K, V> {
     }
 }
 
+/// More kernels than this are not remembered: a program that tries out thousands must not keep them all.
+const MOST_KNOWN: usize = 1024;
+
 /// The kernel of a definition.
 pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     /// By fingerprint, which anybody can make equal for two definitions: what was made is kept with its definition.
     type Known = HashMap<u128, Vec<(Box<[u8]>, Arc<Made>)>>;
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
-    static ONCE: LazyLock<Once<Box<[u8]>, Arc<Made>>> = LazyLock::new(Default::default);
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    let same =
-        known.get(&def.fingerprint()).into_iter().flatten().find(|(bytes, _)| **bytes == *def.encoded());
-    if let Some((_, made)) = same {
-        return Ok(made.clone());
+    let find = |known: &Known| {
+        let same = known.get(&def.fingerprint()).into_iter().flatten();
+        same.clone().find(|(bytes, _)| **bytes == *def.encoded()).map(|(_, made)| made.clone())
+    };
+    if let Some(made) = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(made);
     }
-    drop(known);
-    ONCE.get(def.encoded().into(), || {
-        let generated = def.generate()?;
-        let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
-        let made = Arc::new(Made { number: number(), generated, is_unsafe });
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
-        Ok(made)
-    })
+    let generated = def.generate()?;
+    let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have been quicker; what is loaded is found by the number of the one that is kept.
+    if let Some(made) = find(&known) {
+        return Ok(made);
+    }
+    if known.len() >= MOST_KNOWN {
+        known.clear();
+    }
+    let made = Arc::new(Made { number: number(), generated, is_unsafe });
+    known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
+    Ok(made)
 }
 
 /// A kernel that was generated before. Its number, and what is loaded under it, is its own.

@@ -50,12 +50,22 @@ impl<const R: usize> Place<R> {
 
 /// What of cudarc can be lent as a tensor: [`CudaSlice`], [`CudaView`], [`CudaViewMut`]. The list is closed: an address
 /// of anything else would have to be taken on trust.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be lent as a tensor",
+    label = "neither a `&CudaSlice`, a `&CudaView` nor a `&CudaViewMut` of cudarc",
+    note = "an address of anything else would have to be taken on trust"
+)]
 pub trait Lent<'a>: sealed::Lent<'a> {
     /// The element type.
     type Elem: Element;
 }
 
 /// What of cudarc can be lent for writing: [`CudaSlice`], [`CudaViewMut`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be lent as a tensor that is written",
+    label = "neither a `&mut CudaSlice` nor a `&mut CudaViewMut` of cudarc",
+    note = "an address of anything else would have to be taken on trust"
+)]
 pub trait LentMut<'a>: sealed::LentMut<'a> {
     /// The element type.
     type Elem: Element;
