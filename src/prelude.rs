@@ -1,6 +1,8 @@
 //! What a file with kernels imports: `use tilewright::prelude::*;`.
 
 pub use crate::language::*;
+#[cfg(feature = "sim")]
+pub use crate::{Arg, Simulate};
 #[cfg(feature = "cuda")]
 pub use crate::{Device, DeviceTensor, Launch, LaunchMatmul, Stream, TensorMut, TensorRef};
 pub use crate::{Layout, MatmulKernel, bf16, f16, kernel, layout, matmul_kernel};

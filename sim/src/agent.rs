@@ -1,0 +1,438 @@
+//! Asynchronous operations: begun by a warp, they land some time before somebody has waited for them. When, a seed decides.
+
+use std::collections::VecDeque;
+
+use tilewright_codegen::thread::Space;
+
+use crate::clock::{Carried, Component, Knowledge, Seen};
+use crate::fault::{Fault, FaultKind};
+use crate::global::Span;
+use crate::machine::{Cluster, Result};
+use crate::shadow::{By, Stamp, Touch};
+
+/// What is in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Agent {
+    pub(crate) work: Work,
+    /// What its issuers had seen: all lanes alike, each with its own past.
+    pub(crate) seen: Seen,
+    /// Component of lane 0 of the warp.
+    pub(crate) first: u32,
+    pub(crate) asynchronous: bool,
+    /// Its group, counted from 1; what completes on mbarriers takes their phase.
+    pub(crate) number: u32,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// cp.async: lane, block, byte of shared memory, element of global memory, bytes to read, bytes to write.
+    Copies(Vec<Copied>),
+    /// A bulk copy into shared memory: targets are block and mbarrier.
+    Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
+    /// A bulk store; what it has read, once it has.
+    Store { lane: u32, block: usize, pieces: Vec<Piece>, read: Option<Vec<u8>> },
+}
+
+/// One lane's cp.async.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied {
+    pub(crate) lane: u32,
+    pub(crate) block: usize,
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) read: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Up to 16 bytes of a bulk copy: where in shared memory, the element in global memory, and which of its elements exist.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) shared: usize,
+    pub(crate) global: i64,
+    pub(crate) inside: (u16, u16),
+    pub(crate) count: u16,
+}
+
+/// Matrix products of a warpgroup, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Products {
+    pub(crate) queue: VecDeque<Product>,
+    /// How many have landed.
+    pub(crate) completed: u64,
+}
+
+/// A product that some of its four warps have begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    pub(crate) number: u64,
+    pub(crate) atom: u32,
+    pub(crate) site: u32,
+    pub(crate) begun: u32,
+    pub(crate) carried: Carried,
+    /// Operands that all its warps give: matrices' first bytes, and integers.
+    pub(crate) operands: Vec<i64>,
+}
+
+impl Agent {
+    pub(crate) fn knowledge(&self, lane: u32) -> Knowledge {
+        let own = Some((self.first + lane, self.seen.epoch));
+        Knowledge { seen: self.seen.clone(), lane, own, asynchronous: self.asynchronous }
+    }
+
+    /// Will it write this byte of a block's shared memory? Then a component of its, the access, the thread.
+    pub(crate) fn writes_shared(&self, block: usize, at: usize) -> Option<(u32, u32, u32)> {
+        let within = |from: usize, len: usize| (from..from + len.max(1)).contains(&at);
+        match &self.work {
+            Work::Copies(all) => {
+                let mine = all.iter().find(|copy| copy.block == block && within(copy.to, copy.bytes))?;
+                Some((self.first + mine.lane, self.to, self.first + mine.lane))
+            }
+            Work::Load { lane, targets, pieces, .. } => {
+                let there = targets.iter().any(|target| target.0 == block);
+                let mine = there && pieces.iter().any(|piece| within(piece.shared, 16));
+                mine.then_some((self.first + lane, self.to, self.first + lane))
+            }
+            Work::Store { .. } => None,
+        }
+    }
+}
+
+impl Cluster<'_> {
+    /// Puts an operation in flight.
+    pub(crate) fn begin(&mut self, agent: Agent) -> u64 {
+        let id = self.next_agent;
+        self.next_agent += 1;
+        self.agents.insert(id, agent);
+        id
+    }
+
+    /// Lands something, if anything is in flight.
+    pub(crate) fn land_one(&mut self) -> Result<bool> {
+        let products = self.ready_products();
+        let count = self.agents.len() + products.len();
+        if count == 0 {
+            return Ok(false);
+        }
+        let chosen = self.random.below(count);
+        match self.agents.keys().nth(chosen).copied() {
+            Some(id) => self.land(id, false)?,
+            None => {
+                let (block, group) = products[chosen - self.agents.len()];
+                self.land_product(block, group)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lands some of what is in flight, by chance.
+    pub(crate) fn land_some(&mut self) -> Result<()> {
+        if self.agents.is_empty() && !self.ctx.code.uses.wgmma {
+            return Ok(());
+        }
+        // Where races are looked for, early landings show what nobody waited for; otherwise the latest moment does.
+        if !self.ctx.world.races {
+            return Ok(());
+        }
+        for id in self.agents.keys().copied().collect::<Vec<_>>() {
+            if self.random.below(4) == 0 {
+                self.land(id, false)?;
+            }
+        }
+        for (block, group) in self.ready_products() {
+            if self.random.below(4) == 0 {
+                self.land_product(block, group)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lands an operation because somebody waits for it; `reading` alone ends the reading part of a bulk store.
+    pub(crate) fn land_as(&mut self, id: u64, reading: bool) -> Result<()> {
+        if self.agents.contains_key(&id) { self.land(id, reading) } else { Ok(()) }
+    }
+
+    fn land(&mut self, id: u64, reading: bool) -> Result<()> {
+        let Some(mut agent) = self.agents.remove(&id) else { return Ok(()) };
+        match &mut agent.work {
+            Work::Copies(all) => {
+                let all = std::mem::take(all);
+                for copy in all {
+                    self.land_copy(&agent, copy)?;
+                }
+            }
+            Work::Load { lane, targets, pieces, bytes } => {
+                let (lane, targets, pieces, bytes) =
+                    (*lane, std::mem::take(targets), std::mem::take(pieces), *bytes);
+                self.land_load(&agent, lane, &targets, &pieces, bytes)?;
+            }
+            Work::Store { lane, block, pieces, read } => {
+                let (lane, block) = (*lane, *block);
+                match read.take() {
+                    None => {
+                        let pieces = pieces.clone();
+                        let held = self.read_for_store(&agent, lane, block, &pieces)?;
+                        if let Work::Store { read, .. } = &mut agent.work {
+                            *read = Some(held);
+                        }
+                        self.agents.insert(id, agent);
+                        // The rest of it later, unless it is waited for.
+                        if !reading && self.agents.contains_key(&id) {
+                            return self.land(id, false);
+                        }
+                    }
+                    Some(held) if reading => {
+                        *read = Some(held);
+                        self.agents.insert(id, agent);
+                    }
+                    Some(held) => {
+                        let pieces = std::mem::take(pieces);
+                        self.write_stored(&agent, lane, block, &pieces, &held)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn space(&self, access: u32) -> Space {
+        self.ctx.code.accesses[access as usize].space
+    }
+
+    fn land_copy(&mut self, agent: &Agent, copy: Copied) -> Result<()> {
+        let Copied { lane, block, to, from, read, bytes } = copy;
+        let ctx = self.ctx;
+        let thread = agent.first + lane;
+        let component = self.component(Component::Copies(thread));
+        let knowledge = agent.knowledge(lane);
+        let by = By::Agent(&knowledge);
+        let stamp = |access| Stamp { component, epoch: agent.number, access, thread };
+        let mut held = [0u8; 16];
+        if read > 0
+            && let Space::Global(buffer) = self.space(agent.from)
+        {
+            let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+            let span = Span { buffer, at: from, len: read / size };
+            self.overlay
+                .read(&ctx.world, span, &by, stamp(agent.from), &mut held[..read])
+                .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block))?;
+        }
+        let shared = &mut self.blocks[block].shared;
+        let outcome = shared.write(&ctx.world.components, to, bytes, Touch::Write, &by, stamp(agent.to));
+        shared.bytes[to..to + bytes].copy_from_slice(&held[..bytes]);
+        outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block))
+    }
+
+    fn land_load(
+        &mut self,
+        agent: &Agent,
+        lane: u32,
+        targets: &[(usize, usize)],
+        pieces: &[Piece],
+        bytes: i64,
+    ) -> Result<()> {
+        let ctx = self.ctx;
+        let Space::Global(buffer) = self.space(agent.from) else { return Ok(()) };
+        let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+        let thread = agent.first + lane;
+        let knowledge = agent.knowledge(lane);
+        let by = By::Agent(&knowledge);
+        for &(block, at) in targets {
+            let component = self.component(Component::Mbarrier(block as u32, at as u32));
+            let epoch = self.blocks[block].mbarriers[at].completed as u32 + 1;
+            let stamp = |access| Stamp { component, epoch, access, thread };
+            for piece in pieces {
+                let mut held = [0u8; 16];
+                let (lo, hi) = (piece.inside.0 as usize, piece.inside.1 as usize);
+                if lo < hi {
+                    let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
+                    self.overlay
+                        .read(&ctx.world, span, &by, stamp(agent.from), &mut held[lo * size..hi * size])
+                        .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block))?;
+                }
+                let (to, len) = (piece.shared, piece.count as usize * size);
+                let shared = &mut self.blocks[block].shared;
+                let outcome =
+                    shared.write(&ctx.world.components, to, len, Touch::Write, &by, stamp(agent.to));
+                shared.bytes[to..to + len].copy_from_slice(&held[..len]);
+                outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block))?;
+            }
+            self.blocks[block].mbarriers[at].bytes -= bytes;
+            self.maybe_complete(block, at);
+        }
+        Ok(())
+    }
+
+    fn read_for_store(
+        &mut self,
+        agent: &Agent,
+        lane: u32,
+        block: usize,
+        pieces: &[Piece],
+    ) -> Result<Vec<u8>> {
+        let ctx = self.ctx;
+        let Space::Global(buffer) = self.space(agent.to) else { return Ok(Vec::new()) };
+        let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+        let thread = agent.first + lane;
+        let component = self.component(Component::BulkReads(thread));
+        let knowledge = agent.knowledge(lane);
+        let by = By::Agent(&knowledge);
+        let stamp = Stamp { component, epoch: agent.number, access: agent.from, thread };
+        let mut held = Vec::with_capacity(pieces.len() * 16);
+        for piece in pieces {
+            let (at, len) = (piece.shared, piece.count as usize * size);
+            let shared = &mut self.blocks[block].shared;
+            let outcome = shared.read(&ctx.world.components, at, len, &by, stamp);
+            held.extend_from_slice(&shared.bytes[at..at + len]);
+            outcome.map_err(|trouble| self.trouble(trouble, stamp, false, block))?;
+        }
+        Ok(held)
+    }
+
+    fn write_stored(
+        &mut self,
+        agent: &Agent,
+        lane: u32,
+        block: usize,
+        pieces: &[Piece],
+        held: &[u8],
+    ) -> Result<()> {
+        let ctx = self.ctx;
+        let Space::Global(buffer) = self.space(agent.to) else { return Ok(()) };
+        let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+        let thread = agent.first + lane;
+        let component = self.component(Component::BulkWrites(thread));
+        let knowledge = agent.knowledge(lane);
+        let stamp = Stamp { component, epoch: agent.number, access: agent.to, thread };
+        let mut at = 0;
+        for piece in pieces {
+            let (lo, hi) = (piece.inside.0 as usize, piece.inside.1 as usize);
+            if lo < hi {
+                let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
+                let bytes = &held[at + lo * size..at + hi * size];
+                self.overlay
+                    .write(&ctx.world, span, &By::Agent(&knowledge), stamp, bytes)
+                    .map_err(|trouble| self.trouble(trouble, stamp, true, block))?;
+            }
+            at += piece.count as usize * size;
+        }
+        Ok(())
+    }
+
+    /// A block's last warp has ended: its shared memory and its barriers go.
+    pub(crate) fn block_ends(&mut self, block: usize) -> Result<()> {
+        let mut gone = Vec::new();
+        for (&id, agent) in &self.agents {
+            let (lane, access) = match &agent.work {
+                // Hardware lets these finish before it gives the memory away, and nobody looks at them.
+                Work::Copies(all) => {
+                    if all.iter().any(|copy| copy.block == block) {
+                        gone.push(id);
+                    }
+                    continue;
+                }
+                Work::Load { lane, targets, .. } if targets.iter().any(|target| target.0 == block) => {
+                    (*lane, agent.to)
+                }
+                Work::Store { lane, block: of, read: None, .. } if *of == block => (*lane, agent.from),
+                _ => continue,
+            };
+            return Err(self.left_behind(agent, lane, access));
+        }
+        gone.iter().for_each(|id| drop(self.agents.remove(id)));
+        if let Some(product) = self.blocks[block].groups.iter().find_map(|group| group.queue.front()) {
+            let [x, y, z] = self.blocks[block].at;
+            let line = self.ctx.line(product.site);
+            let doing = "ends while a matrix product of its is in flight".to_string();
+            let party = crate::fault::Party { block: [x, y, z], threads: vec![0], doing, line };
+            return Err(self.ctx.fault(
+                FaultKind::InFlight,
+                format!("block ({x}, {y}, {z}) ends, and a matrix product still uses its registers"),
+                vec![party],
+                "wait for all products before the kernel ends",
+            ));
+        }
+        self.neighbours_are_done(block)
+    }
+
+    fn left_behind(&self, agent: &Agent, lane: u32, access: u32) -> Box<Fault> {
+        let warps = self.ctx.warps() * 32;
+        let thread = agent.first + lane;
+        let block = self.blocks[(thread / warps) as usize].at;
+        let site = self.ctx.code.accesses[access as usize].site;
+        let party = crate::fault::Party {
+            block,
+            threads: vec![thread % warps],
+            doing: "began the copy".into(),
+            line: self.ctx.line(site),
+        };
+        let [x, y, z] = block;
+        self.ctx.fault(
+            FaultKind::InFlight,
+            format!("block ({x}, {y}, {z}) ends, and a bulk copy still uses its shared memory"),
+            vec![party],
+            "wait for every bulk copy before the kernel ends",
+        )
+    }
+
+    /// Whatever other blocks of the cluster did in this block's shared memory, this block knows of.
+    fn neighbours_are_done(&self, block: usize) -> Result<()> {
+        let Some((shadow, cells)) = self.blocks[block].shared.shadow().filter(|_| self.blocks.len() > 1)
+        else {
+            return Ok(());
+        };
+        let per_block = self.ctx.warps() * 32;
+        let mut known = Carried::default();
+        for warp in self.warps.iter().flatten().filter(|warp| warp.block == block) {
+            warp.seen.clone().release(warp.first, warp.live, &mut known);
+        }
+        let grain = self.blocks[block].shared.grain();
+        for cell in 0..cells {
+            for (stamp, writes) in shadow.stamps(cell) {
+                let foreign = match self.ctx.world.components.named(stamp.component) {
+                    Component::Thread(thread) => (thread / per_block) as usize != block,
+                    _ => false,
+                };
+                if foreign && known.plain.get(stamp.component) < stamp.epoch {
+                    let [x, y, z] = self.blocks[block].at;
+                    let what = format!("byte {} of its shared memory", cell * grain);
+                    let party = self.ctx.party_of(0, stamp, writes, &what);
+                    return Err(self.ctx.fault(
+                        FaultKind::Race,
+                        format!("block ({x}, {y}, {z}) may end before another block is done with its memory"),
+                        vec![party],
+                        "let the blocks of a cluster wait for each other before they end",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups whose next product has been begun by all its warps.
+    fn ready_products(&self) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        if !self.ctx.code.uses.wgmma {
+            return all;
+        }
+        for (block, of) in self.blocks.iter().enumerate() {
+            for (group, products) in of.groups.iter().enumerate() {
+                if products.queue.front().is_some_and(|product| product.begun == 0xf) {
+                    all.push((block, group));
+                }
+            }
+        }
+        all
+    }
+
+    /// A product's own knowledge: what its four warps had seen.
+    pub(crate) fn knowledge_of(product: &Product) -> Knowledge {
+        let seen = Seen {
+            plain: std::rc::Rc::new(product.carried.plain.clone()),
+            fenced: std::rc::Rc::new(product.carried.fenced.clone()),
+            ..Seen::default()
+        };
+        Knowledge { seen, lane: 0, own: None, asynchronous: true }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a run passes to a kernel: tensors out of slices, results to be filled, numbers.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::Element;
+use tilewright_codegen::launch::{Given, Tensor};
+
+/// An argument.
+///
+/// ```
+/// use tilewright_sim::Arg;
+/// let a = vec![1.0f32; 12];
+/// let whole = Arg::tensor(&a, [3, 4]); // column-major: three rows, next to each other
+/// let rows = Arg::tensor(&a, [3, 4]).strides([4, 1]);
+/// let part = Arg::tensor(&a, [2, 2]).strides([1, 3]).offset(4);
+/// let result = Arg::output::<f32>([3, 4]);
+/// let alpha = Arg::number(2.5f32);
+/// # let _ = (whole, rows, part, result, alpha);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Arg {
+    elem: Elem,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Number(u64),
+    Tensor {
+        /// Bytes of the whole slice; nothing for a pure output.
+        data: Option<Vec<u8>>,
+        mutable: bool,
+        extents: Vec<i64>,
+        strides: Option<Vec<i64>>,
+        offset: usize,
+    },
+}
+
+fn bytes<T: Element>(data: &[T]) -> Vec<u8> {
+    let size = T::ELEM.bytes() as usize;
+    let mut all = Vec::with_capacity(data.len() * size);
+    for &element in data {
+        all.extend_from_slice(&element.to_raw().to_le_bytes()[..size]);
+    }
+    all
+}
+
+fn signed(sizes: impl IntoIterator<Item = usize>) -> Vec<i64> {
+    sizes.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect()
+}
+
+impl Arg {
+    fn of(elem: Elem, data: Option<Vec<u8>>, mutable: bool, extents: Vec<i64>) -> Arg {
+        Arg { elem, kind: Kind::Tensor { data, mutable, extents, strides: None, offset: 0 } }
+    }
+
+    /// A tensor that the kernel reads, with these extents; column-major unless strides say otherwise.
+    pub fn tensor<T: Element>(data: &[T], extents: impl IntoIterator<Item = usize>) -> Arg {
+        Arg::of(T::ELEM, Some(bytes(data)), false, signed(extents))
+    }
+
+    /// A tensor that the kernel reads and writes.
+    pub fn in_out<T: Element>(data: &[T], extents: impl IntoIterator<Item = usize>) -> Arg {
+        Arg::of(T::ELEM, Some(bytes(data)), true, signed(extents))
+    }
+
+    /// A result: nobody may read what has not been written, and every element must be written.
+    pub fn output<T: Element>(extents: impl IntoIterator<Item = usize>) -> Arg {
+        Arg::of(T::ELEM, None, true, signed(extents))
+    }
+
+    /// A number.
+    pub fn number<T: Element>(value: T) -> Arg {
+        Arg { elem: T::ELEM, kind: Kind::Number(value.to_raw()) }
+    }
+
+    /// Strides of a tensor in elements, one for each mode. A number has none.
+    pub fn strides(mut self, all: impl IntoIterator<Item = usize>) -> Arg {
+        if let Kind::Tensor { strides, .. } = &mut self.kind {
+            *strides = Some(signed(all));
+        }
+        self
+    }
+
+    /// How far apart columns are: the stride of the second mode, where the first has stride 1.
+    pub fn leading(mut self, dimension: usize) -> Arg {
+        if let Kind::Tensor { strides, extents, .. } = &mut self.kind {
+            let mut next = i64::try_from(dimension).unwrap_or(i64::MAX);
+            let mut all = vec![1; extents.len()];
+            for (stride, extent) in all.iter_mut().zip(extents.iter()).skip(1) {
+                *stride = next;
+                next = next.saturating_mul(*extent);
+            }
+            *strides = Some(all);
+        }
+        self
+    }
+
+    /// How many elements of the slice stand before the tensor's first.
+    pub fn offset(mut self, elements: usize) -> Arg {
+        if let Kind::Tensor { offset, .. } = &mut self.kind {
+            *offset = elements;
+        }
+        self
+    }
+
+    /// Is it a tensor without contents?
+    pub(crate) fn is_output(&self) -> bool {
+        matches!(self.kind, Kind::Tensor { data: None, .. })
+    }
+
+    pub(crate) fn elem(&self) -> Elem {
+        self.elem
+    }
+
+    /// The bits of a number.
+    pub(crate) fn raw(&self) -> u64 {
+        match self.kind {
+            Kind::Number(bits) => bits,
+            Kind::Tensor { .. } => 0,
+        }
+    }
+
+    /// What a launch plan looks at. Arguments lie far apart, each at a multiple of 256 bytes, as allocations do.
+    pub(crate) fn given(&self, place: usize) -> Given {
+        match &self.kind {
+            Kind::Number(_) => Given::Scalar(self.elem),
+            Kind::Tensor { data, mutable, extents, offset, .. } => {
+                let strides = self.all_strides();
+                let size = u64::from(self.elem.bytes());
+                let len = match data {
+                    Some(data) => (data.len() as u64 / size).saturating_sub(*offset as u64),
+                    None => reach(extents, &strides) as u64,
+                };
+                let address = ((place as u64 + 1) << 44) + *offset as u64 * size;
+                let (extents, elem, mutable) = (extents.clone(), self.elem, *mutable);
+                Given::Tensor(Tensor { elem, mutable, extents, strides, len, address })
+            }
+        }
+    }
+
+    fn all_strides(&self) -> Vec<i64> {
+        let Kind::Tensor { strides, extents, .. } = &self.kind else { return Vec::new() };
+        strides.clone().unwrap_or_else(|| {
+            let mut next = 1i64;
+            let one = |&extent: &i64| {
+                let stride = next;
+                next = next.saturating_mul(extent.max(1));
+                stride
+            };
+            extents.iter().map(one).collect()
+        })
+    }
+
+    /// The bytes from the tensor's first element on, as many as it reaches over; `None` for a pure output.
+    pub(crate) fn contents(&self) -> Option<&[u8]> {
+        match &self.kind {
+            Kind::Tensor { data: Some(data), offset, .. } => data.get(offset * self.elem.bytes() as usize..),
+            _ => None,
+        }
+    }
+
+    /// The whole slice with another part in the tensor's place.
+    pub(crate) fn with(&self, part: &[u8]) -> Vec<u8> {
+        match &self.kind {
+            Kind::Tensor { data: Some(data), offset, .. } => {
+                let (mut all, from) = (data.clone(), offset * self.elem.bytes() as usize);
+                let len = part.len().min(all.len().saturating_sub(from));
+                all[from..from + len].copy_from_slice(&part[..len]);
+                all
+            }
+            _ => part.to_vec(),
+        }
+    }
+}
+
+/// How many elements lie between the first and the last, both included.
+pub(crate) fn reach(extents: &[i64], strides: &[i64]) -> i64 {
+    if extents.contains(&0) {
+        return 0;
+    }
+    let steps = extents.iter().zip(strides);
+    steps.fold(1i64, |sum, (n, d)| sum.saturating_add((n - 1).saturating_mul(*d)))
+}

@@ -1,0 +1,499 @@
+//! Instructions of the table, by what their rows say: copies between memory and fragments, asynchronous copies, boxes of
+//! tensors, matrix products. No instruction has code of its own.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
+use tilewright_codegen::thread::{Queue, Scope, Space};
+use tilewright_layout::Transfer;
+
+use crate::agent::{Agent, Copied, Piece, Work};
+use crate::clock::lanes_of;
+use crate::code::{AtomCode, Operand, Place, Slot, Src, is_double};
+use crate::count::Class;
+use crate::fault::FaultKind;
+use crate::machine::{Cluster, Result};
+use crate::shadow::{By, Touch};
+use crate::warp::{LANES, Warp};
+
+/// Bytes of a piece of a bulk copy, within which swizzles change nothing.
+const PIECE: usize = 16;
+/// What a box in shared memory begins at a multiple of.
+const BOX_ALIGN: u32 = 128;
+
+/// A fragment in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) slot: Slot,
+    pub(crate) elem: Elem,
+    /// Type of the instruction's values.
+    pub(crate) of: Elem,
+}
+
+impl Fragment {
+    /// A value of a lane: of registers as wide, of words that hold several, or of several narrower registers.
+    pub(crate) fn get(self, w: &Warp, value: usize, lane: usize) -> u64 {
+        let (wide, narrow) = (self.elem.bytes() as usize, self.of.bytes() as usize);
+        if wide >= narrow {
+            let per = wide / narrow;
+            let bits = w.bit(self.slot + (value / per) as u32, self.elem, lane) >> (value % per * narrow * 8);
+            return if narrow == 8 { bits } else { bits & ((1 << (narrow * 8)) - 1) };
+        }
+        let parts = narrow / wide;
+        (0..parts).fold(0, |all, part| {
+            let slot = self.slot + (value * parts + part) as u32;
+            all | (w.bit(slot, self.elem, lane) & ((1 << (wide * 8)) - 1)) << (part * wide * 8)
+        })
+    }
+
+    pub(crate) fn set(self, w: &mut Warp, value: usize, lane: usize, bits: u64) {
+        let (wide, narrow) = (self.elem.bytes() as usize, self.of.bytes() as usize);
+        if wide >= narrow {
+            let per = wide / narrow;
+            let slot = self.slot + (value / per) as u32;
+            let shift = value % per * narrow * 8;
+            let mask = if narrow == 8 { u64::MAX } else { ((1 << (narrow * 8)) - 1) << shift };
+            let old = w.bit(slot, self.elem, lane);
+            w.set_bit(slot, self.elem, lane, old & !mask | bits << shift & mask);
+            return;
+        }
+        let parts = narrow / wide;
+        for part in 0..parts {
+            let slot = self.slot + (value * parts + part) as u32;
+            w.set_bit(slot, self.elem, lane, bits >> (part * wide * 8) & ((1 << (wide * 8)) - 1));
+        }
+    }
+
+    /// How many registers so many values take.
+    pub(crate) fn registers(self, values: usize) -> u32 {
+        ((values * self.of.bytes() as usize).div_ceil(self.elem.bytes() as usize)) as u32
+    }
+}
+
+impl Cluster<'_> {
+    pub(crate) fn malformed<T>(&self, w: &Warp, message: String) -> Result<T> {
+        let party = self.party(w, w.mask, "come to it", self.site(w));
+        Err(self.ctx.fault(FaultKind::Malformed, message, vec![party], ""))
+    }
+
+    pub(crate) fn atom(&mut self, w: &mut Warp, at: u32) -> Result<()> {
+        let code = self.ctx.code;
+        let atom = &code.atoms[at as usize];
+        let lanes = w.guarded(atom.guard);
+        if lanes == 0 || atom.row.effect == Effect::Hint {
+            return Ok(());
+        }
+        let product = matches!(atom.row.effect, Effect::Mma { .. });
+        self.operation(if product { Class::Product } else { Class::Copy }, w);
+        if atom.row.group != Scope::Thread && lanes != u32::MAX {
+            let party = self.party(w, lanes, format!("come to `{}`", atom.row.name), self.site(w));
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                format!(
+                    "`{}` takes all 32 lanes of a warp, and {} come to it",
+                    atom.row.name,
+                    lanes.count_ones()
+                ),
+                vec![party],
+                "keep it out of conditions that differ between threads",
+            ));
+        }
+        match (atom.row.effect, atom.row.group, atom.row.done) {
+            (Effect::Mma { m, n, k }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
+            (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
+            (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
+            (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
+            (Effect::Copy, Scope::Thread, _) if atom.row.async_proxy => {
+                for lane in lanes_of(lanes) {
+                    self.begin_bulk(w, atom, lane)?;
+                }
+                w.seen.epoch += 1;
+                Ok(())
+            }
+            _ => self.malformed(w, format!("`{}` does what is not known here", atom.row.name)),
+        }
+    }
+
+    /// A fragment operand that is long enough.
+    pub(crate) fn fragment(&self, w: &Warp, atom: &AtomCode, at: usize, values: usize) -> Result<Fragment> {
+        let Operand::Frag { reg, slot, len, elem } = atom.args[at] else {
+            return self.malformed(w, format!("operand {at} of `{}` is no fragment", atom.row.name));
+        };
+        let fragment = Fragment { slot, elem, of: atom.row.operands[at].elem };
+        let needed = fragment.registers(values);
+        if needed > len || is_double(elem) != (fragment.of == Elem::F64) {
+            let name = &self.ctx.code.regs[reg as usize].name;
+            return self.malformed(
+                w,
+                format!("`{}` takes {needed} registers of `{name}`, and {len} are given", atom.row.name),
+            );
+        }
+        Ok(fragment)
+    }
+
+    /// ldmatrix and stmatrix: rows at lanes' addresses, elements in fragments.
+    fn matrices(&mut self, w: &mut Warp, atom: &AtomCode) -> Result<()> {
+        let ctx = self.ctx;
+        let tiles = &ctx.tables[atom.row.name];
+        let is_memory = |arg: &Operand| matches!(arg, Operand::At(_));
+        let (Some(memory), Some(held)) =
+            (atom.args.iter().position(is_memory), atom.args.iter().position(|arg| !is_memory(arg)))
+        else {
+            return self.malformed(w, format!("`{}` needs memory and registers", atom.row.name));
+        };
+        let Operand::At(place) = atom.args[memory] else { return Ok(()) };
+        let (rows, values) = (&tiles[memory], &tiles[held]);
+        let fragment = self.fragment(w, atom, held, values.values)?;
+        let elem = atom.row.operands[memory].elem.bytes() as usize;
+        // The first lane that names an element is the one that is asked for it.
+        let mut owner = vec![None; rows.len()];
+        let mut lanes = 0;
+        for lane in 0..rows.threads {
+            for value in 0..rows.values {
+                let index = rows.at(lane, value) as usize;
+                if owner[index].is_none() {
+                    owner[index] = Some((lane, value * elem));
+                    lanes |= 1u32 << lane;
+                }
+            }
+        }
+        let access = &ctx.code.accesses[place.access as usize];
+        let bytes = access.bytes();
+        let reach = self.reach(w, place, lanes, access.count, bytes)?;
+        self.count_access(access, &reach, lanes, Transfer::Matrix, bytes);
+        let loads = atom.row.operands[held].writes;
+        let registers = fragment.registers(values.values);
+        if loads {
+            self.writable(w, fragment.slot, fragment.elem, registers)?;
+        } else {
+            for n in 0..registers {
+                self.need(w, fragment.slot + n, fragment.elem)?;
+            }
+        }
+        let mut line = vec![0u8; rows.len() * elem];
+        if !loads {
+            for lane in 0..LANES {
+                for value in 0..values.values {
+                    let index = values.at(lane, value) as usize;
+                    let bits = fragment.get(w, value, lane).to_le_bytes();
+                    line[index * elem..(index + 1) * elem].copy_from_slice(&bits[..elem]);
+                }
+            }
+        }
+        for lane in lanes_of(lanes) {
+            let me = self.stamp(w, lane, place.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            let (block, start) = (reach.block[lane as usize] as usize, reach.bytes[lane as usize] as usize);
+            let shared = &mut self.blocks[block].shared;
+            let outcome = match loads {
+                true => shared.read(&ctx.world.components, start, bytes as usize, &by, me),
+                false => shared.write(&ctx.world.components, start, bytes as usize, Touch::Write, &by, me),
+            };
+            for value in 0..rows.values {
+                let index = rows.at(lane as usize, value) as usize;
+                let (at, byte) = (index * elem, start + value * elem);
+                match loads {
+                    true => line[at..at + elem].copy_from_slice(&shared.bytes[byte..byte + elem]),
+                    false => shared.bytes[byte..byte + elem].copy_from_slice(&line[at..at + elem]),
+                }
+            }
+            if let Err(trouble) = outcome {
+                return Err(self.trouble(trouble, me, !loads, block));
+            }
+        }
+        if loads {
+            for lane in 0..LANES {
+                for value in 0..values.values {
+                    let index = values.at(lane, value) as usize;
+                    let mut bits = [0u8; 8];
+                    bits[..elem].copy_from_slice(&line[index * elem..(index + 1) * elem]);
+                    fragment.set(w, value, lane, u64::from_le_bytes(bits));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// cp.async by some lanes.
+    fn begin_copies(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+        let mut places: [Option<Place>; 2] = [None; 2];
+        let mut read = None;
+        for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
+            match arg {
+                Operand::At(place) => places[usize::from(operand.writes)] = Some(*place),
+                Operand::Int(src) => read = Some(w.ints(*src)),
+                _ => {}
+            }
+        }
+        let [Some(from), Some(to)] = places else {
+            return self.malformed(w, format!("`{}` copies from memory to memory", atom.row.name));
+        };
+        let ctx = self.ctx;
+        let (source, target) =
+            (&ctx.code.accesses[from.access as usize], &ctx.code.accesses[to.access as usize]);
+        let bytes = target.bytes();
+        let reached = self.reach(w, to, lanes, target.count, bytes)?;
+        let mut reading = 0;
+        let mut wanted = [bytes as i64; LANES];
+        if let Some(read) = read {
+            wanted = read;
+        }
+        for lane in lanes_of(lanes) {
+            let n = wanted[lane as usize];
+            if n < 0 || n > i64::from(bytes) || n % i64::from(source.elem) != 0 {
+                return self.malformed(w, format!("`{}` is to read {n} of {bytes} bytes", atom.row.name));
+            }
+            if n > 0 {
+                reading |= 1 << lane;
+            }
+        }
+        // All read alike, or each lane by itself.
+        let mut starts = [0usize; LANES];
+        for lane in lanes_of(reading) {
+            let count = wanted[lane as usize] as u32 / source.elem;
+            let alike = lanes_of(reading)
+                .filter(|&other| wanted[other as usize] == wanted[lane as usize])
+                .fold(0, |all, lane| all | 1u32 << lane);
+            if alike.trailing_zeros() != lane {
+                continue;
+            }
+            let reach = self.reach(w, from, alike, count, bytes)?;
+            for lane in lanes_of(alike) {
+                starts[lane as usize] = reach.index[lane as usize] as usize;
+            }
+            self.count_access(source, &reach, alike, Transfer::Load, bytes);
+        }
+        self.count_access(target, &reached, lanes, Transfer::Store, bytes);
+        let copies: Vec<Copied> = lanes_of(lanes)
+            .map(|lane| Copied {
+                lane,
+                block: reached.block[lane as usize] as usize,
+                to: reached.bytes[lane as usize] as usize,
+                from: starts[lane as usize],
+                read: wanted[lane as usize] as usize,
+                bytes: bytes as usize,
+            })
+            .collect();
+        for copy in &copies {
+            self.blocks[copy.block].shared.begin(copy.to, copy.bytes);
+        }
+        let agent = Agent {
+            work: Work::Copies(copies),
+            seen: w.seen.clone(),
+            first: w.first,
+            asynchronous: false,
+            number: w.copies.count + 1,
+            from: from.access,
+            to: to.access,
+        };
+        w.seen.epoch += 1;
+        let id = self.begin(agent);
+        w.copies.open.push((lanes, id));
+        Ok(())
+    }
+
+    /// A bulk copy by one lane.
+    fn begin_bulk(&mut self, w: &mut Warp, atom: &AtomCode, lane: u32) -> Result<()> {
+        let outer = std::mem::replace(&mut w.mask, 1 << lane);
+        let outcome = self.bulk(w, atom, lane);
+        w.mask = outer;
+        outcome
+    }
+
+    fn bulk(&mut self, w: &mut Warp, atom: &AtomCode, lane: u32) -> Result<()> {
+        let row: &Atom = atom.row;
+        let at = |kind: OperandKind| row.operands.iter().position(|operand| operand.kind == kind);
+        let map =
+            row.operands.iter().position(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }));
+        let named = |name: char| row.operands.iter().position(|operand| operand.name == name);
+        let int = |w: &Warp, at: usize| match atom.args[at] {
+            Operand::Int(src) => w.scalar(src),
+            _ => 0,
+        };
+        let Some(Operand::At(shared)) = at(OperandKind::SharedAddress).map(|at| atom.args[at].clone()) else {
+            return self.malformed(w, format!("`{}` needs an address in shared memory", row.name));
+        };
+        let ctx = self.ctx;
+        let (pieces, global) = match (map, at(OperandKind::GlobalAddress)) {
+            (Some(map), _) => {
+                let Operand::Map { param, access, at } = &atom.args[map] else { return Ok(()) };
+                let start = self.reach(w, shared, 1 << lane, 0, BOX_ALIGN)?.bytes[lane as usize];
+                (self.pieces_of_box(w, *param, at, start as usize)?, *access)
+            }
+            (None, Some(plain)) => {
+                let Operand::At(place) = atom.args[plain] else { return Ok(()) };
+                let bytes = named('n').map_or(0, |at| int(w, at));
+                (self.pieces_in_a_row(w, shared, place, lane, bytes)?, place.access)
+            }
+            _ => return self.malformed(w, format!("`{}` needs global memory", row.name)),
+        };
+        let Space::Global(buffer) = ctx.code.accesses[global as usize].space else { return Ok(()) };
+        let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+        let bytes: usize = pieces.iter().map(|piece| piece.count as usize * size).sum();
+        self.in_array(w, shared, lane, &pieces, size)?;
+        if ctx.count {
+            for access in [global, shared.access] {
+                self.counts.bulk(ctx.code.accesses[access as usize].counter, bytes as u64);
+            }
+        }
+        let seen = w.seen.clone();
+        let agent = |work, number, from, to| Agent {
+            work,
+            seen,
+            first: w.first,
+            asynchronous: true,
+            number,
+            from,
+            to,
+        };
+        match at(OperandKind::Barrier) {
+            Some(barrier) => {
+                let Operand::Barrier { bar, slot } = atom.args[barrier] else { return Ok(()) };
+                let mask = named('k').map_or(1 << w.block, |at| int(w, at));
+                let slot = self.slot(w, bar, slot)?;
+                let mut targets = Vec::new();
+                for block in 0..64 {
+                    if mask >> block & 1 == 0 {
+                        continue;
+                    }
+                    if block >= self.blocks.len() || self.blocks[block].running == 0 {
+                        return self
+                            .malformed(w, format!("there is no running block {block} in the cluster"));
+                    }
+                    self.usable(w, lane, (block, slot), true)?;
+                    targets.push((block, slot));
+                }
+                for &(block, _) in &targets {
+                    for piece in &pieces {
+                        self.blocks[block].shared.begin(piece.shared, piece.count as usize * size);
+                    }
+                }
+                let work = Work::Load { lane, targets, pieces, bytes: bytes as i64 };
+                let agent = agent(work, 0, global, shared.access);
+                self.begin(agent);
+            }
+            None => {
+                let work = Work::Store { lane, block: w.block, pieces, read: None };
+                let agent = agent(work, w.stores.count + 1, shared.access, global);
+                let id = self.begin(agent);
+                w.stores.open.push((1 << lane, id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pieces lie within their array.
+    fn in_array(&self, w: &Warp, shared: Place, lane: u32, pieces: &[Piece], size: usize) -> Result<()> {
+        let access = &self.ctx.code.accesses[shared.access as usize];
+        let Space::Shared(id) = access.space else { return Ok(()) };
+        let array = &self.ctx.kernel.shared[id as usize];
+        let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
+        let beyond = pieces
+            .iter()
+            .find(|piece| piece.shared < first || piece.shared + piece.count as usize * size > end);
+        let Some(piece) = beyond else { return Ok(()) };
+        let party = self.party(w, 1 << lane, "begins the copy", self.site(w));
+        Err(self.ctx.fault(
+            FaultKind::OutOfBounds,
+            format!(
+                "a bulk copy reaches byte {} of `{}`, which has {}",
+                piece.shared as i64 - first as i64 + (piece.count as usize * size) as i64 - 1,
+                array.name,
+                array.bytes()
+            ),
+            vec![party],
+            "check the box against the array's layout",
+        ))
+    }
+
+    /// A box of a tensor: zeros beyond its edges, swizzled by address.
+    fn pieces_of_box(&self, w: &Warp, param: u32, at: &[Src], start: usize) -> Result<Vec<Piece>> {
+        let Some(map) = &self.ctx.maps[param as usize] else {
+            return self.malformed(w, format!("parameter {param} is no tensor map"));
+        };
+        let buffer = &self.ctx.world.buffers[map.arg];
+        let size = buffer.elem.bytes() as usize;
+        let row = map.tile[0] as usize * size;
+        if at.len() != map.tile.len() {
+            return self.malformed(
+                w,
+                format!(
+                    "{} coordinates for a map of `{}`, which has {} modes",
+                    at.len(),
+                    buffer.name,
+                    map.tile.len()
+                ),
+            );
+        }
+        let wide = map.swizzle > 0 && row > map.swizzle as usize;
+        if row % PIECE != 0 || wide || map.tile.iter().any(|&n| n == 0 || n > 256) {
+            return self.malformed(
+                w,
+                format!(
+                    "the copy engine takes no box of {:?} elements with a swizzle of {} bytes: its rows have {row} bytes",
+                    map.tile, map.swizzle
+                ),
+            );
+        }
+        let origin: Vec<i64> = at.iter().map(|&src| w.scalar(src)).collect();
+        let rows: usize = map.tile[1..].iter().map(|&n| n as usize).product();
+        let per = PIECE / size;
+        let mut pieces = Vec::with_capacity(rows * row / PIECE);
+        for n in 0..rows {
+            let (mut rest, mut global, mut there) = (n, 0i64, true);
+            for mode in 1..map.tile.len() {
+                let coordinate = origin[mode] + (rest % map.tile[mode] as usize) as i64;
+                rest /= map.tile[mode] as usize;
+                there &= (0..map.extents[mode] as i64).contains(&coordinate);
+                global += coordinate * (map.strides[mode - 1] as i64 / size as i64);
+            }
+            for piece in 0..row / PIECE {
+                let first = origin[0] + (piece * per) as i64;
+                let lo = (-first).clamp(0, per as i64);
+                let hi = (map.extents[0] as i64 - first).clamp(lo, per as i64);
+                let inside = if there { (lo as u16, hi as u16) } else { (0, 0) };
+                let shared = swizzled(start + n * row + piece * PIECE, map.swizzle);
+                pieces.push(Piece { shared, global: global + first, inside, count: per as u16 });
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Consecutive bytes.
+    fn pieces_in_a_row(
+        &self,
+        w: &Warp,
+        shared: Place,
+        global: Place,
+        lane: u32,
+        bytes: i64,
+    ) -> Result<Vec<Piece>> {
+        let elem = i64::from(self.ctx.code.accesses[global.access as usize].elem);
+        if bytes <= 0 || bytes % PIECE as i64 != 0 {
+            return self
+                .malformed(w, format!("a bulk copy moves multiples of {PIECE} bytes, and here {bytes}"));
+        }
+        let to = self.reach(w, shared, 1 << lane, 0, PIECE as u32)?;
+        let from = self.reach(w, global, 1 << lane, (bytes / elem) as u32, PIECE as u32)?;
+        let per = PIECE as i64 / elem;
+        Ok((0..bytes / PIECE as i64)
+            .map(|n| Piece {
+                shared: to.bytes[lane as usize] as usize + n as usize * PIECE,
+                global: from.index[lane as usize] + n * per,
+                inside: (0, per as u16),
+                count: per as u16,
+            })
+            .collect())
+    }
+}
+
+/// The copy engine's and the tensor cores' swizzle: rows of 16 bytes within 128, 64 or 32 change places by the address
+/// bits above 128 bytes.
+pub(crate) fn swizzled(address: usize, bytes: u32) -> usize {
+    let mask = match bytes {
+        128 => 7,
+        64 => 3,
+        32 => 1,
+        _ => 0,
+    };
+    address ^ (address >> 7 & mask) << 4
+}

@@ -1,0 +1,317 @@
+//! Faults in words: who did what to which element, at which line.
+
+use tilewright_codegen::thread::{Bar, Param, Space};
+use tilewright_layout::Composed;
+
+use crate::clock::Component;
+use crate::code::What;
+use crate::fault::{Fault, FaultKind, Party, ranges};
+use crate::machine::{Cluster, Context};
+use crate::shadow::{Conflict, Stamp};
+use crate::shared::Trouble;
+use crate::warp::{LANES, Waiting, Warp};
+
+impl Context<'_> {
+    pub(crate) fn fault(
+        &self,
+        kind: FaultKind,
+        message: String,
+        parties: Vec<Party>,
+        help: impl Into<String>,
+    ) -> Box<Fault> {
+        Box::new(Fault {
+            kernel: self.kernel.name.clone(),
+            variant: self.variant,
+            seed: self.seed,
+            kind,
+            message,
+            parties,
+            help: help.into(),
+        })
+    }
+
+    /// The line of a row of the program's sites.
+    pub(crate) fn line(&self, site: u32) -> Option<String> {
+        let span = self.kernel.sites.get(site as usize)?.span;
+        self.places?.of(span).filter(|_| span.0 != 0)
+    }
+
+    /// The name of an array or tensor.
+    pub(crate) fn name_of(&self, space: Space) -> &str {
+        match space {
+            Space::Shared(id) => &self.kernel.shared[id as usize].name,
+            Space::Global(id) => match &self.kernel.params[id as usize] {
+                Param::Pointer { name, .. } => name,
+                _ => "",
+            },
+        }
+    }
+
+    /// An element of an array, by its coordinate where it has one.
+    pub(crate) fn element(&self, space: Space, index: i64) -> String {
+        let name = self.name_of(space);
+        let coordinate = match space {
+            Space::Global(id) => self.world.buffers[id as usize].coordinate(index),
+            Space::Shared(id) => coordinate(&self.kernel.shared[id as usize].note, index),
+        };
+        match coordinate {
+            Some(at) => {
+                let at: Vec<String> = at.iter().map(i64::to_string).collect();
+                format!("`{name}` at ({}), element {index}", at.join(", "))
+            }
+            None => format!("element {index} of `{name}`"),
+        }
+    }
+
+    /// Who left a stamp.
+    pub(crate) fn party_of(&self, cluster: u64, stamp: Stamp, writes: bool, what: &str) -> Party {
+        let threads = self.warps() * LANES as u32;
+        let access = &self.code.accesses[stamp.access as usize];
+        let at = |thread: u32| (self.block_at(cluster, thread / threads), thread % threads);
+        let verb = match (access.what, writes) {
+            (What::Atomic, _) => "updates",
+            (_, true) => "writes",
+            (_, false) => "reads",
+        };
+        let ((block, thread), doing) = match self.world.components.named(stamp.component) {
+            Component::Thread(thread) => (at(thread), format!("{verb} {what}")),
+            Component::Copies(thread) => (at(thread), format!("{verb} {what} by an asynchronous copy")),
+            Component::BulkReads(thread) | Component::BulkWrites(thread) => {
+                (at(thread), format!("{verb} {what} by a bulk store"))
+            }
+            Component::Mbarrier(..) => (at(stamp.thread), format!("{verb} {what} by a bulk copy")),
+            Component::Products(..) => (at(stamp.thread), format!("{verb} {what} by a matrix product")),
+        };
+        Party { block, threads: vec![thread], doing, line: self.line(access.site) }
+    }
+}
+
+/// The coordinate of an offset in a shared array, whose note ends with its layout.
+fn coordinate(note: &str, index: i64) -> Option<Vec<i64>> {
+    let layout: Composed = [note, note.split_once(", ").map_or("", |(_, rest)| rest)]
+        .into_iter()
+        .find_map(|text| text.parse().ok())?;
+    let mut rest = layout.coordinate_of(index).ok()??;
+    let modes: Vec<i64> = layout.layout().modes().map(|mode| mode.size().unwrap_or(1)).collect();
+    Some(
+        modes
+            .iter()
+            .map(|&extent| {
+                let at = rest % extent;
+                rest /= extent;
+                at
+            })
+            .collect(),
+    )
+}
+
+impl Cluster<'_> {
+    /// Some lanes of a warp.
+    pub(crate) fn party(&self, warp: &Warp, lanes: u32, doing: impl Into<String>, site: u32) -> Party {
+        Party {
+            block: self.blocks[warp.block].at,
+            threads: warp.threads(lanes),
+            doing: doing.into(),
+            line: self.ctx.line(site),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        // The cluster's number, from its first block.
+        let (at, size) = (self.blocks[0].at, self.ctx.kernel.launch.cluster.map(|n| n.max(1)));
+        let clusters = [0, 1, 2].map(|axis| u64::from(self.ctx.grid[axis] / size[axis]));
+        let at = [0, 1, 2].map(|axis| u64::from(at[axis] / size[axis]));
+        at[0] + clusters[0] * (at[1] + clusters[1] * at[2])
+    }
+
+    /// What is wrong with an access of this stamp to memory. `place` is a byte of a block's shared memory, or an element.
+    pub(crate) fn trouble(&self, trouble: Trouble, me: Stamp, writes: bool, block: usize) -> Box<Fault> {
+        let access = &self.ctx.code.accesses[me.access as usize];
+        let index = |place: usize| match access.space {
+            Space::Shared(id) => {
+                let array = &self.ctx.kernel.shared[id as usize];
+                (place as i64 - i64::from(array.offset)) / i64::from(array.elem.bytes())
+            }
+            Space::Global(_) => place as i64,
+        };
+        let what = |place: usize| {
+            let peer = if self.blocks.len() > 1 && matches!(access.space, Space::Shared(_)) {
+                let [x, y, z] = self.blocks[block].at;
+                format!(" in block ({x}, {y}, {z})")
+            } else {
+                String::new()
+            };
+            self.ctx.element(access.space, index(place)) + &peer
+        };
+        let cluster = self.number();
+        let me_at = |place: usize| self.ctx.party_of(cluster, me, writes, &what(place));
+        match trouble {
+            Trouble::Unwritten(place) => self.ctx.fault(
+                FaultKind::Unwritten,
+                format!("nobody has written {}", what(place)),
+                vec![me_at(place)],
+                match access.space {
+                    Space::Shared(_) => "fill the whole tile before it is read",
+                    Space::Global(_) => "read only what the kernel was given or has written",
+                },
+            ),
+            Trouble::InFlight(place) => self.in_flight(me, me_at(place), place, block, &what(place)),
+            Trouble::Again(place, before) => {
+                let earlier = Stamp { component: before.thread, ..before };
+                let mut first = self.ctx.party_of(cluster, earlier, true, "it");
+                first.doing = "wrote it before".into();
+                self.ctx.fault(
+                    FaultKind::WrittenTwice,
+                    format!("{} is a result, and it is written twice", what(place)),
+                    vec![me_at(place), first],
+                    "give every element of the result to one thread, or pass the tensor as `Arg::in_out`",
+                )
+            }
+            Trouble::Conflict(place, conflict) => {
+                self.conflict(conflict, me_at(place), cluster, &what(place), access.space)
+            }
+        }
+    }
+
+    /// An access to what a copy in flight will write.
+    fn in_flight(&self, me: Stamp, mine: Party, place: usize, block: usize, what: &str) -> Box<Fault> {
+        let mut parties = vec![mine];
+        let copy = self.agents.values().find_map(|agent| agent.writes_shared(block, place));
+        if let Some((component, access, thread)) = copy {
+            let stamp = Stamp { component, access, thread, ..me };
+            parties.push(self.ctx.party_of(self.number(), stamp, true, "it"));
+        }
+        self.ctx.fault(
+            FaultKind::InFlight,
+            format!("a copy into {what} is in flight"),
+            parties,
+            "wait for the copy, and then for each other, before the tile is used: cp_async_wait_all(), sync_threads()",
+        )
+    }
+
+    fn conflict(
+        &self,
+        conflict: Conflict,
+        mine: Party,
+        cluster: u64,
+        what: &str,
+        space: Space,
+    ) -> Box<Fault> {
+        let Conflict { earlier, earlier_writes, unfenced } = conflict;
+        let mut other = self.ctx.party_of(cluster, earlier, earlier_writes, "it");
+        if unfenced {
+            return self.ctx.fault(
+                FaultKind::MissingFence,
+                format!(
+                    "an asynchronous access to {what} follows an ordinary one, and no fence tells it of that"
+                ),
+                vec![mine, other],
+                "let each thread that touched it execute a fence (fence.proxy.async) before the barrier",
+            );
+        }
+        let asynchronous =
+            !matches!(self.ctx.world.components.named(earlier.component), Component::Thread(_));
+        if asynchronous && mine.block == other.block {
+            other.doing += ", and nobody here has waited for that";
+            return self.ctx.fault(
+                FaultKind::InFlight,
+                format!("{what} is touched while an asynchronous operation may still be at it"),
+                vec![mine, other],
+                "wait for the operation, and then for each other, before the memory is used again",
+            );
+        }
+        let help = match (space, mine.block == other.block) {
+            (Space::Shared(_), _) => "put a barrier, sync_threads(), between the two",
+            (_, true) => "put a barrier between the two, or give every element to one thread",
+            (_, false) => "blocks do not wait for each other: give every element to one of them",
+        };
+        self.ctx.fault(
+            FaultKind::Race,
+            format!("nothing orders two accesses to {what}"),
+            vec![mine, other],
+            help,
+        )
+    }
+
+    /// All wait, and nothing is in flight.
+    pub(crate) fn deadlock(&self) -> Box<Fault> {
+        let mut parties: Vec<Party> = Vec::new();
+        let mut ended = Vec::new();
+        let mut barrier = false;
+        for warp in self.warps.iter().flatten() {
+            if warp.ended {
+                ended.extend(warp.threads(warp.live));
+                continue;
+            }
+            let doing = match &warp.waiting {
+                None => "can go on".to_string(),
+                Some(Waiting::Barrier(id)) => {
+                    barrier = true;
+                    let bar = &self.blocks[warp.block].barriers[id];
+                    let name = if *id == 0 { "the block's barrier".into() } else { format!("barrier {id}") };
+                    format!("wait at {name}, where {} of {} threads have arrived", bar.arrived, bar.expected)
+                }
+                Some(Waiting::Cluster) => format!(
+                    "wait at the cluster's barrier, where {} of {} threads have arrived",
+                    self.barrier.arrived, self.barrier.expected
+                ),
+                Some(Waiting::Mbarriers(all)) => {
+                    let (block, at, want) = all[0];
+                    self.mbarrier_in_words(block, at, want)
+                }
+                Some(Waiting::Products(number)) => format!(
+                    "wait for matrix product {number} of their warpgroup, which not all its four warps have begun"
+                ),
+            };
+            let site = self.ctx.code.sites[warp.pc.min(self.ctx.code.sites.len() - 1)];
+            let line = self.ctx.line(site);
+            let block = self.blocks[warp.block].at;
+            let alike = parties
+                .iter_mut()
+                .find(|party| party.block == block && party.doing == doing && party.line == line);
+            match alike {
+                Some(party) => party.threads.extend(warp.threads(warp.live)),
+                None => parties.push(Party { block, threads: warp.threads(warp.live), doing, line }),
+            }
+        }
+        let message = match ended.is_empty() {
+            true => "every thread waits, and nothing will happen".to_string(),
+            false => format!("threads {} have ended, and the others wait for ever", ranges(&ended)),
+        };
+        if barrier && !ended.is_empty() && parties.iter().all(|party| party.doing.contains("barrier")) {
+            return self.ctx.fault(
+                FaultKind::Divergence,
+                message,
+                parties,
+                "every thread of the group must come to each of its barriers: keep barriers out of conditions that differ between threads",
+            );
+        }
+        self.ctx.fault(
+            FaultKind::Deadlock,
+            message,
+            parties,
+            "count arrivals and announced bytes of each phase, and let every wait have its arrival",
+        )
+    }
+
+    fn mbarrier_in_words(&self, block: usize, at: usize, want: i64) -> String {
+        let mbarrier = &self.blocks[block].mbarriers[at];
+        let name = self.mbarrier_name(at);
+        let turn = want - 1;
+        format!(
+            "wait for turn {turn} of `{name}`, which has completed {} and lacks {} of {} arrivals and {} bytes",
+            mbarrier.completed, mbarrier.missing, mbarrier.count, mbarrier.bytes
+        )
+    }
+
+    /// `full[2]`
+    pub(crate) fn mbarrier_name(&self, number: usize) -> String {
+        let row = self.ctx.bars.iter().zip(&self.ctx.kernel.bars).rev().find_map(|(&first, bar)| match bar {
+            Bar::Mbarriers { name, slots, .. } if (first..first + *slots as usize).contains(&number) => {
+                Some(format!("{name}[{}]", number - first))
+            }
+            _ => None,
+        });
+        row.unwrap_or_default()
+    }
+}

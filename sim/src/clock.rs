@@ -1,0 +1,291 @@
+//! What happened before what: vector clocks over threads and over what asynchronous operations leave behind.
+//!
+//! A component is a thread, a thread's copies in flight, its bulk stores (reading and writing), an mbarrier, or a
+//! warpgroup's matrix products. An access carries a stamp: a component and its epoch. Whoever has seen that epoch of that
+//! component comes after it. Components of threads stand first, those of what goes through the generic proxy before those
+//! of the asynchronous one.
+
+use std::rc::Rc;
+
+/// Epochs by component.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Clock(Vec<u32>);
+
+impl Clock {
+    pub(crate) fn get(&self, component: u32) -> u32 {
+        self.0.get(component as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn raise(&mut self, component: u32, epoch: u32) {
+        let at = component as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] = self.0[at].max(epoch);
+    }
+
+    pub(crate) fn join(&mut self, other: &Clock) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+}
+
+/// What a synchronisation carries: what happened before, and what of it lies before a fence between the proxies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) plain: Clock,
+    pub(crate) fenced: Clock,
+}
+
+impl Carried {
+    pub(crate) fn join(&mut self, other: &Carried) {
+        self.plain.join(&other.plain);
+        self.fenced.join(&other.fenced);
+    }
+}
+
+/// Where the components of a cluster stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Components {
+    /// Threads of the cluster, rounded up to whole warps.
+    pub(crate) threads: u32,
+    /// Mbarriers of a block.
+    pub(crate) mbarriers: u32,
+    pub(crate) blocks: u32,
+    /// Warpgroups of a block.
+    pub(crate) groups: u32,
+}
+
+/// What a component is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Component {
+    Thread(u32),
+    /// A thread's cp.async.
+    Copies(u32),
+    /// A thread's bulk stores as they read shared memory.
+    BulkReads(u32),
+    /// The same as they write global memory.
+    BulkWrites(u32),
+    /// What completes on an mbarrier: block, number.
+    Mbarrier(u32, u32),
+    /// A warpgroup's products: block, number.
+    Products(u32, u32),
+}
+
+impl Components {
+    pub(crate) fn number(&self, of: Component) -> u32 {
+        let n = self.threads;
+        match of {
+            Component::Thread(thread) => thread,
+            Component::Copies(thread) => n + thread,
+            Component::BulkReads(thread) => 2 * n + thread,
+            Component::BulkWrites(thread) => 3 * n + thread,
+            Component::Mbarrier(block, at) => 4 * n + block * self.mbarriers + at,
+            Component::Products(block, at) => 4 * n + self.blocks * self.mbarriers + block * self.groups + at,
+        }
+    }
+
+    pub(crate) fn named(&self, number: u32) -> Component {
+        let n = self.threads;
+        let past = number.saturating_sub(4 * n);
+        let bars = self.blocks * self.mbarriers;
+        match number / n.max(1) {
+            0 => Component::Thread(number),
+            1 => Component::Copies(number - n),
+            2 => Component::BulkReads(number - 2 * n),
+            3 => Component::BulkWrites(number - 3 * n),
+            _ if past < bars => Component::Mbarrier(past / self.mbarriers, past % self.mbarriers),
+            _ => Component::Products((past - bars) / self.groups.max(1), (past - bars) % self.groups.max(1)),
+        }
+    }
+
+    /// Does it reach memory through the generic proxy?
+    pub(crate) fn is_generic(&self, number: u32) -> bool {
+        number < 2 * self.threads
+    }
+}
+
+/// What a warp has seen: all its lanes, and some lanes more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) plain: Rc<Clock>,
+    pub(crate) fenced: Rc<Clock>,
+    /// Lanes that know more than the others.
+    pub(crate) more: Vec<(u32, Carried)>,
+    /// Stamp of accesses from now on.
+    pub(crate) epoch: u32,
+    /// Component of lane 0's copies in flight, and which of its own copies each lane has waited for.
+    pub(crate) copies: (u32, [u32; 32]),
+}
+
+impl Seen {
+    /// Everything that these lanes have seen, and what they did themselves, into a synchronisation. What they do from now
+    /// on comes later.
+    pub(crate) fn release(&mut self, first: u32, lanes: u32, into: &mut Carried) {
+        into.plain.join(&self.plain);
+        into.fenced.join(&self.fenced);
+        for (of, more) in &self.more {
+            if of & lanes != 0 {
+                into.join(more);
+            }
+        }
+        for lane in lanes_of(lanes) {
+            into.plain.raise(first + lane, self.epoch);
+            let copies = self.copies.1[lane as usize];
+            if copies > 0 {
+                into.plain.raise(self.copies.0 + lane, copies);
+            }
+        }
+        self.epoch += 1;
+    }
+
+    /// Takes what a synchronisation carries.
+    pub(crate) fn acquire(&mut self, lanes: u32, live: u32, from: &Carried) {
+        if lanes == live {
+            Rc::make_mut(&mut self.plain).join(&from.plain);
+            Rc::make_mut(&mut self.fenced).join(&from.fenced);
+            return;
+        }
+        match self.more.iter_mut().find(|(of, _)| *of == lanes) {
+            Some((_, more)) => more.join(from),
+            None => self.more.push((lanes, from.clone())),
+        }
+    }
+
+    /// These lanes have seen a component's epoch.
+    pub(crate) fn acquire_one(&mut self, lanes: u32, live: u32, component: u32, epoch: u32) {
+        if lanes == live {
+            if self.plain.get(component) < epoch {
+                Rc::make_mut(&mut self.plain).raise(component, epoch);
+            }
+            return;
+        }
+        let mut carried = Carried::default();
+        carried.plain.raise(component, epoch);
+        self.acquire(lanes, live, &carried);
+    }
+
+    /// All lanes know what each of them knows and did.
+    pub(crate) fn converge(&mut self, first: u32, lanes: u32) {
+        let mut all = Carried::default();
+        self.release(first, lanes, &mut all);
+        self.set(Rc::new(all.plain), Rc::new(all.fenced));
+    }
+
+    pub(crate) fn set(&mut self, plain: Rc<Clock>, fenced: Rc<Clock>) {
+        self.plain = plain;
+        self.fenced = fenced;
+        self.more.clear();
+    }
+
+    /// `fence.proxy.async` by these lanes: what they know and did lies before it.
+    pub(crate) fn fence(&mut self, first: u32, lanes: u32, live: u32) {
+        let mut known = Carried::default();
+        self.release(first, lanes, &mut known);
+        if lanes == live {
+            // Lanes' own accesses are known to each lane alone, but a fence of each covers its own.
+            Rc::make_mut(&mut self.fenced).join(&known.plain);
+        } else {
+            let carried = Carried { plain: Clock::default(), fenced: known.plain };
+            self.acquire(lanes, live, &carried);
+        }
+    }
+
+    pub(crate) fn has(&self, lane: u32, component: u32, epoch: u32) -> bool {
+        self.plain.get(component) >= epoch
+            || component == self.copies.0 + lane && self.copies.1[lane as usize] >= epoch
+            || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.plain.get(component) >= epoch)
+    }
+
+    pub(crate) fn has_fenced(&self, lane: u32, component: u32, epoch: u32) -> bool {
+        self.fenced.get(component) >= epoch
+            || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.fenced.get(component) >= epoch)
+    }
+}
+
+/// What an asynchronous operation knows: what its issuer had seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Knowledge {
+    pub(crate) seen: Seen,
+    pub(crate) lane: u32,
+    /// The issuer's own component, and its epoch then.
+    pub(crate) own: Option<(u32, u32)>,
+    /// Does it reach memory through the asynchronous proxy?
+    pub(crate) asynchronous: bool,
+}
+
+/// Is one access ordered after another?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    After,
+    /// But the proxies were not told.
+    Unfenced,
+    None,
+}
+
+impl Knowledge {
+    pub(crate) fn order(&self, components: &Components, component: u32, epoch: u32) -> Order {
+        let own = self.own.is_some_and(|(own, until)| own == component && epoch <= until);
+        if !own && !self.seen.has(self.lane, component, epoch) {
+            return Order::None;
+        }
+        if self.asynchronous
+            && components.is_generic(component)
+            && !self.seen.has_fenced(self.lane, component, epoch)
+        {
+            return Order::Unfenced;
+        }
+        Order::After
+    }
+}
+
+/// The lanes of a mask.
+pub(crate) fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let lane = mask.trailing_zeros();
+            mask &= mask - 1;
+            lane
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_have_numbers() {
+        let all = Components { threads: 64, mbarriers: 3, blocks: 2, groups: 1 };
+        for of in [
+            Component::Thread(63),
+            Component::Copies(0),
+            Component::BulkReads(5),
+            Component::BulkWrites(63),
+            Component::Mbarrier(1, 2),
+            Component::Products(1, 0),
+        ] {
+            assert_eq!(all.named(all.number(of)), of);
+        }
+        assert!(all.is_generic(127) && !all.is_generic(128));
+    }
+
+    #[test]
+    fn one_lane_releases_for_itself() {
+        let (mut a, mut b) = (Seen { epoch: 1, ..Seen::default() }, Seen { epoch: 1, ..Seen::default() });
+        let mut flag = Carried::default();
+        a.release(0, 1, &mut flag);
+        b.acquire(u32::MAX, u32::MAX, &flag);
+        assert!(b.has(7, 0, 1), "what lane 0 did is seen");
+        assert!(!b.has(7, 1, 1), "what lane 1 did is not");
+        assert!(!b.has(7, 0, 2), "what lane 0 does later is not");
+        a.converge(0, u32::MAX);
+        a.release(0, 1, &mut flag);
+        b.acquire(1, u32::MAX, &flag);
+        assert!(b.has(0, 1, 2) && !b.has(1, 1, 2), "lane 0 alone acquired it");
+    }
+}

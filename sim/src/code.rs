@@ -1,0 +1,426 @@
+//! A thread program made flat for one launch: sizes are known, loops over registers are written out, what does not
+//! change in a loop is computed before it. Knows nothing of memory's contents, of warps or of time.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::atom::Atom;
+use tilewright_codegen::thread::{Bin, Cmp, Fence, Id, Queue, Scope, Space, Un};
+
+/// Where an integer comes from: a constant, or a cell of the warp plus a constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Src {
+    /// The same always.
+    Const(i64),
+    /// The same for all lanes of the warp.
+    Scalar(u32, i64),
+    /// One for each lane.
+    Vector(u32, i64),
+}
+
+/// A place in a register file: the file of 32-bit cells or that of 64-bit ones, by the type of what is in it.
+pub(crate) type Slot = u32;
+
+/// Functions of two integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum IntOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    Min,
+    Max,
+    Lt,
+    Eq,
+    All,
+}
+
+impl IntOp {
+    /// As the hardware computes it: divisions go towards zero. Dividing by zero gives zero.
+    #[inline(always)]
+    pub(crate) fn of(self, a: i64, b: i64) -> i64 {
+        match self {
+            IntOp::Add => a.wrapping_add(b),
+            IntOp::Sub => a.wrapping_sub(b),
+            IntOp::Mul => a.wrapping_mul(b),
+            IntOp::Div => a.checked_div(b).unwrap_or(0),
+            IntOp::Rem => a.checked_rem(b).unwrap_or(0),
+            IntOp::And => a & b,
+            IntOp::Or => a | b,
+            IntOp::Xor => a ^ b,
+            IntOp::Shl => a.wrapping_shl(b as u32),
+            IntOp::Shr => a.wrapping_shr(b as u32),
+            IntOp::Min => a.min(b),
+            IntOp::Max => a.max(b),
+            IntOp::Lt => i64::from(a < b),
+            IntOp::Eq => i64::from(a == b),
+            IntOp::All => i64::from(a != 0 && b != 0),
+        }
+    }
+}
+
+/// A memory operand of an instruction: which access, which element, which peer of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) access: u32,
+    pub(crate) index: Src,
+    pub(crate) peer: Option<Src>,
+}
+
+/// One step of a warp. Jumps name labels until the program is whole, then places in it.
+#[derive(Clone, Debug)]
+pub(crate) enum Ins {
+    /// A place to jump to; gone once the program is whole.
+    Label(u32),
+    IntS {
+        op: IntOp,
+        to: u32,
+        a: Src,
+        b: Src,
+    },
+    IntV {
+        op: IntOp,
+        to: u32,
+        a: Src,
+        b: Src,
+    },
+    SelectS {
+        to: u32,
+        cond: Src,
+        a: Src,
+        b: Src,
+    },
+    SelectV {
+        to: u32,
+        cond: Src,
+        a: Src,
+        b: Src,
+    },
+    /// A mutable integer; lanes that are not active keep theirs.
+    Set {
+        to: u32,
+        a: Src,
+    },
+    Un {
+        f: Un,
+        truth: bool,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+    },
+    Bin {
+        f: Bin,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        y: Slot,
+    },
+    Fma {
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        y: Slot,
+        z: Slot,
+    },
+    Cast {
+        from: Elem,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+    },
+    FromInt {
+        elem: Elem,
+        to: Slot,
+        x: Src,
+    },
+    Cmp {
+        how: Cmp,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        y: Slot,
+    },
+    /// Joins what two kinds of lanes computed.
+    Blend {
+        cond: Src,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        y: Slot,
+    },
+    Pick {
+        cond: Slot,
+        cond_elem: Elem,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        y: Slot,
+    },
+    Shuffle {
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+        by: Src,
+    },
+    Move {
+        elem: Elem,
+        to: Slot,
+        x: Slot,
+    },
+    /// Only lanes where this holds go on, until `Widen`.
+    Narrow {
+        cond: Src,
+        holds: bool,
+    },
+    NarrowBy {
+        cond: Slot,
+        elem: Elem,
+        holds: bool,
+    },
+    Widen,
+    Load {
+        from: Place,
+        to: Slot,
+        guard: Option<Src>,
+        fill: u64,
+    },
+    Store {
+        to: Place,
+        from: Slot,
+        guard: Option<Src>,
+    },
+    Atomic {
+        to: Place,
+        op: Bin,
+        value: Slot,
+        guard: Option<Src>,
+    },
+    /// A row of the table, with its operands.
+    Atom(u32),
+    Commit(Queue),
+    WaitQueue {
+        queue: Queue,
+        pending: u32,
+    },
+    Fence(Fence),
+    Sync(Id),
+    Arrive {
+        bar: Id,
+        slot: Src,
+        peer: Option<Src>,
+        bytes: Option<u32>,
+    },
+    Await {
+        bar: Id,
+        slot: Src,
+        turn: Src,
+    },
+    Init(Id),
+    /// A loop whose bounds the warp agrees on.
+    Loop {
+        var: u32,
+        from: Src,
+        to: Src,
+        exit: u32,
+    },
+    Next {
+        var: u32,
+        step: i64,
+        to: Src,
+        head: u32,
+    },
+    /// A loop in which lanes may leave one by one.
+    LoopV {
+        var: u32,
+        from: Src,
+        to: Src,
+        exit: u32,
+    },
+    NextV {
+        var: u32,
+        step: i64,
+        to: Src,
+        head: u32,
+    },
+    If {
+        cond: Src,
+        other: u32,
+    },
+    When {
+        cond: Slot,
+        elem: Elem,
+        other: u32,
+    },
+    Else {
+        end: u32,
+    },
+    EndIf,
+    /// Warps outside of the range go on elsewhere.
+    Role {
+        from: u32,
+        to: u32,
+        other: u32,
+    },
+    Elect {
+        scope: Scope,
+        first: u32,
+        end: u32,
+    },
+    Jump(u32),
+    End,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Load,
+    Store,
+    Atomic,
+    /// Asynchronous copies, their source and their target.
+    CopyFrom,
+    CopyTo,
+    /// ldmatrix and stmatrix.
+    MatrixFrom,
+    MatrixTo,
+    /// Bulk copies, which the copy engine makes.
+    BulkFrom,
+    BulkTo,
+    /// Matrices that tensor cores read where they lie.
+    Product,
+}
+
+impl What {
+    /// Does it write memory?
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, What::Store | What::Atomic | What::CopyTo | What::MatrixTo | What::BulkTo)
+    }
+
+    /// The word of the report.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            What::Load => "load",
+            What::Store => "store",
+            What::Atomic => "atomic",
+            What::CopyFrom | What::CopyTo => "copy",
+            What::MatrixFrom | What::MatrixTo => "matrix",
+            What::BulkFrom | What::BulkTo => "bulk",
+            What::Product => "product",
+        }
+    }
+}
+
+/// A place in the program that touches memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) what: What,
+    pub(crate) space: Space,
+    /// Bytes of an element of the array.
+    pub(crate) elem: u32,
+    /// Elements that a lane moves at once.
+    pub(crate) count: u32,
+    /// What the program claims of the index.
+    pub(crate) claim: (i64, i64),
+    /// Row of the program's sites.
+    pub(crate) site: u32,
+    /// Row of the counts.
+    pub(crate) counter: u32,
+}
+
+impl Access {
+    /// Bytes that a lane moves at once.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.elem * self.count
+    }
+}
+
+/// An operand of an instruction of the table.
+#[derive(Clone, Debug)]
+pub(crate) enum Operand {
+    /// Where its first element is, how many there are, of which type.
+    Frag {
+        reg: Id,
+        slot: Slot,
+        len: u32,
+        elem: Elem,
+    },
+    At(Place),
+    Descriptor {
+        at: Place,
+        leading: u32,
+        stride: u32,
+        mode: u8,
+    },
+    Map {
+        param: Id,
+        access: u32,
+        at: Vec<Src>,
+    },
+    Barrier {
+        bar: Id,
+        slot: Src,
+    },
+    Int(Src),
+}
+
+/// An instruction of the table in its place.
+#[derive(Clone, Debug)]
+pub(crate) struct AtomCode {
+    pub(crate) row: &'static Atom,
+    pub(crate) args: Vec<Operand>,
+    pub(crate) guard: Option<Src>,
+}
+
+/// Where a register array begins.
+#[derive(Clone, Debug)]
+pub(crate) struct RegPlace {
+    pub(crate) name: String,
+    pub(crate) elem: Elem,
+    pub(crate) at: Slot,
+    pub(crate) len: u32,
+}
+
+/// What a program makes use of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) cp_async: bool,
+    pub(crate) bulk_store: bool,
+    pub(crate) async_proxy: bool,
+    pub(crate) wgmma: bool,
+}
+
+/// A program ready to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Code {
+    pub(crate) ins: Vec<Ins>,
+    /// For each step the row of the program's sites.
+    pub(crate) sites: Vec<u32>,
+    pub(crate) accesses: Vec<Access>,
+    /// How many rows counts have.
+    pub(crate) counters: u32,
+    pub(crate) atoms: Vec<AtomCode>,
+    /// Cells of each kind that a warp has.
+    pub(crate) scalars: u32,
+    pub(crate) vectors: u32,
+    pub(crate) words: u32,
+    pub(crate) doubles: u32,
+    /// Cells that hold constants.
+    pub(crate) consts: Vec<(Slot, Elem, u64)>,
+    pub(crate) regs: Vec<RegPlace>,
+    pub(crate) uses: Uses,
+}
+
+/// Scalars that every warp has from the beginning: the block's index, and its rank in the cluster.
+pub(crate) const BLOCK: u32 = 0;
+pub(crate) const RANK: u32 = 3;
+pub(crate) const FIRST_SCALAR: u32 = 4;
+/// The vector that every warp has: the number of each thread.
+pub(crate) const THREAD: u32 = 0;
+
+/// Does a type live in the file of 64-bit cells?
+pub(crate) fn is_double(elem: Elem) -> bool {
+    elem == Elem::F64
+}

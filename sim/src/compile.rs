@@ -1,0 +1,869 @@
+//! From a thread program and the sizes of a launch to flat code: loops over registers are written out, index expressions
+//! stand where they change, values become steps on register cells.
+
+use std::collections::HashMap;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::atom::{Done, Effect, OperandKind};
+use tilewright_codegen::index::{Int, Ix};
+use tilewright_codegen::thread::{
+    AtomArg, Frag, Id, Kernel, Mem, Op, Param, Queue, Scope, Space, Stmt, Un, Unroll, Val,
+};
+use tilewright_layout::Layout;
+
+use crate::code::*;
+use crate::numbers::{Node, NodeId, Num, Numbers};
+use crate::value;
+
+/// More steps than this are not written out.
+const MOST_STEPS: usize = 1 << 23;
+
+/// What is known when a program is launched: integers and scalars by parameter.
+pub(crate) struct Given {
+    pub(crate) ints: Vec<i64>,
+    pub(crate) scalars: Vec<u64>,
+    pub(crate) grid: [u32; 3],
+}
+
+/// A program that no GPU could run: where, and why.
+#[derive(Debug)]
+pub(crate) struct Malformed {
+    pub(crate) site: Id,
+    pub(crate) message: String,
+}
+
+type Result<T> = std::result::Result<T, Malformed>;
+
+/// A body at some loop's level: what is computed when it begins, and the rest.
+#[derive(Default)]
+struct Level {
+    before: Vec<(Ins, u32)>,
+    body: Vec<(Ins, u32)>,
+}
+
+struct Compiler<'k> {
+    kernel: &'k Kernel,
+    given: &'k Given,
+    numbers: Numbers,
+    /// What variables stand for.
+    vars: Vec<Num>,
+    levels: Vec<Level>,
+    /// Values of expressions since the last variable changed.
+    memo: HashMap<Ix, Num>,
+    code: Code,
+    labels: u32,
+    /// Cells of this statement that can be used again after it: words, doubles.
+    lent: [Vec<Slot>; 2],
+    free: [Vec<Slot>; 2],
+    consts: HashMap<(bool, u64), Slot>,
+    counters: HashMap<(usize, usize), u32>,
+    site: Id,
+    /// The statement at hand.
+    stmt: usize,
+    /// First thread of the role at hand.
+    first: u32,
+    steps: usize,
+}
+
+/// Makes a program ready to run.
+pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
+    let mut numbers = Numbers::default();
+    for slot in 0..FIRST_SCALAR {
+        numbers.cell(false, slot, 0, false);
+    }
+    numbers.cell(true, THREAD, 0, false);
+    let mut compiler = Compiler {
+        kernel,
+        given,
+        numbers,
+        vars: vec![Num::constant(0); kernel.vars.len()],
+        levels: vec![Level::default()],
+        memo: HashMap::new(),
+        code: Code { scalars: FIRST_SCALAR, vectors: 1, ..Code::default() },
+        labels: 0,
+        lent: Default::default(),
+        free: Default::default(),
+        consts: HashMap::new(),
+        counters: HashMap::new(),
+        site: 0,
+        stmt: 0,
+        first: 0,
+        steps: 0,
+    };
+    for reg in &kernel.regs {
+        let at = compiler.cells(reg.elem, reg.len);
+        compiler.code.regs.push(RegPlace { name: reg.name.clone(), elem: reg.elem, at, len: reg.len });
+    }
+    compiler.statements(&kernel.body)?;
+    compiler.emit(Ins::End);
+    Ok(compiler.finish())
+}
+
+impl Compiler<'_> {
+    fn malformed<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(Malformed { site: self.site, message: message.into() })
+    }
+
+    fn emit(&mut self, ins: Ins) {
+        self.steps += 1;
+        let site = self.site;
+        self.levels.last_mut().expect("there is always a level").body.push((ins, site));
+    }
+
+    fn label(&mut self) -> u32 {
+        self.labels += 1;
+        self.labels - 1
+    }
+
+    /// Labels become places.
+    fn finish(mut self) -> Code {
+        let level = self.levels.pop().expect("the outermost level is left");
+        let all: Vec<(Ins, u32)> = level.before.into_iter().chain(level.body).collect();
+        let mut places = vec![0u32; self.labels as usize];
+        let mut at = 0;
+        for (ins, _) in &all {
+            match ins {
+                Ins::Label(label) => places[*label as usize] = at,
+                _ => at += 1,
+            }
+        }
+        for (mut ins, site) in all {
+            match &mut ins {
+                Ins::Label(_) => continue,
+                Ins::Loop { exit: to, .. }
+                | Ins::LoopV { exit: to, .. }
+                | Ins::Next { head: to, .. }
+                | Ins::NextV { head: to, .. }
+                | Ins::If { other: to, .. }
+                | Ins::When { other: to, .. }
+                | Ins::Else { end: to }
+                | Ins::Role { other: to, .. }
+                | Ins::Elect { end: to, .. }
+                | Ins::Jump(to) => *to = places[*to as usize],
+                _ => {}
+            }
+            self.code.ins.push(ins);
+            self.code.sites.push(site);
+        }
+        self.code
+    }
+
+    // Cells.
+
+    fn cells(&mut self, elem: Elem, count: u32) -> Slot {
+        let file = if is_double(elem) { &mut self.code.doubles } else { &mut self.code.words };
+        let at = *file;
+        *file += count;
+        at
+    }
+
+    fn scratch(&mut self, elem: Elem) -> Slot {
+        let file = usize::from(is_double(elem));
+        let slot = self.free[file].pop().unwrap_or_else(|| self.cells(elem, 1));
+        self.lent[file].push(slot);
+        slot
+    }
+
+    fn constant(&mut self, elem: Elem, bits: u64) -> Slot {
+        let key = (is_double(elem), bits);
+        if let Some(&slot) = self.consts.get(&key) {
+            return slot;
+        }
+        let slot = self.cells(elem, 1);
+        self.consts.insert(key, slot);
+        self.code.consts.push((slot, elem, bits));
+        slot
+    }
+
+    // Integers.
+
+    /// The value of an index expression.
+    fn num(&mut self, at: Ix) -> Num {
+        if let Some(&known) = self.memo.get(&at) {
+            return known;
+        }
+        let cell = |compiler: &Compiler<'_>, slot: u32| {
+            // The first nodes are the cells that every warp has.
+            debug_assert!(compiler.numbers.get(slot).slot.is_some());
+            Num { node: Some(slot), add: 0 }
+        };
+        use IntOp::*;
+        let num = match self.kernel.exprs.get(at).int {
+            Int::Const(n) => Num::constant(n),
+            Int::Var(id) => self.vars[id as usize],
+            Int::Param(id) => Num::constant(self.given.ints[id as usize]),
+            Int::Thread => cell(self, FIRST_SCALAR),
+            Int::Block(axis) => match self.given.grid[usize::from(axis)] {
+                1 => Num::constant(0),
+                _ => cell(self, BLOCK + u32::from(axis)),
+            },
+            Int::Grid(axis) => Num::constant(i64::from(self.given.grid[usize::from(axis)])),
+            Int::ClusterRank => cell(self, RANK),
+            Int::Add(a, b) => self.both(Add, a, b),
+            Int::Sub(a, b) => self.both(Sub, a, b),
+            Int::Mul(a, b) => self.both(Mul, a, b),
+            Int::Div(a, b) => self.both(Div, a, b),
+            Int::Rem(a, b) => self.both(Rem, a, b),
+            Int::And(a, b) => self.both(And, a, b),
+            Int::Or(a, b) => self.both(Or, a, b),
+            Int::Xor(a, b) => self.both(Xor, a, b),
+            Int::Shl(a, b) => self.both(Shl, a, b),
+            Int::Shr(a, b) => self.both(Shr, a, b),
+            Int::Min(a, b) => self.both(Min, a, b),
+            Int::Max(a, b) => self.both(Max, a, b),
+            Int::Lt(a, b) => self.both(Lt, a, b),
+            Int::Eq(a, b) => self.both(Eq, a, b),
+            Int::All(a, b) => self.both(All, a, b),
+            Int::Not(a) => {
+                let a = self.num(a);
+                self.numbers.two(Eq, a, Num::constant(0))
+            }
+            Int::Select(c, a, b) => {
+                let (c, a, b) = (self.num(c), self.num(a), self.num(b));
+                self.numbers.select(c, a, b)
+            }
+        };
+        self.memo.insert(at, num);
+        num
+    }
+
+    fn both(&mut self, op: IntOp, a: Ix, b: Ix) -> Num {
+        let (a, b) = (self.num(a), self.num(b));
+        self.numbers.two(op, a, b)
+    }
+
+    /// Where a value stands; it is computed before.
+    fn src(&mut self, at: Ix) -> Src {
+        let num = self.num(at);
+        self.place_of(num)
+    }
+
+    fn place_of(&mut self, num: Num) -> Src {
+        if let Some(node) = num.node {
+            self.ensure(node);
+        }
+        let src = self.numbers.src(num);
+        if let Some(node) = num.node
+            && self.numbers.get(node).volatile
+            && !matches!(self.numbers.get(node).node, Node::Cell { .. })
+        {
+            self.forget(node);
+        }
+        src
+    }
+
+    /// Steps that compute a node, in the loop that changes it.
+    fn ensure(&mut self, node: NodeId) {
+        let known = self.numbers.get(node);
+        if known.slot.is_some() {
+            return;
+        }
+        let to = if known.vector {
+            self.code.vectors += 1;
+            self.code.vectors - 1
+        } else {
+            self.code.scalars += 1;
+            self.code.scalars - 1
+        };
+        let part = |compiler: &mut Self, num: Num| {
+            if let Some(node) = num.node {
+                compiler.ensure(node);
+            }
+            compiler.numbers.src(num)
+        };
+        let ins = match known.node {
+            Node::Cell { .. } => return,
+            Node::Scaled(x, by) => {
+                let a = part(self, Num { node: Some(x), add: 0 });
+                let b = Src::Const(by);
+                if known.vector {
+                    Ins::IntV { op: IntOp::Mul, to, a, b }
+                } else {
+                    Ins::IntS { op: IntOp::Mul, to, a, b }
+                }
+            }
+            Node::Two(op, a, b) => {
+                let (a, b) = (part(self, a), part(self, b));
+                if known.vector { Ins::IntV { op, to, a, b } } else { Ins::IntS { op, to, a, b } }
+            }
+            Node::Select(cond, a, b) => {
+                let (cond, a, b) = (part(self, cond), part(self, a), part(self, b));
+                if known.vector { Ins::SelectV { to, cond, a, b } } else { Ins::SelectS { to, cond, a, b } }
+            }
+        };
+        self.numbers.place(node, to);
+        if known.volatile {
+            self.emit(ins);
+        } else {
+            let site = self.site;
+            self.steps += 1;
+            self.levels[known.level as usize].before.push((ins, site));
+        }
+    }
+
+    /// What depends on a variable that changes is computed again at its next use.
+    fn forget(&mut self, node: NodeId) {
+        let known = self.numbers.get(node);
+        if !known.volatile || matches!(known.node, Node::Cell { .. }) {
+            return;
+        }
+        self.numbers.forget(node);
+        let parts: [Option<NodeId>; 3] = match known.node {
+            Node::Cell { .. } => [None; 3],
+            Node::Scaled(x, _) => [Some(x), None, None],
+            Node::Two(_, a, b) => [a.node, b.node, None],
+            Node::Select(a, b, c) => [a.node, b.node, c.node],
+        };
+        parts.into_iter().flatten().for_each(|part| self.forget(part));
+    }
+
+    fn bind(&mut self, var: Id, num: Num) {
+        self.vars[var as usize] = num;
+        self.memo.clear();
+    }
+
+    /// An index into registers.
+    fn fixed(&mut self, at: Ix, what: &str) -> Result<i64> {
+        match self.num(at).as_constant() {
+            Some(n) => Ok(n),
+            None => self.malformed(format!("{what} is not constant once loops are written out")),
+        }
+    }
+
+    fn frag(&mut self, frag: Frag) -> Result<(Slot, Elem)> {
+        let reg = self.code.regs[frag.reg as usize].clone();
+        let at = self.fixed(frag.at, &format!("an index into the registers `{}`", reg.name))?;
+        if at < 0 || at + i64::from(frag.len) > i64::from(reg.len) {
+            return self.malformed(format!(
+                "elements {at} to {} of the registers `{}`, which are {}",
+                at + i64::from(frag.len) - 1,
+                reg.name,
+                reg.len
+            ));
+        }
+        Ok((reg.at + at as u32, reg.elem))
+    }
+
+    // Memory.
+
+    fn elem_of(&self, space: Space) -> Elem {
+        match space {
+            Space::Shared(id) => self.kernel.shared[id as usize].elem,
+            Space::Global(id) => match &self.kernel.params[id as usize] {
+                Param::Pointer { elem, .. } => *elem,
+                _ => Elem::U8,
+            },
+        }
+    }
+
+    fn access(&mut self, what: What, space: Space, count: u32, claim: (i64, i64), operand: usize) -> u32 {
+        let counter = match self.counters.get(&(self.stmt, operand)) {
+            Some(&row) => row,
+            None => {
+                let row = self.code.counters;
+                self.code.counters += 1;
+                self.counters.insert((self.stmt, operand), row);
+                row
+            }
+        };
+        let elem = self.elem_of(space).bytes();
+        let access = Access { what, space, elem, count, claim, site: self.site, counter };
+        // The same place in a loop that is written out is one row.
+        if let Some(last) = self.code.accesses.iter().rposition(|known| known.counter == counter)
+            && self.code.accesses[last].claim == claim
+            && self.code.accesses[last].count == count
+        {
+            return last as u32;
+        }
+        self.code.accesses.push(access);
+        self.code.accesses.len() as u32 - 1
+    }
+
+    fn place(&mut self, mem: &Mem, what: What, count: u32, operand: usize) -> Place {
+        let known = self.kernel.exprs.get(mem.index);
+        let access = self.access(what, mem.space, count, (known.lo, known.hi), operand);
+        let index = self.src(mem.index);
+        let peer = mem.peer.map(|peer| self.src(peer));
+        Place { access, index, peer }
+    }
+
+    fn guard(&mut self, guard: Option<Ix>) -> Option<Src> {
+        guard.map(|guard| self.src(guard))
+    }
+
+    /// Values of memory and of registers are equally wide.
+    fn same_width(&self, space: Space, elem: Elem, name: Id) -> Result<()> {
+        let memory = self.elem_of(space);
+        if memory.bytes() == elem.bytes() {
+            return Ok(());
+        }
+        self.malformed(format!(
+            "elements of {memory} move between memory and the registers `{}`, which hold {elem}",
+            self.code.regs[name as usize].name
+        ))
+    }
+
+    // Statements.
+
+    fn statements(&mut self, body: &[Stmt]) -> Result<()> {
+        for stmt in body {
+            self.site = stmt.site;
+            self.stmt = std::ptr::from_ref(stmt) as usize;
+            self.statement(stmt)?;
+            for file in 0..2 {
+                let lent = std::mem::take(&mut self.lent[file]);
+                self.free[file].extend(lent);
+            }
+            if self.steps > MOST_STEPS {
+                return self.malformed("more than eight million steps when loops are written out");
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> Result<()> {
+        match &stmt.op {
+            Op::Comment(_) => {}
+            Op::Let(id, at) | Op::Set(id, at) if self.kernel.vars[*id as usize].mutable => {
+                let a = self.src(*at);
+                let known = self.vars[*id as usize].node.map(|node| self.numbers.get(node));
+                let to = match known {
+                    Some(known) if known.volatile => known.slot.unwrap_or_default(),
+                    _ => {
+                        let slot = self.code.vectors;
+                        self.code.vectors += 1;
+                        let num = self.numbers.cell(true, slot, 0, true);
+                        self.bind(*id, num);
+                        slot
+                    }
+                };
+                self.emit(Ins::Set { to, a });
+            }
+            Op::Let(id, at) => {
+                let num = self.num(*at);
+                self.bind(*id, num);
+            }
+            Op::Set(id, _) => {
+                let name = &self.kernel.vars[*id as usize].name;
+                return self.malformed(format!("`{name}` is changed, and it is no mutable variable"));
+            }
+            Op::Assign { reg, at, value } => {
+                let (to, elem) = self.frag(Frag { reg: *reg, at: *at, len: 1 })?;
+                self.value_into(value, to, elem)?;
+            }
+            Op::Load { to, from, guard, fill } => {
+                let (slot, elem) = self.frag(*to)?;
+                self.same_width(from.space, elem, to.reg)?;
+                let guard = self.guard(*guard);
+                let from = self.place(from, What::Load, to.len, 0);
+                self.emit(Ins::Load { from, to: slot, guard, fill: value::literal(*fill, elem) });
+            }
+            Op::Store { to, from, guard } => {
+                let (slot, elem) = self.frag(*from)?;
+                self.same_width(to.space, elem, from.reg)?;
+                let guard = self.guard(*guard);
+                let to = self.place(to, What::Store, from.len, 0);
+                self.emit(Ins::Store { to, from: slot, guard });
+            }
+            Op::Atomic { to, op, value, guard } => {
+                let guard = self.guard(*guard);
+                let elem = self.elem_of(to.space);
+                let slot = self.scratch(elem);
+                if let Some(guard) = guard {
+                    self.emit(Ins::Narrow { cond: guard, holds: true });
+                }
+                self.value_into(value, slot, elem)?;
+                if guard.is_some() {
+                    self.emit(Ins::Widen);
+                }
+                let to = self.place(to, What::Atomic, 1, 0);
+                self.emit(Ins::Atomic { to, op: *op, value: slot, guard });
+            }
+            Op::Atom { row, args, guard } => self.atom(row, args, *guard)?,
+            Op::Commit(queue) => self.emit(Ins::Commit(*queue)),
+            Op::WaitQueue { queue, pending } => {
+                self.emit(Ins::WaitQueue { queue: *queue, pending: *pending });
+            }
+            Op::Fence(fence) => self.emit(Ins::Fence(*fence)),
+            Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
+            Op::Arrive { bar, slot, peer, bytes } => {
+                let (slot, peer) = (self.src(*slot), peer.map(|peer| self.src(peer)));
+                self.emit(Ins::Arrive { bar: *bar, slot, peer, bytes: *bytes });
+            }
+            Op::Await { bar, slot, turn } => {
+                let (slot, turn) = (self.src(*slot), self.src(*turn));
+                self.emit(Ins::Await { bar: *bar, slot, turn });
+            }
+            Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
+            Op::For { var, from, to, step, until: None, unroll, body } => {
+                self.repeat(*var, (*from, *to, *step), *unroll, body)?;
+            }
+            Op::For { var, from, to, step, until: Some(until), unroll, body } => {
+                // It holds in all turns after the first where it does, so they may ask again.
+                let op = Op::If { cond: *until, then: Vec::new(), other: body.clone() };
+                self.repeat(*var, (*from, *to, *step), *unroll, &[Stmt { site: stmt.site, op }])?;
+            }
+            Op::If { cond, then, other } => {
+                let cond = self.num(*cond);
+                match cond.as_constant() {
+                    Some(0) => self.statements(other)?,
+                    Some(_) => self.statements(then)?,
+                    None => {
+                        let cond = self.place_of(cond);
+                        let label = self.label();
+                        self.emit(Ins::If { cond, other: label });
+                        self.branches(label, then, other)?;
+                    }
+                }
+            }
+            Op::When { cond, then, other } => {
+                let (cond, elem) = self.value(cond)?;
+                let label = self.label();
+                self.emit(Ins::When { cond, elem, other: label });
+                self.branches(label, then, other)?;
+            }
+            Op::Roles(roles) => {
+                let end = self.label();
+                for role in roles {
+                    let other = self.label();
+                    self.emit(Ins::Role { from: role.warps.0, to: role.warps.1, other });
+                    let outer = std::mem::replace(&mut self.first, role.warps.0 * 32);
+                    self.statements(&role.body)?;
+                    self.first = outer;
+                    self.emit(Ins::Jump(end));
+                    self.emit(Ins::Label(other));
+                }
+                self.emit(Ins::Label(end));
+            }
+            Op::Elect(Scope::Thread, body) => self.statements(body)?,
+            Op::Elect(scope, body) => {
+                let end = self.label();
+                self.emit(Ins::Elect { scope: *scope, first: self.first, end });
+                self.statements(body)?;
+                self.emit(Ins::Label(end));
+                self.emit(Ins::EndIf);
+            }
+        }
+        Ok(())
+    }
+
+    fn branches(&mut self, label: u32, then: &[Stmt], other: &[Stmt]) -> Result<()> {
+        let end = self.label();
+        self.statements(then)?;
+        self.emit(Ins::Label(label));
+        self.emit(Ins::Else { end });
+        self.statements(other)?;
+        self.emit(Ins::Label(end));
+        self.emit(Ins::EndIf);
+        Ok(())
+    }
+
+    fn repeat(&mut self, var: Id, range: (Ix, Ix, i64), unroll: Unroll, body: &[Stmt]) -> Result<()> {
+        let (from, to, step) = (self.num(range.0), self.num(range.1), range.2);
+        if step <= 0 {
+            return self.malformed(format!("a loop whose step is {step} does not end"));
+        }
+        if let (Unroll::Full, Some(from), Some(to)) = (unroll, from.as_constant(), to.as_constant()) {
+            let mut at = from;
+            while at < to {
+                self.bind(var, Num::constant(at));
+                self.statements(body)?;
+                at += step;
+            }
+            return Ok(());
+        }
+        let vector =
+            |compiler: &Self, num: Num| num.node.is_some_and(|node| compiler.numbers.get(node).vector);
+        let vector = vector(self, from) || vector(self, to);
+        let (from, to) = (self.place_of(from), self.place_of(to));
+        let (head, exit) = (self.label(), self.label());
+        let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
+        let cell = *file;
+        *file += 1;
+        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false);
+        self.emit(match vector {
+            false => Ins::Loop { var: cell, from, to, exit },
+            true => Ins::LoopV { var: cell, from, to, exit },
+        });
+        self.levels.push(Level::default());
+        let outer = self.vars[var as usize];
+        self.bind(var, num);
+        let site = self.site;
+        self.statements(body)?;
+        self.bind(var, outer);
+        self.site = site;
+        let level = self.levels.pop().unwrap_or_default();
+        self.emit(Ins::Label(head));
+        let outer = &mut self.levels.last_mut().expect("there is always a level").body;
+        outer.extend(level.before);
+        outer.extend(level.body);
+        self.emit(match vector {
+            false => Ins::Next { var: cell, step, to, head },
+            true => Ins::NextV { var: cell, step, to, head },
+        });
+        self.emit(Ins::Label(exit));
+        if vector {
+            self.emit(Ins::EndIf);
+        }
+        Ok(())
+    }
+
+    fn atom(
+        &mut self,
+        row: &'static tilewright_codegen::atom::Atom,
+        args: &[AtomArg],
+        guard: Option<Ix>,
+    ) -> Result<()> {
+        let uses = &mut self.code.uses;
+        uses.async_proxy |= row.async_proxy && row.effect != Effect::Hint;
+        uses.cp_async |= row.done == Done::Queue(Queue::CpAsync);
+        uses.bulk_store |= row.done == Done::Queue(Queue::Bulk);
+        uses.wgmma |= row.done == Done::Queue(Queue::Wgmma);
+        if row.operands.len() != args.len() {
+            return self.malformed(format!(
+                "`{}` takes {} operands, and {} are given",
+                row.name,
+                row.operands.len(),
+                args.len()
+            ));
+        }
+        let mut operands = Vec::new();
+        for (place, (operand, arg)) in row.operands.iter().zip(args).enumerate() {
+            let what = match (row.effect, row.group, row.async_proxy, operand.writes) {
+                (Effect::Mma { .. }, ..) => What::Product,
+                (_, Scope::Warp, _, false) => What::MatrixFrom,
+                (_, Scope::Warp, _, true) => What::MatrixTo,
+                (_, _, true, false) => What::BulkFrom,
+                (_, _, true, true) => What::BulkTo,
+                (.., false) => What::CopyFrom,
+                (.., true) => What::CopyTo,
+            };
+            operands.push(match (operand.kind, arg) {
+                (OperandKind::Frag { .. }, AtomArg::Frag(frag)) => {
+                    let (slot, elem) = self.frag(*frag)?;
+                    Operand::Frag { reg: frag.reg, slot, len: frag.len, elem }
+                }
+                (OperandKind::SharedAddress | OperandKind::GlobalAddress, AtomArg::At(mem)) => {
+                    let shared = matches!(mem.space, Space::Shared(_));
+                    if shared != (operand.kind == OperandKind::SharedAddress) {
+                        return self.malformed(format!(
+                            "operand `{}` of `{}` lies in the other memory",
+                            operand.name, row.name
+                        ));
+                    }
+                    let bytes = tile_bytes(operand) / self.elem_of(mem.space).bytes().max(1);
+                    Operand::At(self.place(mem, what, bytes, place))
+                }
+                (OperandKind::Descriptor, AtomArg::Descriptor { at, leading, stride, mode }) => {
+                    let at = self.place(at, What::Product, 0, place);
+                    Operand::Descriptor { at, leading: *leading, stride: *stride, mode: *mode }
+                }
+                (OperandKind::TensorMap { .. }, AtomArg::Map { param, at }) => {
+                    let Some(Param::TensorMap { tensor, .. }) = self.kernel.params.get(*param as usize)
+                    else {
+                        return self.malformed(format!("parameter {param} is no tensor map"));
+                    };
+                    let access = self.access(what, Space::Global(*tensor), 0, (i64::MIN, i64::MAX), place);
+                    let at = at.iter().map(|&at| self.src(at)).collect();
+                    Operand::Map { param: *param, access, at }
+                }
+                (OperandKind::Barrier, AtomArg::Barrier { bar, slot }) => {
+                    Operand::Barrier { bar: *bar, slot: self.src(*slot) }
+                }
+                (OperandKind::Int | OperandKind::Immediate, AtomArg::Int(at)) => Operand::Int(self.src(*at)),
+                _ => {
+                    return self.malformed(format!(
+                        "operand `{}` of `{}` is of another kind",
+                        operand.name, row.name
+                    ));
+                }
+            });
+        }
+        let guard = self.guard(guard);
+        self.code.atoms.push(AtomCode { row, args: operands, guard });
+        let at = self.code.atoms.len() as u32 - 1;
+        self.emit(Ins::Atom(at));
+        Ok(())
+    }
+
+    // Values.
+
+    /// A value in a cell of its own choice, converted to a type.
+    fn value_of(&mut self, value: &Val, elem: Elem) -> Result<Slot> {
+        let (x, from) = self.value(value)?;
+        if from == elem {
+            return Ok(x);
+        }
+        let to = self.scratch(elem);
+        self.emit(Ins::Cast { from, elem, to, x });
+        Ok(to)
+    }
+
+    /// A value in this cell.
+    fn value_into(&mut self, value: &Val, to: Slot, elem: Elem) -> Result<()> {
+        let from = self.type_of(value);
+        if from != elem {
+            let x = self.value(value)?.0;
+            self.emit(Ins::Cast { from, elem, to, x });
+            return Ok(());
+        }
+        let at = self.levels.last().map_or(0, |level| level.body.len());
+        let (x, _) = self.value(value)?;
+        // What was computed into a cell of its own is computed into this one instead.
+        let level = self.levels.last_mut().expect("there is always a level");
+        if level.body.len() > at
+            && let Some((last, _)) = level.body.last_mut()
+            && let Some(target) = target(last)
+            && *target == x
+        {
+            *target = to;
+            return Ok(());
+        }
+        self.emit(Ins::Move { elem, to, x });
+        Ok(())
+    }
+
+    fn type_of(&self, value: &Val) -> Elem {
+        match value {
+            Val::Reg(reg, _) => self.kernel.regs[*reg as usize].elem,
+            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) => *elem,
+            Val::Param(id) => match &self.kernel.params[*id as usize] {
+                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
+            },
+            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
+                self.type_of(x)
+            }
+            Val::Fma(of) => self.type_of(&of[2]),
+            Val::Pick(of) => self.type_of(&of[1]),
+            Val::Cmp(..) => Elem::I32,
+        }
+    }
+
+    fn value(&mut self, value: &Val) -> Result<(Slot, Elem)> {
+        let elem = self.type_of(value);
+        let slot = match value {
+            Val::Reg(reg, at) => self.frag(Frag { reg: *reg, at: *at, len: 1 })?.0,
+            Val::Lit(x, elem) => self.constant(*elem, value::literal(*x, *elem)),
+            Val::Int(at, elem) => {
+                let num = self.num(*at);
+                match num.as_constant() {
+                    Some(n) => self.constant(*elem, value::from_int(n, *elem)),
+                    None => {
+                        let x = self.place_of(num);
+                        let to = self.scratch(*elem);
+                        self.emit(Ins::FromInt { elem: *elem, to, x });
+                        to
+                    }
+                }
+            }
+            Val::Param(id) => self.constant(elem, self.given.scalars[*id as usize]),
+            Val::Un(f, x) => {
+                let truth = *f == Un::Not && is_truth(x);
+                let (x, _) = self.value(x)?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Un { f: *f, truth, elem, to, x });
+                to
+            }
+            Val::Bin(f, x, y) => {
+                let (x, y) = (self.value(x)?.0, self.value_of(y, elem)?);
+                let to = self.scratch(elem);
+                self.emit(Ins::Bin { f: *f, elem, to, x, y });
+                to
+            }
+            Val::Fma(of) => {
+                let (x, y) = (self.value_of(&of[0], elem)?, self.value_of(&of[1], elem)?);
+                let (z, _) = self.value(&of[2])?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Fma { elem, to, x, y, z });
+                to
+            }
+            Val::Cast(elem, x) => self.value_of(x, *elem)?,
+            Val::Guarded(cond, x, y) => {
+                let cond = self.num(*cond);
+                match cond.as_constant() {
+                    Some(0) => self.value_of(y, elem)?,
+                    Some(_) => self.value(x)?.0,
+                    None => {
+                        let cond = self.place_of(cond);
+                        let x = self.under(Ins::Narrow { cond, holds: true }, x, elem)?;
+                        let y = self.under(Ins::Narrow { cond, holds: false }, y, elem)?;
+                        let to = self.scratch(elem);
+                        self.emit(Ins::Blend { cond, elem, to, x, y });
+                        to
+                    }
+                }
+            }
+            Val::Cmp(how, x, y) => {
+                let of = self.type_of(x);
+                let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
+                let to = self.scratch(elem);
+                self.emit(Ins::Cmp { how: *how, elem: of, to, x, y });
+                to
+            }
+            Val::Pick(of) => {
+                let (cond, cond_elem) = self.value(&of[0])?;
+                let under = |holds| Ins::NarrowBy { cond, elem: cond_elem, holds };
+                let x = self.under(under(true), &of[1], elem)?;
+                let y = self.under(under(false), &of[2], elem)?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Pick { cond, cond_elem, elem, to, x, y });
+                to
+            }
+            Val::ShuffleXor(x, by) => {
+                let (x, _) = self.value(x)?;
+                let by = self.src(*by);
+                let to = self.scratch(elem);
+                self.emit(Ins::Shuffle { elem, to, x, by });
+                to
+            }
+        };
+        Ok((slot, elem))
+    }
+
+    /// A value that only some lanes compute.
+    fn under(&mut self, narrow: Ins, value: &Val, elem: Elem) -> Result<Slot> {
+        let plain =
+            matches!(value, Val::Reg(..) | Val::Lit(..) | Val::Param(_)) && self.type_of(value) == elem;
+        if plain {
+            return Ok(self.value(value)?.0);
+        }
+        self.emit(narrow);
+        let slot = self.value_of(value, elem)?;
+        self.emit(Ins::Widen);
+        Ok(slot)
+    }
+}
+
+/// The cell that a step writes, if that is all it does.
+fn target(ins: &mut Ins) -> Option<&mut Slot> {
+    match ins {
+        Ins::Un { to, .. }
+        | Ins::Bin { to, .. }
+        | Ins::Fma { to, .. }
+        | Ins::Cast { to, .. }
+        | Ins::FromInt { to, .. }
+        | Ins::Cmp { to, .. }
+        | Ins::Blend { to, .. }
+        | Ins::Pick { to, .. }
+        | Ins::Shuffle { to, .. } => Some(to),
+        _ => None,
+    }
+}
+
+/// Is it 1 or 0 by its making?
+fn is_truth(value: &Val) -> bool {
+    use tilewright_codegen::thread::Bin;
+    match value {
+        Val::Cmp(..) => true,
+        Val::Un(Un::Not, x) => is_truth(x),
+        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
+        _ => false,
+    }
+}
+
+/// Bytes that an operand moves at each address; 0 where the row leaves that open.
+pub(crate) fn tile_bytes(operand: &tilewright_codegen::atom::Operand) -> u32 {
+    let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
+    values.unwrap_or(0) as u32 * operand.elem.bytes()
+}

@@ -1,0 +1,416 @@
+//! One warp, step by step, until it waits or ends: integers, values, branches. What touches memory or others is next door.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::{Bin, Scope, Un};
+
+use crate::code::{Ins, IntOp, Slot, Src};
+use crate::count::Class;
+use crate::fault::FaultKind;
+use crate::machine::{Cluster, Result, Stop};
+use crate::value;
+use crate::warp::{Ints, LANES, Warp};
+
+fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
+    macro_rules! lanes {
+        ($($name:ident)*) => {
+            match op {
+                $(IntOp::$name => std::array::from_fn(|lane| IntOp::$name.of(a[lane], b[lane])),)*
+            }
+        };
+    }
+    lanes!(Add Sub Mul Div Rem And Or Xor Shl Shr Min Max Lt Eq All)
+}
+
+fn class(elem: Elem, f: Bin) -> Class {
+    match f {
+        Bin::Div | Bin::Rem if elem.is_float() => Class::Function,
+        _ => Class::Arithmetic,
+    }
+}
+
+impl Cluster<'_> {
+    pub(crate) fn execute(&mut self, w: &mut Warp) -> Result<Stop> {
+        let code = self.ctx.code;
+        loop {
+            let ins = &code.ins[w.pc];
+            w.pc += 1;
+            match *ins {
+                Ins::Label(_) => {}
+                Ins::IntS { op, to, a, b } => w.scalars[to as usize] = op.of(w.scalar(a), w.scalar(b)),
+                Ins::IntV { op, to, a, b } => w.vectors[to as usize] = each(op, &w.ints(a), &w.ints(b)),
+                Ins::SelectS { to, cond, a, b } => {
+                    w.scalars[to as usize] = if w.scalar(cond) != 0 { w.scalar(a) } else { w.scalar(b) };
+                }
+                Ins::SelectV { to, cond, a, b } => {
+                    let (cond, a, b) = (w.ints(cond), w.ints(a), w.ints(b));
+                    w.vectors[to as usize] =
+                        std::array::from_fn(|lane| if cond[lane] != 0 { a[lane] } else { b[lane] });
+                }
+                Ins::Set { to, a } => {
+                    let new = w.ints(a);
+                    let (mask, cell) = (w.mask, &mut w.vectors[to as usize]);
+                    for lane in 0..LANES {
+                        if mask >> lane & 1 == 1 {
+                            cell[lane] = new[lane];
+                        }
+                    }
+                }
+                Ins::Fma { elem, to, x, y, z } => {
+                    self.operation(Class::Fma, w);
+                    self.need(w, x, elem)?;
+                    self.need(w, y, elem)?;
+                    self.need(w, z, elem)?;
+                    self.writable(w, to, elem, 1)?;
+                    fma(w, elem, to, x, y, z);
+                }
+                Ins::Bin { f, elem, to, x, y } => {
+                    self.operation(class(elem, f), w);
+                    self.need(w, x, elem)?;
+                    self.need(w, y, elem)?;
+                    self.writable(w, to, elem, 1)?;
+                    bin(w, f, elem, to, x, y);
+                }
+                Ins::Un { f, truth, elem, to, x } => {
+                    let cheap = matches!(f, Un::Neg | Un::Abs | Un::Not);
+                    self.operation(if cheap { Class::Arithmetic } else { Class::Function }, w);
+                    self.one(w, to, (x, elem), elem, |bits| value::un(f, truth, bits, elem))?;
+                }
+                Ins::Cast { from, elem, to, x } => {
+                    self.operation(Class::Conversion, w);
+                    self.one(w, to, (x, from), elem, |bits| value::cast(bits, from, elem))?;
+                }
+                Ins::FromInt { elem, to, x } => {
+                    self.writable(w, to, elem, 1)?;
+                    let bits = w.ints(x).map(|n| value::from_int(n, elem));
+                    w.set(to, elem, &bits);
+                }
+                Ins::Cmp { how, elem, to, x, y } => {
+                    self.operation(Class::Choice, w);
+                    self.need(w, x, elem)?;
+                    self.need(w, y, elem)?;
+                    self.writable(w, to, Elem::I32, 1)?;
+                    let (x, y) = (w.bits(x, elem), w.bits(y, elem));
+                    let truth: [u32; LANES] =
+                        std::array::from_fn(|lane| u32::from(value::cmp(how, x[lane], y[lane], elem)));
+                    w.set_words(to, &truth);
+                }
+                Ins::Blend { cond, elem, to, x, y } => {
+                    let cond = w.holds(cond);
+                    self.blend(w, cond, elem, to, x, y)?;
+                }
+                Ins::Pick { cond, cond_elem, elem, to, x, y } => {
+                    let cond = self.truth(w, cond, cond_elem)?;
+                    self.blend(w, cond, elem, to, x, y)?;
+                }
+                Ins::Shuffle { elem, to, x, by } => self.shuffle(w, elem, to, x, by)?,
+                Ins::Move { elem, to, x } => self.one(w, to, (x, elem), elem, |bits| bits)?,
+                Ins::Narrow { cond, holds } => {
+                    let lanes = if holds { w.holds(cond) } else { !w.holds(cond) };
+                    w.stack.push((w.mask, lanes));
+                    w.mask &= lanes;
+                }
+                Ins::NarrowBy { cond, elem, holds } => {
+                    let truth = self.truth(w, cond, elem)?;
+                    let lanes = if holds { truth } else { !truth };
+                    w.stack.push((w.mask, lanes));
+                    w.mask &= lanes;
+                }
+                Ins::Widen | Ins::EndIf => {
+                    if let Some((mask, _)) = w.stack.pop() {
+                        w.mask = mask;
+                    }
+                }
+                Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
+                Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
+                Ins::Atomic { to, op, value, guard } => self.atomic(w, to, op, value, guard)?,
+                Ins::Atom(at) => self.atom(w, at)?,
+                Ins::Commit(queue) => self.commit(w, queue),
+                Ins::WaitQueue { queue, pending } => {
+                    if !self.wait_queue(w, queue, pending)? {
+                        w.pc -= 1;
+                        return Ok(Stop::Waits);
+                    }
+                }
+                Ins::Fence(fence) => self.fence(w, fence)?,
+                Ins::Sync(bar) => {
+                    self.operation(Class::Barrier, w);
+                    if !self.sync(w, bar)? {
+                        return Ok(Stop::Waits);
+                    }
+                }
+                Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
+                Ins::Await { bar, slot, turn } => {
+                    if !self.wait_phase(w, bar, slot, turn)? {
+                        w.pc -= 1;
+                        return Ok(Stop::Waits);
+                    }
+                }
+                Ins::Init(bar) => self.init(w, bar)?,
+                Ins::Loop { var, from, to, exit } => {
+                    let from = w.scalar(from);
+                    w.scalars[var as usize] = from;
+                    if from >= w.scalar(to) {
+                        w.pc = exit as usize;
+                    }
+                }
+                Ins::Next { var, step, to, head } => {
+                    let next = w.scalars[var as usize] + step;
+                    w.scalars[var as usize] = next;
+                    if next < w.scalar(to) {
+                        w.pc = head as usize;
+                    }
+                }
+                Ins::LoopV { var, from, to, exit } => {
+                    let (from, to) = (w.ints(from), w.ints(to));
+                    w.vectors[var as usize] = from;
+                    w.stack.push((w.mask, 0));
+                    w.mask &= below(&from, &to);
+                    if w.mask == 0 {
+                        w.pc = exit as usize;
+                    }
+                }
+                Ins::NextV { var, step, to, head } => {
+                    let to = w.ints(to);
+                    w.vectors[var as usize].iter_mut().for_each(|at| *at += step);
+                    w.mask &= below(&w.vectors[var as usize], &to);
+                    if w.mask != 0 {
+                        w.pc = head as usize;
+                    }
+                }
+                Ins::If { cond, other } => {
+                    let lanes = w.holds(cond);
+                    w.stack.push((w.mask, lanes));
+                    w.mask &= lanes;
+                    if w.mask == 0 {
+                        w.pc = other as usize;
+                    }
+                }
+                Ins::When { cond, elem, other } => {
+                    let lanes = self.truth(w, cond, elem)?;
+                    w.stack.push((w.mask, lanes));
+                    w.mask &= lanes;
+                    if w.mask == 0 {
+                        w.pc = other as usize;
+                    }
+                }
+                Ins::Else { end } => {
+                    if let Some(&(outer, lanes)) = w.stack.last() {
+                        w.mask = outer & !lanes;
+                    }
+                    if w.mask == 0 {
+                        w.pc = end as usize;
+                    }
+                }
+                Ins::Role { from, to, other } => {
+                    if !(from..to).contains(&w.number) {
+                        w.pc = other as usize;
+                    }
+                }
+                Ins::Elect { scope, first, end } => {
+                    let lanes = self.elected(w, scope, first);
+                    w.stack.push((w.mask, lanes));
+                    w.mask &= lanes;
+                    if w.mask == 0 {
+                        w.pc = end as usize;
+                    }
+                }
+                Ins::Jump(to) => w.pc = to as usize,
+                Ins::End => return Ok(Stop::Ends),
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn operation(&mut self, class: Class, w: &Warp) {
+        self.counts.operation(class, w.mask);
+    }
+
+    /// The row of the program's sites of the step at hand.
+    pub(crate) fn site(&self, w: &Warp) -> u32 {
+        self.ctx.code.sites[w.pc - 1]
+    }
+
+    /// A cell must hold something in every active lane, and no operation in flight may change it.
+    #[inline]
+    pub(crate) fn need(&self, w: &Warp, slot: Slot, elem: Elem) -> Result<()> {
+        if w.held(slot, elem) & w.mask != w.mask {
+            return Err(self.unheld(w, slot, elem));
+        }
+        if !w.locks.is_empty() && elem != Elem::F64 {
+            self.locked(w, slot, false)?;
+        }
+        Ok(())
+    }
+
+    /// Cells are going to be written.
+    #[inline]
+    pub(crate) fn writable(&self, w: &mut Warp, slot: Slot, elem: Elem, count: u32) -> Result<()> {
+        if !w.unfenced.is_empty() && elem != Elem::F64 {
+            for slot in slot..slot + count {
+                self.locked(w, slot, true)?;
+                w.unfenced[slot as usize] = true;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn unheld(&self, w: &Warp, slot: Slot, elem: Elem) -> Box<crate::fault::Fault> {
+        let lanes = w.mask & !w.held(slot, elem);
+        let name = self.register(slot, elem);
+        let party = self.party(w, lanes, format!("read {name}"), self.site(w));
+        self.ctx.fault(
+            FaultKind::Unwritten,
+            format!("nobody has written {name}"),
+            vec![party],
+            "give the registers a value first, as registers_like(…, 0.0) does",
+        )
+    }
+
+    /// A register in words.
+    pub(crate) fn register(&self, slot: Slot, elem: Elem) -> String {
+        let double = elem == Elem::F64;
+        let of = self
+            .ctx
+            .code
+            .regs
+            .iter()
+            .find(|reg| (reg.elem == Elem::F64) == double && (reg.at..reg.at + reg.len).contains(&slot));
+        match of {
+            Some(reg) => format!("element {} of the registers `{}`", slot - reg.at, reg.name),
+            // What a shuffle took from a lane that is not there.
+            None => "a value of a lane that takes no part".to_string(),
+        }
+    }
+
+    fn locked(&self, w: &Warp, slot: Slot, writes: bool) -> Result<()> {
+        let lock = w.locks.iter().find(|lock| (lock.from..lock.to).contains(&slot));
+        let Some(lock) = lock.filter(|lock| writes || !lock.readable) else { return Ok(()) };
+        let name = self.register(slot, Elem::F32);
+        let verb = if writes { "write" } else { "read" };
+        let parties = vec![
+            self.party(w, w.mask, format!("{verb} {name}"), self.site(w)),
+            self.party(w, w.live, "began the product", lock.site),
+        ];
+        Err(self.ctx.fault(
+            FaultKind::Locked,
+            format!("a matrix product in flight uses {name}"),
+            parties,
+            "wait for the product first",
+        ))
+    }
+
+    fn one(
+        &mut self,
+        w: &mut Warp,
+        to: Slot,
+        (x, from): (Slot, Elem),
+        elem: Elem,
+        f: impl Fn(u64) -> u64,
+    ) -> Result<()> {
+        self.need(w, x, from)?;
+        self.writable(w, to, elem, 1)?;
+        let bits = w.bits(x, from).map(f);
+        w.set(to, elem, &bits);
+        Ok(())
+    }
+
+    /// Lanes in which a value is not zero.
+    fn truth(&self, w: &Warp, cond: Slot, elem: Elem) -> Result<u32> {
+        self.need(w, cond, elem)?;
+        let bits = w.bits(cond, elem);
+        Ok((0..LANES).filter(|&lane| value::holds(bits[lane], elem)).fold(0, |mask, lane| mask | 1 << lane))
+    }
+
+    fn blend(&mut self, w: &mut Warp, cond: u32, elem: Elem, to: Slot, x: Slot, y: Slot) -> Result<()> {
+        self.operation(Class::Choice, w);
+        let mask = w.mask;
+        for (slot, lanes) in [(x, mask & cond), (y, mask & !cond)] {
+            w.mask = lanes;
+            if lanes != 0 {
+                self.need(w, slot, elem)?;
+            }
+        }
+        w.mask = mask;
+        self.writable(w, to, elem, 1)?;
+        let (x, y) = (w.bits(x, elem), w.bits(y, elem));
+        let bits: [u64; LANES] =
+            std::array::from_fn(|lane| if cond >> lane & 1 == 1 { x[lane] } else { y[lane] });
+        w.set(to, elem, &bits);
+        Ok(())
+    }
+
+    /// Every lane takes the value of another; from a lane that takes no part comes nothing.
+    fn shuffle(&mut self, w: &mut Warp, elem: Elem, to: Slot, x: Slot, by: Src) -> Result<()> {
+        self.operation(Class::Shuffle, w);
+        if w.mask != w.live {
+            let party = self.party(w, w.mask, "exchange values", self.site(w));
+            let message = format!(
+                "{} of the warp's {} lanes come to an exchange of values between all of them",
+                w.mask.count_ones(),
+                w.live.count_ones()
+            );
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                message,
+                vec![party],
+                "let every lane take part, and choose afterwards",
+            ));
+        }
+        self.writable(w, to, elem, 1)?;
+        let (bits, held, by) = (w.bits(x, elem), w.held(x, elem) & w.mask, w.ints(by));
+        let from: [usize; LANES] = std::array::from_fn(|lane| lane ^ (by[lane] as usize & 31));
+        let taken = from.map(|lane| bits[lane]);
+        let empty =
+            (0..LANES).filter(|&lane| held >> from[lane] & 1 == 0).fold(0, |mask, lane| mask | 1 << lane);
+        w.set(to, elem, &taken);
+        w.unhold(to, elem, empty);
+        Ok(())
+    }
+
+    /// One lane of each group of this size.
+    fn elected(&self, w: &Warp, scope: Scope, first: u32) -> u32 {
+        let start = w.number * LANES as u32;
+        let of_block = |holds: bool| if holds && start == first { 1 } else { 0 };
+        match scope {
+            Scope::Thread => u32::MAX,
+            // The first of those that are there.
+            Scope::Warp => w.mask & w.mask.wrapping_neg(),
+            Scope::Warpgroup => u32::from(start % 128 == 0),
+            Scope::Block => of_block(true),
+            Scope::Cluster => of_block(w.block == 0),
+            Scope::Grid => of_block(self.blocks[w.block].at == [0; 3]),
+        }
+    }
+}
+
+fn below(at: &Ints, to: &Ints) -> u32 {
+    (0..LANES).filter(|&lane| at[lane] < to[lane]).fold(0, |mask, lane| mask | 1 << lane)
+}
+
+fn fma(w: &mut Warp, elem: Elem, to: Slot, x: Slot, y: Slot, z: Slot) {
+    match elem {
+        Elem::F32 => {
+            let [x, y, z] = [x, y, z].map(|slot| &w.words[slot as usize]);
+            let bits: [u32; LANES] = std::array::from_fn(|lane| value::fmaf(x[lane], y[lane], z[lane]));
+            w.set_words(to, &bits);
+        }
+        Elem::I32 | Elem::U32 => {
+            let [x, y, z] = [x, y, z].map(|slot| &w.words[slot as usize]);
+            let bits: [u32; LANES] =
+                std::array::from_fn(|lane| x[lane].wrapping_mul(y[lane]).wrapping_add(z[lane]));
+            w.set_words(to, &bits);
+        }
+        _ => {
+            let [x, y, z] = [x, y, z].map(|slot| w.bits(slot, elem));
+            let bits: [u64; LANES] = std::array::from_fn(|lane| value::fma(x[lane], y[lane], z[lane], elem));
+            w.set(to, elem, &bits);
+        }
+    }
+}
+
+fn bin(w: &mut Warp, f: Bin, elem: Elem, to: Slot, x: Slot, y: Slot) {
+    let (x, y) = (w.bits(x, elem), w.bits(y, elem));
+    let bits: [u64; LANES] = std::array::from_fn(|lane| value::bin(f, x[lane], y[lane], elem));
+    w.set(to, elem, &bits);
+}

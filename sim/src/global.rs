@@ -1,0 +1,357 @@
+//! Global memory. Clusters of blocks do not see each other's writes: each has pages of its own over what was there
+//! before, and at the end they are put together in the order of the grid. What two clusters touched is a race, so the
+//! order in which host threads run them makes no difference.
+
+use std::collections::HashMap;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::Bin;
+
+use crate::clock::Components;
+use crate::shadow::{By, Shadow, Stamp, Touch};
+use crate::shared::Trouble;
+use crate::value;
+
+/// Elements of a page.
+pub(crate) const PAGE: usize = 256;
+
+/// A tensor that a launch passes.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    pub(crate) name: String,
+    pub(crate) elem: Elem,
+    /// The address that the kernel sees.
+    pub(crate) address: u64,
+    pub(crate) extents: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
+    /// Elements from the first to the last.
+    pub(crate) len: usize,
+    /// What was there before.
+    pub(crate) data: Vec<u8>,
+    /// Does it hold something?
+    pub(crate) held: bool,
+    /// Does the kernel write it?
+    pub(crate) written: bool,
+    /// Strides leave elements between those of the tensor.
+    pub(crate) gaps: bool,
+}
+
+impl Buffer {
+    /// The coordinate of an offset, if it is one.
+    pub(crate) fn coordinate(&self, offset: i64) -> Option<Vec<i64>> {
+        let mut modes: Vec<usize> = (0..self.extents.len()).collect();
+        modes.sort_by_key(|&mode| std::cmp::Reverse((self.strides[mode], self.extents[mode])));
+        let (mut rest, mut at) = (offset, vec![0; self.extents.len()]);
+        for mode in modes {
+            if self.extents[mode] > 1 && self.strides[mode] > 0 {
+                at[mode] = (rest / self.strides[mode]).min(self.extents[mode] - 1);
+                rest -= at[mode] * self.strides[mode];
+            }
+        }
+        (rest == 0 && offset >= 0).then_some(at)
+    }
+
+    /// Is this the offset of an element?
+    pub(crate) fn contains(&self, offset: i64) -> bool {
+        (0..self.len as i64).contains(&offset) && (!self.gaps || self.coordinate(offset).is_some())
+    }
+}
+
+const HELD: u8 = 1;
+const WRITTEN: u8 = 2;
+const READ: u8 = 4;
+const ATOMIC: u8 = 8;
+
+/// Some elements of a tensor as one cluster sees them.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    data: Vec<u8>,
+    state: [u8; PAGE],
+    /// Who wrote, who read.
+    by: Vec<[(u32, u32); 2]>,
+    shadow: Option<Shadow>,
+}
+
+/// An atomic update, done again when clusters are put together.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    buffer: u32,
+    at: usize,
+    op: Bin,
+    value: u64,
+}
+
+/// What one cluster did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    pages: HashMap<(u32, u32), Box<Page>>,
+    updates: Vec<Update>,
+}
+
+/// An access to global memory: elements of a tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) buffer: u32,
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+}
+
+/// What all of them know.
+pub(crate) struct World<'w> {
+    pub(crate) buffers: &'w [Buffer],
+    pub(crate) components: Components,
+    pub(crate) races: bool,
+    pub(crate) written_once: bool,
+}
+
+impl Overlay {
+    fn page(&mut self, world: &World<'_>, buffer: u32, page: usize) -> &mut Page {
+        self.pages.entry((buffer, page as u32)).or_insert_with(|| {
+            let of = &world.buffers[buffer as usize];
+            let bytes = of.elem.bytes() as usize;
+            let mut data = vec![0xff; PAGE * bytes];
+            let from = page * PAGE * bytes;
+            let len = data.len().min(of.data.len() - from);
+            data[..len].copy_from_slice(&of.data[from..from + len]);
+            Box::new(Page {
+                data,
+                state: [if of.held { HELD } else { 0 }; PAGE],
+                by: vec![[(0, 0); 2]; PAGE],
+                shadow: world.races.then(|| Shadow::new(PAGE)),
+            })
+        })
+    }
+
+    /// Reads elements. Tensors that the kernel does not write have no pages.
+    pub(crate) fn read(
+        &mut self,
+        world: &World<'_>,
+        span: Span,
+        by: &By<'_>,
+        me: Stamp,
+        to: &mut [u8],
+    ) -> Result<(), Trouble> {
+        let buffer = &world.buffers[span.buffer as usize];
+        let bytes = buffer.elem.bytes() as usize;
+        if !buffer.written {
+            if !buffer.held {
+                return Err(Trouble::Unwritten(span.at));
+            }
+            let from = span.at * bytes;
+            to.copy_from_slice(&buffer.data[from..from + span.len * bytes]);
+            return Ok(());
+        }
+        for n in 0..span.len {
+            let (at, place) = (span.at + n, (span.at + n) % PAGE);
+            let page = self.page(world, span.buffer, at / PAGE);
+            if page.state[place] & HELD == 0 {
+                return Err(Trouble::Unwritten(at));
+            }
+            if let Some(shadow) = &mut page.shadow {
+                shadow
+                    .touch(&world.components, place, Touch::Read, by, me)
+                    .map_err(|conflict| Trouble::Conflict(at, conflict))?;
+            }
+            if page.state[place] & READ == 0 {
+                page.state[place] |= READ;
+                page.by[place][1] = (me.access, me.thread);
+            }
+            to[n * bytes..(n + 1) * bytes].copy_from_slice(&page.data[place * bytes..(place + 1) * bytes]);
+        }
+        Ok(())
+    }
+
+    /// Writes elements.
+    pub(crate) fn write(
+        &mut self,
+        world: &World<'_>,
+        span: Span,
+        by: &By<'_>,
+        me: Stamp,
+        from: &[u8],
+    ) -> Result<(), Trouble> {
+        let buffer = &world.buffers[span.buffer as usize];
+        let bytes = buffer.elem.bytes() as usize;
+        for n in 0..span.len {
+            let (at, place) = (span.at + n, (span.at + n) % PAGE);
+            let page = self.page(world, span.buffer, at / PAGE);
+            if let Some(shadow) = &mut page.shadow {
+                shadow
+                    .touch(&world.components, place, Touch::Write, by, me)
+                    .map_err(|conflict| Trouble::Conflict(at, conflict))?;
+            }
+            if page.state[place] & WRITTEN != 0 && world.written_once && !buffer.held {
+                let (access, thread) = page.by[place][0];
+                return Err(Trouble::Again(at, Stamp { access, thread, ..Stamp::default() }));
+            }
+            page.state[place] |= HELD | WRITTEN;
+            page.by[place][0] = (me.access, me.thread);
+            page.data[place * bytes..(place + 1) * bytes].copy_from_slice(&from[n * bytes..(n + 1) * bytes]);
+        }
+        Ok(())
+    }
+
+    /// Updates one element.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn update(
+        &mut self,
+        world: &World<'_>,
+        (buffer, at): (u32, usize),
+        op: Bin,
+        value: u64,
+        by: &By<'_>,
+        me: Stamp,
+    ) -> Result<(), Trouble> {
+        let elem = world.buffers[buffer as usize].elem;
+        let page = self.page(world, buffer, at / PAGE);
+        let place = at % PAGE;
+        if page.state[place] & HELD == 0 {
+            return Err(Trouble::Unwritten(at));
+        }
+        if let Some(shadow) = &mut page.shadow {
+            shadow
+                .touch(&world.components, place, Touch::Atomic, by, me)
+                .map_err(|conflict| Trouble::Conflict(at, conflict))?;
+        }
+        page.state[place] |= ATOMIC;
+        page.by[place][0] = (me.access, me.thread);
+        change(&mut page.data, place, elem, op, value);
+        self.updates.push(Update { buffer, at, op, value });
+        Ok(())
+    }
+}
+
+fn change(data: &mut [u8], at: usize, elem: Elem, op: Bin, value: u64) {
+    let old = raw(data, at, elem);
+    let new = value::bin(op, old, value, elem);
+    let bytes = elem.bytes() as usize;
+    data[at * bytes..(at + 1) * bytes].copy_from_slice(&new.to_le_bytes()[..bytes]);
+}
+
+/// The bits of an element.
+pub(crate) fn raw(data: &[u8], at: usize, elem: Elem) -> u64 {
+    let bytes = elem.bytes() as usize;
+    let mut all = [0; 8];
+    all[..bytes].copy_from_slice(&data[at * bytes..(at + 1) * bytes]);
+    u64::from_le_bytes(all)
+}
+
+/// Two clusters that touched one element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clash {
+    pub(crate) buffer: u32,
+    pub(crate) at: usize,
+    /// Cluster, access, thread.
+    pub(crate) first: (u32, u32, u32),
+    pub(crate) first_writes: bool,
+    pub(crate) second: (u32, u32, u32),
+    pub(crate) second_writes: bool,
+}
+
+/// Who touched an element in the whole grid: cluster plus one, access, thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    writer: (u32, u32, u32),
+    atomic: bool,
+    reader: (u32, u32, u32),
+    /// Another cluster that read it.
+    other: (u32, u32, u32),
+}
+
+/// The grid's results as they come together.
+pub(crate) struct Merged {
+    /// By buffer; empty for those that are not written.
+    pub(crate) data: Vec<Vec<u8>>,
+    written: Vec<Vec<bool>>,
+    owners: Vec<Vec<Owner>>,
+}
+
+impl Merged {
+    pub(crate) fn new(buffers: &[Buffer]) -> Merged {
+        let of = |buffer: &Buffer| buffer.written;
+        Merged {
+            data: buffers.iter().map(|b| if of(b) { b.data.clone() } else { Vec::new() }).collect(),
+            written: buffers.iter().map(|b| vec![b.held; if of(b) { b.len } else { 0 }]).collect(),
+            owners: buffers.iter().map(|b| vec![Owner::default(); if of(b) { b.len } else { 0 }]).collect(),
+        }
+    }
+
+    /// Adds what a cluster did; clusters come in the order of the grid.
+    pub(crate) fn add(
+        &mut self,
+        buffers: &[Buffer],
+        cluster: u32,
+        overlay: Overlay,
+        races: bool,
+    ) -> Result<(), Clash> {
+        let mut pages: Vec<_> = overlay.pages.into_iter().collect();
+        pages.sort_unstable_by_key(|(key, _)| *key);
+        for ((buffer, number), page) in pages {
+            let of = &buffers[buffer as usize];
+            let bytes = of.elem.bytes() as usize;
+            for place in 0..PAGE {
+                let (state, at) = (page.state[place], number as usize * PAGE + place);
+                if state & (WRITTEN | READ | ATOMIC) == 0 {
+                    continue;
+                }
+                let owner = &mut self.owners[buffer as usize][at];
+                let [by, read_by] = page.by[place].map(|(access, thread)| (cluster + 1, access, thread));
+                let clash = |first: (u32, u32, u32), first_writes, second: (u32, u32, u32), second_writes| {
+                    let named = |(cluster, access, thread): (u32, u32, u32)| (cluster - 1, access, thread);
+                    Clash {
+                        buffer,
+                        at,
+                        first: named(first),
+                        first_writes,
+                        second: named(second),
+                        second_writes,
+                    }
+                };
+                let (writes, atomic) = (state & (WRITTEN | ATOMIC) != 0, state & WRITTEN == 0);
+                if writes {
+                    let both_atomic = atomic && owner.atomic;
+                    if owner.writer.0 != 0 && !both_atomic {
+                        return Err(clash(owner.writer, true, by, true));
+                    }
+                    if races {
+                        for reader in [owner.reader, owner.other] {
+                            if reader.0 != 0 && reader.0 != cluster + 1 {
+                                return Err(clash(reader, false, by, true));
+                            }
+                        }
+                    }
+                    (owner.writer, owner.atomic) = (by, atomic);
+                }
+                if state & READ != 0 {
+                    if races && owner.writer.0 != 0 && owner.writer.0 != cluster + 1 {
+                        return Err(clash(owner.writer, true, read_by, false));
+                    }
+                    if owner.reader.0 == 0 {
+                        owner.reader = read_by;
+                    } else if owner.other.0 == 0 {
+                        owner.other = read_by;
+                    }
+                }
+                if state & WRITTEN != 0 {
+                    self.written[buffer as usize][at] = true;
+                    self.data[buffer as usize][at * bytes..(at + 1) * bytes]
+                        .copy_from_slice(&page.data[place * bytes..(place + 1) * bytes]);
+                }
+            }
+            // Elements that were written plainly hold their updates already.
+        }
+        for Update { buffer, at, op, value } in overlay.updates {
+            let owner = &self.owners[buffer as usize][at];
+            if owner.atomic {
+                change(&mut self.data[buffer as usize], at, buffers[buffer as usize].elem, op, value);
+                self.written[buffer as usize][at] = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first element of a result that nobody wrote.
+    pub(crate) fn unwritten(&self, buffer: usize, of: &Buffer) -> Option<usize> {
+        (0..self.written[buffer].len()).find(|&at| !self.written[buffer][at] && of.contains(at as i64))
+    }
+}

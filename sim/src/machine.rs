@@ -1,0 +1,262 @@
+//! A cluster of blocks at work: its warps, memories and barriers, and which of its warps goes on. Warps change only where
+//! they wait; a seed decides which goes on and when asynchronous operations land.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::launch::Map;
+use tilewright_codegen::thread::{Bar, Kernel};
+
+use crate::agent::{Agent, Products};
+use crate::clock::{Carried, Component, Components};
+use crate::code::Code;
+use crate::count::Counts;
+use crate::fault::Fault;
+use crate::global::{Overlay, World};
+use crate::shared::Shared;
+use crate::table::Tables;
+use crate::warp::{LANES, Waiting, Warp};
+
+pub(crate) type Result<T> = std::result::Result<T, Box<Fault>>;
+
+/// What all clusters of a run know.
+pub(crate) struct Context<'c> {
+    pub(crate) kernel: &'c Kernel,
+    pub(crate) code: &'c Code,
+    pub(crate) world: World<'c>,
+    /// Tensor maps by parameter.
+    pub(crate) maps: Vec<Option<Map>>,
+    pub(crate) tables: Tables,
+    pub(crate) grid: [u32; 3],
+    /// Number of the first mbarrier of each row of the program's barriers.
+    pub(crate) bars: Vec<usize>,
+    pub(crate) count: bool,
+    pub(crate) seed: u64,
+    pub(crate) variant: usize,
+    pub(crate) places: Option<&'c Places>,
+    /// Bytes of shared memory that are always touched together.
+    pub(crate) grain: usize,
+}
+
+impl Context<'_> {
+    /// Warps of a block.
+    pub(crate) fn warps(&self) -> u32 {
+        self.kernel.launch.threads.div_ceil(LANES as u32)
+    }
+
+    /// Blocks of a cluster.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.kernel.launch.cluster.iter().map(|&n| n.max(1)).product()
+    }
+
+    /// Clusters along x, y, z.
+    fn clusters(&self) -> [u32; 3] {
+        let cluster = self.kernel.launch.cluster;
+        [0, 1, 2].map(|axis| self.grid[axis] / cluster[axis].max(1))
+    }
+
+    /// How many clusters there are.
+    pub(crate) fn count_of_clusters(&self) -> u64 {
+        self.clusters().iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// The index of a block, by its cluster and its rank there.
+    pub(crate) fn block_at(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let (clusters, size) = (self.clusters(), self.kernel.launch.cluster.map(|n| n.max(1)));
+        let (mut rest, mut rank) = (cluster, rank);
+        [0, 1, 2].map(|axis| {
+            let at = (rest % u64::from(clusters[axis])) as u32;
+            rest /= u64::from(clusters[axis]);
+            let within = rank % size[axis];
+            rank /= size[axis];
+            at * size[axis] + within
+        })
+    }
+
+    /// Components of clocks.
+    pub(crate) fn components(kernel: &Kernel) -> Components {
+        let blocks = kernel.launch.cluster.iter().map(|&n| n.max(1)).product();
+        let warps = kernel.launch.threads.div_ceil(LANES as u32);
+        let mbarriers = kernel.bars.iter().map(|bar| match bar {
+            Bar::Mbarriers { slots, .. } => *slots,
+            _ => 0,
+        });
+        Components {
+            threads: blocks * warps * LANES as u32,
+            mbarriers: mbarriers.sum(),
+            blocks,
+            groups: warps.div_ceil(4),
+        }
+    }
+}
+
+/// A barrier of threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Barrier {
+    /// How many threads complete it.
+    pub(crate) expected: u32,
+    pub(crate) arrived: u32,
+    /// Warps of the cluster that wait.
+    pub(crate) waiting: Vec<usize>,
+    pub(crate) carried: Carried,
+}
+
+/// An mbarrier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mbarrier {
+    /// Who initialised it: component, epoch; and has the copy engine been told?
+    pub(crate) made: Option<(u32, u32)>,
+    pub(crate) fenced: bool,
+    /// Arrivals of a phase, those still missing, announced bytes still missing.
+    pub(crate) count: u32,
+    pub(crate) missing: u32,
+    pub(crate) bytes: i64,
+    /// Phases that are complete.
+    pub(crate) completed: i64,
+    pub(crate) carried: Carried,
+}
+
+/// A block.
+pub(crate) struct Block {
+    pub(crate) at: [u32; 3],
+    pub(crate) shared: Shared,
+    /// By the hardware's number.
+    pub(crate) barriers: HashMap<u32, Barrier>,
+    pub(crate) mbarriers: Vec<Mbarrier>,
+    pub(crate) groups: Vec<Products>,
+    pub(crate) running: u32,
+}
+
+/// A cluster at work.
+pub(crate) struct Cluster<'c> {
+    pub(crate) ctx: &'c Context<'c>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) warps: Vec<Option<Box<Warp>>>,
+    pub(crate) barrier: Barrier,
+    pub(crate) overlay: Overlay,
+    pub(crate) agents: BTreeMap<u64, Agent>,
+    pub(crate) next_agent: u64,
+    pub(crate) counts: Counts,
+    pub(crate) random: Random,
+}
+
+/// Why a warp stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Waits,
+    Ends,
+}
+
+/// Numbers that look random: SplitMix64.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Runs one cluster: what it wrote, and what it cost.
+pub(crate) fn run(ctx: &Context<'_>, number: u64) -> Result<(Overlay, Counts)> {
+    let mut random = Random(ctx.seed);
+    let mixed = random.next() ^ number;
+    let mut cluster = Cluster::new(ctx, number, Random(mixed));
+    cluster.run()?;
+    Ok((cluster.overlay, cluster.counts))
+}
+
+impl<'c> Cluster<'c> {
+    fn new(ctx: &'c Context<'c>, number: u64, random: Random) -> Cluster<'c> {
+        let (warps, threads) = (ctx.warps(), ctx.kernel.launch.threads);
+        let components = ctx.world.components;
+        let blocks: Vec<Block> = (0..ctx.blocks())
+            .map(|rank| Block {
+                at: ctx.block_at(number, rank),
+                shared: Shared::new(ctx.kernel.launch.shared_bytes as usize, ctx.grain, ctx.world.races),
+                barriers: HashMap::new(),
+                mbarriers: vec![Mbarrier::default(); components.mbarriers as usize],
+                groups: (0..components.groups).map(|_| Products::default()).collect(),
+                running: warps,
+            })
+            .collect();
+        let all = (0..ctx.blocks() as usize).flat_map(|block| (0..warps).map(move |warp| (block, warp)));
+        let warps = all
+            .map(|(block, warp)| Warp::new(ctx.code, block, warp, blocks[block].at, threads, warps))
+            .map(|mut warp| {
+                warp.seen.copies.0 = components.number(Component::Copies(warp.first));
+                Some(Box::new(warp))
+            })
+            .collect();
+        Cluster {
+            ctx,
+            blocks,
+            warps,
+            barrier: Barrier::default(),
+            overlay: Overlay::default(),
+            agents: BTreeMap::new(),
+            next_agent: 1,
+            counts: Counts::new(ctx.code.counters),
+            random,
+        }
+    }
+
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let ready: Vec<usize> = (0..self.warps.len()).filter(|&warp| self.is_ready(warp)).collect();
+            if ready.is_empty() {
+                if self.land_one()? {
+                    continue;
+                }
+                if self.warps.iter().flatten().all(|warp| warp.ended) {
+                    return Ok(());
+                }
+                return Err(self.deadlock());
+            }
+            let chosen = ready[self.random.below(ready.len())];
+            let Some(mut warp) = self.warps[chosen].take() else { continue };
+            warp.waiting = None;
+            let stop = self.execute(&mut warp);
+            let block = warp.block;
+            if stop == Ok(Stop::Ends) {
+                warp.ended = true;
+                self.blocks[block].running -= 1;
+            }
+            self.warps[chosen] = Some(warp);
+            if stop? == Stop::Ends && self.blocks[block].running == 0 {
+                self.block_ends(block)?;
+            }
+            self.land_some()?;
+        }
+    }
+
+    fn is_ready(&self, warp: usize) -> bool {
+        let Some(warp) = &self.warps[warp] else { return false };
+        if warp.ended {
+            return false;
+        }
+        match &warp.waiting {
+            None => true,
+            Some(Waiting::Barrier(_) | Waiting::Cluster) => false,
+            Some(Waiting::Mbarriers(all)) => {
+                all.iter().all(|&(block, at, want)| self.blocks[block].mbarriers[at].completed >= want)
+            }
+            Some(Waiting::Products(number)) => {
+                self.blocks[warp.block].groups[warp.number as usize / 4].completed >= *number
+            }
+        }
+    }
+
+    /// The component of something in this cluster.
+    pub(crate) fn component(&self, of: Component) -> u32 {
+        self.ctx.world.components.number(of)
+    }
+}

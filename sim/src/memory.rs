@@ -1,0 +1,358 @@
+//! Loads, stores and atomic updates of a warp: bounds, alignment, what is there, who else touches it, what it costs.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::{Bin, Space};
+use tilewright_layout::Transfer;
+
+use crate::clock::lanes_of;
+use crate::code::{Access, Place, Slot, Src};
+use crate::count::Class;
+use crate::fault::FaultKind;
+use crate::global::Span;
+use crate::machine::{Cluster, Result};
+use crate::shadow::{By, Stamp, Touch};
+use crate::value;
+use crate::warp::{Ints, LANES, Warp};
+
+/// Where the lanes of an access go: elements, bytes of shared memory or addresses, and whose shared memory.
+pub(crate) struct Reach {
+    pub(crate) index: Ints,
+    pub(crate) bytes: Ints,
+    pub(crate) block: [u32; LANES],
+}
+
+impl Cluster<'_> {
+    /// The stamp of a lane's access now.
+    pub(crate) fn stamp(&self, w: &Warp, lane: u32, access: u32) -> Stamp {
+        let component = w.first + lane;
+        Stamp { component, epoch: w.seen.epoch, access, thread: component }
+    }
+
+    /// Where these lanes go, if they may.
+    pub(crate) fn reach(&self, w: &Warp, place: Place, lanes: u32, count: u32, unit: u32) -> Result<Reach> {
+        let access = &self.ctx.code.accesses[place.access as usize];
+        let (index, size) = (w.ints(place.index), i64::from(access.elem));
+        let mut reach = Reach { index, bytes: [0; LANES], block: [w.block as u32; LANES] };
+        if let Some(peer) = place.peer {
+            let peers = w.ints(peer);
+            for lane in lanes_of(lanes) {
+                let peer = peers[lane as usize];
+                let ended = |block: usize| self.blocks[block].running == 0;
+                if !(0..self.blocks.len() as i64).contains(&peer) || ended(peer as usize) {
+                    return Err(self.no_peer(w, access, lane, peer));
+                }
+                reach.block[lane as usize] = peer as u32;
+            }
+        }
+        let (base, len) = match access.space {
+            Space::Shared(id) => {
+                let array = &self.ctx.kernel.shared[id as usize];
+                (i64::from(array.offset), i64::from(array.len))
+            }
+            Space::Global(id) => {
+                let buffer = &self.ctx.world.buffers[id as usize];
+                (buffer.address as i64, buffer.len as i64)
+            }
+        };
+        let gaps = match access.space {
+            Space::Global(id) => self.ctx.world.buffers[id as usize].gaps,
+            Space::Shared(_) => false,
+        };
+        for lane in lanes_of(lanes) {
+            let at = index[lane as usize];
+            if at < 0
+                || at.saturating_add(i64::from(count)) > len
+                || gaps && self.in_gap(access.space, at, count)
+            {
+                return Err(self.out_of_bounds(w, access, &index, lanes, count));
+            }
+            let byte = base + at * size;
+            if byte & (i64::from(unit) - 1) != 0 {
+                return Err(self.misaligned(w, access, lane, at, byte, unit));
+            }
+            if at < access.claim.0 || at > access.claim.1 {
+                return Err(self.beyond_claim(w, access, lane, at));
+            }
+            reach.bytes[lane as usize] = byte;
+        }
+        Ok(reach)
+    }
+
+    fn in_gap(&self, space: Space, at: i64, count: u32) -> bool {
+        let Space::Global(id) = space else { return false };
+        (at..at + i64::from(count)).any(|at| !self.ctx.world.buffers[id as usize].contains(at))
+    }
+
+    pub(crate) fn count_access(
+        &mut self,
+        access: &Access,
+        reach: &Reach,
+        lanes: u32,
+        transfer: Transfer,
+        bytes: u32,
+    ) {
+        if !self.ctx.count || lanes == 0 {
+            return;
+        }
+        match access.space {
+            Space::Shared(_) => self.counts.shared(access.counter, &reach.bytes, lanes, bytes, transfer),
+            Space::Global(_) => self.counts.global(access.counter, &reach.bytes, lanes, bytes, transfer),
+        }
+    }
+
+    pub(crate) fn load(
+        &mut self,
+        w: &mut Warp,
+        from: Place,
+        to: Slot,
+        guard: Option<Src>,
+        fill: u64,
+    ) -> Result<()> {
+        let access = &self.ctx.code.accesses[from.access as usize];
+        let (count, size) = (access.count, access.elem as usize);
+        let elem = if size == 8 { Elem::F64 } else { Elem::U32 };
+        self.writable(w, to, elem, count)?;
+        let (all, lanes) = (w.mask, w.guarded(guard));
+        if lanes != all {
+            w.mask = all & !lanes;
+            for n in 0..count {
+                w.set(to + n, elem, &[fill; LANES]);
+            }
+            w.mask = all;
+        }
+        if lanes == 0 {
+            return Ok(());
+        }
+        self.operation(Class::Load, w);
+        let reach = self.reach(w, from, lanes, count, access.bytes())?;
+        self.count_access(access, &reach, lanes, Transfer::Load, access.bytes());
+        let ctx = self.ctx;
+        let mut held = [0u8; 16];
+        for lane in lanes_of(lanes) {
+            let at = lane as usize;
+            let me = self.stamp(w, lane, from.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            let bytes = count as usize * size;
+            let block = reach.block[at] as usize;
+            let outcome = match access.space {
+                Space::Shared(_) => {
+                    let shared = &mut self.blocks[block].shared;
+                    let start = reach.bytes[at] as usize;
+                    held[..bytes].copy_from_slice(&shared.bytes[start..start + bytes]);
+                    shared.read(&ctx.world.components, start, bytes, &by, me)
+                }
+                Space::Global(buffer) => {
+                    let span = Span { buffer, at: reach.index[at] as usize, len: count as usize };
+                    self.overlay.read(&ctx.world, span, &by, me, &mut held[..bytes])
+                }
+            };
+            if let Err(trouble) = outcome {
+                return Err(self.trouble(trouble, me, false, block));
+            }
+            for n in 0..count as usize {
+                let bits = crate::global::raw(&held[n * size..], 0, UNSIGNED[size]);
+                w.set_bit(to + n as u32, elem, at, bits);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(&mut self, w: &mut Warp, to: Place, from: Slot, guard: Option<Src>) -> Result<()> {
+        let access = &self.ctx.code.accesses[to.access as usize];
+        let (count, size) = (access.count, access.elem as usize);
+        let elem = if size == 8 { Elem::F64 } else { Elem::U32 };
+        let (all, lanes) = (w.mask, w.guarded(guard));
+        if lanes == 0 {
+            return Ok(());
+        }
+        w.mask = lanes;
+        for n in 0..count {
+            self.need(w, from + n, elem)?;
+        }
+        w.mask = all;
+        self.operation(Class::Store, w);
+        let reach = self.reach(w, to, lanes, count, access.bytes())?;
+        self.count_access(access, &reach, lanes, Transfer::Store, access.bytes());
+        let ctx = self.ctx;
+        let mut held = [0u8; 16];
+        for lane in lanes_of(lanes) {
+            let at = lane as usize;
+            let me = self.stamp(w, lane, to.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            let bytes = count as usize * size;
+            for n in 0..count as usize {
+                let bits = w.bit(from + n as u32, elem, at).to_le_bytes();
+                held[n * size..(n + 1) * size].copy_from_slice(&bits[..size]);
+            }
+            let block = reach.block[at] as usize;
+            let outcome = match access.space {
+                Space::Shared(_) => {
+                    let shared = &mut self.blocks[block].shared;
+                    let start = reach.bytes[at] as usize;
+                    let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Write, &by, me);
+                    shared.bytes[start..start + bytes].copy_from_slice(&held[..bytes]);
+                    outcome
+                }
+                Space::Global(buffer) => {
+                    let span = Span { buffer, at: reach.index[at] as usize, len: count as usize };
+                    self.overlay.write(&ctx.world, span, &by, me, &held[..bytes])
+                }
+            };
+            if let Err(trouble) = outcome {
+                return Err(self.trouble(trouble, me, true, block));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn atomic(
+        &mut self,
+        w: &mut Warp,
+        to: Place,
+        op: Bin,
+        from: Slot,
+        guard: Option<Src>,
+    ) -> Result<()> {
+        let access = &self.ctx.code.accesses[to.access as usize];
+        let lanes = w.guarded(guard);
+        if lanes == 0 {
+            return Ok(());
+        }
+        self.operation(Class::Atomic, w);
+        let reach = self.reach(w, to, lanes, 1, access.elem)?;
+        self.count_access(access, &reach, lanes, Transfer::Store, access.elem);
+        let ctx = self.ctx;
+        for lane in lanes_of(lanes) {
+            let at = lane as usize;
+            let me = self.stamp(w, lane, to.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            let block = reach.block[at] as usize;
+            let outcome = match access.space {
+                Space::Shared(id) => {
+                    let elem = ctx.kernel.shared[id as usize].elem;
+                    let (start, bytes) = (reach.bytes[at] as usize, access.elem as usize);
+                    let value = w.bit(from, elem, at);
+                    let shared = &mut self.blocks[block].shared;
+                    let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Atomic, &by, me);
+                    let old = crate::global::raw(&shared.bytes[start..], 0, elem);
+                    let new = value::bin(op, old, value, elem).to_le_bytes();
+                    shared.bytes[start..start + bytes].copy_from_slice(&new[..bytes]);
+                    outcome
+                }
+                Space::Global(buffer) => {
+                    let elem = ctx.world.buffers[buffer as usize].elem;
+                    let value = w.bit(from, elem, at);
+                    let place = (buffer, reach.index[at] as usize);
+                    self.overlay.update(&ctx.world, place, op, value, &by, me)
+                }
+            };
+            if let Err(trouble) = outcome {
+                return Err(self.trouble(trouble, me, true, block));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Unsigned types by their bytes.
+const UNSIGNED: [Elem; 9] =
+    [Elem::U8, Elem::U8, Elem::F16, Elem::U32, Elem::U32, Elem::F64, Elem::F64, Elem::F64, Elem::F64];
+
+// What is said when an address is wrong.
+impl Cluster<'_> {
+    #[cold]
+    fn out_of_bounds(
+        &self,
+        w: &Warp,
+        access: &Access,
+        index: &Ints,
+        lanes: u32,
+        count: u32,
+    ) -> Box<crate::fault::Fault> {
+        let name = self.ctx.name_of(access.space);
+        let outside = |at: i64| match access.space {
+            Space::Shared(id) => {
+                at < 0 || at + i64::from(count) > i64::from(self.ctx.kernel.shared[id as usize].len)
+            }
+            Space::Global(id) => {
+                let buffer = &self.ctx.world.buffers[id as usize];
+                (at..at + i64::from(count)).any(|at| !buffer.contains(at))
+            }
+        };
+        let bad = lanes_of(lanes)
+            .filter(|&lane| outside(index[lane as usize]))
+            .fold(0, |all: u32, lane| all | 1 << lane);
+        let first = index[bad.trailing_zeros() as usize & 31];
+        let wide = if count > 1 { format!(" to {}", first + i64::from(count) - 1) } else { String::new() };
+        let what = match access.space {
+            Space::Shared(id) => {
+                format!("the array in shared memory has {} elements", self.ctx.kernel.shared[id as usize].len)
+            }
+            Space::Global(id) => {
+                let buffer = &self.ctx.world.buffers[id as usize];
+                let text = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+                let (extents, strides) = (text(&buffer.extents), text(&buffer.strides));
+                let inside = first >= 0 && first < buffer.len as i64;
+                let gap = if inside { "; it lies between the tensor's elements" } else { "" };
+                format!("the tensor is ({extents}) with strides ({strides}){gap}")
+            }
+        };
+        let verb = if access.what.writes() { "write" } else { "read" };
+        self.ctx.fault(
+            FaultKind::OutOfBounds,
+            format!("element {first}{wide} of `{name}` does not exist: {what}"),
+            vec![self.party(w, bad, format!("{verb} beyond `{name}`"), access.site)],
+            "check the layouts and tiles that this index is made of, and which guard it has",
+        )
+    }
+
+    #[cold]
+    fn misaligned(
+        &self,
+        w: &Warp,
+        access: &Access,
+        lane: u32,
+        at: i64,
+        byte: i64,
+        unit: u32,
+    ) -> Box<crate::fault::Fault> {
+        let name = self.ctx.name_of(access.space);
+        let past = byte & (i64::from(unit) - 1);
+        let verb = if access.what.writes() { "writes" } else { "reads" };
+        let doing = format!("{verb} {unit} bytes at once from element {at} of `{name}` on");
+        self.ctx.fault(
+            FaultKind::Misaligned,
+            format!("an access of {unit} bytes begins {past} bytes past a multiple of {unit}"),
+            vec![self.party(w, 1 << lane, doing, access.site)],
+            "use a layout whose strides are multiples of the vector, or narrower vectors",
+        )
+    }
+
+    #[cold]
+    fn beyond_claim(&self, w: &Warp, access: &Access, lane: u32, at: i64) -> Box<crate::fault::Fault> {
+        let (name, (lo, hi)) = (self.ctx.name_of(access.space), access.claim);
+        self.ctx.fault(
+            FaultKind::Claim,
+            format!("an index into `{name}` is {at}, and the program was generated for {lo} to {hi}"),
+            vec![self.party(w, 1 << lane, format!("uses element {at} of `{name}`"), access.site)],
+            "this is a mistake of the generator: 32 bits may not be enough for this index",
+        )
+    }
+
+    #[cold]
+    fn no_peer(&self, w: &Warp, access: &Access, lane: u32, peer: i64) -> Box<crate::fault::Fault> {
+        let name = self.ctx.name_of(access.space);
+        let count = self.blocks.len();
+        let message = if (0..count as i64).contains(&peer) {
+            format!("block {peer} of the cluster has ended, and its `{name}` with it")
+        } else {
+            format!("there is no block {peer} in a cluster of {count}")
+        };
+        self.ctx.fault(
+            FaultKind::OutOfBounds,
+            message,
+            vec![self.party(w, 1 << lane, format!("reaches for `{name}` of block {peer}"), access.site)],
+            "let the blocks of a cluster wait for each other before they end",
+        )
+    }
+}

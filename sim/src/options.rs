@@ -1,0 +1,83 @@
+//! How a kernel is run: which schedules, which checks, how many threads of the host.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::launch::Limits;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Clusters of blocks that are done, in all schedules.
+    pub done: u64,
+    /// And how many there are.
+    pub total: u64,
+}
+
+/// Who is told.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How a kernel is run.
+///
+/// ```
+/// use tilewright_sim::Options;
+/// let thorough = Options { schedules: 20, ..Options::default() };
+/// assert!(thorough.races);
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    /// Decides in which order warps run and when asynchronous operations land. A fault names the seed that showed it.
+    pub seed: u64,
+    /// How many schedules to run: with this seed, the next, and so on. Their results must agree.
+    pub schedules: u32,
+    /// Look for races. Without, a run takes less time and finds less.
+    pub races: bool,
+    /// Every element of a pure output must be written.
+    pub complete: bool,
+    /// No element of a pure output may be written twice.
+    pub written_once: bool,
+    /// Count wavefronts, sectors and operations.
+    pub count: bool,
+    /// Threads of the host; 0 for as many as it has.
+    pub threads: usize,
+    /// The device that is imitated.
+    pub limits: Limits,
+    /// Is told how far a run is, after every cluster of blocks.
+    pub progress: Option<OnProgress>,
+    /// The lines of the kernel's file, for faults to name; `simulate` knows them by itself.
+    pub places: Option<Places>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seed: 0,
+            schedules: 1,
+            races: true,
+            complete: true,
+            written_once: true,
+            count: true,
+            threads: 0,
+            limits: Limits::HOPPER,
+            progress: None,
+            places: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("seed", &self.seed)
+            .field("schedules", &self.schedules)
+            .field("races", &self.races)
+            .field("complete", &self.complete)
+            .field("written_once", &self.written_once)
+            .field("count", &self.count)
+            .field("threads", &self.threads)
+            .field("limits", &self.limits)
+            .field("progress", &self.progress.as_ref().map(|_| "…"))
+            .finish()
+    }
+}

@@ -1,0 +1,163 @@
+//! What comes of a run: results, what it cost, which variant ran.
+
+use std::fmt;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::Element;
+use tilewright_codegen::launch::Refusal;
+
+use crate::count::{Class, Counts};
+use crate::error::Error;
+
+/// A place in a kernel that touches memory, and what a whole run of the grid did there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccessCount {
+    /// `load`, `store`, `atomic`; `copy` for cp.async, `matrix` for ldmatrix and stmatrix, `bulk` for the copy engine,
+    /// `product` for matrices that tensor cores read where they lie.
+    pub what: &'static str,
+    /// The tensor or array.
+    pub tensor: String,
+    /// `global` or `shared`.
+    pub memory: &'static str,
+    /// Bytes that a thread moves at once; 0 where the copy engine or tensor cores move them.
+    pub width: u32,
+    /// The line of the kernel's file, where it is known.
+    pub line: Option<String>,
+    /// Instructions that warps executed, with at least one lane.
+    pub executed: u64,
+    /// Bytes that lanes moved.
+    pub bytes: u64,
+    /// Shared memory: wavefronts, and the fewest that these widths need.
+    pub wavefronts: u64,
+    /// See `wavefronts`.
+    pub least_wavefronts: u64,
+    /// Global memory: 32-byte sectors, and the fewest that could hold the bytes.
+    pub sectors: u64,
+    /// See `sectors`.
+    pub least_sectors: u64,
+    /// Global memory: 128-byte lines.
+    pub lines: u64,
+}
+
+impl AccessCount {
+    /// Wavefronts lost to bank conflicts.
+    pub fn bank_conflicts(&self) -> u64 {
+        self.wavefronts - self.least_wavefronts
+    }
+}
+
+/// What comes of a run. `Display` prints what it cost, as a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub(crate) kernel: String,
+    pub(crate) variant: usize,
+    pub(crate) passed_over: Vec<String>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) seed: u64,
+    pub(crate) results: Vec<(String, Elem, Vec<u8>)>,
+    pub(crate) accesses: Vec<AccessCount>,
+    pub(crate) counts: Counts,
+}
+
+impl Outcome {
+    /// A tensor that the kernel wrote, as it lies in memory: for [`Arg::in_out`](crate::Arg::in_out) the whole slice.
+    pub fn get<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
+        let Some((_, elem, bytes)) = self.results.iter().find(|result| result.0 == name) else {
+            let names: Vec<String> = self.results.iter().map(|result| format!("`{}`", result.0)).collect();
+            let message = format!("the kernel writes no tensor `{name}`; it writes {}", names.join(", "));
+            return Err(Refusal::new(message).into());
+        };
+        if *elem != T::ELEM {
+            let message = format!("its elements are {elem}, and {} are asked for", T::ELEM);
+            return Err(Refusal::of(name, message).help(format!("write `get::<{elem}>(\"{name}\")`")).into());
+        }
+        let size = elem.bytes() as usize;
+        Ok((0..bytes.len() / size).map(|at| T::from_raw(crate::global::raw(bytes, at, *elem))).collect())
+    }
+
+    /// The names of all tensors that the kernel wrote, with their element types.
+    pub fn names(&self) -> impl Iterator<Item = (&str, Elem)> {
+        self.results.iter().map(|(name, elem, _)| (&**name, *elem))
+    }
+
+    /// The bytes of a result.
+    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
+        self.results.iter().find(|result| result.0 == name).map(|result| &*result.2)
+    }
+
+    /// Which of the kernel's variants ran, counted from 0.
+    pub fn variant(&self) -> usize {
+        self.variant
+    }
+
+    /// Why faster variants did not, one line for each.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+
+    /// Blocks along x, y, z.
+    pub fn grid(&self) -> [u32; 3] {
+        self.grid
+    }
+
+    /// The seed of the first schedule.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What every place in the program that touches memory did, in the order of the program.
+    pub fn accesses(&self) -> &[AccessCount] {
+        &self.accesses
+    }
+
+    /// Operations of the thread program by kind, counted for each thread that performed them.
+    pub fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Class::NAMES.into_iter().zip(self.counts.operations).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.grid;
+        writeln!(f, "kernel         {}, variant {}", self.kernel, self.variant + 1)?;
+        for (place, why) in self.passed_over.iter().enumerate() {
+            writeln!(f, "{:<15}variant {}: {why}", if place == 0 { "passed over" } else { "" }, place + 1)?;
+        }
+        writeln!(f, "blocks         {x} x {y} x {z}")?;
+        for (place, (name, count)) in self.operations().enumerate() {
+            writeln!(f, "{:<15}{count} {name}", if place == 0 { "operations" } else { "" })?;
+        }
+        if self.accesses.is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        let head =
+            ["access", "tensor", "memory", "bytes", "executed", "wavefronts", "least", "sectors", "least"];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        for access in &self.accesses {
+            let number = |shown: bool, n: u64| if shown { n.to_string() } else { String::new() };
+            let (shared, wide) = (access.memory == "shared", access.width > 0);
+            rows.push(vec![
+                access.what.into(),
+                access.tensor.clone(),
+                access.memory.into(),
+                if wide { access.width.to_string() } else { String::new() },
+                access.executed.to_string(),
+                number(shared && wide, access.wavefronts),
+                number(shared && wide, access.least_wavefronts),
+                number(!shared && wide, access.sectors),
+                number(!shared && wide, access.least_sectors),
+            ]);
+        }
+        let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..head.len()).map(wide).collect();
+        for row in &rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                line += &if column < 3 { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,473 @@
+//! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight. Sums of products
+//! of narrow and single-precision elements are exact to double precision and rounded once; tensor cores keep fewer bits,
+//! so results agree within the accumulator's precision, not to the bit. Integers and double precision are exact.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::atom::Effect;
+use tilewright_codegen::thread::Space;
+
+use crate::agent::Product;
+use crate::atoms::{Fragment, swizzled};
+use crate::clock::{Component, Knowledge};
+use crate::code::{AtomCode, Operand, Place};
+use crate::fault::FaultKind;
+use crate::machine::{Cluster, Result};
+use crate::shadow::{By, Stamp};
+use crate::table::Tile;
+use crate::value;
+use crate::warp::{LANES, Lock, Warp};
+
+/// Warps of a warpgroup.
+const GROUP: usize = 4;
+
+/// A matrix as tensor cores see it: where it begins, and how its parts lie.
+#[derive(Clone, Copy, Debug)]
+struct Matrix {
+    start: usize,
+    leading: usize,
+    stride: usize,
+    mode: u8,
+    transposed: bool,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Matrix {
+    /// The byte of an element: `mn` along rows or columns of the product, `k` along its depth. In units of 16 bytes a
+    /// matrix is made of blocks of eight rows: rows run along the depth, or along the other mode when transposed.
+    fn address(&self, mn: usize, k: usize) -> usize {
+        let unit = 16 / self.size;
+        // 16-byte units in a row of the pattern, and bytes of the hardware's swizzle
+        let (wide, swizzle) = match self.mode {
+            1 => (8, 128),
+            2 => (4, 64),
+            3 => (2, 32),
+            _ => (1, 0),
+        };
+        let offset = match (self.transposed, self.mode) {
+            (false, 0) => mn % 8 * 16 + mn / 8 * self.stride + k / unit * self.leading,
+            (false, _) => mn % 8 * wide * 16 + mn / 8 * self.stride + k / unit * 16,
+            (true, 0) => k % 8 * 16 + k / 8 * self.leading + mn / unit * self.stride,
+            (true, _) => {
+                let units = mn / unit;
+                units % wide * 16 + units / wide * self.leading + k % 8 * wide * 16 + k / 8 * self.stride
+            }
+        };
+        let within = if self.transposed { mn % unit } else { k % unit };
+        swizzled(self.start + offset + within * self.size, swizzle)
+    }
+}
+
+/// Numbers of a matrix, column-major.
+enum Dense {
+    Float(Vec<f64>),
+    Int(Vec<i64>),
+}
+
+impl Dense {
+    fn zero(len: usize, elem: Elem) -> Dense {
+        if elem.is_float() { Dense::Float(vec![0.0; len]) } else { Dense::Int(vec![0; len]) }
+    }
+
+    fn set(&mut self, at: usize, bits: u64, elem: Elem) {
+        match self {
+            Dense::Float(all) => all[at] = value::number(bits, elem),
+            Dense::Int(all) => all[at] = value::int(bits as u32, elem),
+        }
+    }
+
+    fn bits(&self, at: usize, elem: Elem) -> u64 {
+        match self {
+            Dense::Float(all) if elem == Elem::F64 => all[at].to_bits(),
+            Dense::Float(all) => u64::from((all[at] as f32).to_bits()),
+            Dense::Int(all) => value::from_int(all[at], elem),
+        }
+    }
+}
+
+/// `d += a · b`: m×k, n×k, m×n.
+fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], double: bool) {
+    match (d, a, b) {
+        (Dense::Float(d), Dense::Float(a), Dense::Float(b)) => {
+            for column in 0..n {
+                let sums = &mut d[column * m..(column + 1) * m];
+                for depth in 0..k {
+                    let factor = b[column + depth * n];
+                    let terms = sums.iter_mut().zip(&a[depth * m..(depth + 1) * m]);
+                    if double {
+                        terms.for_each(|(sum, x)| *sum = x.mul_add(factor, *sum));
+                    } else {
+                        // these products are exact
+                        terms.for_each(|(sum, x)| *sum += x * factor);
+                    }
+                }
+            }
+        }
+        (Dense::Int(d), Dense::Int(a), Dense::Int(b)) => {
+            for column in 0..n {
+                for depth in 0..k {
+                    let factor = b[column + depth * n];
+                    for row in 0..m {
+                        d[column * m + row] += a[depth * m + row] * factor;
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: usize) {
+    for lane in 0..LANES {
+        for value in 0..tile.values {
+            into.set(tile.at(first + lane, value) as usize, fragment.get(w, value, lane), fragment.of);
+        }
+    }
+}
+
+fn scatter(from: &Dense, w: &mut Warp, fragment: Fragment, tile: &Tile, first: usize) {
+    for lane in 0..LANES {
+        for value in 0..tile.values {
+            let bits = from.bits(tile.at(first + lane, value) as usize, fragment.of);
+            fragment.set(w, value, lane, bits);
+        }
+    }
+}
+
+/// The place of an operand by its name.
+fn operand(atom: &AtomCode, name: char) -> Option<usize> {
+    atom.row.operands.iter().position(|operand| operand.name == name)
+}
+
+impl Cluster<'_> {
+    /// A product of a warp's fragments.
+    pub(crate) fn multiply(&mut self, w: &mut Warp, atom: &AtomCode, shape: [u32; 3]) -> Result<()> {
+        let ctx = self.ctx;
+        let tiles = &ctx.tables[atom.row.name];
+        let mut found = Vec::new();
+        for name in ['a', 'b', 'd'] {
+            let Some(at) = operand(atom, name) else {
+                return self.malformed(w, format!("`{}` has no operand {name}", atom.row.name));
+            };
+            let fragment = self.fragment(w, atom, at, tiles[at].values)?;
+            for n in 0..fragment.registers(tiles[at].values) {
+                self.need(w, fragment.slot + n, fragment.elem)?;
+            }
+            found.push((fragment, &tiles[at]));
+        }
+        let [m, n, k] = shape.map(|n| n as usize);
+        let of = |at: usize| found[at].0.of;
+        let mut dense =
+            [(m * k, of(0)), (n * k, of(1)), (m * n, of(2))].map(|(len, elem)| Dense::zero(len, elem));
+        for (dense, (fragment, tile)) in dense.iter_mut().zip(&found) {
+            gather(dense, w, *fragment, tile, 0);
+        }
+        let [a, b, d] = &mut dense;
+        multiply(d, a, b, [m, n, k], of(2) == Elem::F64);
+        let (fragment, tile) = found[2];
+        self.writable(w, fragment.slot, fragment.elem, fragment.registers(tile.values))?;
+        scatter(d, w, fragment, tile, 0);
+        Ok(())
+    }
+
+    /// One warp of four begins a product.
+    pub(crate) fn begin_product(&mut self, w: &mut Warp, at: u32) -> Result<()> {
+        let ctx = self.ctx;
+        let atom = &ctx.code.atoms[at as usize];
+        let (tiles, site) = (&ctx.tables[atom.row.name], self.site(w));
+        let mut operands = Vec::new();
+        let mut locks = Vec::new();
+        let number = w.products + 1;
+        let scale = match operand(atom, 's').map(|at| &atom.args[at]) {
+            Some(Operand::Int(src)) => w.scalar(*src) != 0,
+            _ => true,
+        };
+        for (place, arg) in atom.args.iter().enumerate() {
+            match arg {
+                Operand::Frag { .. } => {
+                    let fragment = self.fragment(w, atom, place, tiles[place].values)?;
+                    let end = fragment.slot + fragment.registers(tiles[place].values);
+                    let writes = atom.row.operands[place].writes;
+                    for slot in fragment.slot..end {
+                        if !writes || scale {
+                            self.need_held(w, slot, fragment.elem)?;
+                        }
+                        if w.unfenced[slot as usize] {
+                            return Err(self.unfenced_registers(w, slot, fragment.elem));
+                        }
+                    }
+                    locks.push(Lock {
+                        from: fragment.slot,
+                        to: end,
+                        readable: !writes,
+                        product: number,
+                        site,
+                    });
+                }
+                Operand::Descriptor { at, .. } => {
+                    let reach = self.reach(w, *at, w.live, 0, 16)?;
+                    if reach.bytes != [reach.bytes[0]; LANES] {
+                        return self.malformed(w, "lanes give different matrices to one product".into());
+                    }
+                    operands.push(reach.bytes[0]);
+                    if ctx.count {
+                        let bytes = tiles[place].values * atom.row.operands[place].elem.bytes() as usize;
+                        let counter = ctx.code.accesses[at.access as usize].counter;
+                        self.counts.bulk(counter, bytes as u64 / GROUP as u64);
+                    }
+                }
+                Operand::Int(src) => operands.push(w.scalar(*src)),
+                _ => {}
+            }
+        }
+        w.products = number;
+        w.locks.extend(locks);
+        let group = w.number as usize / GROUP;
+        let products = &mut self.blocks[w.block].groups[group];
+        if !products.queue.iter().any(|product| product.number == number) {
+            let new = Product {
+                number,
+                atom: at,
+                site,
+                begun: 0,
+                carried: Default::default(),
+                operands: operands.clone(),
+            };
+            products.queue.push_back(new);
+        }
+        let Some(product) = products.queue.iter_mut().find(|product| product.number == number) else {
+            return Ok(());
+        };
+        if product.atom != at || product.operands != operands {
+            let other = product.site;
+            let parties = vec![
+                self.party(w, w.live, format!("begin product {number} of their warpgroup"), site),
+                self.party(w, 0, "began another one as this, in other warps of the group", other),
+            ];
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                "the warps of a warpgroup do not begin the same matrix product".into(),
+                parties,
+                "let all four warps come to the same products with the same matrices",
+            ));
+        }
+        w.seen.release(w.first, w.live, &mut product.carried);
+        product.begun |= 1 << (w.number % GROUP as u32);
+        Ok(())
+    }
+
+    fn need_held(&self, w: &Warp, slot: u32, elem: Elem) -> Result<()> {
+        if w.held(slot, elem) & w.live == w.live {
+            return Ok(());
+        }
+        let name = self.register(slot, elem);
+        let party = self.party(w, w.live & !w.held(slot, elem), format!("give {name} to it"), self.site(w));
+        Err(self.ctx.fault(
+            FaultKind::Unwritten,
+            format!("a matrix product reads {name}, which nobody has written"),
+            vec![party],
+            "set the accumulator to zero first",
+        ))
+    }
+
+    fn unfenced_registers(&self, w: &Warp, slot: u32, elem: Elem) -> Box<crate::fault::Fault> {
+        let name = self.register(slot, elem);
+        let party = self.party(w, w.live, "begin the product", self.site(w));
+        self.ctx.fault(
+            FaultKind::MissingFence,
+            format!(
+                "{name} has been written, and an asynchronous matrix product uses it without a fence between"
+            ),
+            vec![party],
+            "put a fence for registers (wgmma.fence) before the product",
+        )
+    }
+
+    /// The next product of a warpgroup happens.
+    pub(crate) fn land_product(&mut self, block: usize, group: usize) -> Result<()> {
+        let Some(product) = self.blocks[block].groups[group].queue.pop_front() else { return Ok(()) };
+        let ctx = self.ctx;
+        let atom = &ctx.code.atoms[product.atom as usize];
+        let Effect::Mma { m, n, k } = atom.row.effect else { return Ok(()) };
+        let shape = [m, n, k].map(|n| n as usize);
+        let [m, n, k] = shape;
+        let tiles = &ctx.tables[atom.row.name];
+        let per_block = ctx.warps() as usize;
+        let first = block * per_block + group * GROUP;
+        let component = self.component(Component::Products(block as u32, group as u32));
+        let thread = (first * LANES) as u32;
+        let epoch = product.number as u32;
+        let knowledge = Cluster::knowledge_of(&product);
+        let mut given = product.operands.iter().copied();
+        let (mut starts, mut flags) = (Vec::new(), Vec::new());
+        for arg in &atom.args {
+            match arg {
+                Operand::Descriptor { .. } => starts.push(given.next().unwrap_or_default() as usize),
+                Operand::Int(_) => flags.push(given.next().unwrap_or_default() != 0),
+                _ => {}
+            }
+        }
+        let mut ints = flags.into_iter();
+        let mut flag = |name: char| if operand(atom, name).is_some() { ints.next() } else { None };
+        // In the order of the operands: s, t, u.
+        let (scale, a_turned, b_turned) =
+            (flag('s').unwrap_or(true), flag('t').unwrap_or(false), flag('u').unwrap_or(false));
+        let mut starts = starts.into_iter();
+        let mut found = Vec::new();
+        for (name, extent, turned) in [('a', m, a_turned), ('b', n, b_turned)] {
+            let at = operand(atom, name).unwrap_or_default();
+            let elem = atom.row.operands[at].elem;
+            let mut dense = Dense::zero(extent * k, elem);
+            match &atom.args[at] {
+                Operand::Frag { slot, elem: held, .. } => {
+                    let fragment = Fragment { slot: *slot, elem: *held, of: elem };
+                    for part in 0..GROUP {
+                        if let Some(w) = &self.warps[first + part] {
+                            gather(&mut dense, w, fragment, &tiles[at], part * LANES);
+                        }
+                    }
+                }
+                Operand::Descriptor { at: place, leading, stride, mode } => {
+                    let matrix = Matrix {
+                        start: starts.next().unwrap_or_default(),
+                        leading: *leading as usize,
+                        stride: *stride as usize,
+                        mode: *mode,
+                        transposed: turned,
+                        size: elem.bytes() as usize,
+                    };
+                    let stamp = Stamp { component, epoch, access: place.access, thread };
+                    self.read_matrix(
+                        &mut dense,
+                        matrix,
+                        (extent, k),
+                        *place,
+                        block,
+                        &knowledge,
+                        stamp,
+                        elem,
+                    )?;
+                }
+                _ => {}
+            }
+            found.push(dense);
+        }
+        let at = operand(atom, 'd').unwrap_or_default();
+        let Operand::Frag { slot, elem, .. } = atom.args[at] else { return Ok(()) };
+        let fragment = Fragment { slot, elem, of: atom.row.operands[at].elem };
+        let mut d = Dense::zero(m * n, fragment.of);
+        if scale {
+            for part in 0..GROUP {
+                if let Some(w) = &self.warps[first + part] {
+                    gather(&mut d, w, fragment, &tiles[at], part * LANES);
+                }
+            }
+        }
+        multiply(&mut d, &found[0], &found[1], shape, fragment.of == Elem::F64);
+        for part in 0..GROUP {
+            if let Some(w) = &mut self.warps[first + part] {
+                scatter(&d, w, fragment, &tiles[at], part * LANES);
+            }
+        }
+        self.blocks[block].groups[group].completed = product.number;
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn read_matrix(
+        &mut self,
+        dense: &mut Dense,
+        matrix: Matrix,
+        (extent, depth): (usize, usize),
+        place: Place,
+        block: usize,
+        knowledge: &Knowledge,
+        stamp: Stamp,
+        elem: Elem,
+    ) -> Result<()> {
+        let ctx = self.ctx;
+        let Space::Shared(id) = ctx.code.accesses[place.access as usize].space else { return Ok(()) };
+        let array = &ctx.kernel.shared[id as usize];
+        let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
+        // Sixteen bytes lie together: along the depth, or along the other mode.
+        let unit = 16 / matrix.size;
+        let (mn_step, k_step) = if matrix.transposed { (unit, 1) } else { (1, unit) };
+        for mn in (0..extent).step_by(mn_step) {
+            for k in (0..depth).step_by(k_step) {
+                let at = matrix.address(mn, k);
+                if at < first || at + 16 > end {
+                    return Err(self.matrix_outside(stamp, at as i64 - first as i64, block));
+                }
+                let shared = &mut self.blocks[block].shared;
+                if let Err(trouble) = shared.read(&ctx.world.components, at, 16, &By::Agent(knowledge), stamp)
+                {
+                    return Err(self.trouble(trouble, stamp, false, block));
+                }
+                for n in 0..unit {
+                    let (mn, k) = if matrix.transposed { (mn + n, k) } else { (mn, k + n) };
+                    let bits = crate::global::raw(&shared.bytes[at + n * matrix.size..], 0, elem);
+                    dense.set(mn + k * extent, bits, elem);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn matrix_outside(&self, stamp: Stamp, byte: i64, block: usize) -> Box<crate::fault::Fault> {
+        let access = &self.ctx.code.accesses[stamp.access as usize];
+        let name = self.ctx.name_of(access.space);
+        let party = crate::fault::Party {
+            block: self.blocks[block].at,
+            threads: vec![stamp.thread % (self.ctx.warps() * LANES as u32)],
+            doing: "began the product".into(),
+            line: self.ctx.line(access.site),
+        };
+        self.ctx.fault(
+            FaultKind::OutOfBounds,
+            format!("a matrix product reads byte {byte} of `{name}`, which it does not have"),
+            vec![party],
+            "check the descriptor's offsets against the array's layout",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_layout::{Composed, Layout, Swizzle};
+
+    /// Addresses of a matrix against the layout that the descriptor stands for.
+    #[track_caller]
+    fn check(mode: u8, transposed: bool, expected: &str) {
+        let matrix = Matrix { start: 2048, leading: 4096, stride: 1024, mode, transposed, size: 2 };
+        let layout: Layout = expected.parse().unwrap();
+        let swizzle = match mode {
+            0 => Swizzle::new(0, 4, 3),
+            mode => Swizzle::new(4 - u32::from(mode), 4, 3),
+        };
+        let layout = Composed::new(swizzle.unwrap(), 2048, layout);
+        for mn in 0..64 {
+            for k in 0..16 {
+                let wanted = layout.at((mn as i64, k as i64)).unwrap();
+                assert_eq!(
+                    matrix.address(mn, k) as i64,
+                    wanted,
+                    "mode {mode}, transposed {transposed}: {mn}, {k}"
+                );
+            }
+        }
+    }
+
+    /// Layouts in bytes, as the PTX manual's canonical layouts have them for elements of two bytes.
+    #[test]
+    fn descriptors_are_layouts() {
+        check(0, false, "((8,8),(8,2)):((16,1024),(2,4096))");
+        check(1, false, "((8,8),(8,2)):((128,1024),(2,16))");
+        check(2, false, "((8,8),(8,2)):((64,1024),(2,16))");
+        check(3, false, "((8,8),(8,2)):((32,1024),(2,16))");
+        check(0, true, "((8,8),(8,2)):((2,1024),(16,4096))");
+        check(1, true, "((8,8,1),(8,2)):((2,16,4096),(128,1024))");
+        check(2, true, "((8,4,2),(8,2)):((2,16,4096),(64,1024))");
+        check(3, true, "((8,2,4),(8,2)):((2,16,4096),(32,1024))");
+    }
+}

@@ -1,0 +1,417 @@
+//! A whole launch: the plan, the program made flat, clusters shared out to threads of the host, results put together in
+//! the order of the grid.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tilewright_codegen::definition::{Generated, Param as Named, Variant};
+use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan};
+use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
+
+use crate::arg::Arg;
+use crate::code::Code;
+use crate::compile::{Given as Sizes, compile};
+use crate::count::Counts;
+use crate::error::Error;
+use crate::fault::{Fault, FaultKind, Party};
+use crate::global::{Buffer, Clash, Merged, Overlay, World};
+use crate::machine::{self, Context};
+use crate::options::{Options, Progress};
+use crate::outcome::{AccessCount, Outcome};
+use crate::shadow::Stamp;
+use crate::table::tables;
+
+/// Runs the first variant of a kernel whose facts hold.
+pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
+    let plan = plan(kernel, &given(args), &options.limits)?;
+    execute(&kernel.name, &kernel.variants[plan.variant].program, plan, args, options)
+}
+
+/// Runs one variant of a kernel; refuses where its facts do not hold.
+pub fn run_variant(
+    kernel: &Generated,
+    variant: usize,
+    args: &[Arg],
+    options: &Options,
+) -> Result<Outcome, Error> {
+    let Some(chosen) = kernel.variants.get(variant) else {
+        let count = kernel.variants.len();
+        let message = format!("there is no variant {}: the kernel has {count}", variant + 1);
+        return Err(Refusal::new(message).into());
+    };
+    let alone = Generated { variants: vec![chosen.clone()], ..shell(kernel) };
+    let plan = Plan { variant, ..plan(&alone, &given(args), &options.limits)? };
+    execute(&kernel.name, &chosen.program, plan, args, options)
+}
+
+/// Runs every variant of a kernel whose facts hold, fastest first.
+pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Vec<Outcome>, Error> {
+    // The arguments are refused as they are for any launch.
+    plan(kernel, &given(args), &options.limits)?;
+    let mut all = Vec::new();
+    for variant in 0..kernel.variants.len() {
+        match run_variant(kernel, variant, args, options) {
+            Ok(outcome) => all.push(outcome),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// Runs a thread program by itself, as tests of programs do that no kernel has. Its parameters are the arguments, tensors
+/// and numbers first; sizes follow from the tensors.
+pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
+    let params = program.params.iter().filter_map(|param| match param {
+        Param::Pointer { name, elem, write, shape, .. } => {
+            Some(Named { name: name.clone(), elem: *elem, tensor: Some((*write, shape.len())) })
+        }
+        Param::Scalar { name, elem } => Some(Named { name: name.clone(), elem: *elem, tensor: None }),
+        Param::Int { .. } | Param::TensorMap { .. } => None,
+    });
+    let kernel = Generated {
+        name: program.name.clone(),
+        params: params.collect(),
+        variants: vec![Variant { source: String::new(), program: program.clone() }],
+        report: Default::default(),
+    };
+    run(&kernel, args, options)
+}
+
+/// A kernel without its variants.
+fn shell(kernel: &Generated) -> Generated {
+    Generated {
+        name: kernel.name.clone(),
+        params: kernel.params.clone(),
+        variants: Vec::new(),
+        report: Default::default(),
+    }
+}
+
+fn given(args: &[Arg]) -> Vec<Given> {
+    args.iter().enumerate().map(|(place, arg)| arg.given(place)).collect()
+}
+
+/// A run that takes longer says what would make it shorter.
+const LONG: Duration = Duration::from_secs(20);
+
+fn execute(
+    name: &str,
+    program: &Kernel,
+    plan: Plan,
+    args: &[Arg],
+    options: &Options,
+) -> Result<Outcome, Error> {
+    if plan.is_empty() {
+        let [x, y, z] = plan.grid;
+        return Err(Refusal::new(format!("there is nothing to run: the grid has {x} x {y} x {z} blocks"))
+            .help("give tensors that have elements")
+            .into());
+    }
+    let begun = Instant::now();
+    let buffers = buffers(program, &plan, args);
+    let sizes = Sizes {
+        ints: plan
+            .passed
+            .iter()
+            .map(|passed| if let Passed::Int { value, .. } = passed { *value } else { 0 })
+            .collect(),
+        scalars: (0..program.params.len()).map(|place| args.get(place).map_or(0, Arg::raw)).collect(),
+        grid: plan.grid,
+    };
+    let fault = |kind, message: String, parties, help: &str| {
+        Box::new(Fault {
+            kernel: name.into(),
+            variant: plan.variant,
+            seed: options.seed,
+            kind,
+            message,
+            parties,
+            help: help.into(),
+        })
+    };
+    let code = compile(program, &sizes).map_err(|malformed| {
+        let span = program.sites.get(malformed.site as usize).map(|site| site.span).unwrap_or_default();
+        let line = options.places.as_ref().and_then(|places| places.of(span)).filter(|_| span.0 != 0);
+        let message = match line {
+            Some(line) => format!("{}, at {line}", malformed.message),
+            None => malformed.message,
+        };
+        fault(FaultKind::Malformed, message, Vec::new(), "")
+    })?;
+    let mut first: Option<(Merged, Counts)> = None;
+    for schedule in 0..options.schedules.max(1) {
+        let context = context(program, &code, &plan, &buffers, options, schedule);
+        let (merged, counts) = grid(&context, options, schedule)?;
+        complete(&context, &merged, args, options)?;
+        match &first {
+            None => first = Some((merged, counts)),
+            Some((before, _)) => {
+                if let Some(which) = (0..buffers.len()).find(|&at| before.data[at] != merged.data[at]) {
+                    let size = buffers[which].elem.bytes() as usize;
+                    let (old, new) = (&before.data[which], &merged.data[which]);
+                    let at = old.iter().zip(new).position(|(x, y)| x != y).unwrap_or(0) / size;
+                    let element = context.element(Space::Global(which as u32), at as i64);
+                    return Err(context
+                        .fault(
+                            FaultKind::Unstable,
+                            format!("{element} is not the same with seed {}", options.seed),
+                            Vec::new(),
+                            "look for races: Options { races: true, … }",
+                        )
+                        .into());
+                }
+            }
+        }
+    }
+    let (merged, counts) = first.unwrap_or_else(|| (Merged::new(&[]), Counts::default()));
+    hint(begun.elapsed());
+    Ok(Outcome {
+        kernel: name.into(),
+        variant: plan.variant,
+        passed_over: plan.passed_over,
+        grid: plan.grid,
+        seed: options.seed,
+        results: buffers
+            .iter()
+            .zip(&merged.data)
+            .zip(args)
+            .filter(|((buffer, _), _)| buffer.written)
+            .map(|((buffer, data), arg)| (buffer.name.clone(), buffer.elem, arg.with(data)))
+            .collect(),
+        accesses: accesses(program, &code, &counts, options),
+        counts,
+    })
+}
+
+/// Tensors by parameter; what is no tensor has an empty one.
+fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
+    let one = |(place, param): (usize, &Param)| {
+        let mut buffer = Buffer {
+            name: String::new(),
+            elem: tilewright_codegen::Elem::U8,
+            address: 0,
+            extents: Vec::new(),
+            strides: Vec::new(),
+            len: 0,
+            data: Vec::new(),
+            held: false,
+            written: false,
+            gaps: false,
+        };
+        let (Param::Pointer { name, write, .. }, Passed::Tensor(which)) = (param, &plan.passed[place]) else {
+            return buffer;
+        };
+        let arg = &args[*which];
+        let Given::Tensor(tensor) = arg.given(*which) else { return buffer };
+        let len = crate::arg::reach(&tensor.extents, &tensor.strides).max(0) as usize;
+        let bytes = len * arg.elem().bytes() as usize;
+        buffer.data = match arg.contents() {
+            Some(contents) => contents[..bytes].to_vec(),
+            None => vec![0xff; bytes],
+        };
+        buffer.gaps = tensor.extents.iter().product::<i64>() != len as i64;
+        buffer.name = name.clone();
+        (buffer.elem, buffer.address, buffer.len) = (arg.elem(), tensor.address, len);
+        (buffer.extents, buffer.strides) = (tensor.extents, tensor.strides);
+        (buffer.held, buffer.written) = (!arg.is_output(), *write);
+        buffer
+    };
+    program.params.iter().enumerate().map(one).collect()
+}
+
+fn context<'c>(
+    program: &'c Kernel,
+    code: &'c Code,
+    plan: &Plan,
+    buffers: &'c [Buffer],
+    options: &'c Options,
+    schedule: u32,
+) -> Context<'c> {
+    let mut next = 0;
+    let bars = program.bars.iter().map(|bar| {
+        let first = next;
+        if let Bar::Mbarriers { slots, .. } = bar {
+            next += *slots as usize;
+        }
+        first
+    });
+    let grain = program.shared.iter().map(|array| array.elem.bytes() as usize).min().unwrap_or(4);
+    Context {
+        kernel: program,
+        code,
+        world: World {
+            buffers,
+            components: Context::components(program),
+            races: options.races,
+            written_once: options.written_once,
+        },
+        maps: plan
+            .passed
+            .iter()
+            .map(|passed| if let Passed::Map(map) = passed { Some(map.clone()) } else { None })
+            .collect(),
+        tables: tables(code),
+        grid: plan.grid,
+        bars: bars.collect(),
+        count: options.count && schedule == 0,
+        seed: options.seed.wrapping_add(u64::from(schedule)),
+        variant: plan.variant,
+        places: options.places.as_ref(),
+        grain,
+    }
+}
+
+/// Runs all clusters.
+fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merged, Counts), Error> {
+    let total = context.count_of_clusters();
+    let host = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = if options.threads == 0 { host } else { options.threads };
+    let threads = threads.min(usize::try_from(total).unwrap_or(usize::MAX)).max(1);
+    let mut merged = Merged::new(context.world.buffers);
+    let mut counts = Counts::new(context.code.counters);
+    let mut add = |number: u64, outcome: machine::Result<(Overlay, Counts)>| -> Result<(), Error> {
+        let (overlay, costs) = outcome?;
+        counts.add(&costs);
+        merged
+            .add(context.world.buffers, number as u32, overlay, context.world.races)
+            .map_err(|clash| clashed(context, clash))?;
+        if let Some(progress) = &options.progress {
+            let all = u64::from(options.schedules.max(1)) * total;
+            progress(Progress { done: u64::from(schedule) * total + number + 1, total: all });
+        }
+        Ok(())
+    };
+    if threads == 1 {
+        for number in 0..total {
+            add(number, machine::run(context, number))?;
+        }
+        return Ok((merged, counts));
+    }
+    let (next, stop) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    std::thread::scope(|scope| -> Result<(), Error> {
+        let (tell, told) = mpsc::sync_channel(4 * threads);
+        for _ in 0..threads {
+            let (tell, next, stop) = (tell.clone(), &next, &stop);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total || number > stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let outcome = machine::run(context, number);
+                    if outcome.is_err() {
+                        stop.fetch_min(number, Ordering::Relaxed);
+                    }
+                    // Nobody listens any more once a fault has been told.
+                    if tell.send((number, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(tell);
+        let mut waiting = BTreeMap::new();
+        let mut due = 0;
+        for (number, outcome) in told {
+            waiting.insert(number, outcome);
+            while let Some(outcome) = waiting.remove(&due) {
+                let added = add(due, outcome);
+                if added.is_err() {
+                    stop.store(0, Ordering::Relaxed);
+                    return added;
+                }
+                due += 1;
+            }
+        }
+        Ok(())
+    })?;
+    Ok((merged, counts))
+}
+
+/// Two clusters touched one element.
+fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
+    let what = context.element(Space::Global(clash.buffer), clash.at as i64);
+    let party = |(cluster, access, thread): (u32, u32, u32), writes: bool| {
+        let stamp = Stamp { component: thread, epoch: 0, access, thread };
+        context.party_of(u64::from(cluster), stamp, writes, &what)
+    };
+    let (first, second) = (party(clash.first, clash.first_writes), party(clash.second, clash.second_writes));
+    let twice = clash.first_writes && clash.second_writes;
+    context.fault(
+        FaultKind::Race,
+        format!("blocks do not wait for each other, and two of them touch {what}"),
+        vec![first, second],
+        if twice {
+            "give every element of the result to one block, or add to it atomically"
+        } else {
+            "let a kernel of its own read what another one wrote"
+        },
+    )
+}
+
+/// Every element of a pure output has been written.
+fn complete(context: &Context<'_>, merged: &Merged, args: &[Arg], options: &Options) -> Result<(), Error> {
+    if !options.complete {
+        return Ok(());
+    }
+    for (place, buffer) in context.world.buffers.iter().enumerate() {
+        let output = buffer.written && args.get(place).is_some_and(Arg::is_output);
+        let Some(at) = merged.unwritten(place, buffer).filter(|_| output) else { continue };
+        let what = context.element(Space::Global(place as u32), at as i64);
+        return Err(context
+            .fault(
+                FaultKind::NotWritten,
+                format!("nobody wrote {what}"),
+                Vec::<Party>::new(),
+                "let tiles cover the whole tensor, or pass it as `Arg::in_out`",
+            )
+            .into());
+    }
+    Ok(())
+}
+
+fn accesses(program: &Kernel, code: &Code, counts: &Counts, options: &Options) -> Vec<AccessCount> {
+    let one = |counter: usize| {
+        let access = code.accesses.iter().find(|access| access.counter as usize == counter)?;
+        let row = counts.rows[counter];
+        let span = program.sites.get(access.site as usize).map(|site| site.span).unwrap_or_default();
+        let (memory, tensor) = match access.space {
+            Space::Shared(id) => ("shared", program.shared[id as usize].name.clone()),
+            Space::Global(id) => (
+                "global",
+                match &program.params[id as usize] {
+                    Param::Pointer { name, .. } => name.clone(),
+                    _ => String::new(),
+                },
+            ),
+        };
+        Some(AccessCount {
+            what: access.what.word(),
+            tensor,
+            memory,
+            width: access.bytes(),
+            line: options.places.as_ref().and_then(|places| places.of(span)).filter(|_| span.0 != 0),
+            executed: row.executed,
+            bytes: row.bytes,
+            wavefronts: row.wavefronts,
+            least_wavefronts: row.least,
+            sectors: row.sectors,
+            least_sectors: row.least_sectors,
+            lines: row.lines,
+        })
+    };
+    (0..counts.rows.len()).filter_map(one).collect()
+}
+
+fn hint(took: Duration) {
+    if took > LONG && env!("TILEWRIGHT_SIM_OPT_LEVEL") == "0" {
+        eprintln!(
+            "hint: this simulation took {} s without optimisation; in Cargo.toml write\n\
+             [profile.dev.package.tilewright-sim]\nopt-level = 3",
+            took.as_secs()
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! The shared memory of a block: its bytes, which of them hold something, and who touched them.
+
+use crate::clock::Components;
+use crate::shadow::{By, Conflict, Shadow, Stamp, Touch};
+
+/// What is wrong with an access, and at which byte or element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Trouble {
+    /// Nobody wrote it.
+    Unwritten(usize),
+    /// A copy that nobody waited for will.
+    InFlight(usize),
+    /// Somebody else touches it, unordered.
+    Conflict(usize, Conflict),
+    /// An element of the result is written again.
+    Again(usize, Stamp),
+}
+
+const EMPTY: u8 = 0;
+const HELD: u8 = 1;
+const FLYING: u8 = 2;
+
+/// Shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) bytes: Vec<u8>,
+    /// By grain.
+    state: Vec<u8>,
+    shadow: Option<Shadow>,
+    /// Bytes that are always touched together: those of the smallest element.
+    grain: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(bytes: usize, grain: usize, races: bool) -> Shared {
+        let cells = bytes.div_ceil(grain);
+        Shared {
+            // All bits set is not a number in every floating-point type.
+            bytes: vec![0xff; bytes],
+            state: vec![EMPTY; cells],
+            shadow: races.then(|| Shadow::new(cells)),
+            grain,
+        }
+    }
+
+    fn grains(&self, at: usize, len: usize) -> std::ops::Range<usize> {
+        at / self.grain..(at + len).div_ceil(self.grain)
+    }
+
+    fn touch(
+        &mut self,
+        all: &Components,
+        cell: usize,
+        touch: Touch,
+        by: &By<'_>,
+        me: Stamp,
+    ) -> Result<(), Trouble> {
+        let Some(shadow) = &mut self.shadow else { return Ok(()) };
+        shadow
+            .touch(all, cell, touch, by, me)
+            .map_err(|conflict| Trouble::Conflict(cell * self.grain, conflict))
+    }
+
+    /// May these bytes be read?
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        all: &Components,
+        at: usize,
+        len: usize,
+        by: &By<'_>,
+        me: Stamp,
+    ) -> Result<(), Trouble> {
+        for cell in self.grains(at, len) {
+            match self.state[cell] {
+                HELD => {}
+                FLYING => return Err(Trouble::InFlight(cell * self.grain)),
+                _ => return Err(Trouble::Unwritten(cell * self.grain)),
+            }
+            self.touch(all, cell, Touch::Read, by, me)?;
+        }
+        Ok(())
+    }
+
+    /// May these bytes be written?
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        all: &Components,
+        at: usize,
+        len: usize,
+        touch: Touch,
+        by: &By<'_>,
+        me: Stamp,
+    ) -> Result<(), Trouble> {
+        for cell in self.grains(at, len) {
+            let flying = self.state[cell] == FLYING && matches!(by, By::Lane { .. });
+            if flying {
+                return Err(Trouble::InFlight(cell * self.grain));
+            }
+            if touch == Touch::Atomic && self.state[cell] == EMPTY {
+                return Err(Trouble::Unwritten(cell * self.grain));
+            }
+            self.touch(all, cell, touch, by, me)?;
+            self.state[cell] = HELD;
+        }
+        Ok(())
+    }
+
+    /// A copy into these bytes has begun: nobody may look at them.
+    pub(crate) fn begin(&mut self, at: usize, len: usize) {
+        let range = self.grains(at, len);
+        self.state[range].fill(FLYING);
+        self.bytes[at..at + len].fill(0xff);
+    }
+
+    /// Who touched what, for the end of the block.
+    pub(crate) fn shadow(&self) -> Option<(&Shadow, usize)> {
+        self.shadow.as_ref().map(|shadow| (shadow, self.state.len()))
+    }
+
+    pub(crate) fn grain(&self) -> usize {
+        self.grain
+    }
+}

@@ -1,0 +1,425 @@
+//! Barriers, mbarriers, fences and waits of a warp, and what they let it know.
+
+use std::rc::Rc;
+
+use tilewright_codegen::thread::{Bar, Fence, Id, Queue, Scope};
+
+use crate::clock::{Component, lanes_of};
+use crate::code::Src;
+use crate::fault::{Fault, FaultKind};
+use crate::machine::{Cluster, Result};
+use crate::warp::{Group, Groups, LANES, Waiting, Warp};
+
+impl Cluster<'_> {
+    /// Arrives at a barrier of threads. True when the warp goes on.
+    pub(crate) fn sync(&mut self, w: &mut Warp, bar: Id) -> Result<bool> {
+        let races = self.ctx.world.races;
+        let (id, expected) = match &self.ctx.kernel.bars[bar as usize] {
+            Bar::Block => (Some(0), self.ctx.kernel.launch.threads),
+            Bar::Named { id, threads } => (Some(u32::from(*id)), *threads),
+            Bar::Cluster => (None, self.ctx.kernel.launch.threads * self.blocks.len() as u32),
+            Bar::Mbarriers { name, .. } => {
+                let message = format!("`{name}` are mbarriers: threads arrive at one of their slots");
+                return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
+            }
+        };
+        if w.mask != w.live {
+            let missing = w.live & !w.mask;
+            let parties = vec![
+                self.party(w, w.mask, "arrive at the barrier", self.site(w)),
+                self.party(w, missing, "of the same warp do not", self.site(w)),
+            ];
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                "only some threads of a warp come to a barrier".into(),
+                parties,
+                "keep barriers out of conditions that differ between threads",
+            ));
+        }
+        let me = w.block * self.ctx.warps() as usize + w.number as usize;
+        let barrier = match id {
+            Some(id) => self.blocks[w.block].barriers.entry(id).or_default(),
+            None => &mut self.barrier,
+        };
+        if !barrier.waiting.is_empty() && barrier.expected != expected {
+            let message = format!(
+                "barrier {} is for {expected} threads here, and for {} threads where others wait at it",
+                id.unwrap_or_default(),
+                barrier.expected
+            );
+            let party = self.party(w, w.mask, "arrive at the barrier", self.site(w));
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                message,
+                vec![party],
+                "give each group of threads a barrier of its own",
+            ));
+        }
+        barrier.expected = expected;
+        if races {
+            w.seen.release(w.first, w.live, &mut barrier.carried);
+        }
+        // Named barriers count whole warps.
+        let counted = if matches!(id, Some(id) if id != 0) { LANES as u32 } else { w.live.count_ones() };
+        barrier.arrived += counted;
+        if barrier.arrived < expected {
+            barrier.waiting.push(me);
+            w.waiting = Some(match id {
+                Some(id) => Waiting::Barrier(id),
+                None => Waiting::Cluster,
+            });
+            return Ok(false);
+        }
+        let done = std::mem::take(barrier);
+        let (plain, fenced) = (Rc::new(done.carried.plain), Rc::new(done.carried.fenced));
+        if races {
+            w.seen.set(plain.clone(), fenced.clone());
+        }
+        for other in done.waiting {
+            if let Some(other) = &mut self.warps[other] {
+                other.waiting = None;
+                if races {
+                    other.seen.set(plain.clone(), fenced.clone());
+                }
+            }
+        }
+        // Others may go on first.
+        Ok(false)
+    }
+
+    pub(crate) fn fence(&mut self, w: &mut Warp, fence: Fence) -> Result<()> {
+        match fence {
+            Fence::ProxyAsync if self.ctx.world.races => w.seen.fence(w.first, w.mask, w.live),
+            Fence::MbarrierInit => {
+                let own = |(component, _): (u32, u32)| {
+                    component >= w.first && w.mask >> (component - w.first).min(31) & 1 == 1
+                };
+                for mbarrier in &mut self.blocks[w.block].mbarriers {
+                    mbarrier.fenced |= mbarrier.made.is_some_and(own);
+                }
+            }
+            Fence::Wgmma => w.unfenced.fill(false),
+            Fence::Threads(Scope::Warp) => {
+                if w.mask != w.live {
+                    let party = self.party(w, w.mask, "wait for the warp", self.site(w));
+                    return Err(self.ctx.fault(
+                        FaultKind::Divergence,
+                        "only some lanes of a warp come to a point where all wait for each other".into(),
+                        vec![party],
+                        "keep it out of conditions that differ between threads",
+                    ));
+                }
+                if self.ctx.world.races {
+                    w.seen.converge(w.first, w.live);
+                }
+            }
+            // Orders a thread's own accesses; nobody else knows by that alone.
+            Fence::ProxyAsync | Fence::Threads(_) => {}
+        }
+        Ok(())
+    }
+
+    // Mbarriers.
+
+    /// The mbarriers that lanes mean: block and number for each.
+    fn slots(&self, w: &Warp, bar: Id, slot: Src, peer: Option<Src>) -> Result<[(usize, usize); LANES]> {
+        let Bar::Mbarriers { slots, name, .. } = &self.ctx.kernel.bars[bar as usize] else {
+            let message = format!("barrier {bar} is no mbarrier");
+            return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
+        };
+        let (at, peers) = (w.ints(slot), peer.map(|peer| w.ints(peer)));
+        let mut all = [(0, 0); LANES];
+        for lane in lanes_of(w.mask) {
+            let block = peers.map_or(w.block as i64, |peers| peers[lane as usize]);
+            let slot = at[lane as usize];
+            let there = (0..self.blocks.len() as i64).contains(&block);
+            if !(0..i64::from(*slots)).contains(&slot) || !there || self.blocks[block as usize].running == 0 {
+                let what = if (0..i64::from(*slots)).contains(&slot) {
+                    format!("there is no running block {block} in the cluster")
+                } else {
+                    format!("there is no `{name}[{slot}]`, but {slots} of them")
+                };
+                let party = self.party(w, 1 << lane, format!("uses `{name}`"), self.site(w));
+                return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], ""));
+            }
+            all[lane as usize] = (block as usize, self.ctx.bars[bar as usize] + slot as usize);
+        }
+        Ok(all)
+    }
+
+    /// The number of the mbarrier that the one active lane means.
+    pub(crate) fn slot(&self, w: &Warp, bar: Id, slot: Src) -> Result<usize> {
+        let all = self.slots(w, bar, slot, None)?;
+        Ok(all[w.mask.trailing_zeros() as usize & 31].1)
+    }
+
+    pub(crate) fn init(&mut self, w: &mut Warp, bar: Id) -> Result<()> {
+        let Bar::Mbarriers { slots, count, .. } = self.ctx.kernel.bars[bar as usize] else {
+            let message = format!("barrier {bar} is no mbarrier, and it is initialised");
+            return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
+        };
+        let first = self.ctx.bars[bar as usize];
+        for at in first..first + slots as usize {
+            if self.blocks[w.block].mbarriers[at].made.is_some() || w.mask.count_ones() != 1 {
+                let name = self.mbarrier_name(at);
+                let party = self.party(w, w.mask, format!("initialise `{name}`"), self.site(w));
+                return Err(self.ctx.fault(
+                    FaultKind::Mbarrier,
+                    format!("`{name}` is initialised more than once"),
+                    vec![party],
+                    "let one thread of the block initialise it, once",
+                ));
+            }
+            let mbarrier = &mut self.blocks[w.block].mbarriers[at];
+            let lane = w.mask.trailing_zeros();
+            mbarrier.made = Some((w.first + lane, w.seen.epoch));
+            (mbarrier.count, mbarrier.missing) = (count, count);
+        }
+        Ok(())
+    }
+
+    /// It is initialised, and this lane knows.
+    pub(crate) fn usable(
+        &self,
+        w: &Warp,
+        lane: u32,
+        (block, at): (usize, usize),
+        engine: bool,
+    ) -> Result<()> {
+        let mbarrier = &self.blocks[block].mbarriers[at];
+        let name = || self.mbarrier_name(at);
+        let party = || vec![self.party(w, 1 << lane, format!("uses `{}`", name()), self.site(w))];
+        let Some((component, epoch)) = mbarrier.made else {
+            return Err(self.ctx.fault(
+                FaultKind::Mbarrier,
+                format!("`{}` has not been initialised", name()),
+                party(),
+                "initialise it, then let the threads wait for each other",
+            ));
+        };
+        let own = component == w.first + lane;
+        if self.ctx.world.races && !own && !w.seen.has(lane, component, epoch) {
+            return Err(self.ctx.fault(
+                FaultKind::Mbarrier,
+                format!("`{}` may not be initialised yet", name()),
+                party(),
+                "put a barrier between its initialisation and its use",
+            ));
+        }
+        if !mbarrier.fenced && (engine || !own && block != w.block) {
+            return Err(self.ctx.fault(
+                FaultKind::MissingFence,
+                format!("`{}` was initialised, and no fence tells the copy engine or other blocks", name()),
+                party(),
+                "let the thread that initialises it execute a fence (fence.mbarrier_init) afterwards",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn arrive(
+        &mut self,
+        w: &mut Warp,
+        bar: Id,
+        slot: Src,
+        peer: Option<Src>,
+        bytes: Option<u32>,
+    ) -> Result<()> {
+        let slots = self.slots(w, bar, slot, peer)?;
+        let mut known = Vec::new();
+        for lane in lanes_of(w.mask) {
+            let (block, at) = slots[lane as usize];
+            self.usable(w, lane, (block, at), false)?;
+            if self.ctx.world.races && !known.contains(&(block, at)) {
+                known.push((block, at));
+                let same = lanes_of(w.mask).filter(|&other| slots[other as usize] == (block, at));
+                let lanes = same.fold(0, |all, lane| all | 1 << lane);
+                // One epoch for all: it is over when the last mbarrier has been told.
+                let epoch = w.seen.epoch;
+                w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].carried);
+                w.seen.epoch = epoch;
+            }
+            let mbarrier = &mut self.blocks[block].mbarriers[at];
+            if mbarrier.missing == 0 {
+                let message = format!(
+                    "`{}` takes {} arrivals in a phase, and another comes before the phase's {} bytes",
+                    self.mbarrier_name(at),
+                    self.blocks[block].mbarriers[at].count,
+                    self.blocks[block].mbarriers[at].bytes
+                );
+                let party = self.party(w, 1 << lane, "arrives", self.site(w));
+                return Err(self.ctx.fault(
+                    FaultKind::Mbarrier,
+                    message,
+                    vec![party],
+                    "let as many threads arrive as the barrier counts",
+                ));
+            }
+            mbarrier.missing -= 1;
+            mbarrier.bytes += i64::from(bytes.unwrap_or(0));
+            self.maybe_complete(block, at);
+        }
+        w.seen.epoch += 1;
+        Ok(())
+    }
+
+    /// Completes an mbarrier's phase, if nothing is missing.
+    pub(crate) fn maybe_complete(&mut self, block: usize, at: usize) {
+        let component = self.component(Component::Mbarrier(block as u32, at as u32));
+        let mbarrier = &mut self.blocks[block].mbarriers[at];
+        if mbarrier.missing == 0 && mbarrier.bytes == 0 {
+            mbarrier.completed += 1;
+            mbarrier.missing = mbarrier.count;
+            mbarrier.carried.plain.raise(component, mbarrier.completed as u32);
+        }
+    }
+
+    /// Waits for a phase. True when it is complete.
+    pub(crate) fn wait_phase(&mut self, w: &mut Warp, bar: Id, slot: Src, turn: Src) -> Result<bool> {
+        let slots = self.slots(w, bar, slot, None)?;
+        let turns = w.ints(turn);
+        let mut open = Vec::new();
+        for lane in lanes_of(w.mask) {
+            let ((block, at), want) = (slots[lane as usize], turns[lane as usize] + 1);
+            self.usable(w, lane, (block, at), false)?;
+            let completed = self.blocks[block].mbarriers[at].completed;
+            if want != completed && want != completed + 1 {
+                return Err(self.wrong_turn(w, lane, at, want - 1, completed));
+            }
+            if completed < want && !open.contains(&(block, at, want)) {
+                open.push((block, at, want));
+            }
+        }
+        if !open.is_empty() {
+            w.waiting = Some(Waiting::Mbarriers(open));
+            return Ok(false);
+        }
+        if self.ctx.world.races {
+            let mut known = Vec::new();
+            for lane in lanes_of(w.mask) {
+                let (block, at) = slots[lane as usize];
+                if !known.contains(&(block, at)) {
+                    known.push((block, at));
+                    let same = lanes_of(w.mask).filter(|&other| slots[other as usize] == (block, at));
+                    let lanes = same.fold(0, |all, lane| all | 1 << lane);
+                    w.seen.acquire(lanes, w.live, &self.blocks[block].mbarriers[at].carried);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn wrong_turn(&self, w: &Warp, lane: u32, at: usize, turn: i64, completed: i64) -> Box<Fault> {
+        let name = self.mbarrier_name(at);
+        let passes = (completed - turn) & 1 == 1;
+        let seen = if passes { "lets the wait pass" } else { "makes the wait last until another" };
+        let message = format!(
+            "a wait for turn {turn} of `{name}`, which has completed {completed} turns: hardware looks at the turn's parity alone and {seen}"
+        );
+        let party = self.party(w, 1 << lane, format!("waits for turn {turn}"), self.site(w));
+        self.ctx.fault(
+            FaultKind::Mbarrier,
+            message,
+            vec![party],
+            "wait for every turn once, in order: nobody may be two turns ahead of another",
+        )
+    }
+
+    // Queues.
+
+    pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) {
+        let groups = match queue {
+            Queue::CpAsync => &mut w.copies,
+            Queue::Bulk | Queue::BulkRead => &mut w.stores,
+            Queue::Wgmma => {
+                w.product_groups.push(w.products);
+                return;
+            }
+        };
+        let lanes = w.mask;
+        // An operation belongs to the groups of all its lanes; those that commit later count it again, which is no harm.
+        let mine: Vec<u64> =
+            groups.open.iter().filter(|(of, _)| of & lanes != 0).map(|open| open.1).collect();
+        groups.open.iter_mut().for_each(|(of, _)| *of &= !lanes);
+        groups.open.retain(|(of, _)| *of != 0);
+        groups.count += 1;
+        groups.closed.push(Group { lanes, number: groups.count, agents: mine });
+    }
+
+    /// Waits for groups of operations. True when the warp goes on.
+    pub(crate) fn wait_queue(&mut self, w: &mut Warp, queue: Queue, pending: u32) -> Result<bool> {
+        if queue == Queue::Wgmma {
+            return Ok(self.wait_products(w, pending));
+        }
+        let groups = if queue == Queue::CpAsync { &w.copies } else { &w.stores };
+        let due = due(groups, w.mask, pending);
+        let agents: Vec<u64> =
+            due.iter().flat_map(|(group, _)| groups.closed[*group].agents.iter().copied()).collect();
+        for agent in agents {
+            self.land_as(agent, queue == Queue::BulkRead)?;
+        }
+        for &(group, lanes) in &due {
+            let number = if queue == Queue::CpAsync { &w.copies } else { &w.stores }.closed[group].number;
+            for lane in lanes_of(lanes) {
+                let thread = w.first + lane;
+                let components: &[Component] = match queue {
+                    Queue::CpAsync => {
+                        w.seen.copies.1[lane as usize] = number;
+                        &[]
+                    }
+                    Queue::BulkRead => &[Component::BulkReads(thread)],
+                    _ => &[Component::BulkReads(thread), Component::BulkWrites(thread)],
+                };
+                for &component in components {
+                    let component = self.component(component);
+                    w.seen.acquire_one(1 << lane, w.live, component, number);
+                }
+            }
+        }
+        if queue != Queue::BulkRead {
+            let groups = if queue == Queue::CpAsync { &mut w.copies } else { &mut w.stores };
+            for &(group, lanes) in &due {
+                groups.closed[group].lanes &= !lanes;
+            }
+            groups.closed.retain(|group| group.lanes != 0);
+        }
+        Ok(true)
+    }
+
+    fn wait_products(&mut self, w: &mut Warp, pending: u32) -> bool {
+        let closed = w.product_groups.len().saturating_sub(pending as usize);
+        let Some(&number) = w.product_groups[..closed].last() else { return true };
+        let group = w.number as usize / 4;
+        if self.blocks[w.block].groups[group].completed < number {
+            w.waiting = Some(Waiting::Products(number));
+            return false;
+        }
+        if self.ctx.world.races {
+            let component = self.component(Component::Products(w.block as u32, group as u32));
+            w.seen.acquire_one(w.live, w.live, component, number as u32);
+        }
+        w.locks.retain(|lock| lock.product > number);
+        w.product_groups.drain(..closed);
+        true
+    }
+}
+
+/// The groups that lanes wait for when `pending` may stay in flight, and which lanes wait for each.
+fn due(groups: &Groups, lanes: u32, pending: u32) -> Vec<(usize, u32)> {
+    let mut newer = [0u32; LANES];
+    let mut all = Vec::new();
+    for (at, group) in groups.closed.iter().enumerate().rev() {
+        let mut waits = 0;
+        for lane in lanes_of(group.lanes & lanes) {
+            if newer[lane as usize] >= pending {
+                waits |= 1 << lane;
+            }
+            newer[lane as usize] += 1;
+        }
+        if waits != 0 {
+            all.push((at, waits));
+        }
+    }
+    all.reverse();
+    all
+}

@@ -1,0 +1,49 @@
+//! The instructions' rows, ready for use: which element of its tile each thread holds as its which value.
+
+use std::collections::HashMap;
+
+use tilewright_codegen::atom::Atom;
+use tilewright_layout::Layout;
+
+use crate::code::Code;
+
+/// Where a row leaves the tile open.
+const OPEN: Tile = Tile { threads: 0, values: 0, index: Vec::new() };
+
+/// Thread and value to an index in the operand's tile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tile {
+    pub(crate) threads: usize,
+    pub(crate) values: usize,
+    index: Vec<i64>,
+}
+
+impl Tile {
+    fn of(text: &str) -> Option<Tile> {
+        let tv: Layout = text.parse().ok()?;
+        let threads = tv.mode(0).ok()?.size().ok()? as usize;
+        let index: Vec<i64> = tv.offsets().ok()?.collect();
+        Some(Tile { threads, values: index.len() / threads, index })
+    }
+
+    /// The element that a thread holds as this value.
+    pub(crate) fn at(&self, thread: usize, value: usize) -> i64 {
+        self.index[thread % self.threads + value * self.threads]
+    }
+
+    /// One past the last element.
+    pub(crate) fn len(&self) -> usize {
+        self.index.iter().max().map_or(0, |&last| last as usize + 1)
+    }
+}
+
+/// Tiles of the operands of all rows in use, by the row's name.
+pub(crate) type Tables = HashMap<&'static str, Vec<Tile>>;
+
+/// Reads the rows that a program uses.
+pub(crate) fn tables(code: &Code) -> Tables {
+    let tiles = |row: &'static Atom| -> Vec<Tile> {
+        row.operands.iter().map(|operand| Tile::of(operand.tv).unwrap_or(OPEN)).collect()
+    };
+    code.atoms.iter().map(|atom| (atom.row.name, tiles(atom.row))).collect()
+}

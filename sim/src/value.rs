@@ -1,0 +1,513 @@
+//! Arithmetic on the bits of elements, as the generated code does it: narrow floating-point types through `float`, narrow
+//! integers through `int`, one rounding where the hardware rounds once.
+//!
+//! Exact to the bit: conversions, sums, products, quotients, `fmaf`, square roots, integers. Functions such as `exp` and
+//! `tanh` are computed in double precision and rounded to the type, so they are within half a unit in the last place of
+//! the true value in `f32` and narrower types; a GPU's are within two (CUDA C Programming Guide, mathematical functions).
+//! What is not a number has one bit pattern in the narrow types, 0x7fff, as the hardware's conversions give.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::narrow;
+use tilewright_codegen::thread::{Bin, Cmp, Un};
+
+/// The bits of a literal.
+pub(crate) fn literal(x: f64, elem: Elem) -> u64 {
+    match elem {
+        Elem::F64 => x.to_bits(),
+        Elem::F32 | Elem::Tf32 => u64::from((x as f32).to_bits()),
+        Elem::F16 => u64::from(narrow::f16_bits(x)),
+        Elem::Bf16 => u64::from(narrow::bf16_bits(x)),
+        // Whole numbers beyond the type wrap, as the printed text's do.
+        _ => from_int(x as i64, elem),
+    }
+}
+
+/// The bits of an integer as an element.
+pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
+    match elem {
+        Elem::F64 => (n as f64).to_bits(),
+        Elem::F32 | Elem::Tf32 => u64::from((n as f32).to_bits()),
+        // Through float and through double, of which each is rounded once where it matters.
+        Elem::F16 => u64::from(half(n as f32)),
+        Elem::Bf16 => u64::from(narrow::bf16_bits(n as f64)),
+        Elem::I32 | Elem::U32 => u64::from(n as u32),
+        Elem::I8 | Elem::U8 | Elem::E4m3 | Elem::E5m2 => u64::from(n as u8),
+    }
+}
+
+/// To the nearest half; what is no number is 0x7fff.
+#[inline]
+pub(crate) fn half(x: f32) -> u16 {
+    if x.is_nan() { 0x7fff } else { f16::from_f32(x).to_bits() }
+}
+
+/// To the nearest bfloat16; what is no number is 0x7fff.
+#[inline]
+pub(crate) fn brain(x: f32) -> u16 {
+    if x.is_nan() { 0x7fff } else { bf16::from_f32(x).to_bits() }
+}
+
+/// A narrow or single-precision number as a float.
+#[inline]
+pub(crate) fn float(bits: u32, elem: Elem) -> f32 {
+    match elem {
+        Elem::F16 => f16::from_bits(bits as u16).to_f32(),
+        Elem::Bf16 => f32::from_bits(bits << 16),
+        // Tensor cores read the upper 19 bits.
+        Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
+        _ => f32::from_bits(bits),
+    }
+}
+
+/// A narrow or single-precision number from a float.
+#[inline]
+fn narrowed(x: f32, elem: Elem) -> u32 {
+    match elem {
+        Elem::F16 => u32::from(half(x)),
+        Elem::Bf16 => u32::from(brain(x)),
+        _ => x.to_bits(),
+    }
+}
+
+/// An integer element as a number.
+#[inline]
+pub(crate) fn int(bits: u32, elem: Elem) -> i64 {
+    match elem {
+        Elem::I32 => i64::from(bits as i32),
+        Elem::U32 => i64::from(bits),
+        Elem::I8 => i64::from(bits as i8),
+        _ => i64::from(bits as u8),
+    }
+}
+
+/// Any element as a double; every type but large integers of 64 bits fits.
+pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
+    match elem {
+        Elem::F64 => f64::from_bits(bits),
+        _ if elem.is_float() => f64::from(float(bits as u32, elem)),
+        _ => int(bits as u32, elem) as f64,
+    }
+}
+
+/// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated, what is no
+/// number to 0; between integers the low bits.
+pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
+    use Elem::{Bf16, F16, F32, F64, I8, I32, Tf32, U8, U32};
+    if from == to {
+        return bits;
+    }
+    if !from.is_float() {
+        return from_int(int(bits as u32, from), to);
+    }
+    if from == F64 {
+        let x = f64::from_bits(bits);
+        return match to {
+            F32 | Tf32 => u64::from((x as f32).to_bits()),
+            F16 => u64::from(narrow::f16_bits(x)),
+            Bf16 => u64::from(narrow::bf16_bits(x)),
+            I32 => u64::from((x as i32) as u32),
+            U32 => u64::from(x as u32),
+            I8 => u64::from((x as i8) as u8),
+            U8 => u64::from(x as u8),
+            _ => bits,
+        };
+    }
+    let x = float(bits as u32, if from == Tf32 { F32 } else { from });
+    match to {
+        F64 => f64::from(x).to_bits(),
+        F32 | Tf32 => u64::from(x.to_bits()),
+        F16 => u64::from(half(x)),
+        Bf16 => u64::from(brain(x)),
+        I32 => u64::from((x as i32) as u32),
+        U32 => u64::from(x as u32),
+        I8 => u64::from((x as i8) as u8),
+        U8 => u64::from(x as u8),
+        _ => bits,
+    }
+}
+
+/// A function of one value. `truth`: the operand is 1 or 0, and so is its negation.
+pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
+    if elem == Elem::F64 {
+        return un_double(f, f64::from_bits(x)).to_bits();
+    }
+    if elem.is_float() {
+        let x = float(x as u32, elem);
+        let y = match f {
+            Un::Neg => -x,
+            Un::Abs => x.abs(),
+            Un::Recip => 1.0 / x,
+            Un::Sqrt => x.sqrt(),
+            _ => un_double(f, f64::from(x)) as f32,
+        };
+        return u64::from(narrowed(y, elem));
+    }
+    let n = int(x as u32, elem);
+    from_int(
+        match f {
+            Un::Neg => -n,
+            Un::Abs => n.abs(),
+            Un::Not if truth => i64::from(n == 0),
+            Un::Not => !n,
+            // No integer has these.
+            _ => n,
+        },
+        elem,
+    )
+}
+
+fn un_double(f: Un, x: f64) -> f64 {
+    match f {
+        Un::Neg => -x,
+        Un::Abs => x.abs(),
+        Un::Exp => x.exp(),
+        Un::Exp2 => x.exp2(),
+        Un::Log => x.ln(),
+        Un::Log2 => x.log2(),
+        Un::Recip => 1.0 / x,
+        Un::Sqrt => x.sqrt(),
+        Un::Rsqrt => 1.0 / x.sqrt(),
+        Un::Tanh => x.tanh(),
+        Un::Sin => x.sin(),
+        Un::Cos => x.cos(),
+        Un::Not => f64::from(u8::from(x == 0.0)),
+    }
+}
+
+macro_rules! float_pair {
+    ($f:expr, $x:expr, $y:expr) => {
+        match $f {
+            Bin::Add => $x + $y,
+            Bin::Sub => $x - $y,
+            Bin::Mul => $x * $y,
+            Bin::Div => $x / $y,
+            Bin::Rem => $x % $y,
+            // A zero with a sign is less than one without.
+            Bin::Min if $x == $y => {
+                if $x.is_sign_negative() {
+                    $x
+                } else {
+                    $y
+                }
+            }
+            Bin::Max if $x == $y => {
+                if $x.is_sign_negative() {
+                    $y
+                } else {
+                    $x
+                }
+            }
+            Bin::Min => $x.min($y),
+            Bin::Max => $x.max($y),
+            // No floating-point number has these.
+            _ => $x,
+        }
+    };
+}
+
+/// A function of two values of one type.
+#[inline]
+pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
+    if elem == Elem::F64 {
+        let (x, y) = (f64::from_bits(x), f64::from_bits(y));
+        return float_pair!(f, x, y).to_bits();
+    }
+    if elem.is_float() {
+        let (x, y) = (float(x as u32, elem), float(y as u32, elem));
+        return u64::from(narrowed(float_pair!(f, x, y), elem));
+    }
+    let (n, m) = (int(x as u32, elem), int(y as u32, elem));
+    let unsigned = elem == Elem::U32;
+    from_int(
+        match f {
+            Bin::Add => n + m,
+            Bin::Sub => n - m,
+            Bin::Mul => n.wrapping_mul(m),
+            // What the hardware's division by zero leaves: all bits.
+            Bin::Div => n.checked_div(m).unwrap_or(-1),
+            Bin::Rem => n.checked_rem(m).unwrap_or(n),
+            Bin::Min => n.min(m),
+            Bin::Max => n.max(m),
+            Bin::And => n & m,
+            Bin::Or => n | m,
+            Bin::Xor => n ^ m,
+            // Shifts by 32 and more leave nothing but the sign.
+            Bin::Shl => {
+                if (0..32).contains(&m) {
+                    n << m
+                } else {
+                    0
+                }
+            }
+            Bin::Shr if unsigned => {
+                if (0..32).contains(&m) {
+                    n >> m
+                } else {
+                    0
+                }
+            }
+            Bin::Shr => n >> if (0..32).contains(&m) { m } else { 31 },
+        },
+        elem,
+    )
+}
+
+/// `x * y + z`, rounded once.
+#[inline]
+pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
+    match elem {
+        Elem::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
+        Elem::F32 | Elem::Tf32 => u64::from(fmaf(x as u32, y as u32, z as u32)),
+        Elem::F16 | Elem::Bf16 => {
+            let [x, y, z] = [x, y, z].map(|bits| f64::from(float(bits as u32, elem)));
+            let sum = sum_to_odd(x * y, z);
+            u64::from(if elem == Elem::F16 { narrow::f16_bits(sum) } else { narrow::bf16_bits(sum) })
+        }
+        _ => {
+            let [x, y, z] = [x, y, z].map(|bits| int(bits as u32, elem));
+            from_int(x.wrapping_mul(y).wrapping_add(z), elem)
+        }
+    }
+}
+
+/// `fmaf`: the product of two floats is exact in double precision, and a sum rounded to odd there rounds to the nearest
+/// float as the exact sum would (Boldo and Melquiond, 2008). Without the instruction, the library's is far slower.
+#[inline(always)]
+pub(crate) fn fmaf(x: u32, y: u32, z: u32) -> u32 {
+    let [x, y, z] = [x, y, z].map(|bits| f64::from(f32::from_bits(bits)));
+    (sum_to_odd(x * y, z) as f32).to_bits()
+}
+
+/// A sum that is rounded to odd: where it is not exact, the neighbour whose last bit is set.
+#[inline(always)]
+fn sum_to_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    // What rounding lost (Knuth).
+    let back = sum - a;
+    let lost = (a - (sum - back)) + (b - back);
+    let bits = sum.to_bits();
+    // Towards what was lost, if anything was: away from zero where the signs agree.
+    let away = (lost.to_bits() ^ bits) >> 63 == 0;
+    let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    // Infinities and what is no number lose what is no number, which is neither less nor greater.
+    let inexact = (lost > 0.0) | (lost < 0.0);
+    f64::from_bits(if inexact & (bits & 1 == 0) { odd } else { bits })
+}
+
+/// A comparison of two values of one type.
+pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
+    if elem.is_float() {
+        let (x, y) = (number(x, elem), number(y, elem));
+        return match how {
+            Cmp::Lt => x < y,
+            Cmp::Le => x <= y,
+            Cmp::Eq => x == y,
+            Cmp::Ne => x != y,
+        };
+    }
+    let (x, y) = (int(x as u32, elem), int(y as u32, elem));
+    match how {
+        Cmp::Lt => x < y,
+        Cmp::Le => x <= y,
+        Cmp::Eq => x == y,
+        Cmp::Ne => x != y,
+    }
+}
+
+/// Is it anything but zero?
+pub(crate) fn holds(x: u64, elem: Elem) -> bool {
+    if elem.is_float() { number(x, elem) != 0.0 } else { int(x as u32, elem) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    #[test]
+    fn fmaf_is_the_librarys() {
+        let mut state = 1;
+        let mut check = |x: u32, y: u32, z: u32| {
+            let wanted = f32::from_bits(x).mul_add(f32::from_bits(y), f32::from_bits(z));
+            let got = f32::from_bits(fmaf(x, y, z));
+            assert!(
+                got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan(),
+                "{x:#x} {y:#x} {z:#x}: {got:e}, and {wanted:e} is right"
+            );
+        };
+        let edges: Vec<u32> =
+            [0u32, 1, 0x7f_ffff, 0x80_0000, 0x3f80_0000, 0x3f80_0001, 0x7f7f_ffff, 0x7f80_0000]
+                .into_iter()
+                .chain([0x7fc0_0000, 0x3300_0000, 0x4b80_0001])
+                .flat_map(|bits| [bits, bits | 0x8000_0000])
+                .collect();
+        for &x in &edges {
+            for &y in &edges {
+                for &z in &edges {
+                    check(x, y, z);
+                }
+            }
+        }
+        for _ in 0..2_000_000 {
+            let (x, y, mut z) =
+                (random(&mut state) as u32, random(&mut state) as u32, random(&mut state) as u32);
+            if z & 3 != 0 {
+                // close to the product, where the last bits matter
+                let product = f64::from(f32::from_bits(x)) * f64::from(f32::from_bits(y));
+                z = (-product as f32).to_bits() ^ (z >> 2 & 0x8000_0001) ^ ((z >> 8 & 15) << 20);
+            }
+            check(x, y, z);
+        }
+    }
+
+    /// An independent way: in integers of 128 bits times a power of two, rounded to `bits` digits.
+    fn exact_fma(x: f64, y: f64, z: f64, round: fn(f64) -> u16) -> Option<u16> {
+        let part = |x: f64| {
+            let bits = x.to_bits();
+            let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, (bits & ((1 << 52) - 1)) as i128);
+            let digits = fraction | 1 << 52;
+            (
+                if x == 0.0 {
+                    0
+                } else if x < 0.0 {
+                    -digits
+                } else {
+                    digits
+                },
+                exponent - 1075,
+            )
+        };
+        // narrow numbers: drop the zeros at the end
+        let trim = |(mut n, mut e): (i128, i32)| {
+            while n != 0 && n & 1 == 0 {
+                (n, e) = (n >> 1, e + 1);
+            }
+            (n, e)
+        };
+        let (x, y, z) = (trim(part(x)), trim(part(y)), trim(part(z)));
+        let product = (x.0 * y.0, x.1 + y.1);
+        let low = product.1.min(z.1);
+        if product.1 - low > 90 || z.1 - low > 90 {
+            return None;
+        }
+        let sum = (product.0 << (product.1 - low)) + (z.0 << (z.1 - low));
+        // to odd at 54 digits
+        let (mut n, mut e) = (sum.unsigned_abs(), low);
+        while n >> 54 != 0 {
+            (n, e) = (n >> 1 | n & 1, e + 1);
+        }
+        let mut value = n as f64; // at most 54 digits, odd where something was cut off: exact but for the last
+        if n >> 53 != 0 {
+            (n, e) = (n >> 1 | n & 1, e + 1);
+            value = n as f64;
+        }
+        while e > 0 {
+            (value, e) = (value * 2.0, e - 1);
+        }
+        while e < 0 {
+            (value, e) = (value / 2.0, e + 1);
+        }
+        Some(round(if sum < 0 { -value } else { value }))
+    }
+
+    #[test]
+    fn narrow_fma_rounds_once() {
+        let mut state = 2;
+        for _ in 0..400_000 {
+            let bits = random(&mut state);
+            let [x, y, z] = [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16];
+            for (elem, round) in
+                [(Elem::F16, narrow::f16_bits as fn(f64) -> u16), (Elem::Bf16, narrow::bf16_bits)]
+            {
+                let [a, b, c] = [x, y, z].map(|bits| f64::from(float(u32::from(bits), elem)));
+                if !(a.is_finite() && b.is_finite() && c.is_finite()) || a * b + c == 0.0 {
+                    continue;
+                }
+                if let Some(wanted) = exact_fma(a, b, c, round) {
+                    let got = fma(u64::from(x), u64::from(y), u64::from(z), elem);
+                    assert_eq!(got, u64::from(wanted), "{elem}: {a:e} * {b:e} + {c:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn conversions_of_every_narrow_number() {
+        for bits in 0..=u16::MAX {
+            for (elem, value) in
+                [(Elem::F16, narrow::f16_value as fn(u16) -> f32), (Elem::Bf16, narrow::bf16_value)]
+            {
+                let (x, wide) = (value(bits), u64::from(bits));
+                let single = f32::from_bits(cast(wide, elem, Elem::F32) as u32);
+                assert!(single.to_bits() == x.to_bits() || single.is_nan() && x.is_nan());
+                let back = if x.is_nan() { 0x7fff } else { wide };
+                assert_eq!(cast(u64::from(x.to_bits()), Elem::F32, elem), back);
+                assert_eq!(cast(f64::from(x).to_bits(), Elem::F64, elem), back);
+                assert_eq!(cast(wide, elem, Elem::I32), u64::from((x as i32) as u32));
+                assert_eq!(cast(wide, elem, Elem::U32), u64::from(x as u32));
+                assert_eq!(cast(wide, elem, Elem::I8), u64::from((x as i8) as u8));
+                assert_eq!(cast(wide, elem, Elem::U8), u64::from(x as u8));
+            }
+            for elem in [Elem::I8, Elem::U8] {
+                let n = int(u32::from(bits as u8), elem);
+                for to in [Elem::F16, Elem::Bf16, Elem::F32, Elem::F64] {
+                    assert_eq!(number(cast(u64::from(bits as u8), elem, to), to), n as f64, "exact in {to}");
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check_cast(bits: u64, from: Elem, to: Elem, wanted: u64) {
+        assert_eq!(cast(bits, from, to), wanted, "{from} {bits:#x} to {to}");
+    }
+
+    #[test]
+    fn conversions_at_the_edges() {
+        use Elem::*;
+        let f = |x: f32| u64::from(x.to_bits());
+        for (x, int, byte, unsigned) in [
+            (2.9f32, 2u32, 2u8, 2u32),
+            (-2.9, -2i32 as u32, 0, 0),
+            (300.0, 300, 255, 300),
+            (-1e20, i32::MIN as u32, 0, 0),
+            (1e20, i32::MAX as u32, 255, u32::MAX),
+            (f32::NAN, 0, 0, 0),
+            (f32::INFINITY, i32::MAX as u32, 255, u32::MAX),
+        ] {
+            check_cast(f(x), F32, I32, u64::from(int));
+            check_cast(f(x), F32, U8, u64::from(byte));
+            check_cast(f(x), F32, U32, u64::from(unsigned));
+            check_cast(f64::from(x).to_bits(), F64, I32, u64::from(int));
+        }
+        check_cast(300, I32, U8, 44);
+        check_cast(0x80, I8, I32, 0xffff_ff80);
+        check_cast(u64::from(u32::MAX), U32, F32, f(4294967296.0));
+        check_cast(16_777_217, I32, F32, f(16_777_216.0));
+        check_cast(65_519, I32, F16, 0x7bff);
+        check_cast(65_520, I32, F16, 0x7c00);
+        // Through float it would be rounded twice, to 0x4b81.
+        check_cast(0x0101_0001, I32, Bf16, 0x4b81);
+        check_cast(0x0100_8001, I32, Bf16, 0x4b80);
+        check_cast(f(f32::NAN), F32, F16, 0x7fff);
+    }
+
+    #[test]
+    fn integers_wrap() {
+        assert_eq!(bin(Bin::Add, 0x7f, 1, Elem::I8), 0x80);
+        assert_eq!(bin(Bin::Mul, 0xffff_ffff, 0xffff_ffff, Elem::U32), 1);
+        assert_eq!(bin(Bin::Sub, 0, 1, Elem::U8), 0xff);
+        assert_eq!(bin(Bin::Shr, 0x8000_0000, 4, Elem::I32), 0xf800_0000);
+        assert_eq!(bin(Bin::Shr, 0x8000_0000, 4, Elem::U32), 0x0800_0000);
+        assert_eq!(un(Un::Not, false, 1, Elem::I32), 0xffff_fffe);
+        assert_eq!(un(Un::Not, true, 1, Elem::I32), 0);
+        assert_eq!(bin(Bin::Min, u64::from((-0.0f32).to_bits()), 0, Elem::F32), 0x8000_0000);
+    }
+}

@@ -1,0 +1,273 @@
+//! A warp: where it stands in the program, which lanes are active, its integers and registers.
+
+use tilewright_codegen::Elem;
+
+use crate::clock::Seen;
+use crate::code::{Code, FIRST_SCALAR, RANK, Slot, Src, THREAD, is_double};
+
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+
+/// One integer for each lane.
+pub(crate) type Ints = [i64; LANES];
+
+/// What a warp waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Waiting {
+    /// A barrier of the block, by the hardware's number.
+    Barrier(u32),
+    Cluster,
+    /// Mbarriers: block, number, the count of phases that is waited for.
+    Mbarriers(Vec<(usize, usize, i64)>),
+    /// Products of its warpgroup up to this one.
+    Products(u64),
+}
+
+/// Registers that an operation in flight uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lock {
+    pub(crate) from: Slot,
+    pub(crate) to: Slot,
+    /// May they be read?
+    pub(crate) readable: bool,
+    /// The product.
+    pub(crate) product: u64,
+    pub(crate) site: u32,
+}
+
+/// A group of asynchronous operations of a warp's lanes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) lanes: u32,
+    pub(crate) number: u32,
+    pub(crate) agents: Vec<u64>,
+}
+
+/// Groups of one kind, oldest first, and operations that no group has yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    pub(crate) open: Vec<(u32, u64)>,
+    pub(crate) closed: Vec<Group>,
+    pub(crate) count: u32,
+}
+
+/// A warp.
+#[derive(Clone, Debug)]
+pub(crate) struct Warp {
+    /// Its block within the cluster, and its number there.
+    pub(crate) block: usize,
+    pub(crate) number: u32,
+    /// Component of lane 0.
+    pub(crate) first: u32,
+    /// Lanes that exist.
+    pub(crate) live: u32,
+    /// Lanes that are active.
+    pub(crate) mask: u32,
+    pub(crate) pc: usize,
+    /// Masks outside of the conditions around, and the lanes for which each holds.
+    pub(crate) stack: Vec<(u32, u32)>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) ended: bool,
+    pub(crate) scalars: Vec<i64>,
+    pub(crate) vectors: Vec<Ints>,
+    pub(crate) words: Vec<[u32; LANES]>,
+    pub(crate) doubles: Vec<[u64; LANES]>,
+    /// Lanes in which a cell holds something.
+    pub(crate) held_words: Vec<u32>,
+    pub(crate) held_doubles: Vec<u32>,
+    pub(crate) seen: Seen,
+    pub(crate) copies: Groups,
+    pub(crate) stores: Groups,
+    /// Matrix products that it has begun, and the last of each group.
+    pub(crate) products: u64,
+    pub(crate) product_groups: Vec<u64>,
+    pub(crate) locks: Vec<Lock>,
+    /// Cells written since the last fence before a matrix product; empty where there are none.
+    pub(crate) unfenced: Vec<bool>,
+}
+
+impl Warp {
+    pub(crate) fn new(
+        code: &Code,
+        block: usize,
+        number: u32,
+        at: [u32; 3],
+        threads: u32,
+        warps: u32,
+    ) -> Warp {
+        let first = number * LANES as u32;
+        let count = (threads - first).min(LANES as u32);
+        let live = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+        let mut warp = Warp {
+            block,
+            number,
+            first: (block as u32 * warps + number) * LANES as u32,
+            live,
+            mask: live,
+            pc: 0,
+            stack: Vec::new(),
+            waiting: None,
+            ended: false,
+            scalars: vec![0; code.scalars.max(FIRST_SCALAR) as usize],
+            vectors: vec![[0; LANES]; code.vectors as usize],
+            words: vec![[u32::MAX; LANES]; code.words as usize],
+            doubles: vec![[u64::MAX; LANES]; code.doubles as usize],
+            held_words: vec![0; code.words as usize],
+            held_doubles: vec![0; code.doubles as usize],
+            seen: Seen { epoch: 1, ..Seen::default() },
+            copies: Groups::default(),
+            stores: Groups::default(),
+            products: 0,
+            product_groups: Vec::new(),
+            locks: Vec::new(),
+            unfenced: if code.uses.wgmma { vec![false; code.words as usize] } else { Vec::new() },
+        };
+        for axis in 0..3 {
+            warp.scalars[axis] = i64::from(at[axis]);
+        }
+        warp.scalars[RANK as usize] = block as i64;
+        for (lane, thread) in warp.vectors[THREAD as usize].iter_mut().enumerate() {
+            *thread = i64::from(first) + lane as i64;
+        }
+        for &(slot, elem, bits) in &code.consts {
+            if is_double(elem) {
+                warp.doubles[slot as usize] = [bits; LANES];
+                warp.held_doubles[slot as usize] = u32::MAX;
+            } else {
+                warp.words[slot as usize] = [bits as u32; LANES];
+                warp.held_words[slot as usize] = u32::MAX;
+            }
+        }
+        warp
+    }
+
+    /// The number within the block of a lane's thread.
+    pub(crate) fn thread(&self, lane: u32) -> u32 {
+        self.number * LANES as u32 + lane
+    }
+
+    /// Threads of some lanes.
+    pub(crate) fn threads(&self, lanes: u32) -> Vec<u32> {
+        crate::clock::lanes_of(lanes).map(|lane| self.thread(lane)).collect()
+    }
+
+    /// The value in the first active lane.
+    #[inline]
+    pub(crate) fn scalar(&self, src: Src) -> i64 {
+        match src {
+            Src::Const(n) => n,
+            Src::Scalar(slot, add) => self.scalars[slot as usize].wrapping_add(add),
+            Src::Vector(slot, add) => {
+                self.vectors[slot as usize][self.mask.trailing_zeros() as usize & 31].wrapping_add(add)
+            }
+        }
+    }
+
+    /// The value in each lane.
+    #[inline]
+    pub(crate) fn ints(&self, src: Src) -> Ints {
+        match src {
+            Src::Const(n) => [n; LANES],
+            Src::Scalar(slot, add) => [self.scalars[slot as usize].wrapping_add(add); LANES],
+            Src::Vector(slot, add) => {
+                let mut all = self.vectors[slot as usize];
+                all.iter_mut().for_each(|value| *value = value.wrapping_add(add));
+                all
+            }
+        }
+    }
+
+    /// Lanes in which a condition holds.
+    #[inline]
+    pub(crate) fn holds(&self, src: Src) -> u32 {
+        match src {
+            Src::Vector(slot, add) => {
+                let all = &self.vectors[slot as usize];
+                all.iter().rev().fold(0, |mask, &value| mask << 1 | u32::from(value.wrapping_add(add) != 0))
+            }
+            _ if self.scalar(src) != 0 => u32::MAX,
+            _ => 0,
+        }
+    }
+
+    /// Active lanes in which a guard holds.
+    #[inline]
+    pub(crate) fn guarded(&self, guard: Option<Src>) -> u32 {
+        self.mask & guard.map_or(u32::MAX, |guard| self.holds(guard))
+    }
+
+    /// Lanes in which a cell holds something.
+    #[inline]
+    pub(crate) fn held(&self, slot: Slot, elem: Elem) -> u32 {
+        if is_double(elem) { self.held_doubles[slot as usize] } else { self.held_words[slot as usize] }
+    }
+
+    /// A cell's bits in each lane.
+    #[inline]
+    pub(crate) fn bits(&self, slot: Slot, elem: Elem) -> [u64; LANES] {
+        if is_double(elem) { self.doubles[slot as usize] } else { self.words[slot as usize].map(u64::from) }
+    }
+
+    /// One lane's bits.
+    #[inline]
+    pub(crate) fn bit(&self, slot: Slot, elem: Elem, lane: usize) -> u64 {
+        if is_double(elem) {
+            self.doubles[slot as usize][lane]
+        } else {
+            u64::from(self.words[slot as usize][lane])
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_bit(&mut self, slot: Slot, elem: Elem, lane: usize, bits: u64) {
+        if is_double(elem) {
+            self.doubles[slot as usize][lane] = bits;
+            self.held_doubles[slot as usize] |= 1 << lane;
+        } else {
+            self.words[slot as usize][lane] = bits as u32;
+            self.held_words[slot as usize] |= 1 << lane;
+        }
+    }
+
+    /// Sets a cell in the active lanes.
+    #[inline]
+    pub(crate) fn set_words(&mut self, slot: Slot, bits: &[u32; LANES]) {
+        let (mask, cell) = (self.mask, &mut self.words[slot as usize]);
+        if mask == u32::MAX {
+            *cell = *bits;
+        } else {
+            for lane in 0..LANES {
+                if mask >> lane & 1 == 1 {
+                    cell[lane] = bits[lane];
+                }
+            }
+        }
+        self.held_words[slot as usize] |= mask;
+    }
+
+    /// Sets a cell of any type in the active lanes.
+    #[inline]
+    pub(crate) fn set(&mut self, slot: Slot, elem: Elem, bits: &[u64; LANES]) {
+        if !is_double(elem) {
+            let words = bits.map(|bits| bits as u32);
+            return self.set_words(slot, &words);
+        }
+        let (mask, cell) = (self.mask, &mut self.doubles[slot as usize]);
+        for lane in 0..LANES {
+            if mask >> lane & 1 == 1 {
+                cell[lane] = bits[lane];
+            }
+        }
+        self.held_doubles[slot as usize] |= mask;
+    }
+
+    /// Lanes keep what they computed, less those that computed nothing.
+    pub(crate) fn unhold(&mut self, slot: Slot, elem: Elem, lanes: u32) {
+        let held = if is_double(elem) {
+            &mut self.held_doubles[slot as usize]
+        } else {
+            &mut self.held_words[slot as usize]
+        };
+        *held &= !lanes;
+    }
+}
