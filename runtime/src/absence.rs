@@ -106,3 +106,52 @@ impl fmt::Display for Absence {
 }
 
 impl std::error::Error for Absence {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(absence: Absence, parts: &[&str]) {
+        let said = absence.to_string();
+        for part in parts {
+            assert!(said.contains(part), "`{part}` is not in: {said}");
+        }
+    }
+
+    #[test]
+    fn absences_say_what_to_install_and_what_works_without() {
+        let works = "Without it everything but running on a GPU works";
+        check(
+            Absence::Driver { tried: vec![("libcuda.so.1".into(), "no such file".into())] },
+            &[
+                "there is no NVIDIA driver here.\n  libcuda.so.1: no such file\nhelp: install NVIDIA's driver",
+                works,
+            ],
+        );
+        check(Absence::Stub, &["the toolkit's stub", "folder `stubs` out of the library path", works]);
+        check(
+            Absence::OldDriver { version: (11, 4), lacks: "cuLaunchKernelEx" },
+            &["made for CUDA 11.4, and has no `cuLaunchKernelEx`", "CUDA 12.8 or newer", works],
+        );
+        check(
+            Absence::BrokenDriver { code: 803, name: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".into() },
+            &["does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "must be restarted", works],
+        );
+        check(Absence::Device, &["sees no device", "CUDA_VISIBLE_DEVICES", works]);
+        check(
+            Absence::Ordinal { ordinal: 1, count: 1 },
+            &["there is no device 1: 1 device is there, counted from 0"],
+        );
+        check(Absence::Ordinal { ordinal: 9, count: 8 }, &["8 devices are there"]);
+        let absent = nvrtc::Absent { tried: vec![] };
+        check(
+            Absence::Nvrtc(absent),
+            &["NVRTC was not found", "kernels run only where they were compiled before"],
+        );
+        check(
+            Absence::NewNvrtc { nvrtc: (13, 0), driver: (12, 4) },
+            &["NVRTC 13.0 makes binaries that the driver, made for CUDA 12.4, does not load", "version 12"],
+        );
+    }
+}

@@ -37,7 +37,7 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
     for (at, &stride) in strides(map).iter().enumerate() {
         if !stride.is_multiple_of(ALIGNMENT) || stride >= MOST_STRIDE {
             return say(format!(
-                "its strides are copied in bulk, and that of mode {} is {stride} bytes: multiples of {ALIGNMENT} below \
+                "it is copied in bulk, and the stride of its mode {} is {stride} bytes: multiples of {ALIGNMENT} below \
                  2^40 can be",
                 at + 1
             ));
@@ -118,4 +118,71 @@ pub(super) fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<
     .result()
     .doing("describing a tensor for bulk copies")?;
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of 64 elements of 2 bytes, 128 bytes apart; boxes of 64 by 32, swizzled.
+    fn right() -> Map {
+        Map { arg: 0, extents: vec![64, 100], strides: vec![128], tile: vec![64, 32], swizzle: 128 }
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut Map, &mut u64), said: &str) {
+        let (mut map, mut address) = (right(), 1 << 20);
+        change(&mut map, &mut address);
+        let refusal = refusal("a", &map, Elem::Bf16, address).map(|refusal| refusal.to_string());
+        assert_eq!(refusal.as_deref(), Some(said));
+    }
+
+    #[test]
+    fn the_encoder_would_take_it() {
+        assert!(refusal("a", &right(), Elem::Bf16, 1 << 20).is_none());
+        // One row: its stride is used for nothing.
+        let one = Map { extents: vec![64, 1], strides: vec![6], ..right() };
+        assert!(refusal("a", &one, Elem::Bf16, 1 << 20).is_none());
+        assert_eq!(strides(&one), [16]);
+    }
+
+    #[test]
+    fn the_encoder_would_refuse() {
+        check(
+            |_, address| *address += 8,
+            "argument `a`: it is copied in bulk, and begins 8 bytes past a multiple of 16",
+        );
+        check(
+            |map, _| map.strides[0] = 130,
+            "argument `a`: it is copied in bulk, and the stride of its mode 1 is 130 bytes: multiples of 16 below 2^40 \
+             can be",
+        );
+        check(
+            |map, _| map.strides[0] = 1 << 40,
+            "argument `a`: it is copied in bulk, and the stride of its mode 1 is 1099511627776 bytes: multiples of 16 \
+             below 2^40 can be",
+        );
+        check(
+            |map, _| map.extents[1] = (1 << 32) + 1,
+            "argument `a`: its extent 1 is 4294967297, and bulk copies take 1 to 4294967296",
+        );
+        check(
+            |map, _| map.tile[1] = 257,
+            "argument `a`: a bulk copy moves boxes of 1 to 256 elements a side, and one of 257 is asked for",
+        );
+        check(
+            |map, _| map.tile[0] = 72,
+            "argument `a`: a bulk copy's rows are 144 bytes: multiples of 16, at most 128, can be",
+        );
+        check(
+            |map, _| (map.tile[0], map.swizzle) = (7, 0),
+            "argument `a`: a bulk copy's rows are 14 bytes: multiples of 16, at most 4294967295, can be",
+        );
+        check(
+            |map, _| {
+                (map.extents, map.strides, map.tile) = (vec![8; 6], vec![16; 5], vec![8; 6]);
+            },
+            "argument `a`: a tensor of 6 modes cannot be copied in bulk: 1 to 5 can",
+        );
+    }
 }

@@ -306,3 +306,6 @@ impl<T: Element, const R: usize> fmt::Debug for DeviceTensor<T, R> {
         write!(f, "DeviceTensor<{}>(extents {extents:?}, strides {strides:?}, {:?})", T::ELEM, self.device)
     }
 }
+
+#[cfg(test)]
+mod tests;
