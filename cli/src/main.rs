@@ -9,6 +9,7 @@ mod inspect;
 mod kernel;
 mod layout;
 mod output;
+mod run;
 
 use clap::{ArgMatches, Command};
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: inspect::command, run: inspect::run },
+    Subcommand { command: run::command, run: run::run },
     Subcommand { command: bench::command, run: bench::run },
     Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },

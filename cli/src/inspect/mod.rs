@@ -11,6 +11,7 @@ use tilewright_codegen::report::Report;
 use crate::kernel::{self, Chosen, Part};
 use crate::output::{self, Failure, Result, finish, print};
 pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
+pub(crate) use json::report;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,7 +73,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
     if matches.get_flag("report") {
-        sections.push(report(chosen, arch)?.to_string());
+        sections.push(completed(chosen, arch)?.to_string());
     }
     if matches.get_flag("layouts") {
         sections.push(layouts(&parts()));
@@ -123,7 +124,7 @@ fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'
 }
 
 /// The report; with an architecture what the compiler says, too.
-fn report(chosen: &Chosen, arch: Option<&str>) -> Result<Report> {
+fn completed(chosen: &Chosen, arch: Option<&str>) -> Result<Report> {
     match arch {
         None => Ok(chosen.generated.report.clone()),
         Some(arch) => {

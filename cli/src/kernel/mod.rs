@@ -15,6 +15,8 @@ pub(crate) use parts::{Part, parts};
 pub(crate) struct Chosen {
     /// Its name in the list.
     pub(crate) name: &'static str,
+    /// As a program carries it.
+    pub(crate) def: KernelDef,
     /// What it is made from.
     pub(crate) definition: Definition,
     /// With all its variants.
@@ -62,7 +64,7 @@ pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
     };
     let generated = def.generate().map_err(Failure::of)?;
     let definition = definition(&def)?;
-    Ok(Chosen { name: shipped.name, definition, generated })
+    Ok(Chosen { name: shipped.name, def, definition, generated })
 }
 
 fn definition(def: &KernelDef) -> Result<Definition> {

@@ -1,0 +1,126 @@
+//! A kernel on a device: through the runtime, with everything that it checks.
+
+use std::time::Duration;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_runtime::{self as runtime, Device, DeviceTensor, Launch, Launched, Stored, Stream};
+
+use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
+use crate::output::{Failure, Result};
+
+/// What a run on a device gave.
+pub(super) struct Ran {
+    /// Results as they are stored, in the order of the tensors that are written.
+    pub(super) results: Vec<Vec<f64>>,
+    pub(super) launched: Launched,
+    /// The device's name.
+    pub(super) device: String,
+    /// The fastest of a few launches.
+    pub(super) time: Duration,
+}
+
+/// Launches that are timed, after the one whose result counts.
+const TIMED: u32 = 5;
+
+pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<Ran> {
+    let device = Device::open(ordinal).map_err(Failure::of)?;
+    let stream = device.stream().map_err(Failure::of)?;
+    on(&stream, def, problem).map_err(Failure::of)
+}
+
+fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
+    let mut held: Vec<Box<dyn Held>> = Vec::new();
+    for argument in &problem.arguments {
+        held.push(match argument {
+            Argument::Tensor(tensor) => sent(stream, tensor)?,
+            Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
+        });
+    }
+    let mut launch = || {
+        let mut arguments: Vec<_> = held.iter_mut().map(|held| held.argument()).collect();
+        def.launch_with(stream, &mut arguments)
+    };
+    let launched = launch()?;
+    let mut results = Vec::new();
+    let mut time = Duration::MAX;
+    // Results are read before they are overwritten by launches that add to them.
+    for held in &held {
+        results.extend(held.result()?);
+    }
+    let mut launch = || {
+        let mut arguments: Vec<_> = held.iter_mut().map(|held| held.argument()).collect();
+        def.launch_with(stream, &mut arguments)
+    };
+    for _ in 0..TIMED {
+        time = time.min(stream.time(&mut launch)?.1);
+    }
+    let device = stream.device().properties().name.clone();
+    Ok(Ran { results, launched, device, time })
+}
+
+/// An argument on the device, of whatever type.
+trait Held {
+    fn argument(&mut self) -> runtime::Argument<'_>;
+    /// What is in it, as it is stored, if it is written.
+    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error>;
+}
+
+struct Number(Elem, f64);
+
+impl Held for Number {
+    fn argument(&mut self) -> runtime::Argument<'_> {
+        typed!(self.0, T => runtime::Argument::scalar(T::from_raw(encoded(self.0, self.1))))
+    }
+
+    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
+        Ok(None)
+    }
+}
+
+struct Sent<T: Element, const R: usize> {
+    tensor: DeviceTensor<T, R>,
+    written: bool,
+}
+
+impl<T: Element, const R: usize> Held for Sent<T, R> {
+    fn argument(&mut self) -> runtime::Argument<'_> {
+        match self.written {
+            true => (&mut self.tensor).into(),
+            false => (&self.tensor).into(),
+        }
+    }
+
+    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
+        if !self.written {
+            return Ok(None);
+        }
+        let stored = self.tensor.to_host_stored()?;
+        Ok(Some(stored.into_iter().map(|value| decoded(T::ELEM, value.to_raw())).collect()))
+    }
+}
+
+fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Held>, runtime::Error> {
+    typed!(tensor.elem, T => match tensor.extents.len() {
+        1 => with_rank::<T, 1>(stream, tensor),
+        2 => with_rank::<T, 2>(stream, tensor),
+        3 => with_rank::<T, 3>(stream, tensor),
+        _ => with_rank::<T, 4>(stream, tensor),
+    })
+}
+
+fn with_rank<T: Element + Stored<Elem = T>, const R: usize>(
+    stream: &Stream,
+    tensor: &Tensor,
+) -> std::result::Result<Box<dyn Held>, runtime::Error> {
+    let all = |values: &[usize]| {
+        let mut modes = [1; R];
+        modes.iter_mut().zip(values).for_each(|(mode, value)| *mode = *value);
+        modes
+    };
+    let values: Vec<T> = tensor.values.iter().map(|&value| T::from_raw(encoded(T::ELEM, value))).collect();
+    let (extents, strides) = (all(&tensor.extents), all(&tensor.strides));
+    let sent = DeviceTensor::from_host_strided(stream, extents, strides, &values)?;
+    Ok(Box::new(Sent { tensor: sent, written: tensor.written }))
+}

@@ -1,0 +1,284 @@
+//! `tilewright run`: a kernel on random inputs, in the simulator or on a device, compared with double precision.
+
+mod device;
+mod problem;
+mod reference;
+mod simulated;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use tilewright_codegen::Generated;
+
+use crate::inspect;
+use crate::kernel::{self, Chosen};
+use crate::output::{self, Failure, Result, finish, print};
+use problem::{Argument, Problem};
+use reference::Comparison;
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright run tutorial
+  tilewright run tutorial --size 300,200,100 --seed 7 --schedules 5
+  tilewright run matmul bm=64 bn=64 'tc=(8,8)' dtype=f16 vec=8 --size 128,128,64
+  tilewright run softmax --size M=4,N=3000
+  tilewright run tutorial --device cuda:0 --size 2048,2048,256
+  tilewright run tutorial --json";
+
+/// Where a kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Where {
+    Simulator,
+    Device(usize),
+}
+
+pub(crate) fn command() -> Command {
+    let value = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    Command::new("run")
+        .about("Run a kernel on random inputs and compare the result with double precision")
+        .args(kernel::args())
+        .arg(value(
+            "size",
+            "M,N,K",
+            "Extents, in this order or by name: M=300,K=7 [default: none is divided by tiles]",
+        ))
+        .arg(
+            value("device", "sim|cuda:0", "The simulator, or a device by its number")
+                .default_value("sim")
+                .value_parser(place),
+        )
+        .arg(
+            value("seed", "N", "Decides inputs, and in the simulator the order of everything")
+                .default_value("0")
+                .value_parser(value_parser!(u64)),
+        )
+        .arg(
+            value("schedules", "N", "In the simulator: run so many orders, whose results must agree")
+                .default_value("1")
+                .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .help("Fail where the result cannot be compared, instead of saying so")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
+        .after_help(format!("{EXAMPLES}\n\n{}\n\n{}", output::EXIT_CODES, kernel::help()))
+}
+
+fn place(text: &str) -> std::result::Result<Where, String> {
+    let number = text.strip_prefix("cuda:").map(str::parse);
+    match (text, number) {
+        ("sim", _) => Ok(Where::Simulator),
+        (_, Some(Ok(ordinal))) => Ok(Where::Device(ordinal)),
+        _ => Err("write `sim` or `cuda:0`".to_owned()),
+    }
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    finish(kernel::chosen(matches).and_then(|chosen| carry_out(matches, &chosen)))
+}
+
+/// What a run has shown.
+struct Shown {
+    /// Where it ran.
+    device: String,
+    /// Which variant ran and why, what it cost: for people.
+    details: String,
+    /// The same for programs.
+    json: Value,
+    /// The results.
+    results: Vec<Vec<f64>>,
+}
+
+fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
+    let seed = *matches.get_one::<u64>("seed").unwrap_or(&0);
+    let sizes = matches.get_one::<String>("size").map(String::as_str);
+    let problem = Problem::new(&chosen.generated, sizes, seed)?;
+    let device = matches.get_one::<Where>("device").copied().unwrap_or(Where::Simulator);
+    let shown = match device {
+        Where::Simulator => {
+            let schedules = *matches.get_one::<u32>("schedules").unwrap_or(&1);
+            let wanted = simulated::Wanted { seed, schedules, places: chosen.def.places() };
+            match simulated::run(&chosen.generated, &problem, &wanted) {
+                Ok(ran) => in_simulator(ran, schedules),
+                Err(tilewright_sim::Error::Fault(fault)) => return faulty(matches, &fault),
+                Err(why) => return Err(Failure::of(why)),
+            }
+        }
+        Where::Device(ordinal) => on_device(device::run(&chosen.def, &problem, ordinal)?),
+    };
+    let compared = shown
+        .results
+        .first()
+        .and_then(|values| reference::compare(chosen.name, &chosen.definition, &problem, values));
+    if compared.is_none() && matches.get_flag("check") {
+        return Err(Failure::of(
+            "what this kernel computes is not known, so there is nothing to compare with",
+        ));
+    }
+    match matches.get_flag("json") {
+        true => output::json(&all(chosen, &problem, seed, &shown, compared.as_ref()))?,
+        false => print(&text(&chosen.generated, &problem, seed, &shown, compared.as_ref()))?,
+    }
+    match compared {
+        Some(compared) if !compared.is_right() => Err(Failure::Wrong),
+        _ => Ok(()),
+    }
+}
+
+/// A fault is printed whole, and ends the command.
+fn faulty(matches: &ArgMatches, fault: &tilewright_sim::Fault) -> Result {
+    match matches.get_flag("json") {
+        true => output::json(&json!({ "fault": fault.to_string(), "seed": fault.seed() }))?,
+        false => eprintln!("{fault}"),
+    }
+    Err(Failure::Wrong)
+}
+
+fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
+    let outcome = &ran.outcome;
+    let accesses = outcome.accesses().iter().map(|access| {
+        json!({
+            "access": access.what,
+            "tensor": access.tensor,
+            "memory": access.memory,
+            "executed": access.executed,
+            "bytes": access.bytes,
+            "wavefronts": access.wavefronts,
+            "least_wavefronts": access.least_wavefronts,
+            "sectors": access.sectors,
+            "least_sectors": access.least_sectors,
+        })
+    });
+    let operations: serde_json::Map<String, Value> =
+        outcome.operations().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    let json = json!({
+        "variant": outcome.variant() + 1,
+        "passed_over": outcome.passed_over(),
+        "grid": outcome.grid(),
+        "schedules": schedules,
+        "operations": operations,
+        "accesses": accesses.collect::<Vec<_>>(),
+    });
+    let device = match schedules {
+        1 => "the simulator".to_owned(),
+        n => format!("the simulator, in {n} orders"),
+    };
+    Shown { device, details: outcome.to_string(), json, results: ran.results }
+}
+
+fn on_device(ran: device::Ran) -> Shown {
+    let launched = &ran.launched;
+    let json = json!({
+        "variant": launched.variant.map(|variant| variant + 1),
+        "passed_over": launched.passed_over,
+        "grid": launched.grid,
+        "microseconds": ran.time.as_secs_f64() * 1e6,
+    });
+    let details = format!(
+        "{launched}\n{:.1} µs, the fastest of a few launches; `tilewright bench` measures with care\n",
+        ran.time.as_secs_f64() * 1e6
+    );
+    Shown { device: ran.device, details, json, results: ran.results }
+}
+
+fn text(
+    kernel: &Generated,
+    problem: &Problem,
+    seed: u64,
+    shown: &Shown,
+    compared: Option<&Comparison>,
+) -> String {
+    let sizes: Vec<String> = problem.sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let mut text = format!("{} on {}: {}, seed {seed}\n", kernel.name, shown.device, sizes.join(", "));
+    for argument in &problem.arguments {
+        if let Argument::Number { name, value, .. } = argument {
+            text += &format!("{name} = {value}\n");
+        }
+    }
+    text += &match compared {
+        None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
+        Some(found) => verdict(found),
+    };
+    text + &format!("\n{}\n{}", kernel.report, shown.details)
+}
+
+fn verdict(found: &Comparison) -> String {
+    let Comparison { error, share, at, value, expected, wrong, elements } = found;
+    match found.is_right() {
+        true => format!(
+            "right: {elements} elements, largest error {error:.3e}, {:.0} % of what rounding explains\n",
+            100.0 * share
+        ),
+        false => {
+            let at: Vec<String> = at.iter().map(usize::to_string).collect();
+            format!(
+                "WRONG: {wrong} of {elements} elements; at ({}) the result is {value:e}, and it should be {expected:e}\n",
+                at.join(", ")
+            )
+        }
+    }
+}
+
+fn all(chosen: &Chosen, problem: &Problem, seed: u64, shown: &Shown, compared: Option<&Comparison>) -> Value {
+    let sizes: serde_json::Map<String, Value> =
+        problem.sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
+    let compared = compared.map(|found| {
+        json!({
+            "right": found.is_right(),
+            "largest_error": found.error,
+            "part_of_rounding": found.share,
+            "wrong": found.wrong,
+            "elements": found.elements,
+        })
+    });
+    json!({
+        "kernel": chosen.name,
+        "device": shown.device,
+        "sizes": sizes,
+        "seed": seed,
+        "comparison": compared,
+        "report": inspect::report(&chosen.generated.report),
+        "run": shown.json,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_run() {
+        let check = |text, expected: Option<Where>| assert_eq!(place(text).ok(), expected, "{text}");
+        check("sim", Some(Where::Simulator));
+        check("cuda:0", Some(Where::Device(0)));
+        check("cuda:12", Some(Where::Device(12)));
+        check("cuda", None);
+        check("cuda:x", None);
+        check("gpu", None);
+    }
+
+    #[test]
+    fn wrong_results_say_where() {
+        let found = Comparison {
+            error: 0.5,
+            share: 1e5,
+            at: vec![3, 4],
+            value: 1.5,
+            expected: 1.0,
+            wrong: 2,
+            elements: 63,
+        };
+        let said = verdict(&found);
+        assert_eq!(said, "WRONG: 2 of 63 elements; at (3, 4) the result is 1.5e0, and it should be 1e0\n");
+        let fine = Comparison { wrong: 0, share: 0.125, ..found };
+        assert_eq!(
+            verdict(&fine),
+            "right: 63 elements, largest error 5.000e-1, 12 % of what rounding explains\n"
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! Arguments for a kernel, made up: sizes from the command line, contents from a seed.
+
+use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::thread::Param;
+use tilewright_codegen::{Elem, Generated};
+use tilewright_layout::{Symbol, Value};
+
+use crate::output::{Failure, Result};
+
+/// What an extent is when nobody says: no tile divides it.
+const USUAL: [(&str, i64); 4] = [("M", 200), ("N", 100), ("K", 50), ("L", 3)];
+
+/// Everything that a launch passes.
+pub(super) struct Problem {
+    /// Extents by name, those of products first.
+    pub(super) sizes: Vec<(String, i64)>,
+    /// One for each parameter of the user's function.
+    pub(super) arguments: Vec<Argument>,
+}
+
+/// An argument.
+pub(super) enum Argument {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number.
+    Number { name: String, elem: Elem, value: f64 },
+}
+
+/// A tensor, and what is in it.
+pub(super) struct Tensor {
+    pub(super) name: String,
+    pub(super) elem: Elem,
+    pub(super) written: bool,
+    /// Does what was in it before matter?
+    pub(super) read: bool,
+    pub(super) extents: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    /// As they are stored, gaps included; each is a value of the element type.
+    pub(super) values: Vec<f64>,
+}
+
+impl Tensor {
+    /// The value at a coordinate.
+    pub(super) fn at(&self, coord: &[usize]) -> f64 {
+        self.values[self.place(coord)]
+    }
+
+    /// Where that is stored.
+    pub(super) fn place(&self, coord: &[usize]) -> usize {
+        coord.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
+    }
+}
+
+impl Problem {
+    /// The arguments of a kernel for these sizes.
+    pub(super) fn new(kernel: &Generated, sizes: Option<&str>, seed: u64) -> Result<Problem> {
+        // Every variant has the same parameters in front; they are the user's.
+        let params = &kernel.variants[0].program.params[..kernel.params.len()];
+        let mut known = extents(params, sizes)?;
+        let mut random = Random(seed);
+        // Results that are scaled and added to are read as well.
+        let accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
+        let mut arguments = Vec::new();
+        for param in params {
+            arguments.push(match param {
+                Param::Pointer { name, elem, write, shape, stride } => {
+                    let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&known.lookup())).collect();
+                    let shape = shape.ok_or_else(|| strange(name))?;
+                    let strides = strides(&shape, stride, &mut known).ok_or_else(|| strange(name))?;
+                    let reach = shape.iter().zip(&strides).map(|(n, d)| (n - 1) * d).sum::<i64>() + 1;
+                    let empty = shape.contains(&0);
+                    let read = !write || accumulates;
+                    let mut value = || if read { random.value(*elem) } else { poison(*elem) };
+                    Argument::Tensor(Tensor {
+                        name: name.clone(),
+                        elem: *elem,
+                        written: *write,
+                        read,
+                        values: (0..if empty { 0 } else { reach }).map(|_| value()).collect(),
+                        extents: shape.iter().map(|&n| n as usize).collect(),
+                        strides: strides.iter().map(|&d| d as usize).collect(),
+                    })
+                }
+                Param::Scalar { name, elem } => {
+                    Argument::Number { name: name.clone(), elem: *elem, value: random.value(*elem) }
+                }
+                _ => return Err(strange(&kernel.name)),
+            });
+        }
+        Ok(Problem { sizes: known.extents, arguments })
+    }
+
+    /// The tensors.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Tensor(tensor) => Some(tensor),
+            Argument::Number { .. } => None,
+        })
+    }
+
+    /// A number by its name.
+    pub(super) fn number(&self, wanted: &str) -> Option<f64> {
+        self.arguments.iter().find_map(|argument| match argument {
+            Argument::Number { name, value, .. } if name == wanted => Some(*value),
+            _ => None,
+        })
+    }
+}
+
+fn strange(name: &str) -> Failure {
+    Failure::Refused(format!(
+        "arguments for `{name}` cannot be made up: its sizes do not follow from its extents"
+    ))
+}
+
+/// Sizes so far.
+struct Known {
+    extents: Vec<(String, i64)>,
+    strides: Vec<(String, i64)>,
+}
+
+impl Known {
+    fn lookup(&self) -> impl Fn(Symbol) -> Option<i64> {
+        |symbol: Symbol| {
+            let all = self.extents.iter().chain(&self.strides);
+            all.into_iter().find(|(name, _)| name == symbol.name()).map(|(_, value)| *value)
+        }
+    }
+}
+
+/// Extents that are names, with the values that the command line gives them.
+fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
+    let mut names: Vec<&str> = Vec::new();
+    for param in params {
+        let Param::Pointer { shape, .. } = param else { continue };
+        for value in shape {
+            if let Value::Sym { of, .. } = value
+                && !names.contains(&of.name())
+            {
+                names.push(of.name());
+            }
+        }
+    }
+    let place = |name: &str| USUAL.iter().position(|(usual, _)| *usual == name).unwrap_or(USUAL.len());
+    names.sort_by_key(|name| place(name));
+    let usual = |name: &str| USUAL.get(place(name)).map_or(64, |(_, value)| *value);
+    let mut extents: Vec<(String, i64)> = names.iter().map(|name| (name.to_string(), usual(name))).collect();
+    let Some(text) = text else { return Ok(Known { extents, strides: Vec::new() }) };
+    let wrong = |word: &str, what: String| {
+        let at = word.as_ptr() as usize - text.as_ptr() as usize;
+        let indent = " ".repeat(text[..at].chars().count());
+        let carets = "^".repeat(word.chars().count().max(1));
+        Failure::Refused(format!(
+            "{what}\n  --size {text}\n         {indent}{carets}\nhelp: this kernel's sizes are {}",
+            names.join(",")
+        ))
+    };
+    for (position, word) in text.split(',').enumerate() {
+        let (name, number) = match word.split_once('=') {
+            Some((name, number)) => (Some(name.trim()), number),
+            None => (None, word),
+        };
+        let place = match name {
+            Some(name) => names.iter().position(|known| *known == name),
+            None => (position < names.len()).then_some(position),
+        };
+        let Some(place) = place else {
+            return Err(wrong(
+                name.unwrap_or(word),
+                match name {
+                    Some(name) => format!("there is no size `{name}`"),
+                    None => format!("this is one size too many: the kernel has {}", names.len()),
+                },
+            ));
+        };
+        match number.trim().parse() {
+            Ok(value @ 0..=0x7fff_ffff) => extents[place].1 = value,
+            _ => return Err(wrong(number, "a size is a number from 0 to 2147483647".into())),
+        }
+    }
+    Ok(Known { extents, strides: Vec::new() })
+}
+
+/// Strides of a tensor: those that are names are as small as they can be, in the order of modes.
+fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i64>> {
+    let fixed = |value: &Value| value.int();
+    let reach = |n: i64, d: i64| (n - 1).max(0) * d + 1;
+    let mut far: i64 =
+        shape.iter().zip(strides).filter_map(|(n, d)| Some(reach(*n, fixed(d)?))).max().unwrap_or(1);
+    let mut all = Vec::new();
+    for (extent, stride) in shape.iter().zip(strides) {
+        let found = stride.evaluate(&known.lookup());
+        let value = match found {
+            Some(value) => value,
+            None => {
+                let Value::Sym { times: 1, of, over: 1 } = stride else { return None };
+                known.strides.push((of.name().to_owned(), far));
+                far
+            }
+        };
+        if fixed(stride).is_none() {
+            far = far.max(extent.max(&1) * value);
+        }
+        all.push(value);
+    }
+    Some(all)
+}
+
+/// Numbers from a seed: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A value of an element type: between -1 and 1, or a small integer, so that sums of products stay in range.
+    fn value(&mut self, elem: Elem) -> f64 {
+        let bits = self.next();
+        match elem {
+            Elem::I32 | Elem::I8 => (bits % 9) as f64 - 4.0,
+            Elem::U32 | Elem::U8 => (bits % 9) as f64,
+            _ => rounded(elem, (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0),
+        }
+    }
+}
+
+/// What a result holds before it is written.
+fn poison(elem: Elem) -> f64 {
+    match elem {
+        Elem::I32 => f64::from(i32::MIN),
+        Elem::I8 => f64::from(i8::MIN),
+        Elem::U32 => f64::from(u32::MAX),
+        Elem::U8 => f64::from(u8::MAX),
+        _ => f64::NAN,
+    }
+}
+
+/// The nearest value of an element type.
+fn rounded(elem: Elem, value: f64) -> f64 {
+    decoded(elem, encoded(elem, value))
+}
+
+/// The bits of a value in an element type.
+pub(super) fn encoded(elem: Elem, value: f64) -> u64 {
+    match elem {
+        Elem::F64 => value.to_bits(),
+        Elem::F16 => f16::from_f32(value as f32).to_bits().into(),
+        Elem::Bf16 => bf16::from_f32(value as f32).to_bits().into(),
+        Elem::I32 => (value as i32).cast_unsigned().into(),
+        Elem::U32 => (value as u32).into(),
+        Elem::I8 => (value as i8).cast_unsigned().into(),
+        Elem::U8 => (value as u8).into(),
+        _ => (value as f32).to_bits().into(),
+    }
+}
+
+/// The value of bits of an element type.
+pub(super) fn decoded(elem: Elem, bits: u64) -> f64 {
+    match elem {
+        Elem::F64 => f64::from_bits(bits),
+        Elem::F16 => f16::from_bits(bits as u16).to_f32().into(),
+        Elem::Bf16 => bf16::from_bits(bits as u16).to_f32().into(),
+        Elem::I32 => f64::from(bits as i32),
+        Elem::U32 => f64::from(bits as u32),
+        Elem::I8 => f64::from(bits as i8),
+        Elem::U8 => f64::from(bits as u8),
+        _ => f32::from_bits(bits as u32).into(),
+    }
+}
+
+/// The expression with the type that belongs to an element type.
+macro_rules! typed {
+    ($elem:expr, $T:ident => $body:expr) => {{
+        macro_rules! with {
+            ($ty:ty) => {{
+                type $T = $ty;
+                $body
+            }};
+        }
+        match $elem {
+            Elem::F64 => with!(f64),
+            Elem::F16 => with!(f16),
+            Elem::Bf16 => with!(bf16),
+            Elem::I32 => with!(i32),
+            Elem::U32 => with!(u32),
+            Elem::I8 => with!(i8),
+            Elem::U8 => with!(u8),
+            _ => with!(f32),
+        }
+    }};
+}
+pub(super) use typed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel;
+
+    #[track_caller]
+    fn check(name: &str, keys: &str, sizes: Option<&str>, expected: &str) {
+        let generated = kernel::choose(name, keys).ok().map(|chosen| chosen.generated).expect("a kernel");
+        let said = match Problem::new(&generated, sizes, 1) {
+            Ok(problem) => {
+                let one =
+                    |t: &Tensor| format!("{} {:?}:{:?} {}", t.name, t.extents, t.strides, t.values.len());
+                problem.tensors().map(one).collect::<Vec<_>>().join("\n")
+            }
+            Err(Failure::Refused(why)) => why,
+            Err(Failure::Wrong) => String::new(),
+        };
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn sizes_and_strides() {
+        check("tutorial", "", Some("7,5,3"), "a [7, 3]:[1, 7] 21\nb [5, 3]:[1, 5] 15\nc [7, 5]:[1, 7] 35");
+        check("naive", "", Some("K=3,M=7,N=5"), "a [7, 3]:[3, 1] 21\nb [5, 3]:[1, 5] 15\nc [7, 5]:[5, 1] 35");
+        check("softmax", "", Some("4"), "x [4, 100]:[100, 1] 400\ny [4, 100]:[100, 1] 400");
+        check("tutorial", "", Some("7,0,3"), "a [7, 3]:[1, 7] 21\nb [0, 3]:[1, 1] 0\nc [7, 0]:[1, 7] 0");
+        check(
+            "matmul",
+            "batched=true",
+            Some("7,5,3,2"),
+            "a [7, 3, 2]:[1, 7, 21] 42\nb [5, 3, 2]:[1, 5, 15] 30\nc [7, 5, 2]:[1, 7, 35] 70",
+        );
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_read() {
+        check(
+            "tutorial",
+            "",
+            Some("7,x,3"),
+            "a size is a number from 0 to 2147483647\n  --size 7,x,3\n           ^\nhelp: this kernel's sizes are M,N,K",
+        );
+        check(
+            "tutorial",
+            "",
+            Some("7,5,3,1"),
+            "this is one size too many: the kernel has 3\n  --size 7,5,3,1\n               ^\nhelp: this kernel's sizes are M,N,K",
+        );
+        check(
+            "softmax",
+            "",
+            Some("M=7,K=5"),
+            "there is no size `K`\n  --size M=7,K=5\n             ^\nhelp: this kernel's sizes are M,N",
+        );
+    }
+
+    #[test]
+    fn values_keep_their_bits() {
+        for elem in [Elem::F64, Elem::F32, Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::I8, Elem::U8] {
+            let mut random = Random(5);
+            for _ in 0..100 {
+                let value = random.value(elem);
+                assert_eq!(decoded(elem, encoded(elem, value)), value, "{elem}");
+            }
+        }
+    }
+}

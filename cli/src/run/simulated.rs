@@ -1,0 +1,84 @@
+//! A kernel in the simulator, with a bar that shows how far it is.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::{Elem, Generated};
+use tilewright_sim::{Arg, Error, OnProgress, Options, Outcome};
+
+use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
+
+/// What the command line says about a run.
+pub(super) struct Wanted {
+    pub(super) seed: u64,
+    pub(super) schedules: u32,
+    /// Where the kernel stands, for faults.
+    pub(super) places: Places,
+}
+
+/// What a run in the simulator gave.
+pub(super) struct Ran {
+    /// Results as they are stored, in the order of the tensors that are written.
+    pub(super) results: Vec<Vec<f64>>,
+    pub(super) outcome: Outcome,
+}
+
+pub(super) fn run(kernel: &Generated, problem: &Problem, wanted: &Wanted) -> Result<Ran, Error> {
+    let arguments: Vec<Arg> = problem.arguments.iter().map(argument).collect();
+    let bar = bar();
+    let progress: Option<OnProgress> = bar.clone().map(|bar| -> OnProgress {
+        Arc::new(move |progress| {
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+        })
+    });
+    let Wanted { seed, schedules, places } = wanted;
+    let places = Some(places.clone());
+    let options = Options { seed: *seed, schedules: *schedules, progress, places, ..Options::default() };
+    let outcome = tilewright_sim::run(kernel, &arguments, &options);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let outcome = outcome?;
+    let results: Result<Vec<Vec<f64>>, Error> =
+        problem.tensors().filter(|tensor| tensor.written).map(|tensor| result(&outcome, tensor)).collect();
+    Ok(Ran { results: results?, outcome })
+}
+
+/// A bar where somebody sees it.
+fn bar() -> Option<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let style = ProgressStyle::with_template("  {bar:40} {pos} of {len} blocks, {eta} left");
+    Some(ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+}
+
+fn argument(argument: &Argument) -> Arg {
+    match argument {
+        Argument::Number { elem, value, .. } => {
+            typed!(*elem, T => Arg::number(T::from_raw(encoded(*elem, *value))))
+        }
+        Argument::Tensor(tensor) => typed!(tensor.elem, T => {
+            let values: Vec<T> =
+                tensor.values.iter().map(|&value| T::from_raw(encoded(tensor.elem, value))).collect();
+            let extents = tensor.extents.iter().copied();
+            let arg = match (tensor.written, tensor.read) {
+                (false, _) => Arg::tensor(&values, extents),
+                (true, true) => Arg::in_out(&values, extents),
+                (true, false) => Arg::output::<T>(extents),
+            };
+            arg.strides(tensor.strides.iter().copied())
+        }),
+    }
+}
+
+fn result(outcome: &Outcome, tensor: &Tensor) -> Result<Vec<f64>, Error> {
+    typed!(tensor.elem, T => {
+        let values = outcome.get::<T>(&tensor.name)?;
+        Ok(values.into_iter().map(|value| decoded(tensor.elem, value.to_raw())).collect())
+    })
+}

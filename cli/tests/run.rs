@@ -1,0 +1,75 @@
+//! `tilewright run` as a user runs it.
+
+mod common;
+
+use common::{printed, refused, run, text};
+use insta::assert_snapshot;
+
+#[test]
+fn a_product_in_the_simulator() {
+    assert_snapshot!("tutorial", printed(&["run", "tutorial", "BM=32", "BN=32", "--size", "50,40,20"]));
+    // The same seed gives the same run, to the byte.
+    let again = || printed(&["run", "softmax", "--size", "M=3,N=70", "--seed", "5", "--schedules", "3"]);
+    assert_eq!(again(), again());
+    assert_ne!(
+        again(),
+        printed(&["run", "softmax", "--size", "M=3,N=70", "--seed", "6", "--schedules", "3"])
+    );
+}
+
+#[test]
+fn every_kernel_is_right() {
+    for kernel in ["tutorial", "naive", "coalesced", "shared_tile", "block_tile_1d", "softmax", "matmul"] {
+        let said = printed(&["run", kernel, "--check", "--size", "K=9,M=33,N=17"].map(|word| {
+            match (word, kernel) {
+                ("K=9,M=33,N=17", "softmax") => "M=3,N=17",
+                _ => word,
+            }
+        }));
+        assert!(said.contains("\nright: "), "{kernel}: {said}");
+    }
+}
+
+#[test]
+fn every_type_is_right() {
+    for dtype in ["f64", "f32", "f16", "bf16", "i32", "u32", "i8", "u8"] {
+        let dtype = format!("dtype={dtype}");
+        let said = printed(&["run", "matmul", "bm=64", "bn=64", &dtype, "--check", "--size", "65,66,10"]);
+        assert!(said.contains("\nright: 4290 elements"), "{dtype}: {said}");
+    }
+    for keys in ["alpha_beta=true", "batched=true", "epilogue=|x| max(x, 0.1*x)", "a=k_major c=n_major"] {
+        let said = printed(&["run", "matmul", "bm=64", "bn=64", keys, "--check", "--size", "65,66,10"]);
+        assert!(said.contains("\nright: "), "{keys}: {said}");
+    }
+}
+
+#[test]
+fn for_programs() {
+    let json = printed(&["run", "tutorial", "--size", "30,20,10", "--seed", "3", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sizes"]["M"], 30);
+    assert_eq!(json["seed"], 3);
+    assert_eq!(json["comparison"]["right"], true);
+    assert_eq!(json["run"]["grid"][0], 1);
+    assert!(json["run"]["operations"]["multiply-adds"].as_u64().is_some_and(|count| count >= 30 * 20 * 10));
+}
+
+#[test]
+fn what_is_refused() {
+    assert_snapshot!("size", refused(&["run", "tutorial", "--size", "50,x,20"]));
+    let said = refused(&["run", "matmul", "epilogue=|x| x * 1.5 % 2.0", "--check", "--size", "8,8,8"]);
+    assert!(said.starts_with("error: "), "{said}");
+    let said = refused(&["run", "tutorial", "--size", "0,5,3"]);
+    assert!(said.starts_with("error: there is nothing to run"), "{said}");
+    let output = run(&["run", "tutorial", "--device", "gpu"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(output.stderr).contains("write `sim` or `cuda:0`"));
+}
+
+#[test]
+fn a_device_that_is_not_there() {
+    let output = common::tilewright(&["run", "tutorial", "--device", "cuda:99"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(output.stderr);
+    assert!(said.contains("there is no NVIDIA driver here") || said.contains("no device"), "{said}");
+}

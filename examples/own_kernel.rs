@@ -1,0 +1,45 @@
+//! A kernel of one's own: the transpose of a matrix. It is written, then run in the simulator, which needs no GPU and
+//! watches every access.
+//!
+//! ```console
+//! $ cargo run --release --example own_kernel
+//! ```
+
+use tilewright::prelude::*;
+
+/// A transpose is a copy between two layouts: `b` has the coordinates of `a`, and lies the other way round in memory.
+#[kernel]
+fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
+    let from = tile(a, (T, T), (block.x, block.y));
+    let to = tile(b, (T, T), (block.x, block.y));
+    // One column more than the tile has, so that rows are spread over the banks as columns are.
+    let turning = shared::<f32>(layout!((T, T) : (1, T + 1)));
+
+    // Neighbouring threads take neighbouring rows of `a`, then neighbouring columns of `b`: both lie side by side.
+    let (down, across) = (layout!((32, 8)), layout!((8, 32) : (32, 1)));
+    copy(parallelize(from, down, thread.x), parallelize(turning, down, thread.x));
+    cp_async_wait_all();
+    sync_threads(); // threads read what others wrote
+    copy(parallelize(turning, across, thread.x), parallelize(to, across, thread.x));
+}
+
+fn main() -> Result<(), tilewright::sim::Error> {
+    // Sizes that tiles do not divide: nobody writes a bound by hand.
+    let (m, n) = (70, 45);
+    let a: Vec<f32> = (0..m * n).map(|i| i as f32).collect();
+    let arguments = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n]).strides([n, 1])];
+    let done = transpose().simulate(&arguments)?;
+
+    let b = done.get::<f32>("b")?;
+    for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+        assert_eq!(b[row * n + column], a[row + column * m], "row {row}, column {column}");
+    }
+    println!("all {} elements are where they belong\n\n{done}", b.len());
+
+    // Wrong sizes are refused by name, here as on a device.
+    let wrong = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([n, m]).strides([m, 1])];
+    if let Err(why) = transpose().simulate(&wrong) {
+        println!("refused: {why}");
+    }
+    Ok(())
+}
