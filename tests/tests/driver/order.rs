@@ -109,7 +109,9 @@ fn lent_slices_and_views_of_other_streams() {
                 if views {
                     let (a, b, mut c) = (a.slice(1024..2048), b.as_view(), c.as_view_mut());
                     let (a, b) = (TensorRef::new(&a, [128, 8]), TensorRef::new(&b, [128, 8]));
-                    MATMUL.launch(&stream, a, b, TensorMut::new(&mut c, [128, 128])).unwrap();
+                    let launched = MATMUL.launch(&stream, a, b, TensorMut::new(&mut c, [128, 128])).unwrap();
+                    // Whoever frees what does not come from a pool asks no stream.
+                    assert_eq!(launched.waited, std::env::var_os("FAKE_ATTRIBUTES").is_some());
                 } else {
                     let (a, b) = (TensorRef::new(&a, [128, 8]), TensorRef::new(&b, [128, 8]));
                     MATMUL.launch(&stream, a, b, TensorMut::new(&mut c, [128, 128])).unwrap();
@@ -170,7 +172,17 @@ fn results_are_read_and_written_after_the_kernel() {
             MATMUL.launch(&own, &c, &c, &mut d).unwrap();
             MATMUL.launch(&stream, &d, &d, &mut c).unwrap();
         });
-        assert_eq!(run.sound().launches(), 8);
+        let run = run.sound();
+        assert_eq!(run.launches(), 8);
+        // Host memory is lent to a copy until it is done.
+        let calls: Vec<_> = run.calls.iter().filter(|call| !call.name.starts_with("cuCtx")).collect();
+        for pair in
+            calls.windows(2).filter(|pair| pair[0].name.contains("HtoD") || pair[0].name.contains("DtoH"))
+        {
+            let waits =
+                pair[1].name == "cuStreamSynchronize" && pair[1].get("stream") == pair[0].get("stream");
+            run.check(waits, format!("{:?} is not waited for", pair[0]));
+        }
     });
 }
 
@@ -284,7 +296,7 @@ fn graphs() {
                     stream.capture(|| {
                         MATMUL.launch(&stream, &a, &b, &mut c)?;
                         if fails {
-                            MATMUL.launch(&stream, &b, &a.view().transposed(), &mut c)
+                            MATMUL.launch(&stream, &b, a.view().transposed(), &mut c)
                         } else {
                             MATMUL.launch(&stream, &a, &b, &mut c)
                         }?;
