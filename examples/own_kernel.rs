@@ -23,6 +23,15 @@ fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (
     copy(parallelize(turning, across, thread.x), parallelize(to, across, thread.x));
 }
 
+/// A mistake that compiles: all blocks along x write the first row of tiles, and nobody the others.
+#[kernel]
+fn mistaken<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N)>) {
+    let threads = layout!((32, 8));
+    let from = parallelize(tile(a, (T, T), (block.x, block.y)), threads, thread.x);
+    let to = parallelize(tile(b, (T, T), (0, block.y)), threads, thread.x);
+    copy(from, to);
+}
+
 fn main() -> Result<(), tilewright::sim::Error> {
     // Sizes that tiles do not divide: nobody writes a bound by hand.
     let (m, n) = (70, 45);
@@ -39,7 +48,12 @@ fn main() -> Result<(), tilewright::sim::Error> {
     // Wrong sizes are refused by name, here as on a device.
     let wrong = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([n, m]).strides([m, 1])];
     if let Err(why) = transpose().simulate(&wrong) {
-        println!("refused: {why}");
+        println!("refused: {why}\n");
+    }
+
+    // The simulator says who did what, where, and with which seed it is seen again.
+    if let Err(fault) = mistaken().simulate(&[Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n])]) {
+        println!("{fault}");
     }
     Ok(())
 }

@@ -1,0 +1,70 @@
+//! Every example runs, and says what it is there to say. They find no GPU, so that they take the same way everywhere.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+/// Each example, and parts of what it prints.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("cudarc_program", &["help: "]),
+    ("device", &["help: "]),
+    ("draw", &["(8,8):(8,1)", "T31 V3"]),
+    ("inspect", &["operations per byte", "sequential", "variant 1:", "threads do not divide"]),
+    ("ladder", &["// ---- block_tile_1d"]),
+    ("loop_orders", &["ijk", "kij", "ikj, by 16", "block.x in 0..ceil(M/16)"]),
+    ("matmul", &["the CUDA C is in", "in the simulator", "is right, to the bit"]),
+    ("own_kernel", &["where they belong", "refused: argument `b`", "with seed 0"]),
+    ("snapshot_test", &["scale(const float* __restrict__ x"]),
+    ("softmax", &["softmax(const float", "expf", "fragment_of_warps"]),
+    ("tutorial", &["matmul_nt("]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Builds all of them where the tests themselves are built.
+fn built() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root()).args(["build", "--quiet", "--package", "tilewright", "--examples"]);
+    let output = command.arg("--target-dir").arg(&target).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    target.join("debug/examples")
+}
+
+fn run(folder: &Path, name: &str) -> Output {
+    let program = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+    Command::new(program).env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
+}
+
+#[test]
+fn every_example_runs() {
+    let folder = built();
+    for (name, parts) in EXAMPLES {
+        let output = run(&folder, name);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{name}: {said}\n{}", text(&output.stderr));
+        for part in *parts {
+            assert!(said.contains(part), "{name} does not say `{part}`:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn no_example_is_left_out() {
+    let mut there: Vec<String> = fs::read_dir(root().join("examples"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    let listed: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(there, listed);
+}
