@@ -13,13 +13,17 @@ pub struct UserCrate {
 impl UserCrate {
     /// Makes a crate that depends on tilewright, and on others of these.
     pub fn new(parent: &Path, name: &str, depends_on: &[&str]) -> io::Result<UserCrate> {
+        let others = depends_on.iter().map(|other| format!("{other} = {{ path = \"../{other}\" }}\n"));
+        UserCrate::with(parent, name, "", &others.collect::<String>())
+    }
+
+    /// Makes a crate that depends on tilewright with these settings, and on what these lines of its manifest say.
+    pub fn with(parent: &Path, name: &str, settings: &str, dependencies: &str) -> io::Result<UserCrate> {
         let dir = parent.join(name);
         fs::create_dir_all(dir.join("src"))?;
         let root = workspace();
-        let others = depends_on.iter().map(|other| format!("{other} = {{ path = \"../{other}\" }}\n"));
         let manifest = format!(
-            "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ntilewright = {{ path = {root:?} }}\n{}",
-            others.collect::<String>(),
+            "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ntilewright = {{ path = {root:?}{settings} }}\n{dependencies}",
         );
         fs::write(dir.join("Cargo.toml"), manifest)?;
         // The versions that the workspace was tested with, which are there without a network.

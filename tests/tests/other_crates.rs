@@ -25,6 +25,24 @@ fn kernels_of_another_crate_are_specialised_while_compiling() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
+/// A program can have only one cudarc, whose features add up: those that the program chose are not ours.
+#[test]
+fn programs_with_a_cudarc_of_their_own() {
+    const DRIVER: &str =
+        "cudarc = { version = \"0.19\", default-features = false, features = [\"std\", \"driver\"";
+    let (parent, target) = folders();
+    // The version of CUDA is theirs, so ours is switched off; theirs is linked and not loaded.
+    for (name, settings, features) in [
+        ("another_version", ", default-features = false, features = [\"cuda\"]", "\"cuda-12080\""),
+        ("dynamic_linking", "", "\"dynamic-linking\""),
+    ] {
+        let user = UserCrate::with(&parent, name, settings, &format!("{DRIVER}, {features}] }}\n")).unwrap();
+        user.write("main.rs", include_str!("other_crates/cudarc.rs")).unwrap();
+        let output = user.cargo(&["check", "--quiet", "--offline"], &target).unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output));
+    }
+}
+
 /// Errors, not a crash. `#[kernel]` stands above a function that the compiler itself has read, so that its depth is
 /// what the compiler survives.
 #[test]
