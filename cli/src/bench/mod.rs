@@ -1,6 +1,7 @@
 //! `tilewright bench`: kernels against their peers, on a GPU, in figures that can be repeated.
 
 mod case;
+mod counters;
 mod cublaslt;
 mod driver;
 mod gemm;
@@ -128,6 +129,11 @@ pub(crate) fn command() -> Command {
                 ),
         )
         .subcommand(
+            Command::new("counters")
+                .about("Launch small kernels whose accesses the simulator counts: bench/gpu/counters.py compares")
+                .arg(option("simulated", "FILE", "Write what the simulator counts, and launch nothing")),
+        )
+        .subcommand(
             Command::new("jit")
                 .about("How long kernels take from their definition to a binary; needs no GPU")
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
@@ -162,6 +168,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         Some(("ladder", matches)) => on_device(matches, ladder_tasks(matches)),
         Some(("batched", matches)) => on_device(matches, batched_tasks(matches)),
         Some(("launch", matches)) => launch(matches),
+        Some(("counters", matches)) => counted(matches),
         Some(("jit", matches)) => jit_times(matches),
         _ => unreachable!("clap asks for a subcommand"),
     };
@@ -327,6 +334,20 @@ fn launch(matches: &ArgMatches) -> Result<bool> {
                 say(&format!("{}, {m}x{n}x{k}: {note}\n", kernel.name))?;
             }
         }
+    }
+    Ok(true)
+}
+
+fn counted(matches: &ArgMatches) -> Result<bool> {
+    if let Some(file) = matches.get_one::<String>("simulated") {
+        save(file, &format!("{:#}\n", counters::simulated()?))?;
+        return Ok(true);
+    }
+    let device = Device::open()?;
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    for case in counters::CASES {
+        let notes = once::launch(&device, &nvrtc, &case.kernel()?, &case.sizes(), false)?;
+        say(&format!("{}: {}\n", case.name, notes.concat()))?;
     }
     Ok(true)
 }

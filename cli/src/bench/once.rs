@@ -65,7 +65,7 @@ impl Sizes {
 }
 
 /// Extents and strides of a parameter: the contiguous mode first, the others behind it in their order.
-fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
+pub(super) fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
     let Param::Pointer { name, shape, stride, .. } = param else { return Ok(None) };
     let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol));
     let extents: Option<Vec<i64>> = shape.iter().map(known).collect();
@@ -82,7 +82,7 @@ fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
 }
 
 /// The elements that a tensor takes.
-fn length(extents: &[i64], strides: &[i64]) -> i64 {
+pub(super) fn length(extents: &[i64], strides: &[i64]) -> i64 {
     extents.iter().zip(strides).map(|(n, step)| (n - 1) * step).sum::<i64>() + 1
 }
 
