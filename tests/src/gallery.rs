@@ -1,7 +1,7 @@
 //! Every kernel that the project ships or shows: what snapshots, NVRTC and GPU runs go through.
 
 use tilewright::kernels;
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Span};
+use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, Outcome};
 
 use crate::programs;
@@ -9,23 +9,10 @@ use crate::programs;
 /// Keys of `matmul_kernel!` whose kernels are kept under review.
 pub use tilewright::kernels::PRODUCTS as MATMULS;
 
-/// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`. Tuples are written without spaces.
+/// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`.
 pub fn matmul(keys: &str) -> Outcome {
-    let expr = |kind| Expr { span: Span(0), kind };
-    let value = |text: &str| match text {
-        "true" => ExprKind::Bool(true),
-        "false" => ExprKind::Bool(false),
-        _ => text.parse().map(ExprKind::Int).unwrap_or(ExprKind::Name(text.into())),
-    };
-    let args = keys.split_whitespace().map(|text| {
-        let (key, text) = text.split_once('=').unwrap_or((text, "true"));
-        let kind = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
-            Some(inner) => ExprKind::Tuple(inner.split(',').map(|item| expr(value(item))).collect()),
-            None => value(text),
-        };
-        Arg { name: Some(Name { text: key.into(), span: Span(0) }), value: expr(kind) }
-    });
-    Definition::Matmul(args.collect()).generate()
+    let words = Words::read(keys).unwrap_or_else(|wrong| panic!("{wrong}"));
+    Definition::Matmul(words.args().to_vec()).generate()
 }
 
 fn kernel(name: &str, outcome: Outcome) -> (String, Generated) {
