@@ -7,6 +7,8 @@
 mod compiler;
 mod faults;
 mod harness;
+mod hopper;
+mod machine;
 mod order;
 mod refusals;
 mod watching;

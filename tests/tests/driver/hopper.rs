@@ -1,0 +1,131 @@
+//! Kernels that copy tensors in bulk, and clusters: what the driver is told of them, and what is refused first.
+
+use tilewright::bf16;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::{Elem, generate, tile};
+use tilewright_codegen::{affine::Coord, view::At};
+use tilewright_layout::{Value, layout};
+use tilewright_runtime::{Argument, Built, Device, DeviceTensor, Stream};
+use tilewright_tests::programs;
+
+use crate::harness::{Fake, launched};
+
+fn built(program: tile::Program) -> Built {
+    let outcome = generate(program);
+    let said: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{said:?}"));
+    // SAFETY: the kernel is as it was generated from what the builder made.
+    unsafe { Built::new(kernel) }
+}
+
+fn stream() -> Stream {
+    Device::open(0).unwrap().stream().unwrap()
+}
+
+#[test]
+fn tensor_maps_are_as_the_tensors() {
+    let run = Fake::new().run(|| {
+        let (stream, kernel) = (stream(), built(programs::wgmma_ring().unwrap()));
+        let (a, b) = (zeros(&stream, [100, 128]), zeros(&stream, [72, 128]));
+        let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [100, 72]).unwrap();
+        let (a, b) = (a.view().row_major(), b.view().row_major());
+        kernel.launch_with(&stream, &mut [a.into(), b.into(), c.view_mut().row_major().into()]).unwrap();
+    });
+    let run = run.sound();
+    let maps: Vec<_> = run.calls.iter().filter(|call| call.name == "cuTensorMapEncodeTiled").collect();
+    let texts: Vec<_> =
+        maps.iter().map(|map| ["extents", "strides", "tile", "swizzle"].map(|name| map.get(name))).collect();
+    assert_eq!(texts, [["[128,100]", "[256]", "[64,64]", "3"], ["[128,72]", "[256]", "[64,64]", "3"]]);
+    let launch = run.calls.iter().find(|call| call.is_launch()).unwrap();
+    assert_eq!((launch.get("grid_x"), launch.get("grid_y"), launch.get("block_x")), ("2", "2", "160"));
+    // The maps are of the pointers that are passed beside them.
+    let text = format!("{launch:?}");
+    for map in maps {
+        let address = map.get("address");
+        run.check(text.contains(&format!("(\"map\", \"{address}\")")), format!("{address} is not passed"));
+    }
+}
+
+fn zeros(stream: &Stream, extents: [usize; 2]) -> DeviceTensor<bf16, 2> {
+    DeviceTensor::zeros(stream, extents).unwrap()
+}
+
+#[test]
+fn what_cannot_be_copied_in_bulk_is_refused() {
+    let run = Fake::new().run(|| {
+        let (stream, kernel) = (stream(), built(programs::wgmma_ring().unwrap()));
+        let large = zeros(&stream, [256, 256]);
+        let check = |argument: &str, said: &str, a_offset: usize, lda: usize, ldb: usize| {
+            let a = large.view().extents([64, 64]).strides([lda, 1]).offset(a_offset);
+            let b = large.view().extents([64, 64]).strides([ldb, 1]);
+            let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [64, 64]).unwrap();
+            let given: &mut [Argument<'_>] = &mut [a.into(), b.into(), c.view_mut().row_major().into()];
+            let error = kernel.launch_with(&stream, given).expect_err(said);
+            let text = error.to_string();
+            assert!(text.contains(said) && text.contains(argument) && launched() == 0, "{text}");
+            assert!(error.refusal().is_some(), "{text}");
+        };
+        check("`a`", "bytes past", 1, 64, 64);
+        check("`a`", "bytes past", 7, 64, 64);
+        check("lda", "8", 0, 68, 64);
+        check("ldb", "8", 0, 64, 65);
+    });
+    assert_eq!(run.sound().count("cuTensorMapEncodeTiled"), 0, "the encoder is not asked");
+}
+
+#[test]
+fn other_architectures_do_not_run_them() {
+    for arch in ["80", "89", "100", "120"] {
+        let run = Fake::new().set("FAKE_ARCH", arch).run(|| {
+            let (stream, kernel) = (stream(), built(programs::wgmma_ring().unwrap()));
+            let (a, b) = (zeros(&stream, [64, 64]), zeros(&stream, [64, 64]));
+            let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [64, 64]).unwrap();
+            let (a, b) = (a.view().row_major(), b.view().row_major());
+            let given: &mut [Argument<'_>] = &mut [a.into(), b.into(), c.view_mut().row_major().into()];
+            let said = kernel.launch_with(&stream, given).expect_err("a refusal").to_string();
+            assert!(said.contains("compute capability 9.0"), "{said}");
+        });
+        let run = run.sound();
+        assert_eq!((run.launches(), run.count("nvrtcCompileProgram")), (0, 0));
+    }
+}
+
+/// A kernel that copies, in clusters of two blocks.
+fn pairs() -> Built {
+    let mut b = Builder::new("pairs");
+    b.arch(90).cluster([2, 1, 1]);
+    let (m, n) = (Value::symbol("M"), Value::symbol("N"));
+    let x = b.tensor("x", Elem::F32, (m, n), None, false).unwrap();
+    let y = b.tensor("y", Elem::F32, (m, n), None, true).unwrap();
+    let at = [At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into())];
+    let (x, y) = (b.tile(&x, (64, 8), &at).unwrap(), b.tile(&y, (64, 8), &at).unwrap());
+    let threads = layout!((32, 4));
+    let (x, y) = (b.parallelize(&x, &threads).unwrap(), b.parallelize(&y, &threads).unwrap());
+    b.copy(&x, &y).unwrap();
+    built(b.finish())
+}
+
+#[test]
+fn clusters() {
+    let run = Fake::new().run(|| {
+        let (stream, kernel) = (stream(), pairs());
+        let zeros = |extents| DeviceTensor::<f32, 2>::zeros(&stream, extents).unwrap();
+        let launch = |rows: usize| {
+            let (x, mut y) = (zeros([rows, 8]), zeros([rows, 8]));
+            kernel.launch_with(&stream, &mut [(&x).into(), (&mut y).into()])
+        };
+        for rows in [64, 129, 192] {
+            let said = launch(rows).expect_err("a refusal").to_string();
+            let blocks = rows.div_ceil(64);
+            assert_eq!(said, format!("the grid has {blocks} blocks along x, and clusters take 2 at a time"));
+            assert_eq!(launched(), 0);
+        }
+        launch(256).unwrap();
+        launch(65).unwrap();
+    });
+    let run = run.sound();
+    let launches: Vec<_> = run.calls.iter().filter(|call| call.is_launch()).collect();
+    let texts: Vec<_> =
+        launches.iter().map(|call| ["grid", "block", "cluster"].map(|name| call.get(name))).collect();
+    assert_eq!(texts, [["[4,1,1]", "[128,1,1]", "[2,1,1]"], ["[2,1,1]", "[128,1,1]", "[2,1,1]"]]);
+}
