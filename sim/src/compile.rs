@@ -495,27 +495,10 @@ impl Compiler<'_> {
                 self.emit(Ins::Await { bar: *bar, slot, turn });
             }
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
-            Op::For { var, from, to, step, until: None, unroll, body } => {
-                self.repeat(*var, (*from, *to, *step), *unroll, body)?;
+            Op::For { var, from, to, step, until, unroll, body } => {
+                self.repeat(*var, (*from, *to, *step), *unroll, (*until, body))?;
             }
-            Op::For { var, from, to, step, until: Some(until), unroll, body } => {
-                // It holds in all turns after the first where it does, so they may ask again.
-                let op = Op::If { cond: *until, then: Vec::new(), other: body.clone() };
-                self.repeat(*var, (*from, *to, *step), *unroll, &[Stmt { site: stmt.site, op }])?;
-            }
-            Op::If { cond, then, other } => {
-                let cond = self.num(*cond);
-                match cond.as_constant() {
-                    Some(0) => self.statements(other)?,
-                    Some(_) => self.statements(then)?,
-                    None => {
-                        let cond = self.place_of(cond);
-                        let label = self.label();
-                        self.emit(Ins::If { cond, other: label });
-                        self.branches(label, then, other)?;
-                    }
-                }
-            }
+            Op::If { cond, then, other } => self.choose(*cond, then, other)?,
             Op::When { cond, then, other } => {
                 let (cond, elem) = self.value(cond)?;
                 let label = self.label();
@@ -547,6 +530,28 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    fn choose(&mut self, cond: Ix, then: &[Stmt], other: &[Stmt]) -> Result<()> {
+        let cond = self.num(cond);
+        match cond.as_constant() {
+            Some(0) => self.statements(other),
+            Some(_) => self.statements(then),
+            None => {
+                let cond = self.place_of(cond);
+                let label = self.label();
+                self.emit(Ins::If { cond, other: label });
+                self.branches(label, then, other)
+            }
+        }
+    }
+
+    /// One turn of a loop. Where it ends early, all later turns do nothing either.
+    fn turn(&mut self, (until, body): (Option<Ix>, &[Stmt])) -> Result<()> {
+        match until {
+            None => self.statements(body),
+            Some(until) => self.choose(until, &[], body),
+        }
+    }
+
     fn branches(&mut self, label: u32, then: &[Stmt], other: &[Stmt]) -> Result<()> {
         let end = self.label();
         self.statements(then)?;
@@ -558,7 +563,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self, var: Id, range: (Ix, Ix, i64), unroll: Unroll, body: &[Stmt]) -> Result<()> {
+    fn repeat(
+        &mut self,
+        var: Id,
+        range: (Ix, Ix, i64),
+        unroll: Unroll,
+        body: (Option<Ix>, &[Stmt]),
+    ) -> Result<()> {
         let (from, to, step) = (self.num(range.0), self.num(range.1), range.2);
         if step <= 0 {
             return self.malformed(format!("a loop whose step is {step} does not end"));
@@ -567,7 +578,7 @@ impl Compiler<'_> {
             let mut at = from;
             while at < to {
                 self.bind(var, Num::constant(at));
-                self.statements(body)?;
+                self.turn(body)?;
                 at += step;
             }
             return Ok(());
@@ -589,7 +600,7 @@ impl Compiler<'_> {
         let outer = self.vars[var as usize];
         self.bind(var, num);
         let site = self.site;
-        self.statements(body)?;
+        self.turn(body)?;
         self.bind(var, outer);
         self.site = site;
         let level = self.levels.pop().unwrap_or_default();

@@ -1,0 +1,28 @@
+//! How fast the simulator is: the product of 128x128x8 tiles at 256x256x256 with all checks, and at 1024x1024x1024 without
+//! looking for races. `cargo run --release -p tilewright-sim --example speed`; a number as argument is another size.
+
+use std::time::Instant;
+
+use tilewright_codegen::Definition;
+use tilewright_sim::{Arg, Options, run};
+
+fn main() {
+    let kernel = Definition::Matmul(vec![]).generate().kernel.expect("the kernel with every key at its default");
+    let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let all = [(256, true), (1024, false)];
+    let given: Vec<(usize, bool)> = sizes.into_iter().flat_map(|n| [(n, true), (n, false)]).collect();
+    for &(n, races) in if given.is_empty() { &all[..] } else { &given } {
+        let a: Vec<f32> = (0..n * n).map(|x| (x % 7) as f32 - 3.0).collect();
+        let args = [Arg::tensor(&a, [n, n]), Arg::tensor(&a, [n, n]), Arg::output::<f32>([n, n])];
+        let begun = Instant::now();
+        let done = run(&kernel, &args, &Options { races, count: true, ..Options::default() });
+        let took = begun.elapsed();
+        match done {
+            Ok(done) if n <= 256 && races => println!("{done}"),
+            Ok(_) => {}
+            Err(error) => println!("{error}"),
+        }
+        let what = if races { "all checks" } else { "no search for races" };
+        println!("{n} x {n} x {n}, {what}: {:.2} s", took.as_secs_f64());
+    }
+}

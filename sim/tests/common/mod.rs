@@ -1,0 +1,248 @@
+//! Thread programs by hand, each with one thing to be found.
+#![allow(dead_code, unreachable_pub)]
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::Span;
+use tilewright_codegen::index::{Exprs, Int, Ix};
+use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::thread::*;
+use tilewright_layout::{Symbol, Value};
+use tilewright_sim::{Arg, Error, Fault, Options, Outcome, run_program};
+
+/// A program that is being written.
+pub struct Build {
+    pub k: Kernel,
+    bytes: u32,
+    line: u32,
+}
+
+pub fn frag(reg: Id, at: Ix, len: u32) -> Frag {
+    Frag { reg, at, len }
+}
+
+pub fn mem(space: Space, index: Ix) -> Mem {
+    Mem { space, index, peer: None }
+}
+
+impl Build {
+    /// A program of one block of so many threads.
+    pub fn new(threads: u32) -> Build {
+        let launch =
+            Launch { grid: Default::default(), cluster: [1; 3], threads, shared_bytes: 0, blocks_per_sm: 0 };
+        let k = Kernel {
+            name: "probe".into(),
+            arch: 90,
+            arch_specific: false,
+            launch,
+            needs: vec![],
+            params: vec![],
+            shared: vec![],
+            regs: vec![],
+            bars: vec![Bar::Block],
+            exprs: Exprs::default(),
+            vars: vec![],
+            sites: vec![Site::default()],
+            body: vec![],
+        };
+        Build { k, bytes: 0, line: 0 }
+    }
+
+    pub fn blocks(mut self, count: i64) -> Build {
+        self.k.launch.grid = [vec![Value::Int(count)], vec![], vec![]];
+        self
+    }
+
+    pub fn cluster(mut self, count: u32) -> Build {
+        self.k.launch.cluster = [count, 1, 1];
+        self.blocks(i64::from(count))
+    }
+
+    pub fn e(&mut self) -> &mut Exprs {
+        &mut self.k.exprs
+    }
+
+    pub fn int(&mut self, n: i64) -> Ix {
+        self.e().int(n)
+    }
+
+    pub fn thread(&mut self) -> Ix {
+        let last = i64::from(self.k.launch.threads) - 1;
+        self.e().leaf(Int::Thread, 0, last, 1, Scope::Thread)
+    }
+
+    pub fn block(&mut self) -> Ix {
+        self.e().leaf(Int::Block(0), 0, 65535, 1, Scope::Block)
+    }
+
+    pub fn rank(&mut self) -> Ix {
+        self.e().leaf(Int::ClusterRank, 0, 7, 1, Scope::Block)
+    }
+
+    /// `x*4 + y*128 + … + c`
+    pub fn sum(&mut self, terms: &[(Ix, i64)], c: i64) -> Ix {
+        let mut total = self.int(0);
+        for &(x, n) in terms {
+            let n = self.int(n);
+            let term = self.e().mul(x, n);
+            total = self.e().add(total, term);
+        }
+        let c = self.int(c);
+        self.e().add(total, c)
+    }
+
+    pub fn lt(&mut self, a: Ix, n: i64) -> Ix {
+        let n = self.int(n);
+        self.e().lt(a, n)
+    }
+
+    /// A tensor of one mode, contiguous.
+    pub fn tensor(&mut self, name: &str, elem: Elem, write: bool) -> Space {
+        let symbol = Value::Sym { times: 1, of: Symbol::new(&format!("N{name}")), over: 1 };
+        self.matrix(name, elem, write, vec![symbol], vec![Value::Int(1)])
+    }
+
+    pub fn matrix(&mut self, name: &str, elem: Elem, write: bool, shape: Vec<Value>, stride: Vec<Value>) -> Space {
+        self.k.params.push(Param::Pointer { name: name.into(), elem, write, shape, stride });
+        Space::Global(self.k.params.len() as Id - 1)
+    }
+
+    pub fn map(&mut self, tensor: Space, tile: &[u32], modes: &[u8], swizzle: u32) -> Id {
+        let Space::Global(tensor) = tensor else { panic!("a map is of a tensor") };
+        let (tile, modes) = (tile.to_vec(), modes.to_vec());
+        self.k.params.push(Param::TensorMap { name: "map".into(), tensor, tile, modes, swizzle });
+        self.k.params.len() as Id - 1
+    }
+
+    pub fn shared(&mut self, name: &str, elem: Elem, len: u32, note: &str) -> Space {
+        let offset = self.bytes.next_multiple_of(1024);
+        let array = Shared { name: name.into(), elem, len, offset, align: 1024, note: note.into() };
+        self.bytes = offset + array.bytes();
+        self.k.shared.push(array);
+        Space::Shared(self.k.shared.len() as Id - 1)
+    }
+
+    pub fn mbarriers(&mut self, name: &str, slots: u32, count: u32) -> Id {
+        let offset = self.bytes.next_multiple_of(8);
+        self.bytes = offset + 8 * slots;
+        self.bar(Bar::Mbarriers { name: name.into(), offset, slots, count })
+    }
+
+    pub fn bar(&mut self, bar: Bar) -> Id {
+        self.k.bars.push(bar);
+        self.k.bars.len() as Id - 1
+    }
+
+    pub fn reg(&mut self, name: &str, elem: Elem, len: u32) -> Id {
+        self.k.regs.push(Reg { name: name.into(), elem, len, words: false });
+        self.k.regs.len() as Id - 1
+    }
+
+    /// A statement on a line of its own.
+    pub fn s(&mut self, op: Op) -> Stmt {
+        self.line += 1;
+        let span = Span(self.line);
+        self.k.sites.push(Site { tensor: String::new(), span, coord: vec![] });
+        Stmt { site: self.k.sites.len() as Id - 1, op }
+    }
+
+    pub fn load(&mut self, reg: Id, from: Space, index: Ix, len: u32) -> Stmt {
+        let zero = self.int(0);
+        self.s(Op::Load { to: frag(reg, zero, len), from: mem(from, index), guard: None, fill: 0.0 })
+    }
+
+    pub fn store(&mut self, to: Space, index: Ix, reg: Id, len: u32) -> Stmt {
+        let zero = self.int(0);
+        self.s(Op::Store { to: mem(to, index), from: frag(reg, zero, len), guard: None })
+    }
+
+    pub fn set(&mut self, reg: Id, at: i64, value: Val) -> Stmt {
+        let at = self.int(at);
+        self.s(Op::Assign { reg, at, value })
+    }
+
+    pub fn fill(&mut self, reg: Id, len: i64, value: f64, elem: Elem) -> Vec<Stmt> {
+        (0..len).map(|at| self.set(reg, at, Val::Lit(value, elem))).collect()
+    }
+
+    pub fn sync(&mut self) -> Stmt {
+        self.s(Op::Sync(0))
+    }
+
+    pub fn one(&mut self, scope: Scope, body: Vec<Stmt>) -> Stmt {
+        self.s(Op::Elect(scope, body))
+    }
+
+    pub fn atom(&mut self, name: &str, args: Vec<AtomArg>) -> Stmt {
+        let row = tilewright_codegen::atoms::find(name).unwrap_or_else(|| panic!("no row {name}"));
+        self.s(Op::Atom { row, args, guard: None })
+    }
+
+    pub fn if_(&mut self, cond: Ix, then: Vec<Stmt>) -> Stmt {
+        self.s(Op::If { cond, then, other: vec![] })
+    }
+
+    pub fn repeat(&mut self, count: i64, unroll: Unroll, body: impl FnOnce(&mut Build, Ix) -> Vec<Stmt>) -> Stmt {
+        self.k.vars.push(Var { name: "i".into(), mutable: false, wide: false });
+        let var = self.k.vars.len() as Id - 1;
+        let at = self.e().leaf(Int::Var(var), 0, count - 1, 1, Scope::Block);
+        let body = body(self, at);
+        let (from, to) = (self.int(0), self.int(count));
+        self.s(Op::For { var, from, to, step: 1, until: None, unroll, body })
+    }
+
+    /// Mbarriers made and told of, then everybody waits.
+    pub fn start(&mut self, bars: &[Id]) -> Vec<Stmt> {
+        let mut init: Vec<Stmt> = bars.iter().map(|&bar| self.s(Op::InitBarriers(bar))).collect();
+        init.push(self.s(Op::Fence(Fence::MbarrierInit)));
+        vec![self.one(Scope::Block, init), self.sync()]
+    }
+
+    pub fn done(mut self, body: Vec<Stmt>) -> Kernel {
+        self.k.launch.shared_bytes = self.bytes;
+        self.k.body = body;
+        self.k
+    }
+}
+
+/// Numbers that are their own places.
+pub fn count(n: usize) -> Vec<f32> {
+    (0..n).map(|x| x as f32).collect()
+}
+
+pub fn options() -> Options {
+    let places = Places { file: "probe.rs".into(), lines: (0..1000).collect() };
+    Options { places: Some(places), threads: 1, ..Options::default() }
+}
+
+/// Runs it in some schedules and hands out the fault, which every one of them must show.
+#[track_caller]
+pub fn fault(kernel: &Kernel, args: &[Arg]) -> Fault {
+    let mut first = None;
+    for seed in 0..8 {
+        match run_program(kernel, args, &Options { seed, ..options() }) {
+            Ok(_) => panic!("nothing was found with seed {seed}"),
+            Err(Error::Fault(fault)) => {
+                assert_eq!(fault.seed(), seed);
+                first.get_or_insert(*fault);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    first.expect("a fault")
+}
+
+/// What the fault says; without the first line, which names the kernel, and the last, which names the seed.
+#[track_caller]
+pub fn check(kernel: &Kernel, args: &[Arg], expected: &str) {
+    let text = fault(kernel, args).to_string();
+    assert_eq!(text, expected.trim(), "\n{text}\n");
+}
+
+/// No fault in any of some schedules.
+#[track_caller]
+pub fn fine(kernel: &Kernel, args: &[Arg]) -> Outcome {
+    match run_program(kernel, args, &Options { schedules: 20, ..options() }) {
+        Ok(outcome) => outcome,
+        Err(error) => panic!("{error}"),
+    }
+}
