@@ -63,8 +63,20 @@ impl Places {
     /// assert_eq!(places.of(Span(2)), None);
     /// ```
     pub fn of(&self, span: Span) -> Option<String> {
-        self.lines.get(span.0 as usize).map(|line| format!("{}:{line}", self.file))
+        self.lines.get(span.0 as usize).map(|line| format!("{}:{line}", straight(&self.file)))
     }
+}
+
+/// A path without detours: `src/../examples/a.rs`, as `#[path]` makes it, is `examples/a.rs`.
+fn straight(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("..", Some(last)) if !matches!(*last, ".." | "" | ".") => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 impl KernelDef {
@@ -367,6 +379,16 @@ mod tests {
         let settings = Settings { consts, ..Settings::default() };
         let said: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn paths_without_detours() {
+        let check = |path, expected: &str| assert_eq!(straight(path), expected);
+        check("src/../examples/a.rs", "examples/a.rs");
+        check("a/b/../../c.rs", "c.rs");
+        check("../a.rs", "../a.rs");
+        check("/a.rs", "/a.rs");
+        check("C:\\a\\b.rs", "C:\\a\\b.rs");
     }
 
     #[test]
