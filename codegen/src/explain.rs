@@ -108,7 +108,7 @@ impl Nest<'_> {
     fn statement(&mut self, op: &Op) {
         match op {
             Op::Comment(text) => self.inside("", text.clone()),
-            Op::For { var, from, to, step, unroll, body } => {
+            Op::For { var, from, to, step, unroll, body, .. } => {
                 let by = if *step == 1 { String::new() } else { format!(" by {step}") };
                 let how = match unroll {
                     Unroll::No => String::new(),

@@ -445,6 +445,8 @@ pub enum Op {
         to: Ix,
         /// Step.
         step: i64,
+        /// Ends before the first turn where this holds, the same for all who run it; it holds in all turns after it.
+        until: Option<Ix>,
         /// Unrolling.
         unroll: Unroll,
         /// Statements.

@@ -246,6 +246,8 @@ pub enum Op {
     For {
         /// The variable.
         var: Id,
+        /// Ends before a turn where the left is not smaller than the right, the same for the whole group.
+        only: Option<(Affine, Value)>,
         /// Unrolling.
         unroll: Unroll,
         /// What is done.
@@ -261,12 +263,14 @@ pub enum Op {
         /// What is done in a turn. Waits and barriers for the copies are not part of it.
         body: Vec<Stmt>,
     },
-    /// One turn of a loop by itself, where there is such a turn.
+    /// One turn of a loop by itself.
     Step {
         /// The variable.
         var: Id,
-        /// Its value, which is not negative; the body runs where it lies below the variable's extent.
+        /// Its value, which is not negative.
         at: Affine,
+        /// What becomes of a turn that there is not, at the variable's extent or past it.
+        past: Past,
         /// What is done.
         body: Vec<Stmt>,
     },
@@ -345,6 +349,15 @@ pub enum Op {
         /// What each does in its turn.
         body: Vec<Stmt>,
     },
+}
+
+/// What becomes of a turn past the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Past {
+    /// Nothing is done.
+    Skip,
+    /// The last turn is done once more, without a condition.
+    Last,
 }
 
 /// How far a loop runs ahead of itself.

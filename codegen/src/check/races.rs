@@ -12,7 +12,7 @@ use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
-use crate::tile::{Across, How, Op, Program, Space, Stmt};
+use crate::tile::{Across, How, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 
 /// Turns of one loop that are walked at most.
@@ -166,12 +166,13 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
-            Op::Step { var, at, body } => {
+            Op::Step { var, at, past, body } => {
                 // A loop whose extent is not known is taken to end where its walk does.
                 let (at, extent) = (self.value(at), self.program.vars[*var as usize].extent);
                 let walked = self.walked.iter().find(|(known, _)| *known == extent).map(|(_, turns)| *turns);
-                if extent.int().or(walked).is_none_or(|extent| at < extent) {
-                    self.vars[*var as usize] = at;
+                let extent = extent.int().or(walked);
+                if *past == Past::Last || extent.is_none_or(|extent| at < extent) {
+                    self.vars[*var as usize] = extent.map_or(at, |extent| at.min(extent - 1));
                     self.statements(body);
                 }
             }

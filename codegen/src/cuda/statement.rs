@@ -82,7 +82,7 @@ impl Printer<'_> {
             Op::Await { bar, slot, turn } => self.wait_phase(*bar, *slot, *turn),
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
-            Op::For { var, from, to, step, unroll, body } => {
+            Op::For { var, from, to, step, until, unroll, body } => {
                 let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
                 let row = &self.kernel.vars[*var as usize];
                 self.names.open();
@@ -95,6 +95,10 @@ impl Printer<'_> {
                     Unroll::Full => self.line("#pragma unroll"),
                 }
                 self.line(&format!("for ({kind} {name} = {from}; {name} < {to}; {step}) {{"));
+                if let Some(until) = until {
+                    let until = self.int(*until);
+                    self.line(&format!("    if ({until}) break;"));
+                }
                 self.indented(body);
                 self.line("}");
                 self.names.close();

@@ -18,7 +18,7 @@ use crate::elem::Elem;
 use crate::index::Ix;
 use crate::problem::Problem;
 use crate::thread::{Bin, Id};
-use crate::tile::{Across, Expr, How, Op, Space, Stmt};
+use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
 
 /// A condition on an element: what its coordinates come to lies below an end, and not below 0.
@@ -195,11 +195,13 @@ impl Lower<'_> {
                     *state = join(&before, state);
                 }
             }
-            Op::Step { var, body, .. } => {
+            Op::Step { var, past, body, .. } => {
                 let before = state.clone();
                 self.walk(body, state, masks);
                 forget(state, *var);
-                *state = join(&before, state);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
             }
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let mut second = state.clone();

@@ -65,7 +65,7 @@ impl Lower<'_> {
             _ => Unroll::By(DYNAMIC_UNROLL),
         };
         let (from, to) = (self.int(0), self.value(depth));
-        self.emit(Op::For { var, from, to, step: 1, unroll, body });
+        self.emit(Op::For { var, from, to, step: 1, until: None, unroll, body });
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::problem::Result;
 use crate::thread::{
     Bar, Fact, Id, Kernel, Launch, Op, Param, Queue, Reg, Role, Scope, Shared, Site, Stmt, Unroll, Var,
 };
-use crate::tile::{self, Arg, How, Program, Space};
+use crate::tile::{self, Arg, How, Past, Program, Space};
 
 /// Largest extent that a launch accepts: tiles that stick out past it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
@@ -354,7 +354,7 @@ impl<'p> Lower<'p> {
         let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
         self.leave(scope);
         let (from, to) = (self.int(0), self.int(*extent));
-        self.emit(Op::For { var, from, to, step: 1, unroll, body });
+        self.emit(Op::For { var, from, to, step: 1, until: None, unroll, body });
         Ok(())
     }
 
@@ -580,7 +580,7 @@ impl<'p> Lower<'p> {
                 let bar = self.barrier(stmt.by);
                 self.emit(Op::Sync(bar));
             }
-            tile::Op::For { var, unroll, body } => {
+            tile::Op::For { var, only, unroll, body } => {
                 let program = self.program;
                 let of = &program.vars[*var as usize];
                 let scope = self.live.len();
@@ -588,6 +588,11 @@ impl<'p> Lower<'p> {
                 let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
                 self.vars[*var as usize] = Some(at);
+                let until = only.as_ref().map(|(left, right)| {
+                    let (left, right) = (self.affine(left), self.value(*right));
+                    let inside = self.exprs().lt(left, right);
+                    self.exprs().not(inside)
+                });
                 let outer = std::mem::take(&mut self.block);
                 self.turns += 1;
                 self.statements(body)?;
@@ -595,9 +600,9 @@ impl<'p> Lower<'p> {
                 let body = std::mem::replace(&mut self.block, outer);
                 self.leave(scope);
                 let (from, to) = (self.int(0), self.value(of.extent));
-                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
+                self.emit(Op::For { var: id, from, to, step: 1, until, unroll: *unroll, body });
             }
-            tile::Op::Step { var, at, body } => self.step(*var, at, body)?,
+            tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
                 let outer = std::mem::take(&mut self.block);
@@ -628,13 +633,27 @@ impl<'p> Lower<'p> {
 }
 
 impl Lower<'_> {
-    /// One turn of a loop by itself: the variable has a value, and the body runs where it lies below the extent.
-    fn step(&mut self, var: Id, at: &Affine, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
+    /// One turn of a loop by itself: the variable has a value.
+    fn step(
+        &mut self,
+        var: Id,
+        at: &Affine,
+        past: Past,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let (at, extent) = (self.affine(at), self.value(of.extent));
+        let (mut at, extent) = (self.affine(at), self.value(of.extent));
+        if past == Past::Last {
+            let one = self.int(1);
+            let last = self.exprs().sub(extent, one);
+            at = self.exprs().min(at, last);
+            // Which follows from its being the smaller of the two.
+            let hi = self.kernel.exprs.get(last).hi;
+            self.exprs().assume(at, 0, hi);
+        }
         let inside = self.exprs().lt(at, extent);
-        let always = self.kernel.exprs.constant(inside);
+        let always = if past == Past::Last { Some(1) } else { self.kernel.exprs.constant(inside) };
         if always == Some(0) {
             return Ok(());
         }

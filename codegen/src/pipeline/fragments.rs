@@ -9,12 +9,12 @@
 //!                                           a[1] <- column 1
 //!                                           copies of turn k + 2; commit
 //!                                           gemm(a[0])
-//!                                           for kk in 0..depth - 2 {
+//!                                           for kk in 0..depth - 2, while inside {
 //!                                               a[kk % 2] <- column kk + 2
 //!                                               gemm(a[(kk + 1) % 2])
 //!                                           }
 //!                                           wait; barrier
-//!                                           if k + 1 < n { a[0] <- column 0 of turn k + 1 }
+//!                                           a[0] <- column 0 of turn min(k + 1, n - 1)
 //!                                           gemm(a[1])
 //!                                       }
 //! ```
@@ -25,7 +25,7 @@ use super::Write;
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{How, Op, Program, Space, Stmt, Tensor, Var};
+use crate::tile::{How, Op, Past, Program, Space, Stmt, Tensor, Var};
 use crate::view::{At, View};
 
 /// A product whose operands come through registers.
@@ -122,7 +122,8 @@ impl Product {
             let column = |more: i64| Affine::from(Coord::Var(kk)).plus(&more.into(), 1).unwrap_or_default();
             let mut middle = self.fetch(&column(2))?;
             middle.push(self.multiply(&column(1))?);
-            body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
+            let only = self.inside(write, var, &column(1));
+            body.push(self.statement(Op::For { var: kk, only, unroll: Unroll::Full, body: middle }));
         }
         body.extend(wait);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
@@ -131,7 +132,20 @@ impl Product {
         Ok(body)
     }
 
-    /// The first column of the turn `at`, if there is such a turn.
+    /// Where a column of a turn lies before the end of the whole depth: past it there is nothing to add up. The condition
+    /// also keeps the work of one column together, where a compiler would mix all of a turn's.
+    fn inside(&self, write: &Write, var: Id, column: &Affine) -> Option<(Affine, Value)> {
+        let Value::Sym { times: 1, of, over } = write.program.vars[var as usize].extent else { return None };
+        // Groups that share the depth have every so many columns; the first has the first.
+        let apart = i64::from(over) / self.depth;
+        if apart * self.depth != i64::from(over) {
+            return None;
+        }
+        let turn = Affine::from(Coord::Var(var)).times(i64::from(over))?;
+        Some((turn.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 }))
+    }
+
+    /// The first column of the turn `at`, or of the last.
     pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
         let Var { name, extent } = &write.program.vars[var as usize];
         let (name, extent) = (format!("{name}_next"), *extent);
@@ -142,7 +156,7 @@ impl Product {
                 *base = base.replaced(&Coord::Var(var), &Coord::Var(next));
             }
         }
-        Ok(self.statement(Op::Step { var: next, at, body }))
+        Ok(self.statement(Op::Step { var: next, at, past: Past::Last, body }))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, How, Op, Program, Space, Stmt, Var};
+use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Var};
 use crate::view::View;
 use fragments::Product;
 
@@ -293,7 +293,7 @@ impl Write {
             ahead.extend([stmt(Op::WaitCopies { pending: 0 }), stmt(Op::Sync)]);
             ahead.append(&mut work);
             ahead.push(stmt(Op::Sync));
-            written.push(stmt(Op::For { var, unroll: Unroll::No, body: ahead }));
+            written.push(stmt(Op::For { var, only: None, unroll: Unroll::No, body: ahead }));
             return Ok(written);
         }
 
@@ -306,7 +306,7 @@ impl Write {
             fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
         }
         let fetch = |at: Affine| {
-            let step = stmt(Op::Step { var: turn, at, body: ahead.clone() });
+            let step = stmt(Op::Step { var: turn, at, past: Past::Skip, body: ahead.clone() });
             [step, stmt(Op::CommitCopies)]
         };
         let early = i64::from(stages) - 1;
@@ -322,7 +322,7 @@ impl Write {
         } else {
             wait.into_iter().chain(fetch(next)).chain(work).collect()
         };
-        written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
+        written.push(stmt(Op::For { var, only: None, unroll: Unroll::No, body }));
         Ok(written)
     }
 }

@@ -232,12 +232,15 @@ impl Block<'_> {
                 }
             }
             Op::Sync(0) => assert!(who.iter().all(|&here| here), "a thread is missing at the barrier"),
-            Op::For { var, from, to, step, body, .. } => {
+            Op::For { var, from, to, step, until, body, .. } => {
                 let first = active[0];
                 let (from, to) = (self.int(*from, first), self.int(*to, first));
                 let mut at = from;
                 while at < to {
                     self.vars[*var as usize].fill(at);
+                    if until.is_some_and(|until| self.int(until, first) != 0) {
+                        break;
+                    }
                     self.statements(body, who);
                     at += step;
                 }
