@@ -8,11 +8,22 @@ use crate::elem::Elem;
 use crate::lower::MOST_EXTENT;
 use crate::thread::Param;
 
-/// A size, and where it was found out: the argument, its mode, and whether it is an extent.
-struct Bound {
+/// A size, and where it was found out.
+struct Bound<'k> {
     symbol: Symbol,
     value: i64,
-    from: String,
+    name: &'k str,
+    what: What,
+}
+
+/// `extent 0`, `stride 1`. A launch that is right makes no text.
+#[derive(Clone, Copy)]
+struct What(&'static str, usize);
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
 }
 
 /// Checks all arguments; what the symbols stand for.
@@ -100,7 +111,7 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
         return Ok(());
     }
     let bytes = u64::from(tensor.elem.bytes());
-    if tensor.address % bytes != 0 {
+    if !tensor.address.is_multiple_of(bytes) {
         return refuse(format!(
             "it begins at address {:#x}, and {} is {bytes} bytes wide",
             tensor.address, tensor.elem
@@ -150,16 +161,16 @@ fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn sizes(
-    name: &str,
+fn sizes<'k>(
+    name: &'k str,
     shape: &[Value],
     stride: &[Value],
     tensor: &Tensor,
     plain: bool,
-    bound: &mut Vec<Bound>,
+    bound: &mut Vec<Bound<'k>>,
 ) -> Result<(), Refusal> {
     for (mode, (&wanted, &given)) in shape.iter().zip(&tensor.extents).enumerate() {
-        size(name, &format!("extent {mode}"), wanted, given, plain, bound)?;
+        size(name, What("extent", mode), wanted, given, plain, bound)?;
     }
     for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
         // The one coordinate of such a mode is 0, whatever its stride.
@@ -175,33 +186,34 @@ fn sizes(
                 format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
             ));
         }
-        size(name, &format!("stride {mode}"), wanted, given, plain, bound)?;
+        size(name, What("stride", mode), wanted, given, plain, bound)?;
     }
     Ok(())
 }
 
-fn size(
-    name: &str,
-    what: &str,
+fn size<'k>(
+    name: &'k str,
+    what: What,
     wanted: Value,
     given: i64,
     plain: bool,
-    bound: &mut Vec<Bound>,
+    bound: &mut Vec<Bound<'k>>,
 ) -> Result<(), Refusal> {
     let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
     let expected = match wanted {
         Value::Sym { times: 1, of, over: 1 } => match lookup(of) {
             None => {
-                bound.push(Bound { symbol: of, value: given, from: format!("{what} of `{name}`") });
+                bound.push(Bound { symbol: of, value: given, name, what });
                 return Ok(());
             }
             Some(known) if known.value == given => return Ok(()),
             Some(known) => {
                 let message = format!(
-                    "its {what} is {given}, and `{}` is {}, the {}",
+                    "its {what} is {given}, and `{}` is {}, the {} of `{}`",
                     of.name(),
                     known.value,
-                    known.from
+                    known.what,
+                    known.name
                 );
                 return Err(Refusal::of(name, message));
             }
