@@ -30,6 +30,7 @@ const TRANS_B: c_int = 4;
 const BATCH_COUNT: c_int = 5;
 const BATCH_STRIDE: c_int = 6;
 const MOST_WORKSPACE: c_int = 1;
+const NOT_SUPPORTED: Status = 15;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -298,6 +299,9 @@ impl CublasLt {
                 &mut count,
             )
         };
+        if status == NOT_SUPPORTED {
+            return Err(none());
+        }
         check(status, "asking the heuristic")?;
         found.truncate(count.max(0) as usize);
         found.retain(|found| found.state == 0);

@@ -164,7 +164,7 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
         None => None,
         Some(cublas) => {
             let (problem, swapped) = problem(task.sizes, elem, out, first.order);
-            Some(fastest(place, cublas, &sets, &workspace, &problem, swapped)?)
+            fastest(place, cublas, &sets, &workspace, &problem, swapped)?
         }
     };
     let (sets, workspace, check) = (&sets, &workspace, &check);
@@ -280,7 +280,8 @@ fn problem([batch, m, n, k]: [i64; 4], elem: Elem, out: Elem, order: Order) -> (
 /// How many algorithms of the heuristic's list are tried.
 const TRIED: usize = 8;
 
-/// The fastest of the heuristic's first algorithms on this device, and how it compares with the very first.
+/// The fastest of the heuristic's first algorithms on this device, and how it compares with the very first; `None` where
+/// there is none for the problem.
 fn fastest<'l>(
     place: &Place,
     cublas: &'l CublasLt,
@@ -288,8 +289,15 @@ fn fastest<'l>(
     workspace: &Memory,
     problem: &Problem,
     swapped: bool,
-) -> Result<(Product<'l>, String, bool)> {
-    let products = cublas.products(problem, TRIED).map_err(|why| why.to_string())?;
+) -> Result<Option<(Product<'l>, String, bool)>> {
+    let products = match cublas.products(problem, TRIED) {
+        Ok(products) => products,
+        Err(none @ cublaslt::Error::None(_)) => {
+            eprintln!("{none}: measured without it");
+            return Ok(None);
+        }
+        Err(why) => return Err(why.to_string()),
+    };
     let runs: Vec<Box<dyn Fn(usize) -> Result + '_>> = products
         .iter()
         .map(|product| {
@@ -313,7 +321,7 @@ fn fastest<'l>(
             medians[0] / medians[best]
         ),
     };
-    Ok((products[best].clone(), note, swapped))
+    Ok(Some((products[best].clone(), note, swapped)))
 }
 
 #[cfg(test)]

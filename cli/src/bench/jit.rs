@@ -1,11 +1,14 @@
-//! How long a kernel takes from its definition to a binary.
+//! How long a kernel takes from its definition to a binary, from the cache, and to a device.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use tilewright::kernels;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::words::Words;
+use tilewright_runtime::cache::{Cache, Request};
 use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul};
 
 use super::Result;
 
@@ -30,6 +33,8 @@ pub(super) struct Timed {
     generate: f64,
     /// NVRTC: the middle of several, and the fastest.
     compile: (f64, f64),
+    /// From the cache on disk.
+    cache: f64,
     registers: u32,
     spilled: u32,
     bytes: usize,
@@ -42,8 +47,17 @@ fn kernel(keys: &str) -> Result<Generated> {
 /// Compiles each kernel's first and last variant several times.
 pub(super) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
     // The first compilation of a process starts the compiler.
+    let folder = std::env::temp_dir().join(format!("tilewright-bench-{}", std::process::id()));
+    let cache = Cache::at(&folder, 64 << 20);
     let warm = kernel("bm=32 bn=32 tc=(8,8)")?;
-    compile(nvrtc, &warm, 0, architecture)?;
+    compile(nvrtc, &cache, &warm, 0, architecture)?;
+    let all = compile_all(nvrtc, &cache, architecture);
+    // The folder is ours alone; what is left of it harms nobody.
+    let _ = std::fs::remove_dir_all(&folder);
+    all
+}
+
+fn compile_all(nvrtc: &Nvrtc, cache: &Cache, architecture: &str) -> Result<Vec<Timed>> {
     let mut all = Vec::new();
     for keys in KEYS {
         let start = Instant::now();
@@ -53,21 +67,44 @@ pub(super) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
         variants.dedup();
         for variant in variants {
             let name = if keys.is_empty() { "matmul".into() } else { format!("matmul {keys}") };
-            all.push(Timed { name, variant, generate, ..compile(nvrtc, &kernel, variant, architecture)? });
+            all.push(Timed {
+                name,
+                variant,
+                generate,
+                ..compile(nvrtc, cache, &kernel, variant, architecture)?
+            });
         }
     }
     Ok(all)
 }
 
-fn compile(nvrtc: &Nvrtc, kernel: &Generated, variant: usize, architecture: &str) -> Result<Timed> {
+fn compile(
+    nvrtc: &Nvrtc,
+    cache: &Cache,
+    kernel: &Generated,
+    variant: usize,
+    architecture: &str,
+) -> Result<Timed> {
+    let source = &kernel.variants[variant].source;
     let (mut times, mut last) = (Vec::new(), None);
     for _ in 0..TIMES {
-        let source = &kernel.variants[variant].source;
         let compiled =
             nvrtc.compile(source, &kernel.name, architecture, &[]).map_err(|why| why.to_string())?;
         times.push(compiled.time.as_secs_f64());
         last = Some(compiled);
     }
+    let request = Request { source, name: &kernel.name, arch: architecture, options: &[] };
+    cache.compile(Ok(nvrtc), &request).map_err(|why| why.to_string())?;
+    let hits = (0..TIMES).map(|_| {
+        let start = Instant::now();
+        let cached = cache.compile(Ok(nvrtc), &request).map_err(|why| why.to_string())?;
+        let seconds = start.elapsed().as_secs_f64();
+        match cached.hit {
+            true => Ok(seconds),
+            false => Err(format!("`{}` was not kept in the cache", kernel.name)),
+        }
+    });
+    let hits = hits.collect::<Result<Vec<f64>>>()?;
     times.sort_by(f64::total_cmp);
     let usage =
         last.as_ref().and_then(|compiled| compiled.usage_of(&kernel.name)).cloned().unwrap_or_default();
@@ -76,37 +113,88 @@ fn compile(nvrtc: &Nvrtc, kernel: &Generated, variant: usize, architecture: &str
         variant,
         generate: 0.0,
         compile: (times[times.len() / 2], times[0]),
+        cache: middle(hits),
         registers: usage.registers,
         spilled: usage.spill_stores,
         bytes: last.map_or(0, |compiled| compiled.cubin.len()),
     })
 }
 
+fn middle(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What a program that launches a kernel through the runtime waits for.
+pub(super) struct Launches {
+    /// The first launch: generate, compile or find in the cache, load, check, launch.
+    first: f64,
+    /// One of many: check and launch.
+    next: f64,
+}
+
+/// Launches the product family's kernel as a program does. `None` without a device.
+pub(super) fn launches() -> Result<Option<Launches>> {
+    let Ok(device) = Device::open(0) else { return Ok(None) };
+    run_launches(&device).map(Some).map_err(|why| why.to_string())
+}
+
+fn run_launches(device: &Device) -> std::result::Result<Launches, tilewright_runtime::Error> {
+    let stream = device.stream()?;
+    let (a, b) = (
+        DeviceTensor::<f32, 2>::zeros(&stream, [128, 8])?,
+        DeviceTensor::<f32, 2>::zeros(&stream, [128, 8])?,
+    );
+    let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [128, 128])?;
+    let mut launch = || {
+        let start = Instant::now();
+        kernels::MATMUL.launch(&stream, &a, &b, &mut c)?;
+        Ok::<f64, tilewright_runtime::Error>(start.elapsed().as_secs_f64())
+    };
+    let first = launch()?;
+    let mut next = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..20 {
+            next.push(launch()?);
+        }
+        stream.synchronize()?;
+    }
+    Ok(Launches { first, next: middle(next) })
+}
+
 /// For people.
-pub(super) fn table(all: &[Timed]) -> String {
+pub(super) fn table(all: &[Timed], launches: Option<&Launches>) -> String {
     let mut text = format!(
-        "{:<48} {:>7} {:>10} {:>10} {:>10} {:>9}\n",
-        "kernel", "variant", "generate", "NVRTC", "fastest", "registers"
+        "{:<48} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
+        "kernel", "variant", "generate", "NVRTC", "fastest", "cache", "registers"
     );
     for timed in all {
         let spilled =
             if timed.spilled > 0 { format!(", {} bytes spilled", timed.spilled) } else { String::new() };
         let ms = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
         text += &format!(
-            "{:<48} {:>7} {:>10} {:>10} {:>10} {:>9}{spilled}\n",
+            "{:<48} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}{spilled}\n",
             timed.name,
             timed.variant + 1,
             ms(timed.generate),
             ms(timed.compile.0),
             ms(timed.compile.1),
+            format!("{:.2} ms", timed.cache * 1e3),
             timed.registers
+        );
+    }
+    if let Some(Launches { first, next }) = launches {
+        text += &format!(
+            "\nthrough the runtime: first launch {:.1} ms, each further one {:.2} µs of the host\n",
+            first * 1e3,
+            next * 1e6
         );
     }
     text
 }
 
 /// For programs.
-pub(super) fn json(all: &[Timed]) -> Value {
+pub(super) fn json(all: &[Timed], launches: Option<&Launches>) -> Value {
     let row = |timed: &Timed| {
         json!({
             "kernel": timed.name,
@@ -114,10 +202,14 @@ pub(super) fn json(all: &[Timed]) -> Value {
             "generate_seconds": timed.generate,
             "nvrtc_seconds": timed.compile.0,
             "nvrtc_fastest_seconds": timed.compile.1,
+            "cache_seconds": timed.cache,
             "registers": timed.registers,
             "spilled_bytes": timed.spilled,
             "binary_bytes": timed.bytes,
         })
     };
-    all.iter().map(row).collect()
+    json!({
+        "kernels": all.iter().map(row).collect::<Vec<_>>(),
+        "launches": launches.map(|one| json!({ "first_seconds": one.first, "next_seconds": one.next })),
+    })
 }

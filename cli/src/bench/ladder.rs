@@ -45,6 +45,11 @@ const STEPS: &[Step] = &[
         Keys("values=(4,4) vec=4 bk=16 stages=3"),
         "four neighbours for each thread: shared memory in vectors, too",
     ),
+    Step(
+        "fragments ahead",
+        Keys("values=(4,4) vec=4 bk=16 stages=3 fragments=2"),
+        "the next column comes from shared memory while one is multiplied",
+    ),
 ];
 
 const ROW_MAJOR: &str = "a=k_major b=n_major c=n_major";

@@ -61,7 +61,7 @@ Examples:
 
 /// What takes part when nobody says what: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
-    (Elem::F32, &["values=(4,4) vec=4 bk=16 stages=3", "vec=4 bk=16 stages=3"]),
+    (Elem::F32, &["values=(4,4) stages=3 fragments=2 bk=16 vec=4", "vec=4 bk=16 stages=3", ""]),
     (Elem::F64, &["bm=64 bn=64"]),
     (Elem::F16, &["vec=8 bk=16"]),
     (Elem::Bf16, &["vec=8 bk=16"]),
@@ -135,7 +135,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("jit")
-                .about("How long kernels take from their definition to a binary; needs no GPU")
+                .about("How long kernels take from their definition to a binary and from the cache; to a GPU, where there is one")
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
                 .arg(option("json", "FILE", "Write the results as JSON")),
         )
@@ -201,9 +201,11 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
-fn product(keys: &str) -> Result<Ours> {
-    let kernel = Words::read(keys).map_err(|why| why.to_string())?.matmul().map_err(|why| why.to_string())?;
-    Ours::new(keys, kernel)
+/// The product of some keys, and of others that the comparison adds; the first are its name.
+fn product(keys: &str, more: &str) -> Result<Ours> {
+    let words = Words::read(&format!("{keys} {more}")).map_err(|why| why.to_string())?;
+    let kernel = words.matmul().map_err(|why| why.to_string())?;
+    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel)
 }
 
 fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
@@ -214,11 +216,7 @@ fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let mut groups = Vec::new();
     for letters in texts(matches, "layouts") {
         let order = Order::of(letters)?;
-        let ours = keys.iter().map(|keys| {
-            let mut ours = product(&format!("{keys} dtype={elem}{}", order.keys()))?;
-            ours.name = (*keys).to_owned();
-            Ok(ours)
-        });
+        let ours = keys.iter().map(|keys| product(keys, &format!("dtype={elem}{}", order.keys())));
         groups.push((format!("gemm {elem} {letters}"), ours.collect::<Result<_>>()?));
     }
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
@@ -233,11 +231,7 @@ fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
     let keys = if given.is_empty() { vec![BATCHED] } else { given };
-    let ours = keys.iter().map(|keys| {
-        let mut ours = product(&format!("{keys} dtype={elem}"))?;
-        ours.name = (*keys).to_owned();
-        Ok(ours)
-    });
+    let ours = keys.iter().map(|keys| product(keys, &format!("dtype={elem}")));
     plan(
         vec![(format!("batched {elem}"), ours.collect::<Result<_>>()?)],
         sizes(&texts(matches, "sizes"), 4)?,
@@ -356,10 +350,11 @@ fn jit_times(matches: &ArgMatches) -> Result<bool> {
     let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
     let architecture = texts(matches, "arch").concat();
     let all = jit::run(&nvrtc, &architecture)?;
+    let launches = jit::launches()?;
     let (major, minor) = nvrtc.version();
-    say(&format!("NVRTC {major}.{minor}, {architecture}\n\n{}", jit::table(&all)))?;
+    say(&format!("NVRTC {major}.{minor}, {architecture}\n\n{}", jit::table(&all, launches.as_ref())))?;
     if let Some(file) = matches.get_one::<String>("json") {
-        save(file, &format!("{:#}\n", jit::json(&all)))?;
+        save(file, &format!("{:#}\n", jit::json(&all, launches.as_ref())))?;
     }
     Ok(true)
 }

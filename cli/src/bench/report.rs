@@ -92,8 +92,13 @@ pub(super) fn table(rows: &[Row]) -> String {
     });
     let samples: Vec<String> =
         rows.iter().map(|row| format!("{}x{}", row.samples.rounds(), row.samples.launches)).collect();
-    let mut text =
-        format!("{}, {}: rounds x launches {}{state}\n", first.suite, first.problem, samples.join(", "));
+    let mut text = format!(
+        "{}, {}: against {}; rounds x launches {}{state}\n",
+        first.suite,
+        first.problem,
+        first.name,
+        samples.join(", ")
+    );
     rows.iter().for_each(|one| text += &row(one));
     text
 }

@@ -15,15 +15,16 @@ say() { printf '\n==> %s\n' "$*"; }
 
 # A folder that holds a library, if the loader does not know one: an installed toolkit, or Python's packages.
 find_library() {
-    ldconfig -p 2>/dev/null | grep -q "$1" && return
-    local folder
+    local folder known
+    known="$(ldconfig -p 2>/dev/null)"
+    [[ "$known" == *"$1 "* ]] && return
     for folder in /usr/local/cuda/lib64 /usr/local/cuda-13*/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
         $(python3 -c 'import sys; print(*[p + "/nvidia/cu13/lib" for p in sys.path if p])' 2>/dev/null); do
         [ -e "$folder/$1" ] && { echo "$folder"; return; }
     done
 }
 
-has_gpu() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
+has_gpu() { [[ "$(nvidia-smi -L 2>/dev/null)" == GPU* ]]; }
 
 if ! has_gpu; then
     echo "skipped: no GPU"
@@ -75,7 +76,7 @@ sanitize() {
 }
 
 bench() {
-    LINES_SHOWN=400
+    local LINES_SHOWN=400 type
     logged gemm "$tilewright" bench gemm --sizes 1024,2048x2048x256,2048,4096,8192 --json "$out/gemm.json" --plot "$out/gemm.svg"
     logged layouts "$tilewright" bench gemm --sizes 2048,4096 --layouts nn,tn,tt --json "$out/layouts.json"
     for type in f64 bf16 f16 i8; do
