@@ -9,6 +9,27 @@
 //! const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16));
 //! assert!(SGEMM.source().contains("__global__"));
 //! ```
+#![cfg_attr(
+    feature = "cuda",
+    doc = r#"
+On a machine with a GPU it runs. Arguments are checked before anything does, and no safe call can make a kernel touch memory
+that is not its tensors': [`runtime`] says what that rests on, how buffers of cudarc are lent, and what is missing on a
+machine without a driver.
+
+```no_run
+use tilewright::prelude::*;
+# const SGEMM: MatmulKernel<f32> = matmul_kernel!();
+
+let stream = Device::open(0)?.stream()?;
+let a = DeviceTensor::from_host(&stream, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?; // column-major
+let b = DeviceTensor::from_host(&stream, [4, 3], &[1.0f32; 12])?;
+let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [2, 4])?;
+println!("{}", SGEMM.launch(&stream, &a, &b, &mut c)?);
+assert_eq!(c.to_host()?[..2], [9.0, 12.0]);
+# Ok::<(), tilewright::LaunchError>(())
+```
+"#
+)]
 
 /// The README's examples compile.
 #[cfg(doctest)]
