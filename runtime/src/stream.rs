@@ -116,7 +116,7 @@ impl Stream {
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
                 if self.0.inner.recording.swap(false, Ordering::SeqCst) {
-                    let _ = self.0.cuda_stream().end_capture(CUgraphInstantiate_flags(0));
+                    let _ = end_capture(self.0.cuda_stream());
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Stream {
         work()?;
         self.inner.recording.store(false, Ordering::SeqCst);
         drop(ends);
-        let graph = self.cuda_stream().end_capture(CUgraphInstantiate_flags(0)).doing(DOING)?;
+        let graph = end_capture(self.cuda_stream()).doing(DOING)?;
         let graph = graph.ok_or_else(|| Error::refused("nothing was captured"))?;
         Ok(Graph { graph, stream: self.clone() })
     }
@@ -198,6 +198,17 @@ pub(crate) fn per_thread(what: &str) -> Error {
         ))
         .help("use a stream that `new_stream` of the context makes"),
     )
+}
+
+/// Ends a capture, also where cudarc reports an old error of its own instead: a stream that stayed captured could not be
+/// waited for any more.
+fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverError> {
+    let end = || stream.end_capture(CUgraphInstantiate_flags(0));
+    let ended = end();
+    if ended.is_err() {
+        let _ = end();
+    }
+    ended
 }
 
 /// Is work that is submitted to it captured into a graph instead of run?

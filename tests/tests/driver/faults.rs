@@ -6,6 +6,9 @@ use tilewright_runtime::{Device, DeviceTensor, Error, LaunchMatmul, TensorMut, T
 
 use crate::harness::{Fake, Run};
 
+/// Set where the other program shall run.
+const ANOTHER: &str = "TILEWRIGHT_ANOTHER";
+
 /// A whole program: two streams, tensors of both, a slice of cudarc, a stream that goes early.
 fn program(host: &[f32]) -> Result<Vec<f32>, Error> {
     let device = Device::open(0)?;
@@ -29,10 +32,38 @@ fn program(host: &[f32]) -> Result<Vec<f32>, Error> {
     a.to_host()
 }
 
-/// Runs the program in the process, and says how it ended.
+/// Another: a graph, a slice that becomes a tensor and a slice again, views, threads.
+fn another(host: &[f32]) -> Result<Vec<f32>, Error> {
+    let device = Device::open(0)?;
+    let stream = device.stream()?;
+    let a = DeviceTensor::<f32, 2>::from_host(&stream, [128, 8], host)?;
+    let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [128, 128])?;
+    MATMUL.launch(&stream, &a, &a, &mut c)?;
+    // SAFETY: the tensors outlive the graph, and nothing else uses them while it runs.
+    let graph = unsafe { stream.capture(|| MATMUL.launch(&stream, &a, &a, &mut c).map(drop)) }?;
+    graph.launch()?;
+    drop(graph);
+    let other = device.stream()?;
+    if let Ok(slice) = other.cuda_stream().alloc_zeros::<f32>(128 * 128) {
+        let mut d = DeviceTensor::<f32, 2>::from_slice(slice, [128, 128])?;
+        let launched = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| MATMUL.launch(&stream, &c, &c, &mut d).map(drop));
+            thread.join().expect("no panic")
+        });
+        launched?;
+        let mut slice = d.into_slice::<f32>()?;
+        let mut view = slice.slice_mut(..);
+        MATMUL.launch(&stream, &a, &a, TensorMut::new(&mut view, [128, 128]))?;
+    }
+    drop((stream, other));
+    a.to_host()
+}
+
+/// Runs a program in the process, and says how it ended.
 fn body() {
     let host: Vec<f32> = (0..1024).map(|n| n as f32).collect();
     let before = host.clone();
+    let program = if std::env::var_os(ANOTHER).is_some() { another } else { program };
     match program(&host) {
         Ok(back) => {
             assert_eq!(back, before);
@@ -64,16 +95,17 @@ fn tells(outcome: &str, status: i32) -> bool {
     outcome == "fine" || driver || absent.iter().any(|words| outcome.contains(words)) && status != 0
 }
 
-#[test]
-fn every_call_fails_once() {
-    let run = |failure: &str| {
-        Fake::new().set("FAKE_FAIL", failure).run(|| {
-            body();
-        })
-    };
+/// A failure at each call of a program in turn. `fake` is how the driver behaves besides.
+#[track_caller]
+fn each_call_fails(launches: usize, run: impl Fn(&str) -> Run) {
     let right = run("none:1:1");
     assert_eq!(survived(&right, "without a failure"), "fine");
-    assert_eq!((right.launches(), right.count("cuMemAllocAsync")), (3, right.count("cuMemFreeAsync")));
+    let memory = |run: &Run| {
+        let count = |names: [&str; 2]| names.iter().map(|name| run.count(name)).sum::<usize>();
+        (count(["cuMemAllocAsync", "cuMemAlloc_v2"]), count(["cuMemFreeAsync", "cuMemFree_v2"]))
+    };
+    let (made, freed) = memory(&right);
+    assert_eq!((right.launches(), made), (launches, freed));
     for call in 1..=right.calls.len() {
         let status = [2, 719, 1][call % 3];
         let failed = run(&format!("*:{call}:{status}"));
@@ -82,9 +114,36 @@ fn every_call_fails_once() {
         failed.check(tells(&outcome, status), format!("{what}: {outcome}"));
         println!("{what}: {outcome}");
         // What was allocated is freed, unless that is what failed.
-        let (made, freed) = (failed.count("cuMemAllocAsync"), failed.count("cuMemFreeAsync"));
+        let (made, freed) = memory(&failed);
         failed.check(made - freed <= 1, format!("{what}: {made} allocated, {freed} freed"));
     }
+}
+
+#[test]
+fn every_call_fails_once() {
+    each_call_fails(3, |failure| {
+        Fake::new().set("FAKE_FAIL", failure).run(|| {
+            body();
+        })
+    });
+}
+
+#[test]
+fn every_call_fails_once_with_graphs_and_threads() {
+    each_call_fails(4, |failure| {
+        Fake::new().set("FAKE_FAIL", failure).set(ANOTHER, 1).run(|| {
+            body();
+        })
+    });
+}
+
+#[test]
+fn every_call_fails_once_without_pools() {
+    each_call_fails(4, |failure| {
+        Fake::new().set("FAKE_FAIL", failure).set("FAKE_ATTRIBUTES", "115:0").set(ANOTHER, 1).run(|| {
+            body();
+        })
+    });
 }
 
 #[test]
