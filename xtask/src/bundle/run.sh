@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs what lies beside it on a machine with an NVIDIA GPU. Needs the driver, NVRTC and, for comparisons, cuBLASLt;
-# compute-sanitizer and ncu where they are asked for. Results go into $OUT, or ./results.
+# compute-sanitizer and ncu where they are asked for. Results go into $OUT, or ./results; PACK=1 makes them one file,
+# results.tar.gz, which is there even if a run is cut short.
 #
-#   ./run.sh [tests] [sanitize] [bench] [counters]      without a word: tests and bench
+#   ./run.sh [tests] [sanitize] [sanitize-tests] [bench] [counters]      without a word: tests and bench
 #
 # Without a GPU it says so and succeeds; TILEWRIGHT_REQUIRE_GPU=1 makes that a failure.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-out="${OUT:-$PWD/results}"
-mkdir -p "$out"
+results="${OUT:-$PWD/results}"
+mkdir -p "$results"
+[ "${PACK:-0}" = 1 ] && out="$(mktemp -d)" || out="$results"
 failed=()
 
 say() { printf '\n==> %s\n' "$*"; }
@@ -38,6 +40,10 @@ export TILEWRIGHT_REQUIRE_GPU=1
 export TILEWRIGHT_CACHE_DIR="${TILEWRIGHT_CACHE_DIR:-$(mktemp -d)}"
 tilewright="$here/tilewright"
 
+pack() {
+    [ "$out" = "$results" ] || tar -czf "$results/results.tar.gz" -C "$out" .
+}
+
 # Runs a command, shows the end of what it says, keeps all of it, and remembers failures.
 logged() {
     local name="$1"
@@ -52,6 +58,7 @@ logged() {
         echo "    $name: FAILED in $((SECONDS - start)) s"
         failed+=("$name")
     fi
+    pack
 }
 
 tests() {
@@ -62,17 +69,28 @@ tests() {
     fi
 }
 
+sanitizer="$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)"
+
+has_sanitizer() {
+    [ -x "$sanitizer" ] && return
+    echo "skipped: no compute-sanitizer"
+    [ "${TILEWRIGHT_REQUIRE_SANITIZER:-0}" != 1 ] || failed+=(sanitize)
+    return 1
+}
+
+# Every variant of every shipped kernel, once at each of two sizes.
 sanitize() {
-    local sanitizer tool
-    sanitizer="$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)"
-    if [ ! -x "$sanitizer" ]; then
-        echo "skipped: no compute-sanitizer"
-        [ "${TILEWRIGHT_REQUIRE_SANITIZER:-0}" != 1 ] || failed+=(sanitize)
-        return
-    fi
+    local tool
+    has_sanitizer || return
     for tool in memcheck racecheck initcheck synccheck; do
         LINES_SHOWN=4 logged "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$tilewright" bench launch --every-variant
     done
+}
+
+# All tests again, with every access watched: minutes.
+sanitize-tests() {
+    has_sanitizer || return
+    LINES_SHOWN=4 logged tests_memcheck "$sanitizer" --tool memcheck --error-exitcode 9 "$here/gpu-tests" --test-threads=1
 }
 
 bench() {
@@ -94,12 +112,12 @@ counters() {
 [ $# -gt 0 ] || set -- tests bench
 for word in "$@"; do
     case "$word" in
-    tests | sanitize | bench | counters) "$word" ;;
-    *) echo "error: \`$word\` is none of tests, sanitize, bench, counters" >&2; exit 2 ;;
+    tests | sanitize | sanitize-tests | bench | counters) "$word" ;;
+    *) echo "error: \`$word\` is none of tests, sanitize, sanitize-tests, bench, counters" >&2; exit 2 ;;
     esac
 done
 if [ ${#failed[@]} -gt 0 ]; then
     say "failed: ${failed[*]}"
     exit 1
 fi
-say "all done; results are in $out"
+say "all done; results are in $results"
