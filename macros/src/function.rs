@@ -139,7 +139,7 @@ impl Head {
         };
         let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
         let methods = self.methods(&list);
-        let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params));
+        let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params, types));
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
         quote! {
             #(#docs)*

@@ -6,13 +6,17 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{ExprKind, Param, ParamKind};
+use tilewright_codegen::ast::{ExprKind, Param, ParamKind, TypeParam};
 
 /// The method. Names that the user did not write are invisible to what they wrote.
-pub(crate) fn method(is_unsafe: bool, params: &[Param]) -> TokenStream {
+pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> TokenStream {
+    let names: Vec<&str> = params.iter().map(|param| &*param.name.text).collect();
+    if names.iter().enumerate().any(|(at, name)| names[..at].contains(name)) {
+        return TokenStream::new(); // That is a mistake of its own.
+    }
     let (mut lives, mut declared, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for (place, param) in params.iter().enumerate() {
-        let (declare, pass) = argument(param, place);
+        let (declare, pass) = argument(param, types, place);
         lives.extend(rank(param).map(|_| life(place)));
         declared.push(declare);
         passed.push(pass);
@@ -50,11 +54,11 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param]) -> TokenStream {
 }
 
 /// A parameter of the method, and what it passes on.
-fn argument(param: &Param, place: usize) -> (TokenStream, TokenStream) {
+fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, TokenStream) {
     // A user's name may be a keyword only in raw form, which the tree does not keep.
     let name =
         syn::parse_str::<Ident>(&param.name.text).unwrap_or_else(|_| format_ident!("argument_{place}"));
-    let elem = element(&param.elem.text);
+    let elem = element(&param.elem.text, types);
     match rank(param) {
         Some((mutable, rank)) => {
             let kind = format_ident!("{}", if mutable { "TensorMut" } else { "TensorRef" });
@@ -84,11 +88,14 @@ fn life(place: usize) -> Lifetime {
     Lifetime::new(&format!("'t{place}"), Span::call_site())
 }
 
-/// The element type: a type of Rust, or one of the kernel's own.
-fn element(written: &str) -> TokenStream {
-    match (Elem::named(written), syn::parse_str::<Ident>(written)) {
-        (None, Ok(name)) => quote!(#name),
-        (elem, _) => carry::elem(elem.unwrap_or(Elem::F32)),
+/// The element type: one of the kernel's own, or a type of Rust. Any other is a mistake that is told elsewhere.
+fn element(written: &str, types: &[TypeParam]) -> TokenStream {
+    match types.iter().find(|ty| ty.name.text == written) {
+        Some(ty) => {
+            let name = Ident::new(&ty.name.text, Span::call_site());
+            quote!(#name)
+        }
+        None => carry::elem(Elem::named(written).unwrap_or(Elem::F32)),
     }
 }
 
