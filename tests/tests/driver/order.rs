@@ -324,6 +324,31 @@ fn graphs() {
     });
 }
 
+#[test]
+fn a_panic_while_a_graph_is_captured() {
+    both(|fake| {
+        let run = fake.run(|| {
+            let stream = device().stream().unwrap();
+            let (a, mut c) = (zeros(&stream, [128, 8]), zeros(&stream, [128, 128]));
+            MATMUL.launch(&stream, &a, &a, &mut c).unwrap();
+            let panics = std::panic::AssertUnwindSafe(|| {
+                // SAFETY: the tensors outlive the capture.
+                let _ = unsafe {
+                    stream.capture(|| {
+                        MATMUL.launch(&stream, &a, &a, &mut c)?;
+                        panic!("while a graph is captured")
+                    })
+                };
+            });
+            assert!(std::panic::catch_unwind(panics).is_err());
+            // The stream is free again.
+            MATMUL.launch(&stream, &a, &a, &mut c).unwrap();
+            assert_eq!(c.to_host().unwrap().len(), 128 * 128);
+        });
+        assert_eq!(run.sound().count("cuStreamEndCapture"), 1);
+    });
+}
+
 /// Nothing to do is not launched; nothing to compute from is refused elsewhere.
 #[test]
 fn empty_tensors() {

@@ -3,8 +3,8 @@
 use std::mem::ManuallyDrop;
 
 use tilewright::kernels::{MATMUL, ladder, softmax};
+use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::{Handle, KernelDef};
-use tilewright_codegen::kernel_value::MatmulKernel;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as LOCAL;
 use tilewright_runtime::cudarc::driver::{CudaContext, CudaSlice, DevicePtr};
@@ -252,6 +252,34 @@ fn other_kernels() {
         assert!(error.refusal().is_some_and(|refusal| refusal.argument().is_some()), "{error}");
         assert_eq!(launched(), 0);
         then_right(kit);
+    });
+    run.sound();
+}
+
+/// Copies, if the caller is right about what it does not check.
+#[kernel]
+unsafe fn trusting<const B: usize = 256>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let (x, y) = (tile(x, B, block.x), tile(y, B, block.x));
+    copy(parallelize(x, layout!(B), thread.x), parallelize(y, layout!(B), thread.x));
+}
+
+#[test]
+fn unsafe_kernels() {
+    let run = Fake::new().run(|| {
+        let kit = Kit::on(0);
+        let zeros = || DeviceTensor::<f32, 1>::zeros(&kit.stream, [1000]).unwrap();
+        let (x, mut y) = (zeros(), zeros());
+        let outcome = trusting().launch_with(&kit.stream, &mut [(&x).into(), (&mut y).into()]);
+        refused(None, "the kernel is an `unsafe fn`", outcome);
+        // SAFETY: the kernel asks for nothing.
+        unsafe { trusting().launch(&kit.stream, &x, &mut y) }.expect("a right launch");
+        // What can be checked is checked all the same.
+        let short = DeviceTensor::<f32, 1>::zeros(&kit.stream, [999]).unwrap();
+        // SAFETY: as above.
+        let error =
+            unsafe { trusting().launch(&kit.stream, &short, &mut y) }.expect_err("a refusal").to_string();
+        assert!(error.contains("argument `y`: its extent 0 is 1000, and `N` is 999"), "{error}");
+        assert_eq!(launched(), 1);
     });
     run.sound();
 }
