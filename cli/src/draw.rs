@@ -57,9 +57,9 @@ fn draw(matches: &ArgMatches) -> Result {
     let svg = matches.get_one::<String>("svg").map(String::as_str);
     let part = matches.get_one::<String>("part").map(String::as_str);
     // A word alone is a kernel's name; a layout has digits and signs.
-    let word = what.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !what.is_empty();
-    let word = word && !what.starts_with(|c: char| c.is_ascii_digit());
-    if !word || (!kernel::exists(what) && keys.is_empty() && part.is_none() && what.len() == 1) {
+    let word = what.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && what.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !word {
         if let Some(key) = keys.first() {
             return Err(Failure::Refused(format!(
                 "a layout takes no keys, and `{key}` is one\nhelp: write the expression in quotes"

@@ -46,6 +46,11 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
+    #[cfg(test)]
+    pub(crate) fn of(seconds: &[f64], launches: usize) -> Samples {
+        Samples { seconds: seconds.to_vec(), launches }
+    }
+
     /// The middle one.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.seconds, 0.5)

@@ -133,3 +133,24 @@ pub(super) fn roofline(title: &str, roof: &Roof, rows: &[Row]) -> String {
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::tests::sample;
+
+    #[test]
+    fn a_roofline_has_a_roof_and_a_point_for_each_row() {
+        let roof = Roof { operations: 60e12, bytes: 3e12, measured: true };
+        let rows = [sample("cuBLASLt", &[1e-4], (1.0, 0.0), 0), sample("a < b", &[2e-4], (0.5, 0.0), 0)];
+        let svg = roofline("A GPU & its roof", &roof, &rows);
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+        assert_eq!(svg.matches("<title>").count(), 2);
+        for text in ["A GPU &amp; its roof", "a &lt; b", "60.0 TFLOP/s", "memory: 3.00 TB/s", ">1000<"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        assert_eq!(roof.at(1.0), 3e12);
+        assert_eq!(roof.at(100.0), 60e12);
+    }
+}

@@ -146,3 +146,47 @@ pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Valu
         "results": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::helpers::Error;
+    use crate::bench::measure::Samples;
+    use crate::bench::nvml::Reading;
+
+    /// A product of 1024³ in f32 that took this long.
+    pub(in crate::bench) fn sample(name: &str, seconds: &[f64], against: (f64, f64), missing: u64) -> Row {
+        Row {
+            suite: "gemm f32 nt".into(),
+            problem: "1024x1024x1024".into(),
+            name: name.into(),
+            note: "variant 1 of 3".into(),
+            operations: 2.0 * 1024f64.powi(3),
+            bytes: 3.0 * 4.0 * 1024f64.powi(2),
+            samples: Samples::of(seconds, 4),
+            against,
+            error: Error { relative: 4.2e-7, largest: 3e-6, missing },
+            right: missing == 0,
+            state: Some(Reading { clock: 1965, power: 512.4 }),
+        }
+    }
+
+    #[test]
+    fn the_table_of_a_case() {
+        let peer = sample("cuBLASLt", &[1e-4, 1.1e-4, 0.9e-4], (1.0, 0.0), 0);
+        let ours = sample("bk=16 vec=4", &[1.25e-4; 3], (0.8, 0.01), 7);
+        let text = format!("{}{}", heading(), table(&[peer, ours]));
+        let expected = "\
+contender                                              time      ±   TFLOP/s     GB/s         speed     error  note
+gemm f32 nt, 1024x1024x1024: against cuBLASLt; rounds x launches 3x4, 3x4, clock at least 1965 MHz, power at most 512 W
+cuBLASLt                                          100.00 µs   5.0%     21.47      126  1.000 ±0.000    4.2e-7  variant 1 of 3
+bk=16 vec=4                                       125.00 µs   0.0%     17.18      101  0.800 ±0.010    4.2e-7  WRONG 7 elements are missing; variant 1 of 3
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn times_for_people() {
+        assert_eq!([2.5, 1e-3, 4.167e-5].map(time), ["2.500 s", "1.000 ms", "41.67 µs"]);
+    }
+}

@@ -76,11 +76,6 @@ fn find(name: &str) -> Option<Shipped> {
     kernels::named(name).or_else(|| kernels::all().into_iter().find(|shipped| shipped.def.name() == name))
 }
 
-/// Is this the name of a kernel?
-pub(crate) fn exists(name: &str) -> bool {
-    find(name).is_some()
-}
-
 fn unknown(name: &str, keys: &str) -> Failure {
     let line = if keys.is_empty() { name.to_owned() } else { format!("{name} {keys}") };
     let carets = "^".repeat(name.chars().count().max(1));

@@ -80,7 +80,7 @@ fn threads(program: &Program, view: &View) -> Option<i64> {
 
 fn group_of(coord: &Coord) -> Option<u32> {
     match coord {
-        Coord::Thread(group) => Some(*group),
+        Coord::Thread(group) | Coord::Swizzled(group, _) => Some(*group),
         Coord::Digit { of, .. } => of.terms.iter().find_map(|(coord, _)| group_of(coord)),
         _ => None,
     }

@@ -82,3 +82,30 @@ fn result(outcome: &Outcome, tensor: &Tensor) -> Result<Vec<f64>, Error> {
         Ok(values.into_iter().map(|value| decoded(tensor.elem, value.to_raw())).collect())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tilewright::prelude::*;
+    use tilewright_sim::Error;
+
+    use super::{Problem, Wanted, run};
+
+    /// All blocks write the first tile.
+    #[kernel]
+    fn mistaken<const T: usize = 32>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+        let threads = layout!((32, 8));
+        let from = parallelize(tile(x, (T, T), (block.x, block.y)), threads, thread.x);
+        copy(from, parallelize(tile(y, (T, T), (0, block.y)), threads, thread.x));
+    }
+
+    #[test]
+    fn a_fault_names_its_seed() {
+        let kernel = mistaken().def().generate().unwrap();
+        let Ok(problem) = Problem::new(&kernel, Some("70,40"), 3) else { panic!("there is a problem") };
+        let wanted = Wanted { seed: 3, schedules: 2, places: mistaken().def().places() };
+        let Err(Error::Fault(fault)) = run(&kernel, &problem, &wanted) else { panic!("it has a fault") };
+        let said = fault.to_string();
+        assert!(said.starts_with("kernel `mistaken`: a race\n"), "{said}");
+        assert!(said.contains("at cli/src/run/simulated.rs:") && said.ends_with("with seed 3"), "{said}");
+    }
+}
