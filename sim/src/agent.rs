@@ -81,18 +81,19 @@ impl Agent {
         Knowledge { seen: self.seen.clone(), lane, own, asynchronous: self.asynchronous }
     }
 
-    /// Will it write this byte of a block's shared memory? Then a component of its, the access, the thread.
-    pub(crate) fn writes_shared(&self, block: usize, at: usize) -> Option<(u32, u32, u32)> {
+    /// Will it write this byte of a block's shared memory? Then what it is, the access, the thread.
+    pub(crate) fn writes_shared(&self, block: usize, at: usize) -> Option<(Component, u32, u32)> {
         let within = |from: usize, len: usize| (from..from + len.max(1)).contains(&at);
         match &self.work {
             Work::Copies(all) => {
                 let mine = all.iter().find(|copy| copy.block == block && within(copy.to, copy.bytes))?;
-                Some((self.first + mine.lane, self.to, self.first + mine.lane))
+                Some((Component::Copies(self.first + mine.lane), self.to, self.first + mine.lane))
             }
             Work::Load { lane, targets, pieces, .. } => {
-                let there = targets.iter().any(|target| target.0 == block);
-                let mine = there && pieces.iter().any(|piece| within(piece.shared, 16));
-                mine.then_some((self.first + lane, self.to, self.first + lane))
+                let there = targets.iter().find(|target| target.0 == block)?;
+                let mine = pieces.iter().any(|piece| within(piece.shared, 16));
+                let on = Component::Mbarrier(there.0 as u32, there.1 as u32);
+                mine.then_some((on, self.to, self.first + lane))
             }
             Work::Store { .. } => None,
         }

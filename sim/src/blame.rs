@@ -106,12 +106,18 @@ fn coordinate(note: &str, index: i64) -> Option<Vec<i64>> {
 }
 
 impl Cluster<'_> {
-    /// Some lanes of a warp.
+    /// Some lanes of a warp, and what they do: one of them does it.
     pub(crate) fn party(&self, warp: &Warp, lanes: u32, doing: impl Into<String>, site: u32) -> Party {
+        let mut doing = doing.into();
+        let end = doing.find(' ').unwrap_or(doing.len());
+        let verb = !doing[..end].ends_with('s') && !["of", "began"].contains(&&doing[..end]);
+        if lanes.count_ones() == 1 && verb {
+            doing.insert(end, 's');
+        }
         Party {
             block: self.blocks[warp.block].at,
             threads: warp.threads(lanes),
-            doing: doing.into(),
+            doing,
             line: self.ctx.line(site),
         }
     }
@@ -178,7 +184,7 @@ impl Cluster<'_> {
         let mut parties = vec![mine];
         let copy = self.agents.values().find_map(|agent| agent.writes_shared(block, place));
         if let Some((component, access, thread)) = copy {
-            let stamp = Stamp { component, access, thread, ..me };
+            let stamp = Stamp { component: self.component(component), access, thread, ..me };
             parties.push(self.ctx.party_of(self.number(), stamp, true, "it"));
         }
         self.ctx.fault(

@@ -451,7 +451,7 @@ impl Compiler<'_> {
                 let (to, elem) = self.frag(Frag { reg: *reg, at: *at, len: 1 })?;
                 self.value_into(value, to, elem)?;
             }
-            Op::Load { to, from, guard, fill } => {
+            Op::Load { to, from, guard, fill, .. } => {
                 let (slot, elem) = self.frag(*to)?;
                 self.same_width(from.space, elem, to.reg)?;
                 let guard = self.guard(*guard);

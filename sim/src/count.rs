@@ -1,6 +1,9 @@
 //! What a run costs: wavefronts and bank conflicts in shared memory, sectors and lines in global memory, operations. One
 //! warp's instruction counts as the hardware's counters count it.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
 use tilewright_layout::{Transfer, WarpAccess};
 
 /// Kinds of operations, counted for each thread that performs them.
@@ -61,6 +64,91 @@ pub(crate) struct Counts {
 /// The memory model knows buffers that begin where allocations do.
 const BASE_ALIGNMENT: i64 = 256;
 
+/// Bytes of a line, and of a row of all banks: an access that lies further by as many costs the same.
+const PERIOD: i64 = 128;
+
+/// An access up to what makes no difference to its cost.
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    addresses: [i64; 32],
+    lanes: u32,
+    bytes: u32,
+    transfer: Transfer,
+    shared: bool,
+}
+
+impl Key {
+    fn new(shared: bool, addresses: &[i64; 32], lanes: u32, bytes: u32, transfer: Transfer) -> Key {
+        let base = addresses[lanes.trailing_zeros() as usize & 31] & !(PERIOD - 1);
+        let mut relative = [0; 32];
+        for (lane, (to, from)) in relative.iter_mut().zip(addresses).enumerate() {
+            if lanes >> lane & 1 == 1 {
+                *to = from - base;
+            }
+        }
+        Key { addresses: relative, lanes, bytes, transfer, shared }
+    }
+
+    /// By the model of the layout algebra.
+    fn cost(&self) -> [u32; 3] {
+        let access = WarpAccess::of_lanes(self.addresses, self.lanes, i64::from(self.bytes), self.transfer);
+        let Ok(access) = access else { return [0; 3] };
+        if self.shared {
+            access.banks().map_or([0; 3], |report| [report.wavefronts, report.ideal, 0])
+        } else {
+            let report = access.sectors(BASE_ALIGNMENT);
+            report.map_or([0; 3], |report| [report.sectors, report.ideal_sectors, report.lines])
+        }
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut mixed = u64::from(self.lanes) << 32 | u64::from(self.bytes);
+        for &address in &self.addresses {
+            mixed = (mixed.rotate_left(5) ^ address as u64).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+        state.write_u64(mixed);
+    }
+}
+
+/// Costs of accesses that were looked at before: a kernel has few kinds of them.
+#[derive(Default)]
+pub(crate) struct Memo(HashMap<Key, [u32; 3], BuildHasherDefault<Mixed>>);
+
+impl Memo {
+    /// More than these are forgotten.
+    const MOST: usize = 1 << 12;
+
+    fn cost(&mut self, key: Key) -> [u32; 3] {
+        if let Some(&known) = self.0.get(&key) {
+            return known;
+        }
+        if self.0.len() >= Memo::MOST {
+            self.0.clear();
+        }
+        let cost = key.cost();
+        self.0.insert(key, cost);
+        cost
+    }
+}
+
+/// Keys are mixed already.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, mixed: u64) {
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 impl Counts {
     pub(crate) fn new(rows: u32) -> Counts {
         Counts { rows: vec![Row::default(); rows as usize], operations: [0; 12] }
@@ -70,47 +158,45 @@ impl Counts {
         self.operations[class as usize] += u64::from(lanes.count_ones());
     }
 
+    fn row(&mut self, row: u32, lanes: u32, bytes: u32) -> &mut Row {
+        let row = &mut self.rows[row as usize];
+        row.executed += 1;
+        row.lanes += u64::from(lanes.count_ones());
+        row.bytes += u64::from(lanes.count_ones() * bytes);
+        row
+    }
+
     /// One warp's access to shared memory.
     pub(crate) fn shared(
         &mut self,
+        memo: &mut Memo,
         row: u32,
         addresses: &[i64; 32],
         lanes: u32,
         bytes: u32,
         transfer: Transfer,
     ) {
-        let row = &mut self.rows[row as usize];
-        row.executed += 1;
-        row.lanes += u64::from(lanes.count_ones());
-        row.bytes += u64::from(lanes.count_ones() * bytes);
-        if let Ok(report) = WarpAccess::of_lanes(*addresses, lanes, i64::from(bytes), transfer)
-            .and_then(|access| access.banks())
-        {
-            row.wavefronts += u64::from(report.wavefronts);
-            row.least += u64::from(report.ideal);
-        }
+        let row = self.row(row, lanes, bytes);
+        let [wavefronts, least, _] = memo.cost(Key::new(true, addresses, lanes, bytes, transfer));
+        row.wavefronts += u64::from(wavefronts);
+        row.least += u64::from(least);
     }
 
     /// One warp's access to global memory.
     pub(crate) fn global(
         &mut self,
+        memo: &mut Memo,
         row: u32,
         addresses: &[i64; 32],
         lanes: u32,
         bytes: u32,
         transfer: Transfer,
     ) {
-        let row = &mut self.rows[row as usize];
-        row.executed += 1;
-        row.lanes += u64::from(lanes.count_ones());
-        row.bytes += u64::from(lanes.count_ones() * bytes);
-        if let Ok(report) = WarpAccess::of_lanes(*addresses, lanes, i64::from(bytes), transfer)
-            .and_then(|access| access.sectors(BASE_ALIGNMENT))
-        {
-            row.sectors += u64::from(report.sectors);
-            row.least_sectors += u64::from(report.ideal_sectors);
-            row.lines += u64::from(report.lines);
-        }
+        let row = self.row(row, lanes, bytes);
+        let [sectors, least, lines] = memo.cost(Key::new(false, addresses, lanes, bytes, transfer));
+        row.sectors += u64::from(sectors);
+        row.least_sectors += u64::from(least);
+        row.lines += u64::from(lines);
     }
 
     /// What the copy engine or tensor cores move: bytes alone.

@@ -10,7 +10,7 @@ use tilewright_codegen::thread::{Bar, Kernel};
 use crate::agent::{Agent, Products};
 use crate::clock::{Carried, Component, Components};
 use crate::code::Code;
-use crate::count::Counts;
+use crate::count::{Counts, Memo};
 use crate::fault::Fault;
 use crate::global::{Overlay, World};
 use crate::shared::Shared;
@@ -137,6 +137,7 @@ pub(crate) struct Cluster<'c> {
     pub(crate) agents: BTreeMap<u64, Agent>,
     pub(crate) next_agent: u64,
     pub(crate) counts: Counts,
+    pub(crate) memo: Memo,
     pub(crate) random: Random,
 }
 
@@ -205,6 +206,7 @@ impl<'c> Cluster<'c> {
             agents: BTreeMap::new(),
             next_agent: 1,
             counts: Counts::new(ctx.code.counters),
+            memo: Memo::default(),
             random,
         }
     }

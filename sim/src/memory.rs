@@ -95,8 +95,12 @@ impl Cluster<'_> {
             return;
         }
         match access.space {
-            Space::Shared(_) => self.counts.shared(access.counter, &reach.bytes, lanes, bytes, transfer),
-            Space::Global(_) => self.counts.global(access.counter, &reach.bytes, lanes, bytes, transfer),
+            Space::Shared(_) => {
+                self.counts.shared(&mut self.memo, access.counter, &reach.bytes, lanes, bytes, transfer)
+            }
+            Space::Global(_) => {
+                self.counts.global(&mut self.memo, access.counter, &reach.bytes, lanes, bytes, transfer)
+            }
         }
     }
 
@@ -123,7 +127,7 @@ impl Cluster<'_> {
         if lanes == 0 {
             return Ok(());
         }
-        self.operation(Class::Load, w);
+        self.counts.operation(Class::Load, lanes);
         let reach = self.reach(w, from, lanes, count, access.bytes())?;
         self.count_access(access, &reach, lanes, Transfer::Load, access.bytes());
         let ctx = self.ctx;
@@ -170,7 +174,7 @@ impl Cluster<'_> {
             self.need(w, from + n, elem)?;
         }
         w.mask = all;
-        self.operation(Class::Store, w);
+        self.counts.operation(Class::Store, lanes);
         let reach = self.reach(w, to, lanes, count, access.bytes())?;
         self.count_access(access, &reach, lanes, Transfer::Store, access.bytes());
         let ctx = self.ctx;
@@ -218,7 +222,7 @@ impl Cluster<'_> {
         if lanes == 0 {
             return Ok(());
         }
-        self.operation(Class::Atomic, w);
+        self.counts.operation(Class::Atomic, lanes);
         let reach = self.reach(w, to, lanes, 1, access.elem)?;
         self.count_access(access, &reach, lanes, Transfer::Store, access.elem);
         let ctx = self.ctx;

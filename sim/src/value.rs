@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn fmaf_is_the_librarys() {
         let mut state = 1;
-        let mut check = |x: u32, y: u32, z: u32| {
+        let check = |x: u32, y: u32, z: u32| {
             let wanted = f32::from_bits(x).mul_add(f32::from_bits(y), f32::from_bits(z));
             let got = f32::from_bits(fmaf(x, y, z));
             assert!(

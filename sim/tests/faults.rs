@@ -58,7 +58,9 @@ fn between_columns() {
     };
     let text = fault(&bad, &args).to_string();
     assert!(
-        text.contains("element 3 of `from` does not exist: the tensor is (3, 4) with strides (1, 8); it lies between"),
+        text.contains(
+            "element 3 of `from` does not exist: the tensor is (3, 4) with strides (1, 8); it lies between"
+        ),
         "{text}"
     );
 }
@@ -76,7 +78,7 @@ fn beyond_shared_memory_and_registers() {
         "
 kernel `probe`: an access out of bounds
   element 31 of `s` does not exist: the array in shared memory has 31 elements
-  thread 31 of block (0, 0, 0) write beyond `s`
+  thread 31 of block (0, 0, 0) writes beyond `s`
     at probe.rs:2
 help: check the layouts and tiles that this index is made of, and which guard it has
 seen in variant 1, with seed 0",
@@ -119,7 +121,8 @@ seen in variant 1, with seed 0",
 fn neighbours(threads: u32, between: impl FnOnce(&mut Build) -> Vec<Stmt>) -> Kernel {
     let mut b = Build::new(threads);
     let to = b.tensor("to", F32, true);
-    let s = b.shared("s", F32, threads, &format!("8x{}, (8,{}):({},1)", threads / 8, threads / 8, threads / 8));
+    let s =
+        b.shared("s", F32, threads, &format!("8x{}, (8,{}):({},1)", threads / 8, threads / 8, threads / 8));
     let x = b.reg("x", F32, 1);
     let (t, n) = (b.thread(), i64::from(threads));
     let next = b.sum(&[(t, 1)], 1);
@@ -142,10 +145,7 @@ fn races_in_shared_memory() {
     let warp = neighbours(64, |b| vec![b.s(Op::Fence(Fence::Threads(Scope::Warp)))]);
     let kind = fault(&warp, &args).kind();
     assert!(matches!(kind, FaultKind::Race | FaultKind::Unwritten));
-    fine(
-        &neighbours(32, |b| vec![b.s(Op::Fence(Fence::Threads(Scope::Warp)))]),
-        &[Arg::output::<f32>([32])],
-    );
+    fine(&neighbours(32, |b| vec![b.s(Op::Fence(Fence::Threads(Scope::Warp)))]), &[Arg::output::<f32>([32])]);
     check(
         &neighbours(32, |_| vec![]),
         &[Arg::output::<f32>([32])],
@@ -336,13 +336,19 @@ fn copies_in_flight() {
     assert_eq!(done.get::<f32>("to").unwrap(), wanted);
     for (waits, syncs) in [(false, true), (true, false), (false, false)] {
         let found = fault(&asynchronous(waits, syncs), &args);
-        assert!(matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten | FaultKind::Race), "{found}");
+        assert!(
+            matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten | FaultKind::Race),
+            "{found}"
+        );
     }
     // Without looking for races the missing wait is found all the same.
     let quick = Options { races: false, ..options() };
     let text = run_program(&asynchronous(false, true), &args, &quick).unwrap_err().to_string();
-    assert!(text.contains("a copy into element 63 of `s` is in flight"), "{text}");
-    assert!(text.contains("thread 63 of block (0, 0, 0) writes it by an asynchronous copy\n    at probe.rs:1"), "{text}");
+    assert!(text.contains("a copy into element 31 of `s` is in flight"), "{text}");
+    assert!(
+        text.contains("thread 31 of block (0, 0, 0) writes it by an asynchronous copy\n    at probe.rs:1"),
+        "{text}"
+    );
     assert!(text.contains("help: wait for the copy"), "{text}");
 }
 
@@ -375,7 +381,9 @@ seen in variant 1, with seed 0"
     let text = fault(&b.done(body), &[]).to_string();
     assert!(text.contains("threads 32-63 have ended, and the others wait for ever"), "{text}");
     assert!(
-        text.contains("threads 0-31 of block (0, 0, 0) wait at the block's barrier, where 32 of 64 threads have arrived"),
+        text.contains(
+            "threads 0-31 of block (0, 0, 0) wait at the block's barrier, where 32 of 64 threads have arrived"
+        ),
         "{text}"
     );
 }
@@ -527,7 +535,8 @@ fn bulk_copies_end_before_their_block() {
     let kernel = bulk_store(true, false);
     let mut found = 0;
     for seed in 0..40 {
-        if let Err(error) = run_program(&kernel, &[Arg::output::<f32>([64])], &Options { seed, ..options() }) {
+        if let Err(error) = run_program(&kernel, &[Arg::output::<f32>([64])], &Options { seed, ..options() })
+        {
             let text = error.to_string();
             assert!(text.contains("a bulk copy still uses its shared memory"), "{text}");
             found += 1;
@@ -654,10 +663,7 @@ fn products_take_whole_warps() {
     let mma = b.atom("mma_m16n8k16_bf16", args.to_vec());
     body.push(b.if_(some, vec![mma]));
     let text = fault(&b.done(body), &[]).to_string();
-    assert!(
-        text.contains("`mma_m16n8k16_bf16` takes all 32 lanes of a warp, and 16 come to it"),
-        "{text}"
-    );
+    assert!(text.contains("`mma_m16n8k16_bf16` takes all 32 lanes of a warp, and 16 come to it"), "{text}");
 }
 
 #[test]
@@ -670,26 +676,89 @@ fn arguments_are_refused_before_anything_runs() {
     }
     let from = || Arg::tensor(&count(32), [32]);
     check(&kernel, &[from()], "argument `to`: it is missing");
-    check(&kernel, &[from(), from()], "argument `to`: the kernel writes it, and it was lent for reading only");
-    check(&kernel, &[Arg::number(1.0f32), from()], "argument `from`: it is a tensor, and a number of type f32");
+    check(
+        &kernel,
+        &[from(), from()],
+        "argument `to`: the kernel writes it, and it was lent for reading only",
+    );
+    check(
+        &kernel,
+        &[Arg::number(1.0f32), from()],
+        "argument `from`: it is a tensor, and a number of type f32",
+    );
     check(&kernel, &[Arg::tensor(&[1.0f64; 32], [32]), from()], "its elements are f32, and f64 were given");
     check(&kernel, &[Arg::tensor(&count(31), [32]), Arg::output::<f32>([32])], "and there are 31");
     check(&kernel, &[from(), Arg::output::<f32>([usize::MAX])], "coordinates have 32 bits");
     let mut none = kernel.clone();
     none.launch.grid = [vec![tilewright_layout::Value::Int(0)], vec![], vec![]];
-    check(&none, &[from(), Arg::output::<f32>([32])], "there is nothing to run: the grid has 0 x 1 x 1 blocks");
+    check(
+        &none,
+        &[from(), Arg::output::<f32>([32])],
+        "there is nothing to run: the grid has 0 x 1 x 1 blocks",
+    );
 }
 
 #[test]
 fn results_are_asked_for_by_name_and_type() {
     let done = fine(&copy(0), &[Arg::tensor(&count(32), [32]), Arg::output::<f32>([32])]);
     let text = |error: tilewright_sim::Error| error.to_string();
-    assert_eq!(
-        text(done.get::<f32>("c").unwrap_err()),
-        "the kernel writes no tensor `c`; it writes `to`"
-    );
+    assert_eq!(text(done.get::<f32>("c").unwrap_err()), "the kernel writes no tensor `c`; it writes `to`");
     assert_eq!(
         text(done.get::<f64>("to").unwrap_err()),
         "argument `to`: its elements are f32, and f64 are asked for\nhelp: write `get::<f32>(\"to\")`"
+    );
+}
+
+#[test]
+fn indices_outside_of_their_claims() {
+    let mut b = Build::new(32);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let at = b.sum(&[(t, 2)], 0);
+    b.e().assume(at, 0, 40);
+    let body = vec![b.load(x, from, at, 1), b.store(to, t, x, 1)];
+    check(
+        &b.done(body),
+        &[Arg::tensor(&count(64), [64]), Arg::output::<f32>([32])],
+        "
+kernel `probe`: an index outside of its claimed range
+  an index into `from` is 42, and the program was generated for 0 to 40
+  thread 21 of block (0, 0, 0) uses element 42 of `from`
+    at probe.rs:1
+help: this is a mistake of the generator: 32 bits may not be enough for this index
+seen in variant 1, with seed 0",
+    );
+}
+
+#[test]
+fn results_that_depend_on_the_schedule() {
+    // The last warp wins, and races are not looked for.
+    let mut b = Build::new(128);
+    let (to, s) = (b.tensor("to", F32, true), b.shared("s", F32, 1, ""));
+    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
+    let warp = b.e().div(t, 32);
+    let number = b.set(x, 0, Val::Int(warp, F32));
+    let put = b.store(s, zero, x, 1);
+    let body = vec![b.sync(), number, put, b.sync(), b.load(x, s, zero, 1), b.store(to, t, x, 1)];
+    let kernel = b.done(body);
+    let options = Options { races: false, schedules: 20, ..options() };
+    let text = run_program(&kernel, &[Arg::output::<f32>([128])], &options).unwrap_err().to_string();
+    assert!(text.contains("`to` at (0), element 0 is not the same with seed 0"), "{text}");
+    assert_eq!(fault(&kernel, &[Arg::output::<f32>([128])]).kind(), FaultKind::Race);
+}
+
+#[test]
+fn shuffles_take_whole_warps() {
+    let mut b = Build::new(32);
+    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
+    let by = b.int(1);
+    let mut body = b.fill(x, 1, 1.0, F32);
+    let exchange = b.set(x, 0, Val::ShuffleXor(Box::new(Val::Reg(x, zero)), by));
+    let some = b.lt(t, 16);
+    body.push(b.if_(some, vec![exchange]));
+    let text = fault(&b.done(body), &[]).to_string();
+    assert!(
+        text.contains("16 of the warp's 32 lanes come to an exchange of values between all of them"),
+        "{text}"
     );
 }

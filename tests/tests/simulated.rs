@@ -15,7 +15,7 @@ struct Size {
 }
 
 const SIZES: [Size; 4] = [
-    Size { extents: &[("M", 256), ("N", 128), ("K", 64), ("L", 2)], pad: 0 },
+    Size { extents: &[("M", 128), ("N", 128), ("K", 64), ("L", 2)], pad: 0 },
     Size { extents: &[("M", 130), ("N", 67), ("K", 45), ("L", 2)], pad: 3 },
     Size { extents: &[("M", 72), ("N", 136), ("K", 16), ("L", 1)], pad: 8 },
     Size { extents: &[("M", 1), ("N", 1), ("K", 1), ("L", 1)], pad: 0 },
@@ -54,8 +54,12 @@ impl Matrix {
         Matrix { extents, strides, values: values.collect() }
     }
 
+    fn place(&self, coordinate: &[usize]) -> usize {
+        coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
+    }
+
     fn at(&self, coordinate: &[usize]) -> f64 {
-        self.values[coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum::<usize>()]
+        self.values[self.place(coordinate)]
     }
 
     fn arg(&self, elem: Elem, write: bool) -> Arg {
@@ -109,9 +113,15 @@ type Reference = dyn Fn(&[Matrix], &[usize]) -> f64;
 fn product(scaled: bool) -> Box<Reference> {
     Box::new(move |all, at| {
         let [a, b, c] = all else { panic!("three matrices") };
-        let batch: Vec<usize> = at[2..].to_vec();
-        let of = |matrix: &Matrix, row: usize, k: usize| matrix.at(&[&[row, k], &batch[..]].concat());
-        let sum: f64 = (0..a.extents[1]).map(|k| of(a, at[0], k) * of(b, at[1], k)).sum();
+        let row = |matrix: &Matrix, row: usize| {
+            let batch: usize = at[2..].iter().zip(&matrix.strides[2..]).map(|(at, stride)| at * stride).sum();
+            row * matrix.strides[0] + batch
+        };
+        let (in_a, in_b) = (row(a, at[0]), row(b, at[1]));
+        let mut sum = 0.0;
+        for k in 0..a.extents[1] {
+            sum += a.values[in_a + k * a.strides[1]] * b.values[in_b + k * b.strides[1]];
+        }
         if scaled { f64::from(ALPHA) * sum + f64::from(BETA) * c.at(at) } else { sum }
     })
 }
@@ -166,18 +176,22 @@ fn check(name: &str, kernel: &Generated, size: &Size, options: &Options) -> usiz
         Err(Error::Refused(_)) if name == "wgmma_ring" => return 0,
         Err(error) => panic!("{name} with {:?}: {error}", size.extents),
     };
+    let matrix = &matrices[at];
+    let wanted: Vec<(Vec<usize>, f64)> = every(&matrix.extents)
+        .map(|coordinate| {
+            let wanted = rounded(reference(&matrices, &coordinate), elem);
+            (coordinate, wanted)
+        })
+        .collect();
     for outcome in &outcomes {
         let got = numbers(outcome, &array, elem).unwrap();
-        let matrix = &matrices[at];
-        for coordinate in every(&matrix.extents) {
-            let wanted = rounded(reference(&matrices, &coordinate), elem);
-            let place: usize = coordinate.iter().zip(&matrix.strides).map(|(at, stride)| at * stride).sum();
+        for (coordinate, wanted) in &wanted {
+            let found = got[matrix.place(coordinate)];
             assert!(
-                (got[place] - wanted).abs() <= within,
-                "{name}, variant {}, {:?}: {coordinate:?} is {}, and {wanted} is right",
+                (found - wanted).abs() <= within,
+                "{name}, variant {}, {:?}: {coordinate:?} is {found}, and {wanted} is right",
                 outcome.variant() + 1,
-                size.extents,
-                got[place]
+                size.extents
             );
         }
     }

@@ -24,6 +24,11 @@ pub fn mem(space: Space, index: Ix) -> Mem {
     Mem { space, index, peer: None }
 }
 
+/// A load, of what else its operands leave open.
+pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
+    Op::Load { to, from, guard, fill }
+}
+
 impl Build {
     /// A program of one block of so many threads.
     pub fn new(threads: u32) -> Build {
@@ -101,7 +106,14 @@ impl Build {
         self.matrix(name, elem, write, vec![symbol], vec![Value::Int(1)])
     }
 
-    pub fn matrix(&mut self, name: &str, elem: Elem, write: bool, shape: Vec<Value>, stride: Vec<Value>) -> Space {
+    pub fn matrix(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        write: bool,
+        shape: Vec<Value>,
+        stride: Vec<Value>,
+    ) -> Space {
         self.k.params.push(Param::Pointer { name: name.into(), elem, write, shape, stride });
         Space::Global(self.k.params.len() as Id - 1)
     }
@@ -147,7 +159,7 @@ impl Build {
 
     pub fn load(&mut self, reg: Id, from: Space, index: Ix, len: u32) -> Stmt {
         let zero = self.int(0);
-        self.s(Op::Load { to: frag(reg, zero, len), from: mem(from, index), guard: None, fill: 0.0 })
+        self.s(load_op(frag(reg, zero, len), mem(from, index), None, 0.0))
     }
 
     pub fn store(&mut self, to: Space, index: Ix, reg: Id, len: u32) -> Stmt {
@@ -181,7 +193,12 @@ impl Build {
         self.s(Op::If { cond, then, other: vec![] })
     }
 
-    pub fn repeat(&mut self, count: i64, unroll: Unroll, body: impl FnOnce(&mut Build, Ix) -> Vec<Stmt>) -> Stmt {
+    pub fn repeat(
+        &mut self,
+        count: i64,
+        unroll: Unroll,
+        body: impl FnOnce(&mut Build, Ix) -> Vec<Stmt>,
+    ) -> Stmt {
         self.k.vars.push(Var { name: "i".into(), mutable: false, wide: false });
         let var = self.k.vars.len() as Id - 1;
         let at = self.e().leaf(Int::Var(var), 0, count - 1, 1, Scope::Block);
