@@ -51,17 +51,17 @@ pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
 pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
 pub use tilewright_layout::{Layout, layout};
-#[cfg(feature = "sim")]
-pub use tilewright_sim as sim;
-#[cfg(feature = "sim")]
-pub use tilewright_sim::{Arg, Simulate};
 #[cfg(feature = "cuda")]
 pub use tilewright_runtime as runtime;
 #[cfg(feature = "cuda")]
 pub use tilewright_runtime::{
-    Absence, Argument, Built, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream, TensorMut,
-    TensorRef, cudarc,
+    Absence, Argument, Built, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream,
+    TensorMut, TensorRef, cudarc,
 };
+#[cfg(feature = "sim")]
+pub use tilewright_sim as sim;
+#[cfg(feature = "sim")]
+pub use tilewright_sim::{Arg, Simulate};
 
 /// Makes a kernel of a function in the tile language.
 ///
