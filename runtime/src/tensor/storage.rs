@@ -12,7 +12,7 @@ use tilewright_codegen::Elem;
 
 use super::{Buffer, Owner, Stored};
 use crate::error::{Error, While};
-use crate::stream::is_default;
+use crate::stream::{is_capturing, is_default};
 
 /// Memory of a device.
 pub(super) struct Storage {
@@ -65,6 +65,12 @@ impl Storage {
             // SAFETY: every value of these types' bytes is a value.
             Ok(Box::new(unsafe { stream.alloc::<S>(len.max(1)) }?))
         }
+        // What is allocated while a stream is captured is memory only while the graph runs.
+        let captured = || match is_capturing(stream)? {
+            true => Err(Error::refused("the stream is being captured into a graph: make the tensor before")),
+            false => Ok(()),
+        };
+        captured()?;
         let slice = match elem {
             Elem::F64 => slice::<f64>(stream, len),
             Elem::F32 | Elem::Tf32 => slice::<f32>(stream, len),
@@ -74,7 +80,9 @@ impl Storage {
             Elem::I8 => slice::<i8>(stream, len),
             Elem::U8 | Elem::E4m3 | Elem::E5m2 => slice::<u8>(stream, len),
         };
-        Storage::around(slice.doing("allocating a tensor")?)
+        let slice = slice.doing("allocating a tensor")?;
+        captured()?; // Another thread may have begun to capture it in the meantime.
+        Storage::around(slice)
     }
 
     pub(super) fn of<S: 'static>(slice: CudaSlice<S>) -> Result<Storage, Error> {

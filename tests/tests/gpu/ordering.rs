@@ -107,8 +107,11 @@ fn other_captures_are_refused() {
     let theirs = stream.cuda_stream();
     theirs.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     let refused = increment().launch(&stream, &a, &mut b).unwrap_err().to_string();
+    let no_tensor = DeviceTensor::<f32, 2>::zeros(&stream, SHAPE).unwrap_err().to_string();
     let _ = theirs.end_capture(CUgraphInstantiate_flags(0));
-    assert!(refused.starts_with("the stream is being captured into a graph"), "{refused}");
+    for refused in [refused, no_tensor] {
+        assert!(refused.starts_with("the stream is being captured into a graph"), "{refused}");
+    }
     increment().launch(&stream, &a, &mut b).unwrap();
     all_are(&b, 1.0);
 }
