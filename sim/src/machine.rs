@@ -113,6 +113,8 @@ pub(crate) struct Mbarrier {
     pub(crate) bytes: i64,
     /// Phases that are complete.
     pub(crate) completed: i64,
+    /// What arrivals bring, and what complete phases hand on.
+    pub(crate) brought: Carried,
     pub(crate) carried: Carried,
 }
 

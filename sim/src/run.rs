@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::definition::{Generated, Param as Named, Variant};
 use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan};
 use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
@@ -118,7 +119,15 @@ fn execute(
             .iter()
             .map(|passed| if let Passed::Int { value, .. } = passed { *value } else { 0 })
             .collect(),
-        scalars: (0..program.params.len()).map(|place| args.get(place).map_or(0, Arg::raw)).collect(),
+        scalars: plan
+            .passed
+            .iter()
+            .enumerate()
+            .map(|(place, passed)| match passed {
+                Passed::Int { value, .. } => crate::value::from_int(*value, Elem::I32),
+                _ => args.get(place).map_or(0, Arg::raw),
+            })
+            .collect(),
         grid: plan.grid,
     };
     let fault = |kind, message: String, parties, help: &str| {
@@ -191,7 +200,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
     let one = |(place, param): (usize, &Param)| {
         let mut buffer = Buffer {
             name: String::new(),
-            elem: tilewright_codegen::Elem::U8,
+            elem: Elem::U8,
             address: 0,
             extents: Vec::new(),
             strides: Vec::new(),

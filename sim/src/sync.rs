@@ -236,7 +236,7 @@ impl Cluster<'_> {
                 let lanes = same.fold(0, |all, lane| all | 1 << lane);
                 // One epoch for all: it is over when the last mbarrier has been told.
                 let epoch = w.seen.epoch;
-                w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].carried);
+                w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].brought);
                 w.seen.epoch = epoch;
             }
             let mbarrier = &mut self.blocks[block].mbarriers[at];
@@ -270,6 +270,7 @@ impl Cluster<'_> {
         if mbarrier.missing == 0 && mbarrier.bytes == 0 {
             mbarrier.completed += 1;
             mbarrier.missing = mbarrier.count;
+            mbarrier.carried.join(&mbarrier.brought);
             mbarrier.carried.plain.raise(component, mbarrier.completed as u32);
         }
     }

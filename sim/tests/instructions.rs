@@ -506,3 +506,41 @@ fn every_row_of_the_table_is_known() {
     }
     assert_eq!(f16::ELEM, F16);
 }
+
+/// Loops that lanes leave one by one, numbers that change, values chosen by other values.
+#[test]
+fn lanes_go_their_own_ways() {
+    let mut b = Build::new(64);
+    let to = b.tensor("to", I32, true);
+    let (x, t, zero) = (b.reg("x", I32, 1), b.thread(), b.int(0));
+    b.k.vars.push(Var { name: "last".into(), mutable: true, wide: false });
+    b.k.vars.push(Var { name: "i".into(), mutable: false, wide: false });
+    let last = b.e().leaf(tilewright_codegen::index::Int::Var(0), 0, 1000, 1, Scope::Thread);
+    let i = b.e().leaf(tilewright_codegen::index::Int::Var(1), 0, 1000, 1, Scope::Thread);
+    let count = b.e().rem(t, 7);
+    let mut body = b.fill(x, 1, 0.0, I32);
+    body.push(b.s(Op::Let(0, zero)));
+    let add = |b: &mut Build, n| {
+        let sum = Val::Bin(Bin::Add, Box::new(Val::Reg(x, zero)), Box::new(n));
+        b.set(x, 0, sum)
+    };
+    let twice = b.sum(&[(i, 2)], 1);
+    let inner = vec![add(&mut b, Val::Int(twice, I32)), b.s(Op::Set(0, twice))];
+    let op = Op::For { var: 1, from: zero, to: count, step: 1, until: None, unroll: Unroll::No, body: inner };
+    body.push(b.s(op));
+    // After it everybody is there again.
+    body.push(b.sync());
+    let odd = b.e().rem(t, 2);
+    let (cond, seven) = (Val::Int(odd, I32), Val::Lit(700.0, I32));
+    let hundred = Val::Bin(Bin::Mul, Box::new(Val::Lit(10.0, I32)), Box::new(Val::Lit(10.0, I32)));
+    body.push(add(&mut b, Val::Pick(Box::new([cond, seven, hundred]))));
+    body.push(add(&mut b, Val::Int(last, I32)));
+    body.push(b.store(to, t, x, 1));
+    let got = fine(&b.done(body), &[Arg::output::<i32>([64])]).get::<i32>("to").unwrap();
+    for (thread, &x) in got.iter().enumerate() {
+        let n = thread as i32 % 7;
+        let last = if n == 0 { 0 } else { 2 * n - 1 };
+        let chosen = if thread % 2 == 1 { 700 } else { 100 };
+        assert_eq!(x, n * n + chosen + last, "thread {thread}");
+    }
+}
