@@ -26,9 +26,9 @@ const SIZE: (f64, f64) = (1000.0, 560.0);
 /// Left, right, top, bottom of the picture's own area.
 const FRAME: (f64, f64, f64, f64) = (70.0, 640.0, 50.0, 500.0);
 const COLOURS: [&str; 10] = [
-    "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b3294", "#8c510a", "#a6cee3",
-]; 8] =
-    ["#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b3294"];
+    "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b3294", "#8c510a",
+    "#a6cee3",
+];
 
 /// Both axes by powers of ten.
 struct Axes {
