@@ -425,7 +425,7 @@ impl Cluster<'_> {
             );
         }
         let wide = map.swizzle > 0 && row > map.swizzle as usize;
-        if row % PIECE != 0 || wide || map.tile.iter().any(|&n| n == 0 || n > 256) {
+        if !row.is_multiple_of(PIECE) || wide || map.tile.iter().any(|&n| n == 0 || n > 256) {
             return self.malformed(
                 w,
                 format!(
@@ -440,8 +440,8 @@ impl Cluster<'_> {
         let mut pieces = Vec::with_capacity(rows * row / PIECE);
         for n in 0..rows {
             let (mut rest, mut global, mut there) = (n, 0i64, true);
-            for mode in 1..map.tile.len() {
-                let coordinate = origin[mode] + (rest % map.tile[mode] as usize) as i64;
+            for (mode, &coordinate) in origin.iter().enumerate().skip(1) {
+                let coordinate = coordinate + (rest % map.tile[mode] as usize) as i64;
                 rest /= map.tile[mode] as usize;
                 there &= (0..map.extents[mode] as i64).contains(&coordinate);
                 global += coordinate * (map.strides[mode - 1] as i64 / size as i64);

@@ -376,7 +376,7 @@ impl Cluster<'_> {
             Scope::Thread => u32::MAX,
             // The first of those that are there.
             Scope::Warp => w.mask & w.mask.wrapping_neg(),
-            Scope::Warpgroup => u32::from(start % 128 == 0),
+            Scope::Warpgroup => u32::from(start.is_multiple_of(128)),
             Scope::Block => of_block(true),
             Scope::Cluster => of_block(w.block == 0),
             Scope::Grid => of_block(self.blocks[w.block].at == [0; 3]),

@@ -122,8 +122,8 @@ impl Warp {
             locks: Vec::new(),
             unfenced: if code.uses.wgmma { vec![false; code.words as usize] } else { Vec::new() },
         };
-        for axis in 0..3 {
-            warp.scalars[axis] = i64::from(at[axis]);
+        for (to, at) in warp.scalars.iter_mut().zip(at) {
+            *to = i64::from(at);
         }
         warp.scalars[RANK as usize] = block as i64;
         for (lane, thread) in warp.vectors[THREAD as usize].iter_mut().enumerate() {
