@@ -440,7 +440,15 @@ impl Compiler<'_> {
                 self.emit(Ins::Set { to, a });
             }
             Op::Let(id, at) => {
-                let num = self.num(*at);
+                let mut num = self.num(*at);
+                if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
+                    // What it is made of changes later, and it does not.
+                    let a = self.place_of(num);
+                    let to = self.code.vectors;
+                    self.code.vectors += 1;
+                    self.emit(Ins::Set { to, a });
+                    num = self.numbers.cell(true, to, 0, true);
+                }
                 self.bind(*id, num);
             }
             Op::Set(id, _) => {

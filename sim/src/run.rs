@@ -25,12 +25,33 @@ use crate::shadow::Stamp;
 use crate::table::tables;
 
 /// Runs the first variant of a kernel whose facts hold.
+///
+/// ```
+/// # use tilewright_codegen::Definition;
+/// use tilewright_sim::{Arg, Options, run};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let ones = vec![1.0f32; 40 * 30];
+/// let args = [Arg::tensor(&ones, [40, 30]), Arg::tensor(&ones, [40, 30]), Arg::output::<f32>([40, 40])];
+/// let done = run(&kernel, &args, &Options { seed: 7, schedules: 2, ..Options::default() })?;
+/// assert_eq!(done.get::<f32>("c")?, vec![30.0; 1600]);
+/// # Ok::<(), tilewright_sim::Error>(())
+/// ```
 pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
     let plan = plan(kernel, &given(args), &options.limits)?;
     execute(&kernel.name, &kernel.variants[plan.variant].program, plan, args, options)
 }
 
 /// Runs one variant of a kernel; refuses where its facts do not hold.
+///
+/// ```
+/// # use tilewright_codegen::Definition;
+/// use tilewright_sim::{Arg, Options, run_variant};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let ones = vec![1.0f32; 9];
+/// let args = [Arg::tensor(&ones, [9, 1]), Arg::tensor(&ones, [9, 1]), Arg::output::<f32>([9, 9])];
+/// let refused = run_variant(&kernel, 0, &args, &Options::default()).unwrap_err();
+/// assert_eq!(refused.to_string(), "128 does not divide M, which is 9");
+/// ```
 pub fn run_variant(
     kernel: &Generated,
     variant: usize,
@@ -48,6 +69,18 @@ pub fn run_variant(
 }
 
 /// Runs every variant of a kernel whose facts hold, fastest first.
+///
+/// ```
+/// # use tilewright_codegen::Definition;
+/// use tilewright_sim::{Arg, Options, run_every};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let ones = vec![1.0f32; 9];
+/// let args = [Arg::tensor(&ones, [9, 1]), Arg::tensor(&ones, [9, 1]), Arg::output::<f32>([9, 9])];
+/// for outcome in run_every(&kernel, &args, &Options::default())? {
+///     assert_eq!(outcome.get::<f32>("c")?, vec![1.0; 81], "variant {}", outcome.variant() + 1);
+/// }
+/// # Ok::<(), tilewright_sim::Error>(())
+/// ```
 pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Vec<Outcome>, Error> {
     // The arguments are refused as they are for any launch.
     plan(kernel, &given(args), &options.limits)?;
@@ -64,6 +97,20 @@ pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<
 
 /// Runs a thread program by itself, as tests of programs do that no kernel has. Its parameters are the arguments, tensors
 /// and numbers first; sizes follow from the tensors.
+///
+/// ```
+/// # use tilewright_codegen::Definition;
+/// use tilewright_codegen::thread::Op;
+/// use tilewright_sim::{Arg, FaultKind, Options, run_program};
+/// let mut program = Definition::Matmul(vec![]).generate().kernel.unwrap().variants.pop().unwrap().program;
+/// let ones = vec![1.0f32; 81];
+/// let args = [Arg::tensor(&ones, [9, 9]), Arg::tensor(&ones, [9, 9]), Arg::output::<f32>([9, 9])];
+/// assert!(run_program(&program, &args, &Options::default()).is_ok());
+/// // without its loop the result is never written whole
+/// program.body.retain(|stmt| !matches!(stmt.op, Op::For { .. }));
+/// let error = run_program(&program, &args, &Options::default()).unwrap_err();
+/// assert_eq!(error.fault().unwrap().kind(), FaultKind::NotWritten);
+/// ```
 pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
     let params = program.params.iter().filter_map(|param| match param {
         Param::Pointer { name, elem, write, shape, .. } => {

@@ -525,7 +525,14 @@ fn lanes_go_their_own_ways() {
         b.set(x, 0, sum)
     };
     let twice = b.sum(&[(i, 2)], 1);
-    let inner = vec![add(&mut b, Val::Int(twice, I32)), b.s(Op::Set(0, twice))];
+    b.k.vars.push(Var { name: "before".into(), mutable: false, wide: false });
+    let before = b.e().leaf(tilewright_codegen::index::Int::Var(2), 0, 1000, 1, Scope::Thread);
+    let inner = vec![
+        add(&mut b, Val::Int(twice, I32)),
+        b.s(Op::Let(2, last)),
+        b.s(Op::Set(0, twice)),
+        add(&mut b, Val::Int(before, I32)),
+    ];
     let op = Op::For { var: 1, from: zero, to: count, step: 1, until: None, unroll: Unroll::No, body: inner };
     body.push(b.s(op));
     // After it everybody is there again.
@@ -539,8 +546,8 @@ fn lanes_go_their_own_ways() {
     let got = fine(&b.done(body), &[Arg::output::<i32>([64])]).get::<i32>("to").unwrap();
     for (thread, &x) in got.iter().enumerate() {
         let n = thread as i32 % 7;
-        let last = if n == 0 { 0 } else { 2 * n - 1 };
+        let (last, befores) = if n == 0 { (0, 0) } else { (2 * n - 1, (n - 1) * (n - 1)) };
         let chosen = if thread % 2 == 1 { 700 } else { 100 };
-        assert_eq!(x, n * n + chosen + last, "thread {thread}");
+        assert_eq!(x, n * n + befores + chosen + last, "thread {thread}");
     }
 }
