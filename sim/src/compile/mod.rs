@@ -1,19 +1,22 @@
 //! From a thread program and the sizes of a launch to flat code: loops over registers are written out, index expressions
 //! stand where they change, values become steps on register cells.
 
+mod index;
+mod value;
+
 use std::collections::HashMap;
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Done, Effect, OperandKind};
-use tilewright_codegen::index::{Int, Ix};
+use tilewright_codegen::index::Ix;
 use tilewright_codegen::thread::{
-    AtomArg, Frag, Id, Kernel, Mem, Op, Param, Queue, Scope, Space, Stmt, Un, Unroll, Val,
+    AtomArg, Frag, Id, Kernel, Mem, Op, Param, Queue, Scope, Space, Stmt, Unroll,
 };
 use tilewright_layout::Layout;
 
 use crate::code::*;
-use crate::numbers::{Node, NodeId, Num, Numbers};
-use crate::value;
+use crate::numbers::{Num, Numbers};
+use crate::value::literal;
 
 /// More steps than this are not written out.
 const MOST_STEPS: usize = 1 << 23;
@@ -175,175 +178,6 @@ impl Compiler<'_> {
         slot
     }
 
-    // Integers.
-
-    /// The value of an index expression.
-    fn num(&mut self, at: Ix) -> Num {
-        if let Some(&known) = self.memo.get(&at) {
-            return known;
-        }
-        let cell = |compiler: &Compiler<'_>, slot: u32| {
-            // The first nodes are the cells that every warp has.
-            debug_assert!(compiler.numbers.get(slot).slot.is_some());
-            Num { node: Some(slot), add: 0 }
-        };
-        use IntOp::*;
-        let num = match self.kernel.exprs.get(at).int {
-            Int::Const(n) => Num::constant(n),
-            Int::Var(id) => self.vars[id as usize],
-            Int::Param(id) => Num::constant(self.given.ints[id as usize]),
-            Int::Thread => cell(self, FIRST_SCALAR),
-            Int::Block(axis) => match self.given.grid[usize::from(axis)] {
-                1 => Num::constant(0),
-                _ => cell(self, BLOCK + u32::from(axis)),
-            },
-            Int::Grid(axis) => Num::constant(i64::from(self.given.grid[usize::from(axis)])),
-            Int::ClusterRank => cell(self, RANK),
-            Int::Add(a, b) => self.both(Add, a, b),
-            Int::Sub(a, b) => self.both(Sub, a, b),
-            Int::Mul(a, b) => self.both(Mul, a, b),
-            Int::Div(a, b) => self.both(Div, a, b),
-            Int::Rem(a, b) => self.both(Rem, a, b),
-            Int::And(a, b) => self.both(And, a, b),
-            Int::Or(a, b) => self.both(Or, a, b),
-            Int::Xor(a, b) => self.both(Xor, a, b),
-            Int::Shl(a, b) => self.both(Shl, a, b),
-            Int::Shr(a, b) => self.both(Shr, a, b),
-            Int::Min(a, b) => self.both(Min, a, b),
-            Int::Max(a, b) => self.both(Max, a, b),
-            Int::Lt(a, b) => self.both(Lt, a, b),
-            Int::Eq(a, b) => self.both(Eq, a, b),
-            Int::All(a, b) => self.both(All, a, b),
-            Int::Not(a) => {
-                let a = self.num(a);
-                self.numbers.two(Eq, a, Num::constant(0))
-            }
-            Int::Select(c, a, b) => {
-                let (c, a, b) = (self.num(c), self.num(a), self.num(b));
-                self.numbers.select(c, a, b)
-            }
-        };
-        self.memo.insert(at, num);
-        num
-    }
-
-    fn both(&mut self, op: IntOp, a: Ix, b: Ix) -> Num {
-        let (a, b) = (self.num(a), self.num(b));
-        self.numbers.two(op, a, b)
-    }
-
-    /// Where a value stands; it is computed before.
-    fn src(&mut self, at: Ix) -> Src {
-        let num = self.num(at);
-        self.place_of(num)
-    }
-
-    fn place_of(&mut self, num: Num) -> Src {
-        if let Some(node) = num.node {
-            self.ensure(node);
-        }
-        let src = self.numbers.src(num);
-        if let Some(node) = num.node
-            && self.numbers.get(node).volatile
-            && !matches!(self.numbers.get(node).node, Node::Cell { .. })
-        {
-            self.forget(node);
-        }
-        src
-    }
-
-    /// Steps that compute a node, in the loop that changes it.
-    fn ensure(&mut self, node: NodeId) {
-        let known = self.numbers.get(node);
-        if known.slot.is_some() {
-            return;
-        }
-        let to = if known.vector {
-            self.code.vectors += 1;
-            self.code.vectors - 1
-        } else {
-            self.code.scalars += 1;
-            self.code.scalars - 1
-        };
-        let part = |compiler: &mut Self, num: Num| {
-            if let Some(node) = num.node {
-                compiler.ensure(node);
-            }
-            compiler.numbers.src(num)
-        };
-        let ins = match known.node {
-            Node::Cell { .. } => return,
-            Node::Scaled(x, by) => {
-                let a = part(self, Num { node: Some(x), add: 0 });
-                let b = Src::Const(by);
-                if known.vector {
-                    Ins::IntV { op: IntOp::Mul, to, a, b }
-                } else {
-                    Ins::IntS { op: IntOp::Mul, to, a, b }
-                }
-            }
-            Node::Two(op, a, b) => {
-                let (a, b) = (part(self, a), part(self, b));
-                if known.vector { Ins::IntV { op, to, a, b } } else { Ins::IntS { op, to, a, b } }
-            }
-            Node::Select(cond, a, b) => {
-                let (cond, a, b) = (part(self, cond), part(self, a), part(self, b));
-                if known.vector { Ins::SelectV { to, cond, a, b } } else { Ins::SelectS { to, cond, a, b } }
-            }
-        };
-        self.numbers.place(node, to);
-        if known.volatile {
-            self.emit(ins);
-        } else {
-            let site = self.site;
-            self.steps += 1;
-            self.levels[known.level as usize].before.push((ins, site));
-        }
-    }
-
-    /// What depends on a variable that changes is computed again at its next use.
-    fn forget(&mut self, node: NodeId) {
-        let known = self.numbers.get(node);
-        if !known.volatile || matches!(known.node, Node::Cell { .. }) {
-            return;
-        }
-        self.numbers.forget(node);
-        let parts: [Option<NodeId>; 3] = match known.node {
-            Node::Cell { .. } => [None; 3],
-            Node::Scaled(x, _) => [Some(x), None, None],
-            Node::Two(_, a, b) => [a.node, b.node, None],
-            Node::Select(a, b, c) => [a.node, b.node, c.node],
-        };
-        parts.into_iter().flatten().for_each(|part| self.forget(part));
-    }
-
-    fn bind(&mut self, var: Id, num: Num) {
-        self.vars[var as usize] = num;
-        self.memo.clear();
-    }
-
-    /// An index into registers.
-    fn fixed(&mut self, at: Ix, what: &str) -> Result<i64> {
-        match self.num(at).as_constant() {
-            Some(n) => Ok(n),
-            None => self.malformed(format!("{what} is not constant once loops are written out")),
-        }
-    }
-
-    fn frag(&mut self, frag: Frag) -> Result<(Slot, Elem)> {
-        let reg = self.code.regs[frag.reg as usize].clone();
-        let at = self.fixed(frag.at, &format!("an index into the registers `{}`", reg.name))?;
-        if at < 0 || at + i64::from(frag.len) > i64::from(reg.len) {
-            return self.malformed(format!(
-                "elements {at} to {} of the registers `{}`, which are {}",
-                at + i64::from(frag.len) - 1,
-                reg.name,
-                reg.len
-            ));
-        }
-        Ok((reg.at + at as u32, reg.elem))
-    }
-
     // Memory.
 
     fn elem_of(&self, space: Space) -> Elem {
@@ -464,7 +298,7 @@ impl Compiler<'_> {
                 self.same_width(from.space, elem, to.reg)?;
                 let guard = self.guard(*guard);
                 let from = self.place(from, What::Load, to.len, 0);
-                self.emit(Ins::Load { from, to: slot, guard, fill: value::literal(*fill, elem) });
+                self.emit(Ins::Load { from, to: slot, guard, fill: literal(*fill, elem) });
             }
             Op::Store { to, from, guard } => {
                 let (slot, elem) = self.frag(*from)?;
@@ -703,181 +537,6 @@ impl Compiler<'_> {
         let at = self.code.atoms.len() as u32 - 1;
         self.emit(Ins::Atom(at));
         Ok(())
-    }
-
-    // Values.
-
-    /// A value in a cell of its own choice, converted to a type.
-    fn value_of(&mut self, value: &Val, elem: Elem) -> Result<Slot> {
-        let (x, from) = self.value(value)?;
-        if from == elem {
-            return Ok(x);
-        }
-        let to = self.scratch(elem);
-        self.emit(Ins::Cast { from, elem, to, x });
-        Ok(to)
-    }
-
-    /// A value in this cell.
-    fn value_into(&mut self, value: &Val, to: Slot, elem: Elem) -> Result<()> {
-        let from = self.type_of(value);
-        if from != elem {
-            let x = self.value(value)?.0;
-            self.emit(Ins::Cast { from, elem, to, x });
-            return Ok(());
-        }
-        let at = self.levels.last().map_or(0, |level| level.body.len());
-        let (x, _) = self.value(value)?;
-        // What was computed into a cell of its own is computed into this one instead.
-        let level = self.levels.last_mut().expect("there is always a level");
-        if level.body.len() > at
-            && let Some((last, _)) = level.body.last_mut()
-            && let Some(target) = target(last)
-            && *target == x
-        {
-            *target = to;
-            return Ok(());
-        }
-        self.emit(Ins::Move { elem, to, x });
-        Ok(())
-    }
-
-    fn type_of(&self, value: &Val) -> Elem {
-        match value {
-            Val::Reg(reg, _) => self.kernel.regs[*reg as usize].elem,
-            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) => *elem,
-            Val::Param(id) => match &self.kernel.params[*id as usize] {
-                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
-                Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
-            },
-            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
-                self.type_of(x)
-            }
-            Val::Fma(of) => self.type_of(&of[2]),
-            Val::Pick(of) => self.type_of(&of[1]),
-            Val::Cmp(..) => Elem::I32,
-        }
-    }
-
-    fn value(&mut self, value: &Val) -> Result<(Slot, Elem)> {
-        let elem = self.type_of(value);
-        let slot = match value {
-            Val::Reg(reg, at) => self.frag(Frag { reg: *reg, at: *at, len: 1 })?.0,
-            Val::Lit(x, elem) => self.constant(*elem, value::literal(*x, *elem)),
-            Val::Int(at, elem) => {
-                let num = self.num(*at);
-                match num.as_constant() {
-                    Some(n) => self.constant(*elem, value::from_int(n, *elem)),
-                    None => {
-                        let x = self.place_of(num);
-                        let to = self.scratch(*elem);
-                        self.emit(Ins::FromInt { elem: *elem, to, x });
-                        to
-                    }
-                }
-            }
-            Val::Param(id) => self.constant(elem, self.given.scalars[*id as usize]),
-            Val::Un(f, x) => {
-                let truth = *f == Un::Not && is_truth(x);
-                let (x, _) = self.value(x)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Un { f: *f, truth, elem, to, x });
-                to
-            }
-            Val::Bin(f, x, y) => {
-                let (x, y) = (self.value(x)?.0, self.value_of(y, elem)?);
-                let to = self.scratch(elem);
-                self.emit(Ins::Bin { f: *f, elem, to, x, y });
-                to
-            }
-            Val::Fma(of) => {
-                let (x, y) = (self.value_of(&of[0], elem)?, self.value_of(&of[1], elem)?);
-                let (z, _) = self.value(&of[2])?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Fma { elem, to, x, y, z });
-                to
-            }
-            Val::Cast(elem, x) => self.value_of(x, *elem)?,
-            Val::Guarded(cond, x, y) => {
-                let cond = self.num(*cond);
-                match cond.as_constant() {
-                    Some(0) => self.value_of(y, elem)?,
-                    Some(_) => self.value(x)?.0,
-                    None => {
-                        let cond = self.place_of(cond);
-                        let x = self.under(Ins::Narrow { cond, holds: true }, x, elem)?;
-                        let y = self.under(Ins::Narrow { cond, holds: false }, y, elem)?;
-                        let to = self.scratch(elem);
-                        self.emit(Ins::Blend { cond, elem, to, x, y });
-                        to
-                    }
-                }
-            }
-            Val::Cmp(how, x, y) => {
-                let of = self.type_of(x);
-                let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
-                let to = self.scratch(elem);
-                self.emit(Ins::Cmp { how: *how, elem: of, to, x, y });
-                to
-            }
-            Val::Pick(of) => {
-                let (cond, cond_elem) = self.value(&of[0])?;
-                let under = |holds| Ins::NarrowBy { cond, elem: cond_elem, holds };
-                let x = self.under(under(true), &of[1], elem)?;
-                let y = self.under(under(false), &of[2], elem)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Pick { cond, cond_elem, elem, to, x, y });
-                to
-            }
-            Val::ShuffleXor(x, by) => {
-                let (x, _) = self.value(x)?;
-                let by = self.src(*by);
-                let to = self.scratch(elem);
-                self.emit(Ins::Shuffle { elem, to, x, by });
-                to
-            }
-        };
-        Ok((slot, elem))
-    }
-
-    /// A value that only some lanes compute.
-    fn under(&mut self, narrow: Ins, value: &Val, elem: Elem) -> Result<Slot> {
-        let plain =
-            matches!(value, Val::Reg(..) | Val::Lit(..) | Val::Param(_)) && self.type_of(value) == elem;
-        if plain {
-            return Ok(self.value(value)?.0);
-        }
-        self.emit(narrow);
-        let slot = self.value_of(value, elem)?;
-        self.emit(Ins::Widen);
-        Ok(slot)
-    }
-}
-
-/// The cell that a step writes, if that is all it does.
-fn target(ins: &mut Ins) -> Option<&mut Slot> {
-    match ins {
-        Ins::Un { to, .. }
-        | Ins::Bin { to, .. }
-        | Ins::Fma { to, .. }
-        | Ins::Cast { to, .. }
-        | Ins::FromInt { to, .. }
-        | Ins::Cmp { to, .. }
-        | Ins::Blend { to, .. }
-        | Ins::Pick { to, .. }
-        | Ins::Shuffle { to, .. } => Some(to),
-        _ => None,
-    }
-}
-
-/// Is it 1 or 0 by its making?
-fn is_truth(value: &Val) -> bool {
-    use tilewright_codegen::thread::Bin;
-    match value {
-        Val::Cmp(..) => true,
-        Val::Un(Un::Not, x) => is_truth(x),
-        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
-        _ => false,
     }
 }
 

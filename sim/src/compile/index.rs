@@ -1,0 +1,178 @@
+//! Index expressions: where each number is when a step needs it.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::index::{Int, Ix};
+use tilewright_codegen::thread::{Frag, Id};
+
+use super::{Compiler, Result};
+use crate::code::*;
+use crate::numbers::{Node, NodeId, Num};
+
+impl Compiler<'_> {
+    /// The value of an index expression.
+    pub(super) fn num(&mut self, at: Ix) -> Num {
+        if let Some(&known) = self.memo.get(&at) {
+            return known;
+        }
+        let cell = |compiler: &Compiler<'_>, slot: u32| {
+            // The first nodes are the cells that every warp has.
+            debug_assert!(compiler.numbers.get(slot).slot.is_some());
+            Num { node: Some(slot), add: 0 }
+        };
+        use IntOp::*;
+        let num = match self.kernel.exprs.get(at).int {
+            Int::Const(n) => Num::constant(n),
+            Int::Var(id) => self.vars[id as usize],
+            Int::Param(id) => Num::constant(self.given.ints[id as usize]),
+            Int::Thread => cell(self, FIRST_SCALAR),
+            Int::Block(axis) => match self.given.grid[usize::from(axis)] {
+                1 => Num::constant(0),
+                _ => cell(self, BLOCK + u32::from(axis)),
+            },
+            Int::Grid(axis) => Num::constant(i64::from(self.given.grid[usize::from(axis)])),
+            Int::ClusterRank => cell(self, RANK),
+            Int::Add(a, b) => self.both(Add, a, b),
+            Int::Sub(a, b) => self.both(Sub, a, b),
+            Int::Mul(a, b) => self.both(Mul, a, b),
+            Int::Div(a, b) => self.both(Div, a, b),
+            Int::Rem(a, b) => self.both(Rem, a, b),
+            Int::And(a, b) => self.both(And, a, b),
+            Int::Or(a, b) => self.both(Or, a, b),
+            Int::Xor(a, b) => self.both(Xor, a, b),
+            Int::Shl(a, b) => self.both(Shl, a, b),
+            Int::Shr(a, b) => self.both(Shr, a, b),
+            Int::Min(a, b) => self.both(Min, a, b),
+            Int::Max(a, b) => self.both(Max, a, b),
+            Int::Lt(a, b) => self.both(Lt, a, b),
+            Int::Eq(a, b) => self.both(Eq, a, b),
+            Int::All(a, b) => self.both(All, a, b),
+            Int::Not(a) => {
+                let a = self.num(a);
+                self.numbers.two(Eq, a, Num::constant(0))
+            }
+            Int::Select(c, a, b) => {
+                let (c, a, b) = (self.num(c), self.num(a), self.num(b));
+                self.numbers.select(c, a, b)
+            }
+        };
+        self.memo.insert(at, num);
+        num
+    }
+
+    pub(super) fn both(&mut self, op: IntOp, a: Ix, b: Ix) -> Num {
+        let (a, b) = (self.num(a), self.num(b));
+        self.numbers.two(op, a, b)
+    }
+
+    /// Where a value stands; it is computed before.
+    pub(super) fn src(&mut self, at: Ix) -> Src {
+        let num = self.num(at);
+        self.place_of(num)
+    }
+
+    pub(super) fn place_of(&mut self, num: Num) -> Src {
+        if let Some(node) = num.node {
+            self.ensure(node);
+        }
+        let src = self.numbers.src(num);
+        if let Some(node) = num.node
+            && self.numbers.get(node).volatile
+            && !matches!(self.numbers.get(node).node, Node::Cell { .. })
+        {
+            self.forget(node);
+        }
+        src
+    }
+
+    /// Steps that compute a node, in the loop that changes it.
+    pub(super) fn ensure(&mut self, node: NodeId) {
+        let known = self.numbers.get(node);
+        if known.slot.is_some() {
+            return;
+        }
+        let to = if known.vector {
+            self.code.vectors += 1;
+            self.code.vectors - 1
+        } else {
+            self.code.scalars += 1;
+            self.code.scalars - 1
+        };
+        let part = |compiler: &mut Self, num: Num| {
+            if let Some(node) = num.node {
+                compiler.ensure(node);
+            }
+            compiler.numbers.src(num)
+        };
+        let ins = match known.node {
+            Node::Cell { .. } => return,
+            Node::Scaled(x, by) => {
+                let a = part(self, Num { node: Some(x), add: 0 });
+                let b = Src::Const(by);
+                if known.vector {
+                    Ins::IntV { op: IntOp::Mul, to, a, b }
+                } else {
+                    Ins::IntS { op: IntOp::Mul, to, a, b }
+                }
+            }
+            Node::Two(op, a, b) => {
+                let (a, b) = (part(self, a), part(self, b));
+                if known.vector { Ins::IntV { op, to, a, b } } else { Ins::IntS { op, to, a, b } }
+            }
+            Node::Select(cond, a, b) => {
+                let (cond, a, b) = (part(self, cond), part(self, a), part(self, b));
+                if known.vector { Ins::SelectV { to, cond, a, b } } else { Ins::SelectS { to, cond, a, b } }
+            }
+        };
+        self.numbers.place(node, to);
+        if known.volatile {
+            self.emit(ins);
+        } else {
+            let site = self.site;
+            self.steps += 1;
+            self.levels[known.level as usize].before.push((ins, site));
+        }
+    }
+
+    /// What depends on a variable that changes is computed again at its next use.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        let known = self.numbers.get(node);
+        if !known.volatile || matches!(known.node, Node::Cell { .. }) {
+            return;
+        }
+        self.numbers.forget(node);
+        let parts: [Option<NodeId>; 3] = match known.node {
+            Node::Cell { .. } => [None; 3],
+            Node::Scaled(x, _) => [Some(x), None, None],
+            Node::Two(_, a, b) => [a.node, b.node, None],
+            Node::Select(a, b, c) => [a.node, b.node, c.node],
+        };
+        parts.into_iter().flatten().for_each(|part| self.forget(part));
+    }
+
+    pub(super) fn bind(&mut self, var: Id, num: Num) {
+        self.vars[var as usize] = num;
+        self.memo.clear();
+    }
+
+    /// An index into registers.
+    pub(super) fn fixed(&mut self, at: Ix, what: &str) -> Result<i64> {
+        match self.num(at).as_constant() {
+            Some(n) => Ok(n),
+            None => self.malformed(format!("{what} is not constant once loops are written out")),
+        }
+    }
+
+    pub(super) fn frag(&mut self, frag: Frag) -> Result<(Slot, Elem)> {
+        let reg = self.code.regs[frag.reg as usize].clone();
+        let at = self.fixed(frag.at, &format!("an index into the registers `{}`", reg.name))?;
+        if at < 0 || at + i64::from(frag.len) > i64::from(reg.len) {
+            return self.malformed(format!(
+                "elements {at} to {} of the registers `{}`, which are {}",
+                at + i64::from(frag.len) - 1,
+                reg.name,
+                reg.len
+            ));
+        }
+        Ok((reg.at + at as u32, reg.elem))
+    }
+}

@@ -1,0 +1,183 @@
+//! Values of elements: steps on register cells.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::{Frag, Param, Un, Val};
+
+use super::{Compiler, Result};
+use crate::code::*;
+use crate::value;
+
+impl Compiler<'_> {
+    /// A value in a cell of its own choice, converted to a type.
+    pub(super) fn value_of(&mut self, value: &Val, elem: Elem) -> Result<Slot> {
+        let (x, from) = self.value(value)?;
+        if from == elem {
+            return Ok(x);
+        }
+        let to = self.scratch(elem);
+        self.emit(Ins::Cast { from, elem, to, x });
+        Ok(to)
+    }
+
+    /// A value in this cell.
+    pub(super) fn value_into(&mut self, value: &Val, to: Slot, elem: Elem) -> Result<()> {
+        let from = self.type_of(value);
+        if from != elem {
+            let x = self.value(value)?.0;
+            self.emit(Ins::Cast { from, elem, to, x });
+            return Ok(());
+        }
+        let at = self.levels.last().map_or(0, |level| level.body.len());
+        let (x, _) = self.value(value)?;
+        // What was computed into a cell of its own is computed into this one instead.
+        let level = self.levels.last_mut().expect("there is always a level");
+        if level.body.len() > at
+            && let Some((last, _)) = level.body.last_mut()
+            && let Some(target) = target(last)
+            && *target == x
+        {
+            *target = to;
+            return Ok(());
+        }
+        self.emit(Ins::Move { elem, to, x });
+        Ok(())
+    }
+
+    pub(super) fn type_of(&self, value: &Val) -> Elem {
+        match value {
+            Val::Reg(reg, _) => self.kernel.regs[*reg as usize].elem,
+            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) => *elem,
+            Val::Param(id) => match &self.kernel.params[*id as usize] {
+                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
+            },
+            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
+                self.type_of(x)
+            }
+            Val::Fma(of) => self.type_of(&of[2]),
+            Val::Pick(of) => self.type_of(&of[1]),
+            Val::Cmp(..) => Elem::I32,
+        }
+    }
+
+    pub(super) fn value(&mut self, value: &Val) -> Result<(Slot, Elem)> {
+        let elem = self.type_of(value);
+        let slot = match value {
+            Val::Reg(reg, at) => self.frag(Frag { reg: *reg, at: *at, len: 1 })?.0,
+            Val::Lit(x, elem) => self.constant(*elem, value::literal(*x, *elem)),
+            Val::Int(at, elem) => {
+                let num = self.num(*at);
+                match num.as_constant() {
+                    Some(n) => self.constant(*elem, value::from_int(n, *elem)),
+                    None => {
+                        let x = self.place_of(num);
+                        let to = self.scratch(*elem);
+                        self.emit(Ins::FromInt { elem: *elem, to, x });
+                        to
+                    }
+                }
+            }
+            Val::Param(id) => self.constant(elem, self.given.scalars[*id as usize]),
+            Val::Un(f, x) => {
+                let truth = *f == Un::Not && is_truth(x);
+                let (x, _) = self.value(x)?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Un { f: *f, truth, elem, to, x });
+                to
+            }
+            Val::Bin(f, x, y) => {
+                let (x, y) = (self.value(x)?.0, self.value_of(y, elem)?);
+                let to = self.scratch(elem);
+                self.emit(Ins::Bin { f: *f, elem, to, x, y });
+                to
+            }
+            Val::Fma(of) => {
+                let (x, y) = (self.value_of(&of[0], elem)?, self.value_of(&of[1], elem)?);
+                let (z, _) = self.value(&of[2])?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Fma { elem, to, x, y, z });
+                to
+            }
+            Val::Cast(elem, x) => self.value_of(x, *elem)?,
+            Val::Guarded(cond, x, y) => {
+                let cond = self.num(*cond);
+                match cond.as_constant() {
+                    Some(0) => self.value_of(y, elem)?,
+                    Some(_) => self.value(x)?.0,
+                    None => {
+                        let cond = self.place_of(cond);
+                        let x = self.under(Ins::Narrow { cond, holds: true }, x, elem)?;
+                        let y = self.under(Ins::Narrow { cond, holds: false }, y, elem)?;
+                        let to = self.scratch(elem);
+                        self.emit(Ins::Blend { cond, elem, to, x, y });
+                        to
+                    }
+                }
+            }
+            Val::Cmp(how, x, y) => {
+                let of = self.type_of(x);
+                let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
+                let to = self.scratch(elem);
+                self.emit(Ins::Cmp { how: *how, elem: of, to, x, y });
+                to
+            }
+            Val::Pick(of) => {
+                let (cond, cond_elem) = self.value(&of[0])?;
+                let under = |holds| Ins::NarrowBy { cond, elem: cond_elem, holds };
+                let x = self.under(under(true), &of[1], elem)?;
+                let y = self.under(under(false), &of[2], elem)?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Pick { cond, cond_elem, elem, to, x, y });
+                to
+            }
+            Val::ShuffleXor(x, by) => {
+                let (x, _) = self.value(x)?;
+                let by = self.src(*by);
+                let to = self.scratch(elem);
+                self.emit(Ins::Shuffle { elem, to, x, by });
+                to
+            }
+        };
+        Ok((slot, elem))
+    }
+
+    /// A value that only some lanes compute.
+    pub(super) fn under(&mut self, narrow: Ins, value: &Val, elem: Elem) -> Result<Slot> {
+        let plain =
+            matches!(value, Val::Reg(..) | Val::Lit(..) | Val::Param(_)) && self.type_of(value) == elem;
+        if plain {
+            return Ok(self.value(value)?.0);
+        }
+        self.emit(narrow);
+        let slot = self.value_of(value, elem)?;
+        self.emit(Ins::Widen);
+        Ok(slot)
+    }
+}
+
+/// The cell that a step writes, if that is all it does.
+fn target(ins: &mut Ins) -> Option<&mut Slot> {
+    match ins {
+        Ins::Un { to, .. }
+        | Ins::Bin { to, .. }
+        | Ins::Fma { to, .. }
+        | Ins::Cast { to, .. }
+        | Ins::FromInt { to, .. }
+        | Ins::Cmp { to, .. }
+        | Ins::Blend { to, .. }
+        | Ins::Pick { to, .. }
+        | Ins::Shuffle { to, .. } => Some(to),
+        _ => None,
+    }
+}
+
+/// Is it 1 or 0 by its making?
+fn is_truth(value: &Val) -> bool {
+    use tilewright_codegen::thread::Bin;
+    match value {
+        Val::Cmp(..) => true,
+        Val::Un(Un::Not, x) => is_truth(x),
+        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
+        _ => false,
+    }
+}
