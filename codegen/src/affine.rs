@@ -1,5 +1,7 @@
 //! Coordinates that depend on the block, the thread and loop variables: an integer plus multiples of those.
 
+use tilewright_layout::Swizzle;
+
 use crate::thread::Id;
 
 /// What a coordinate can depend on.
@@ -11,6 +13,8 @@ pub enum Coord {
     Var(Id),
     /// The thread's number in its group.
     Thread(Id),
+    /// The same with a swizzle, given by its bits, base and shift, over it.
+    Swizzled(Id, (u32, u32, i32)),
     /// The block's rank in its cluster.
     ClusterRank,
     /// How many slots of a ring the group has been through; it outlives loops.
@@ -103,6 +107,7 @@ impl Affine {
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {
             Coord::Digit { of, .. } => test(coord) || of.any(test),
+            Coord::Swizzled(group, _) => test(coord) || test(&Coord::Thread(*group)),
             _ => test(coord),
         })
     }
@@ -120,9 +125,25 @@ impl Affine {
                     let digit = of.eval(lookup).div_euclid(*over);
                     extent.map_or(digit, |n| digit.rem_euclid(n))
                 }
+                Coord::Swizzled(group, parts) => swizzle(*parts).apply(lookup(&Coord::Thread(*group))),
                 _ => lookup(coord),
             };
             sum + factor * value
         })
     }
+}
+
+impl Coord {
+    /// A thread's number in its group, with a swizzle over it.
+    pub fn thread(group: Id, swizzle: Swizzle) -> Coord {
+        match swizzle.is_identity() {
+            true => Coord::Thread(group),
+            false => Coord::Swizzled(group, (swizzle.bits(), swizzle.base(), swizzle.shift())),
+        }
+    }
+}
+
+/// The swizzle of a [`Coord::Swizzled`].
+pub(crate) fn swizzle((bits, base, shift): (u32, u32, i32)) -> Swizzle {
+    Swizzle::new(bits, base, shift).unwrap_or(Swizzle::IDENTITY)
 }

@@ -258,7 +258,7 @@ impl Exprs {
     }
 
     /// The summands of an expression.
-    fn terms(&self, at: Ix, to: &mut Vec<Ix>) {
+    pub(crate) fn terms(&self, at: Ix, to: &mut Vec<Ix>) {
         match self.get(at).int {
             Int::Add(x, y) => {
                 self.terms(x, to);

@@ -2,7 +2,7 @@
 //!
 //! Keys are data: the table below is what the macro's documentation, its messages and this module read.
 
-use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
@@ -54,6 +54,8 @@ struct Config {
     bn: i64,
     bk: i64,
     tc: Layout,
+    /// Over the numbers of its threads.
+    swizzle: Swizzle,
     /// Rows and columns side by side of one thread.
     values: Vec<i64>,
     ta: Layout,
@@ -206,6 +208,8 @@ impl Reader<'_> {
             true => Layout::row_major((16, 16)),
             false => Layout::compact((16, 16)),
         })?;
+        // A swizzle stands over the threads' numbers, not over elements.
+        let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
         let threads = tc.as_layout()?.size().ok()?;
         let values = self.values();
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
@@ -284,6 +288,7 @@ impl Reader<'_> {
             bn,
             bk,
             tc,
+            swizzle,
             values,
             ta,
             tb,
@@ -488,6 +493,7 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
         keep: Some(keep[..c.tc.rank()].to_vec()),
         values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
+        swizzle: c.swizzle,
         ..Deal::default()
     };
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
@@ -516,16 +522,25 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
         b.gemm(&tc_sa, &tc_sb, &acc, c.order)
     })
     .map_err(blame("stages"))?;
-    // Before anything stores the sums: what is stored at once must lie in neighbouring registers, and sums that need not
-    // can lie where the product reads them best.
-    let beta = scalars.map(|(alpha, beta)| {
-        let scaled = tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(tile::Expr::In(0)));
-        b.map(std::slice::from_ref(&acc), &acc, scaled).map(|()| beta)
-    });
-    let beta = beta.transpose().map_err(blame("alpha_beta"))?;
-    let (sums, out) =
-        if groups == 1 { (acc, tc_gc) } else { gather(b, c, &acc, &gc, groups).map_err(blame("tc"))? };
-    epilogue(b, c, &sums, &out, beta).map_err(blame("epilogue"))
+    let plain = tile::Expr::In(0);
+    let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
+    match (groups, scalars) {
+        (1, None) => epilogue(b, c, &acc, &tc_gc, plain, None),
+        (1, Some((alpha, beta))) => epilogue(b, c, &acc, &tc_gc, scaled(alpha), Some(beta)),
+        (_, scalars) => {
+            let beta = match scalars {
+                // What is stored is not the sums themselves, as in the epilogue.
+                Some((alpha, beta)) => {
+                    b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
+                    Some(beta)
+                }
+                None => None,
+            };
+            let (sums, out) = gather(b, c, &acc, &gc, groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, &out, plain, beta)
+        }
+    }
+    .map_err(blame("epilogue"))
 }
 
 /// Where groups of threads share the depth, each has a part of every sum: they meet in shared memory, and all threads
@@ -536,7 +551,7 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
         false => Layout::compact((c.bm, c.bn, groups))?,
     };
     let parts = b.shared("parts", c.acc, parts)?;
-    let deal = Deal { values: c.values.clone(), ..Deal::default() };
+    let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
     let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
     b.copy(acc, &mine)?;
@@ -579,24 +594,40 @@ fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
-/// What happens to the sums on their way out; `alpha` has been seen to.
-fn epilogue(b: &mut Builder, c: &Config, acc: &View, out: &View, beta: Option<tile::Expr>) -> Result<()> {
-    if let Some(beta) = beta {
-        // C is read only where beta asks for it.
-        let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
-        b.when(
-            nonzero,
-            |b| {
-                let sum = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), tile::Expr::In(0)]));
-                b.map(&[acc.clone(), out.clone()], acc, sum)
-            },
-            |_| Ok(()),
-        )?;
-    }
-    if let Some(f) = &c.epilogue {
-        b.map(std::slice::from_ref(acc), acc, f.clone())?;
-    }
-    b.copy(acc, out)
+/// What happens to the sums on their way out; `scaled` is a sum times alpha.
+fn epilogue(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    out: &View,
+    scaled: tile::Expr,
+    beta: Option<tile::Expr>,
+) -> Result<()> {
+    let same = scaled == tile::Expr::In(0);
+    let last = |b: &mut Builder| -> Result<()> {
+        if let Some(f) = &c.epilogue {
+            b.map(std::slice::from_ref(acc), acc, f.clone())?;
+        }
+        b.copy(acc, out)
+    };
+    let Some(beta) = beta else { return last(b) };
+    // C is read only where beta asks for it. Each end stores sums of its own, so that the sums themselves can lie where
+    // the product reads them best.
+    let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
+    let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), scaled.clone()]));
+    b.when(
+        nonzero,
+        |b| {
+            b.map(&[acc.clone(), out.clone()], acc, more)?;
+            last(b)
+        },
+        |b| {
+            if !same {
+                b.map(std::slice::from_ref(acc), acc, scaled)?;
+            }
+            last(b)
+        },
+    )
 }
 
 /// A shared tile that takes `vec` elements at once: they must lie side by side, and columns must keep their alignment.

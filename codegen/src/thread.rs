@@ -370,6 +370,9 @@ pub enum Op {
         guard: Option<Ix>,
         /// What stands there otherwise.
         fill: f64,
+        /// The compiler is to leave it where it stands among the others that are so. The two parts of its index: what
+        /// stays the same while loops are unrolled, and the rest.
+        stays: Option<(Ix, Ix)>,
     },
     /// Writes `from.len` elements in one access; nothing where the guard fails.
     Store {

@@ -385,6 +385,8 @@ pub enum How {
     Async,
     /// Through registers, at once.
     Plain,
+    /// The same, and loads stay where they stand: a compiler would move them down to where their values are used.
+    Here,
     /// A row of the atom table, by name.
     Atom(&'static str),
 }

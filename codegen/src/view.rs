@@ -1,7 +1,7 @@
 //! Views: what tiles, partitions and slices of a tensor are. A view maps its own coordinates to coordinates of the tensor
 //! behind it, never straight to offsets, so that bounds stay known.
 
-use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};
+use tilewright_layout::{Layout, Path, Swizzle, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
@@ -31,6 +31,8 @@ pub struct Deal {
     pub values: Vec<i64>,
     /// Threads need not divide the extent.
     pub ragged: bool,
+    /// Over the threads' numbers, before their layout: with the same tiles, other lanes sit side by side.
+    pub swizzle: Swizzle,
 }
 
 /// A coordinate of a slice: a number, or the whole mode.

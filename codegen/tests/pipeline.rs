@@ -113,7 +113,10 @@ fn products_are_right_for_every_number_of_stages() {
 #[test]
 fn fragments_run_ahead() {
     for stages in 2..=4 {
-        for (m, n, k) in [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13)] {
+        // Every remainder of the depth.
+        for (m, n, k) in
+            [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13), (17, 19, 14), (16, 16, 7), (1, 1, 2)]
+        {
             for values in [1, 4] {
                 let args = args(m, n, k);
                 let c = result(product(Ahead { stages, fragments: 2 }, values).unwrap(), &args, "c");

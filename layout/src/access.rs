@@ -127,7 +127,12 @@ impl WarpAccess {
     /// assert_eq!((access.address(0), access.address(1)), (Some(64), None));
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
-    pub fn of_lanes(addresses: [i64; LANES], active: u32, bytes: i64, transfer: Transfer) -> Result<WarpAccess> {
+    pub fn of_lanes(
+        addresses: [i64; LANES],
+        active: u32,
+        bytes: i64,
+        transfer: Transfer,
+    ) -> Result<WarpAccess> {
         let bytes = vector_bytes(1, bytes, transfer).map_err(|e| e.within("warp access", []))?;
         Ok(WarpAccess { addresses, active, bytes, transfer })
     }

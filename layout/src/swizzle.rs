@@ -127,6 +127,12 @@ impl Swizzle {
     }
 }
 
+impl Default for Swizzle {
+    fn default() -> Swizzle {
+        Swizzle::IDENTITY
+    }
+}
+
 impl fmt::Display for Swizzle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sw<{},{},{}>", self.bits, self.base, self.shift)

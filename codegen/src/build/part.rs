@@ -143,7 +143,16 @@ impl Builder {
     ) -> Result<View> {
         let size = threads.size()?;
         self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
-        view.parallelize(threads, &Coord::Thread(group).into(), deal)
+        let reach = deal.swizzle.bits() + deal.swizzle.base() + deal.swizzle.shift().unsigned_abs();
+        if !deal.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
+            let message = format!(
+                "{} changes numbers of up to {} threads, which do not divide {size}",
+                deal.swizzle,
+                1 << reach.min(62)
+            );
+            return Err(Problem::new(message).help("use a swizzle of fewer bits").arg(1));
+        }
+        view.parallelize(threads, &Coord::thread(group, deal.swizzle).into(), deal)
     }
 
     /// All partitions of a group must have the same number of threads.

@@ -558,7 +558,10 @@ fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
     let all = match &stmt.op {
         Op::Copy { from, to, how, .. } => {
             let global = matches!(space(from), Space::Global { .. });
-            vec![read(from), Touch { view: to, writes: true, in_flight: global && *how != How::Plain }]
+            vec![
+                read(from),
+                Touch { view: to, writes: true, in_flight: global && !matches!(how, How::Plain | How::Here) },
+            ]
         }
         Op::Fill { to, .. } => vec![write(to)],
         Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),

@@ -103,6 +103,21 @@ impl Printer<'_> {
         self.set(None, &target, &source);
     }
 
+    /// A load that the compiler leaves where it stands, for the types that the prelude has; says whether it is one.
+    pub(super) fn load_here(&mut self, to: Frag, from: &Mem, (base, rest): (Ix, Ix)) -> bool {
+        let elem = self.elem_of(from.space);
+        let (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) = (from.space, from.peer, elem, to.len) else {
+            return false;
+        };
+        let Some(access) = access(elem, to.len).filter(|_| !self.undeclared.contains(&to.reg)) else {
+            return false;
+        };
+        let source = self.address(&Mem { index: base, ..from.clone() });
+        let (target, rest) = (self.registers(to, &access), self.int(rest));
+        self.call(None, &format!("load_here_{}", to.len), &[target, source, rest]);
+        true
+    }
+
     pub(super) fn store(&mut self, to: &Mem, from: Frag, guard: Option<Ix>) {
         let elem = self.elem_of(to.space);
         let Some(access) = access(elem, from.len) else {
@@ -122,7 +137,7 @@ impl Printer<'_> {
         let uses: usize = kernel.body.iter().map(|stmt| count(stmt, stored.reg)).sum();
         let Some(access) = access(elem, stored.len) else { return false };
         let source = match &body[at].op {
-            Op::Load { to: loaded, from, guard, fill }
+            Op::Load { to: loaded, from, guard, fill, stays: None }
                 if loaded == stored && uses == 2 && elem == self.elem_of(from.space) =>
             {
                 let source = self.place(from, &access, stored.len, true);

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     include_str!("prelude/half.cuh"),
     include_str!("prelude/address.cuh"),
+    include_str!("prelude/load.cuh"),
     include_str!("prelude/cp_async.cuh"),
     include_str!("prelude/mbarrier.cuh"),
     include_str!("prelude/bulk.cuh"),

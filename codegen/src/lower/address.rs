@@ -207,7 +207,7 @@ impl Lower<'_> {
     }
 
     /// What a swizzle XORs onto an offset: some of its bits, moved to their place.
-    fn flip(&mut self, swizzle: Swizzle, offset: Ix) -> Ix {
+    pub(super) fn flip(&mut self, swizzle: Swizzle, offset: Ix) -> Ix {
         if swizzle.is_identity() {
             return self.int(0);
         }

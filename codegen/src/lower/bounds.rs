@@ -417,7 +417,7 @@ fn apart(base: &Affine, across: Across) -> bool {
         Across::Block => None,
     };
     base.terms.iter().any(|(coord, _)| match coord {
-        Coord::Thread(_) => true,
+        Coord::Thread(_) | Coord::Swizzled(..) => true,
         // The number of a group of lanes is the same for the group.
         Coord::Digit { of, over, .. } => match (lanes, &of.terms[..]) {
             (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,

@@ -168,7 +168,7 @@ impl Lower<'_> {
             let place = self.place(&side.view, &side.leaves, &at);
             let frag = Frag { reg, at: n, len: width as u32 };
             self.emit(match reads {
-                true => Op::Load { to: frag, from: place, guard, fill: 0.0 },
+                true => Op::Load { to: frag, from: place, guard, fill: 0.0, stays: None },
                 false => Op::Store { to: place, from: frag, guard },
             });
         }

@@ -146,7 +146,7 @@ impl Lower<'_> {
             let element = lower.operand_at(operand, &rows, k);
             let guard = lower.guard(operand.view, &operand.leaves, &element);
             let from = lower.place(operand.view, &operand.leaves, &element);
-            lower.emit(Op::Load { to, from, guard, fill: 0.0 });
+            lower.emit(Op::Load { to, from, guard, fill: 0.0, stays: None });
             Ok(())
         })
     }

@@ -121,6 +121,10 @@ struct Lower<'p> {
     turns: u32,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
+    /// Variables of loops that are unrolled wholly.
+    unrolled: Vec<Id>,
+    /// Expressions that have a name within the blocks at hand.
+    held: Vec<(Ix, Id)>,
 }
 
 impl<'p> Lower<'p> {
@@ -164,6 +168,8 @@ impl<'p> Lower<'p> {
             masks: bounds::Masks::new(),
             turns: 0,
             rings: Vec::new(),
+            unrolled: Vec::new(),
+            held: Vec::new(),
         };
         lower.declare();
         lower
@@ -350,6 +356,9 @@ impl<'p> Lower<'p> {
         }
         let scope = self.live.len();
         let (var, index) = self.loop_var(name, *extent);
+        if unroll == Unroll::Full {
+            self.unrolled.push(var);
+        }
         at[next] = index;
         let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
         self.leave(scope);
@@ -399,6 +408,11 @@ impl<'p> Lower<'p> {
                 let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
                 let first = self.int(i64::from(first));
                 self.exprs().sub(thread, first)
+            }
+            Coord::Swizzled(group, parts) => {
+                let thread = self.coord(&Coord::Thread(*group));
+                let flip = self.flip(crate::affine::swizzle(*parts), thread);
+                self.exprs().xor(thread, flip)
             }
             // Refused before anything is lowered.
             Coord::Turn(_) => self.int(0),
@@ -589,14 +603,18 @@ impl<'p> Lower<'p> {
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
                 self.vars[*var as usize] = Some(at);
                 let until = only.as_ref().map(|(left, right)| {
-                    let (left, right) = (self.affine(left), self.value(*right));
-                    let inside = self.exprs().lt(left, right);
-                    self.exprs().not(inside)
+                    let below = self.below(left, *right, Some(*var));
+                    self.exprs().not(below)
                 });
+                if *unroll == Unroll::Full {
+                    self.unrolled.push(id);
+                }
+                let held = self.held.len();
                 let outer = std::mem::take(&mut self.block);
                 self.turns += 1;
                 self.statements(body)?;
                 self.turns -= 1;
+                self.held.truncate(held);
                 let body = std::mem::replace(&mut self.block, outer);
                 self.leave(scope);
                 let (from, to) = (self.int(0), self.value(of.extent));
@@ -613,8 +631,11 @@ impl<'p> Lower<'p> {
                 self.emit(Op::When { cond, then, other });
             }
             tile::Op::If { left, right, then, other } => {
-                let (left, right) = (self.affine(left), self.value(*right));
-                let cond = self.exprs().lt(left, right);
+                let (at, limit) = (self.affine(left), self.value(*right));
+                let cond = match self.kernel.exprs.get(at).hi > i64::from(i32::MAX) {
+                    true => self.below(left, *right, None),
+                    false => self.exprs().lt(at, limit),
+                };
                 let outer = std::mem::take(&mut self.block);
                 self.statements(then)?;
                 let then = std::mem::take(&mut self.block);
@@ -633,6 +654,29 @@ impl<'p> Lower<'p> {
 }
 
 impl Lower<'_> {
+    /// Whether `left < right`: what does not change with `var` is worked out first, and once.
+    fn below(&mut self, left: &Affine, right: Value, var: Option<Id>) -> Ix {
+        let mine = |(coord, _): &(Coord, i64)| var.is_some_and(|var| *coord == Coord::Var(var));
+        let (own, others) = left.terms.iter().cloned().partition(mine);
+        let (own, others) =
+            (Affine { constant: left.constant, terms: own }, Affine { constant: 0, terms: others });
+        let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
+        self.bound(others);
+        let rest = self.exprs().sub(right, others);
+        let known = self.kernel.exprs.get(rest).clone();
+        let id = match self.held.iter().find(|(held, _)| *held == rest) {
+            Some((_, id)) => *id,
+            None => {
+                let id = self.var("left", false);
+                self.emit(Op::Let(id, rest));
+                self.held.push((rest, id));
+                id
+            }
+        };
+        let rest = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+        self.exprs().lt(own, rest)
+    }
+
     /// One turn of a loop by itself: the variable has a value.
     fn step(
         &mut self,
@@ -671,7 +715,9 @@ impl Lower<'_> {
             }
         };
         self.vars[var as usize] = Some(value);
+        let held = self.held.len();
         self.statements(body)?;
+        self.held.truncate(held);
         let then = std::mem::replace(&mut self.block, outer);
         self.leave(scope);
         match always {

@@ -171,7 +171,13 @@ impl Lower<'_> {
         let partial = self.register(name, elem, 1, false);
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             let from = place(lower, at[0], zero);
-            lower.emit(Op::Load { to: Frag { reg, at: at[0], len: 1 }, from, guard: None, fill: 0.0 });
+            lower.emit(Op::Load {
+                to: Frag { reg, at: at[0], len: 1 },
+                from,
+                guard: None,
+                fill: 0.0,
+                stays: None,
+            });
             Ok(())
         })?;
         if warps == 1 {
@@ -188,6 +194,7 @@ impl Lower<'_> {
                     from,
                     guard: None,
                     fill: 0.0,
+                    stays: None,
                 });
                 let value = Val::Bin(with, Box::new(Val::Reg(reg, at[0])), Box::new(Val::Reg(partial, zero)));
                 lower.emit(Op::Assign { reg, at: at[0], value });

@@ -5,7 +5,7 @@ use tilewright_layout::Layout;
 use super::address::{Leaf, leaves};
 use super::{Lower, Policy};
 use crate::atoms;
-use crate::index::Ix;
+use crate::index::{Int, Ix};
 use crate::problem::{Problem, Result};
 use crate::thread::{AtomArg, Frag, Op, Unroll, Val};
 use crate::tile::{How, Space};
@@ -78,7 +78,7 @@ impl Lower<'_> {
         let registers = |space: Space| matches!(space, Space::Registers { .. });
         match (registers(source.space), registers(target.space)) {
             (true, true) => self.assign(&pair, &from_leaves, &to_leaves),
-            (false, true) => self.load(&pair, &from_leaves, &to_leaves, fill),
+            (false, true) => self.load(&pair, &from_leaves, &to_leaves, how, fill),
             (true, false) => self.store(&pair, &from_leaves, &to_leaves),
             (false, false) => self.stage(&pair, &from_leaves, &to_leaves, how, fill),
         }
@@ -135,7 +135,10 @@ impl Lower<'_> {
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
-        if how != How::Plain && self.zeros(&pair.from, fill) && self.asynchronously(pair, from, to)? {
+        if !matches!(how, How::Plain | How::Here)
+            && self.zeros(&pair.from, fill)
+            && self.asynchronously(pair, from, to)?
+        {
             return Ok(());
         }
         if how == How::Async && self.policy == Policy::Best {
@@ -168,7 +171,7 @@ impl Lower<'_> {
             let to_reg = Frag { reg, at: lower.staged(from, first, &elements), len: load_width as u32 };
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
-            lower.emit(Op::Load { to: to_reg, from: place, guard, fill });
+            lower.emit(Op::Load { to: to_reg, from: place, guard, fill, stays: None });
             Ok(())
         })?;
         let mut converted = reg;
@@ -253,25 +256,33 @@ impl Lower<'_> {
 
     /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
     /// they pass through a few registers more.
-    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], fill: f64) -> Result<()> {
+    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.to.tensor as usize];
         let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.to, to, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
+        if how == How::Here {
+            // What stays the same has its name before the loops.
+            let first = vec![self.int(0); from.len()];
+            let place = self.place(&pair.from, from, &first);
+            self.parts_of(place.index, &pair.from.name);
+        }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
             let Some(few) = few else {
                 let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
-                lower.emit(Op::Load { to, from: place, guard, fill });
+                let stays =
+                    if how == How::Here { Some(lower.parts_of(place.index, &pair.from.name)) } else { None };
+                lower.emit(Op::Load { to, from: place, guard, fill, stays });
                 return Ok(());
             };
             let zero = lower.int(0);
             let frag = Frag { reg: few, at: zero, len: width as u32 };
-            lower.emit(Op::Load { to: frag, from: place, guard, fill });
+            lower.emit(Op::Load { to: frag, from: place, guard, fill, stays: None });
             for n in 0..width {
                 let n_at = lower.int(n);
                 let mut element = elements.clone();
@@ -282,6 +293,41 @@ impl Lower<'_> {
             }
             Ok(())
         })
+    }
+
+    /// An index as what stays the same while loops are unrolled, by a name of its own, and the rest.
+    fn parts_of(&mut self, index: Ix, view: &str) -> (Ix, Ix) {
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(index, &mut terms);
+        let (mut base, mut rest) = (self.int(0), self.int(0));
+        for term in terms {
+            let part = if self.is_unrolled(term) { &mut rest } else { &mut base };
+            *part = self.kernel.exprs.add(*part, term);
+        }
+        if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
+            let known = self.kernel.exprs.get(base).clone();
+            let id = match self.held.iter().find(|(held, _)| *held == base) {
+                Some((_, id)) => *id,
+                None => {
+                    let id = self.var(&format!("{view}_now"), false);
+                    self.emit(Op::Let(id, base));
+                    self.held.push((base, id));
+                    id
+                }
+            };
+            base = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+        }
+        (base, rest)
+    }
+
+    /// Does it become a constant when loops are unrolled?
+    fn is_unrolled(&self, term: Ix) -> bool {
+        match &self.kernel.exprs.get(term).int {
+            Int::Const(_) => true,
+            Int::Var(id) => self.unrolled.contains(id),
+            Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => false,
+            int => int.parts().into_iter().all(|part| self.is_unrolled(part)),
+        }
     }
 
     /// Registers to memory; the counterpart of `load`.

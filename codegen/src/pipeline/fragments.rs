@@ -85,7 +85,7 @@ impl Product {
         let copy = |operand: &Operand| {
             let from = operand.from.slice(&[At::All, At::Index(column.clone())])?;
             let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;
-            Ok(self.statement(Op::Copy { from, to, how: How::Plain, fill: 0.0, token: None }))
+            Ok(self.statement(Op::Copy { from, to, how: How::Here, fill: 0.0, token: None }))
         };
         self.operands.iter().map(copy).collect()
     }
@@ -128,7 +128,14 @@ impl Product {
         body.extend(wait);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
         body.push(self.first(write, var, next)?);
-        body.push(self.multiply(&(self.depth - 1).into())?);
+        // Past the end of the depth nothing was fetched for the last column either.
+        let (last, product) = ((self.depth - 1).into(), self.multiply(&(self.depth - 1).into())?);
+        body.push(match self.inside(write, var, &last) {
+            Some((left, right)) => {
+                self.statement(Op::If { left, right, then: vec![product], other: Vec::new() })
+            }
+            None => product,
+        });
         Ok(body)
     }
 

@@ -178,7 +178,7 @@ impl Block<'_> {
                     self.regs[*reg as usize][t][at] = rounded(value, elem);
                 }
             }
-            Op::Load { to, from, guard, fill } => {
+            Op::Load { to, from, guard, fill, .. } => {
                 for t in active {
                     let at = self.int(to.at, t) as usize;
                     let inside = guard.is_none_or(|guard| self.int(guard, t) != 0);

@@ -26,7 +26,7 @@ pub fn mem(space: Space, index: Ix) -> Mem {
 
 /// A load, of what else its operands leave open.
 pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
-    Op::Load { to, from, guard, fill }
+    Op::Load { to, from, guard, fill, stays: None }
 }
 
 impl Build {
