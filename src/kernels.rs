@@ -30,6 +30,8 @@ pub const PRODUCTS: &[&str] = &[
     "stages=3 bk=16 vec=4",
     "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
     "order=serpentine vec=4",
+    WIDE,
+    DEEP,
     "alpha_beta=true",
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",
@@ -38,6 +40,15 @@ pub const PRODUCTS: &[&str] = &[
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64",
 ];
+
+/// The fastest for large matrices: 8 warps share 256×128, 16×8 results for each thread. The swizzle over the threads'
+/// numbers keeps neighbouring lanes from reading the same words at once, which stalls their multiply-adds.
+pub const WIDE: &str = "name=wide bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 stages=4 \
+    fragments=2 order=row_serpentine alpha_beta=true";
+
+/// The fastest for few tiles: four groups of threads share the depth.
+pub const DEEP: &str = "name=deep arch=90 bm=64 bn=128 bk=32 tc=swizzled(2,0,-2,(4,(8,2),4):(1,(4,32),64)) values=(4,4) vec=4 stages=2 \
+    fragments=2 order=row_serpentine alpha_beta=true";
 
 /// A kernel that comes with tilewright.
 #[derive(Clone, Debug)]

@@ -42,7 +42,12 @@ pub fn all() -> Vec<(String, Generated)> {
     all.push(kernel("wgmma_ring", built(programs::wgmma_ring())));
     all.push(kernel("mma_sync", built(programs::mma_sync())));
     for keys in MATMULS {
-        let name = format!("matmul {keys}").trim().replace(' ', "-").replace(['=', '(', ')', ','], "_");
+        // Its own name, or what it is made of.
+        let own = keys.split_whitespace().find_map(|key| key.strip_prefix("name="));
+        let name = format!("matmul {}", own.unwrap_or(keys))
+            .trim()
+            .replace(' ', "-")
+            .replace(['=', '(', ')', ','], "_");
         all.push(kernel(&name, matmul(keys)));
     }
     all

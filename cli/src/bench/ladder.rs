@@ -50,6 +50,19 @@ const STEPS: &[Step] = &[
         Keys("values=(4,4) vec=4 bk=16 stages=3 fragments=2"),
         "the next column comes from shared memory while one is multiplied",
     ),
+    Step(
+        "warp tiles",
+        Keys("bm=256 bn=128 bk=8 tc=((4,4),(8,2)):((1,32),(4,128)) values=(4,4) vec=4 stages=4 fragments=2"),
+        "each warp a compact tile, 16x8 results for each thread: fewer loads for each product",
+    ),
+    Step(
+        "the best",
+        Keys(
+            "bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 stages=4 \
+             fragments=2 order=row_serpentine alpha_beta=true",
+        ),
+        "sums in the order in which registers are read best, lanes that do not share loads, sums not stored as they are",
+    ),
 ];
 
 const ROW_MAJOR: &str = "a=k_major b=n_major c=n_major";

@@ -20,6 +20,7 @@ mod roof;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use tilewright::kernels::{DEEP, WIDE};
 use tilewright_codegen::Elem;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -61,13 +62,19 @@ Examples:
 
 /// What takes part when nobody says what: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
-    (Elem::F32, &["values=(4,4) stages=3 fragments=2 bk=16 vec=4", "vec=4 bk=16 stages=3", ""]),
+    (Elem::F32, &[WIDE, TURNED, DEEP, DEEP_TURNED, ""]),
     (Elem::F64, &["bm=64 bn=64"]),
     (Elem::F16, &["vec=8 bk=16"]),
     (Elem::Bf16, &["vec=8 bk=16"]),
     (Elem::I8, &["bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
 ];
+
+/// The same tiles lying the other way, for operands that are contiguous along the depth.
+const TURNED: &str = "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 stages=4 \
+    fragments=2 order=row_serpentine alpha_beta=true";
+const DEEP_TURNED: &str = "arch=90 bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) vec=4 \
+    stages=2 fragments=2 order=row_serpentine alpha_beta=true";
 
 const BATCHED: &str = "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2";
 
