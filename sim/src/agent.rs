@@ -339,7 +339,7 @@ impl Cluster<'_> {
                 Work::Store { lane, block: of, read: None, .. } if *of == block => (*lane, agent.from),
                 _ => continue,
             };
-            return Err(self.left_behind(agent, lane, access));
+            return Err(self.left_behind(agent.first + lane, access));
         }
         gone.iter().for_each(|id| drop(self.agents.remove(id)));
         if let Some(product) = self.blocks[block].groups.iter().find_map(|group| group.queue.front()) {
@@ -354,12 +354,11 @@ impl Cluster<'_> {
                 "wait for all products before the kernel ends",
             ));
         }
-        self.neighbours_are_done(block)
+        self.memory_is_free(block)
     }
 
-    fn left_behind(&self, agent: &Agent, lane: u32, access: u32) -> Box<Fault> {
+    fn left_behind(&self, thread: u32, access: u32) -> Box<Fault> {
         let warps = self.ctx.warps() * 32;
-        let thread = agent.first + lane;
         let block = self.blocks[(thread / warps) as usize].at;
         let site = self.ctx.code.accesses[access as usize].site;
         let party = crate::fault::Party {
@@ -377,10 +376,11 @@ impl Cluster<'_> {
         )
     }
 
-    /// Whatever other blocks of the cluster did in this block's shared memory, this block knows of.
-    fn neighbours_are_done(&self, block: usize) -> Result<()> {
-        let Some((shadow, cells)) = self.blocks[block].shared.shadow().filter(|_| self.blocks.len() > 1)
-        else {
+    /// Whatever other blocks of the cluster, bulk copies and products did in this block's shared memory, this block knows
+    /// of: somebody of it has waited.
+    fn memory_is_free(&self, block: usize) -> Result<()> {
+        let asks = self.blocks.len() > 1 || self.ctx.code.uses.async_proxy;
+        let Some((shadow, cells)) = self.blocks[block].shared.shadow().filter(|_| asks) else {
             return Ok(());
         };
         let per_block = self.ctx.warps() * 32;
@@ -391,20 +391,29 @@ impl Cluster<'_> {
         let grain = self.blocks[block].shared.grain();
         for cell in 0..cells {
             for (stamp, writes) in shadow.stamps(cell) {
-                let foreign = match self.ctx.world.components.named(stamp.component) {
-                    Component::Thread(thread) => (thread / per_block) as usize != block,
-                    _ => false,
-                };
-                if foreign && known.plain.get(stamp.component) < stamp.epoch {
-                    let [x, y, z] = self.blocks[block].at;
-                    let what = format!("byte {} of its shared memory", cell * grain);
-                    let party = self.ctx.party_of(0, stamp, writes, &what);
-                    return Err(self.ctx.fault(
-                        FaultKind::Race,
-                        format!("block ({x}, {y}, {z}) may end before another block is done with its memory"),
-                        vec![party],
-                        "let the blocks of a cluster wait for each other before they end",
-                    ));
+                if known.plain.get(stamp.component) >= stamp.epoch {
+                    continue;
+                }
+                match self.ctx.world.components.named(stamp.component) {
+                    Component::Thread(thread) if (thread / per_block) as usize == block => {}
+                    Component::Thread(_) => {
+                        let [x, y, z] = self.blocks[block].at;
+                        let what = format!("byte {} of its shared memory", cell * grain);
+                        let party = self.ctx.party_of(0, stamp, writes, &what);
+                        return Err(self.ctx.fault(
+                            FaultKind::Race,
+                            format!(
+                                "block ({x}, {y}, {z}) may end before another block is done with its memory"
+                            ),
+                            vec![party],
+                            "let the blocks of a cluster wait for each other before they end",
+                        ));
+                    }
+                    // It has landed with this seed; with another it would not have.
+                    Component::BulkReads(_) | Component::Mbarrier(..) => {
+                        return Err(self.left_behind(stamp.thread, stamp.access));
+                    }
+                    Component::Copies(_) | Component::BulkWrites(_) | Component::Products(..) => {}
                 }
             }
         }

@@ -455,6 +455,21 @@ fn boxed_args() -> [Arg; 2] {
     [Arg::tensor(&count(256), [256]), Arg::output::<f32>([256])]
 }
 
+/// Whether it has landed when the block ends is chance: that nobody waited is not.
+#[test]
+fn a_bulk_copy_that_nobody_waits_for() {
+    let mut kernel = boxes(&RIGHT);
+    // Up to the copy, and then time for it to land with some seeds.
+    kernel.body.truncate(3);
+    let sync = kernel.body[1].clone();
+    kernel.body.extend(vec![sync; 8]);
+    let args = [Arg::tensor(&count(256), [256]), Arg::in_out(&count(256), [256])];
+    let found = fault(&kernel, &args);
+    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
+    assert_eq!(found.message(), "block (0, 0, 0) ends, and a bulk copy still uses its shared memory");
+    assert_eq!(found.parties()[0].line.as_deref(), Some("probe.rs:6"), "{found}");
+}
+
 #[test]
 fn mbarriers() {
     let done = fine(&boxes(&RIGHT), &boxed_args());
