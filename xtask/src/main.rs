@@ -9,6 +9,7 @@ mod ci;
 mod disassembler;
 mod fuzz;
 mod gpu_test;
+mod mutants;
 mod nvrtc;
 mod pip;
 mod publish;
@@ -51,6 +52,12 @@ const TASKS: &[Task] = &[
         arguments: "[seconds]",
         purpose: "run the tests named fuzz_* on random input for that long (default 60)",
         run: fuzz::run,
+    },
+    Task {
+        word: "mutants",
+        arguments: "",
+        purpose: "the simulator on right and on broken kernels, with 1,000 seeds: ten minutes",
+        run: mutants::run,
     },
     Task {
         word: "bench",

@@ -1,0 +1,412 @@
+//! How a thread program is broken: a statement is found by what it is and its place in the order of the text, and then
+//! dropped, moved, repeated, or given another operand.
+
+use tilewright_codegen::index::{Exprs, Int, Ix};
+use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
+
+pub(crate) fn sync(op: &Op) -> bool {
+    matches!(op, Op::Sync(_))
+}
+
+pub(crate) fn wait(op: &Op) -> bool {
+    matches!(op, Op::WaitQueue { .. })
+}
+
+pub(crate) fn commit(op: &Op) -> bool {
+    matches!(op, Op::Commit(_))
+}
+
+pub(crate) fn fence(op: &Op) -> bool {
+    matches!(op, Op::Fence(_))
+}
+
+pub(crate) fn arrive(op: &Op) -> bool {
+    matches!(op, Op::Arrive { .. })
+}
+
+pub(crate) fn awaits(op: &Op) -> bool {
+    matches!(op, Op::Await { .. })
+}
+
+pub(crate) fn init(op: &Op) -> bool {
+    matches!(op, Op::InitBarriers(_))
+}
+
+pub(crate) fn elect(op: &Op) -> bool {
+    matches!(op, Op::Elect(..))
+}
+
+pub(crate) fn atom(op: &Op) -> bool {
+    matches!(op, Op::Atom { .. })
+}
+
+pub(crate) fn assign(op: &Op) -> bool {
+    matches!(op, Op::Assign { .. })
+}
+
+pub(crate) fn repeat(op: &Op) -> bool {
+    matches!(op, Op::For { .. })
+}
+
+pub(crate) fn condition(op: &Op) -> bool {
+    matches!(op, Op::If { .. })
+}
+
+pub(crate) fn load(op: &Op) -> bool {
+    matches!(op, Op::Load { .. })
+}
+
+pub(crate) fn store(op: &Op) -> bool {
+    matches!(op, Op::Store { .. })
+}
+
+pub(crate) fn load_shared(op: &Op) -> bool {
+    matches!(op, Op::Load { from: Mem { space: Space::Shared(_), .. }, .. })
+}
+
+pub(crate) fn store_shared(op: &Op) -> bool {
+    matches!(op, Op::Store { to: Mem { space: Space::Shared(_), .. }, .. })
+}
+
+/// Passing a comment or the name of an integer is no change.
+fn acts(op: &Op) -> bool {
+    !matches!(op, Op::Comment(_) | Op::Let(..))
+}
+
+/// The statement that names an integer.
+pub(crate) fn named(program: &Kernel, name: &str) -> impl Fn(&Op) -> bool + use<> {
+    let var = program.vars.iter().position(|var| var.name == name);
+    let var = var.unwrap_or_else(|| panic!("nothing is named `{name}`")) as Id;
+    move |op| matches!(op, Op::Let(id, _) if *id == var)
+}
+
+/// Replaces expressions inside of an expression, the outermost first.
+pub(crate) type Replace<'r> = &'r mut dyn FnMut(&mut Exprs, Ix) -> Option<Ix>;
+
+/// An expression with parts of it replaced.
+pub(crate) fn rebuilt(e: &mut Exprs, at: Ix, replace: Replace<'_>) -> Ix {
+    if let Some(new) = replace(e, at) {
+        return new;
+    }
+    let int = e.get(at).int.clone();
+    let old = int.parts();
+    let new: Vec<Ix> = old.iter().map(|&part| rebuilt(e, part, replace)).collect();
+    if old == new {
+        return at;
+    }
+    let number = |e: &Exprs, at| e.constant(at).expect("a constant operand");
+    match int {
+        Int::Add(..) => e.add(new[0], new[1]),
+        Int::Sub(..) => e.sub(new[0], new[1]),
+        Int::Mul(..) => e.mul(new[0], new[1]),
+        Int::Div(..) => e.div(new[0], number(e, new[1])),
+        Int::Rem(..) => e.rem(new[0], number(e, new[1])),
+        Int::And(..) => e.and(new[0], number(e, new[1])),
+        Int::Xor(..) => e.xor(new[0], new[1]),
+        Int::Min(..) => e.min(new[0], new[1]),
+        Int::Lt(..) => e.lt(new[0], new[1]),
+        Int::Eq(..) => e.eq(new[0], new[1]),
+        Int::All(..) => e.all(new[0], new[1]),
+        Int::Not(..) => e.not(new[0]),
+        Int::Select(..) => e.select(new[0], new[1], new[2]),
+        other => panic!("no way to make {other:?} again"),
+    }
+}
+
+fn lists(op: &mut Op) -> Vec<&mut Vec<Stmt>> {
+    match op {
+        Op::For { body, .. } | Op::Elect(_, body) => vec![body],
+        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+        Op::Roles(roles) => roles.iter_mut().map(|role| &mut role.body).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn walk(list: &mut Vec<Stmt>, found: &mut dyn FnMut(&mut Vec<Stmt>, usize) -> bool) -> bool {
+    for at in 0..list.len() {
+        if found(list, at) || lists(&mut list[at].op).into_iter().any(|list| walk(list, found)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Every index of a statement's own operands.
+fn indices(op: &mut Op) -> Vec<&mut Ix> {
+    fn place(mem: &mut Mem) -> Vec<&mut Ix> {
+        vec![&mut mem.index]
+    }
+    match op {
+        Op::Let(_, value) | Op::Set(_, value) => vec![value],
+        Op::Load { to: Frag { at, .. }, from: mem, guard, .. }
+        | Op::Store { to: mem, from: Frag { at, .. }, guard } => {
+            [at].into_iter().chain(place(mem)).chain(guard).collect()
+        }
+        Op::Arrive { slot, .. } => vec![slot],
+        Op::Await { slot, turn, .. } => vec![slot, turn],
+        Op::For { from, to, until, .. } => [from, to].into_iter().chain(until).collect(),
+        Op::If { cond, .. } => vec![cond],
+        Op::Atom { args, guard, .. } => {
+            fn of(arg: &mut AtomArg) -> Vec<&mut Ix> {
+                match arg {
+                    AtomArg::Frag(Frag { at, .. }) => vec![at],
+                    AtomArg::At(mem) | AtomArg::Descriptor { at: mem, .. } => place(mem),
+                    AtomArg::Map { at, .. } => at.iter_mut().collect(),
+                    AtomArg::Barrier { slot, .. } => vec![slot],
+                    AtomArg::Int(value) => vec![value],
+                }
+            }
+            args.iter_mut().flat_map(of).chain(guard).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What can be done to a program. Statements are counted from 0 in the order of the text. All of it panics where there
+/// is no such statement, so that no mutant becomes the unbroken kernel unseen.
+pub(crate) trait Cut {
+    fn program(&mut self) -> &mut Kernel;
+
+    /// Changes the list that a statement is in, at its place.
+    fn list(
+        &mut self,
+        what: impl Fn(&Op) -> bool,
+        nth: usize,
+        change: impl FnOnce(&mut Exprs, &mut Vec<Stmt>, usize),
+    ) {
+        let program = self.program();
+        let mut body = std::mem::take(&mut program.body);
+        let (mut left, mut change) = (nth, Some(change));
+        let exprs = &mut program.exprs;
+        let done = walk(&mut body, &mut |list, at| {
+            if !what(&list[at].op) {
+                return false;
+            }
+            if left > 0 {
+                left -= 1;
+                return false;
+            }
+            if let Some(change) = change.take() {
+                change(exprs, list, at);
+            }
+            true
+        });
+        program.body = body;
+        assert!(done, "`{}` has no such statement number {nth}", program.name);
+    }
+
+    /// Changes a statement.
+    fn op(&mut self, what: impl Fn(&Op) -> bool, nth: usize, change: impl FnOnce(&mut Exprs, &mut Op)) {
+        self.list(what, nth, |e, list, at| change(e, &mut list[at].op));
+    }
+
+    fn drop(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        self.list(what, nth, |_, list, at| drop(list.remove(at)));
+    }
+
+    fn twice(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        self.list(what, nth, |_, list, at| list.insert(at, list[at].clone()));
+    }
+
+    /// Behind the statement that follows it.
+    fn later(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        self.list(what, nth, |_, list, at| {
+            let next = (at + 1..list.len()).find(|&at| acts(&list[at].op));
+            let next = next.expect("a statement behind it");
+            let moved = list.remove(at);
+            list.insert(next, moved);
+        });
+    }
+
+    /// Before the statement that it follows.
+    fn earlier(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        self.list(what, nth, |_, list, at| {
+            let before = (0..at).rev().find(|&at| acts(&list[at].op));
+            let before = before.expect("a statement before it");
+            let moved = list.remove(at);
+            list.insert(before, moved);
+        });
+    }
+
+    /// In the place of a group's one thread, all of them.
+    fn unelect(&mut self, nth: usize) {
+        self.list(elect, nth, |_, list, at| {
+            let Op::Elect(_, body) = list.remove(at).op else { return };
+            list.splice(at..at, body);
+        });
+    }
+
+    /// What one thread of this group does, one thread of another does.
+    fn elects(&mut self, nth: usize, scope: Scope) {
+        self.op(elect, nth, |_, op| {
+            if let Op::Elect(of, _) = op {
+                *of = scope;
+            }
+        });
+    }
+
+    /// Only threads below a number do it.
+    fn only_below(&mut self, what: impl Fn(&Op) -> bool, nth: usize, threads: i64) {
+        let last = i64::from(self.program().launch.threads) - 1;
+        self.list(what, nth, |e, list, at| {
+            let (thread, end) = (e.leaf(Int::Thread, 0, last, 1, Scope::Thread), e.int(threads));
+            let cond = e.lt(thread, end);
+            let stmt = list[at].clone();
+            list[at].op = Op::If { cond, then: vec![stmt], other: vec![] };
+        });
+    }
+
+    /// Adds to the operand-th index of a statement: places of registers and memory, slots, numbers, guards, in order.
+    fn shift(&mut self, what: impl Fn(&Op) -> bool, nth: usize, operand: usize, by: i64) {
+        self.op(what, nth, |e, op| {
+            let by = e.int(by);
+            let mut all = indices(op);
+            *all[operand] = e.add(*all[operand], by);
+        });
+    }
+
+    /// Replaces parts of every index of a statement; something must change.
+    fn replace(&mut self, what: impl Fn(&Op) -> bool, nth: usize, replace: Replace<'_>) {
+        self.op(what, nth, |e, op| {
+            let mut changed = false;
+            for index in indices(op) {
+                let new = rebuilt(e, *index, replace);
+                changed |= new != *index;
+                *index = new;
+            }
+            assert!(changed, "there is nothing to be replaced in {op:?}");
+        });
+    }
+
+    /// `x < n` becomes `x < n + by` in the guards of a statement: of all comparisons, or of the one with this number.
+    fn guard_by(&mut self, what: impl Fn(&Op) -> bool, nth: usize, which: Option<usize>, by: i64) {
+        let mut seen = 0;
+        self.replace(what, nth, &mut |e, at| {
+            let Int::Lt(x, n) = e.get(at).int else { return None };
+            seen += 1;
+            if which.is_some_and(|which| which != seen - 1) {
+                return None;
+            }
+            let by = e.int(by);
+            let n = e.add(n, by);
+            Some(e.lt(x, n))
+        });
+    }
+
+    /// `x < n` becomes true.
+    fn unguard(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        self.replace(what, nth, &mut |e, at| match e.get(at).int {
+            Int::Lt(..) => Some(e.int(1)),
+            _ => None,
+        });
+    }
+
+    /// Multiplications by one number become ones by another, and the other way round.
+    fn swap_factors(&mut self, what: impl Fn(&Op) -> bool, nth: usize, one: i64, other: i64) {
+        self.replace(what, nth, &mut |e, at| {
+            let Int::Mul(x, n) = e.get(at).int else { return None };
+            let n = e.constant(n)?;
+            let n = if n == one { other } else { (n == other).then_some(one)? };
+            let n = e.int(n);
+            Some(e.mul(x, n))
+        });
+    }
+
+    /// `x % n` becomes `x % m`.
+    fn remainder(&mut self, what: impl Fn(&Op) -> bool, nth: usize, n: i64, m: i64) {
+        self.replace(what, nth, &mut |e, at| match e.get(at).int {
+            Int::Rem(x, by) if e.constant(by) == Some(n) => Some(e.rem(x, m)),
+            _ => None,
+        });
+    }
+
+    /// So many more groups may be in flight.
+    fn pending(&mut self, nth: usize, by: i32) {
+        self.op(wait, nth, |_, op| {
+            if let Op::WaitQueue { pending, .. } = op {
+                *pending = pending.checked_add_signed(by).expect("a count");
+            }
+        });
+    }
+
+    /// A loop begins later and ends later.
+    fn turns(&mut self, nth: usize, first: i64, end: i64) {
+        self.op(repeat, nth, |e, op| {
+            if let Op::For { from, to, .. } = op {
+                let (first, end) = (e.int(first), e.int(end));
+                (*from, *to) = (e.add(*from, first), e.add(*to, end));
+            }
+        });
+    }
+
+    /// Another barrier.
+    fn joins(&mut self, nth: usize, bar: Id) {
+        self.op(sync, nth, |_, op| *op = Op::Sync(bar));
+    }
+
+    /// How many threads come to a named barrier, how many arrivals complete an mbarrier's phase.
+    fn arrivals(&mut self, bar: usize, count: u32) {
+        match &mut self.program().bars[bar] {
+            Bar::Named { threads: known, .. } | Bar::Mbarriers { count: known, .. } => *known = count,
+            _ => panic!("barrier {bar} counts no arrivals"),
+        }
+    }
+
+    /// Bytes that an arrival announces.
+    fn announces(&mut self, nth: usize, bytes: Option<u32>) {
+        self.op(
+            |op| matches!(op, Op::Arrive { bytes: Some(_), .. }),
+            nth,
+            |_, op| {
+                if let Op::Arrive { bytes: known, .. } = op {
+                    *known = bytes;
+                }
+            },
+        );
+    }
+
+    /// The memory of an instruction's first address becomes another array.
+    fn lands_in(&mut self, nth: usize, array: Id) {
+        self.op(atom, nth, |_, op| {
+            let Op::Atom { args, .. } = op else { return };
+            let Some(AtomArg::At(mem)) = args.first_mut() else { panic!("no address first") };
+            mem.space = Space::Shared(array);
+        });
+    }
+
+    /// A condition that always holds.
+    fn always(&mut self, nth: usize) {
+        self.op(condition, nth, |e, op| {
+            if let Op::If { cond, .. } = op {
+                *cond = e.int(1);
+            }
+        });
+    }
+
+    /// What lies outside of a tensor takes part in a reduction.
+    fn unmask(&mut self, nth: usize) {
+        self.op(assign, nth, |_, op| {
+            let Op::Assign { value: Val::Bin(_, _, right), .. } = op else { panic!("no sum: {op:?}") };
+            let Val::Guarded(_, inside, _) = &**right else { panic!("no guard: {right:?}") };
+            *right = inside.clone();
+        });
+    }
+
+    /// Descriptors of a matrix product.
+    fn describes(&mut self, nth: usize, change: fn(&mut u32, &mut u8)) {
+        self.op(atom, nth, |_, op| {
+            let Op::Atom { args, .. } = op else { return };
+            for arg in args {
+                if let AtomArg::Descriptor { stride, mode, .. } = arg {
+                    change(stride, mode);
+                }
+            }
+        });
+    }
+}
+
+impl Cut for Kernel {
+    fn program(&mut self) -> &mut Kernel {
+        self
+    }
+}

@@ -1,0 +1,169 @@
+//! Does the simulator notice? Right kernels are broken, one way at a time, and run: a fault or a wrong result must show it,
+//! and the right kernels must show nothing, whatever the order in which their warps run.
+//!
+//! What each mutant shows is a snapshot. What none of the seeds shows has its reason in the table.
+
+mod cut;
+mod subjects;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use subjects::{Case, Shown, Subject};
+use table::{Mutant, Says};
+
+/// Seeds of mutants, in continuous integration.
+const FEW: u64 = 3;
+/// Seeds of right kernels, in continuous integration.
+const SOME: u64 = 20;
+/// Seeds of `cargo xtask mutants`.
+const MANY: u64 = 1000;
+
+/// Does something for each of so many, on all threads of the machine; results in order.
+fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let mine = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return done;
+            }
+            done.push((at, work(at)));
+        }
+    };
+    let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(mine)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread's results")).collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, done)| done).collect()
+}
+
+/// What the seeds show of a mutant.
+#[derive(Default)]
+struct Tally {
+    /// What was shown, and how often first.
+    kinds: BTreeMap<String, u64>,
+    /// The text of the first fault.
+    text: String,
+    caught: u64,
+}
+
+/// Runs a mutant with some seeds; the second size only where the first shows nothing.
+fn tally(mutant: &Mutant, subject: &Subject, cases: &[Case], seeds: u64) -> Tally {
+    let mut program = subject.program.clone();
+    (mutant.change)(&mut program);
+    let mut tally = Tally::default();
+    for seed in 0..seeds {
+        let shown = cases.iter().map(|case| case.run(&program, seed));
+        let kind = match shown.into_iter().find(|shown| !matches!(shown, Shown::Right)) {
+            Some(Shown::Fault(fault)) => {
+                if tally.text.is_empty() {
+                    tally.text = fault.to_string();
+                }
+                format!("{:?}", fault.kind())
+            }
+            Some(Shown::Wrong) => "wrong result".into(),
+            _ => continue,
+        };
+        tally.caught += 1;
+        *tally.kinds.entry(kind).or_default() += 1;
+    }
+    tally
+}
+
+/// Runs all mutants: a line for each, and what is not as the table has it.
+fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
+    let (subjects, mutants) = (subjects::all(), table::all());
+    let cases: Vec<Vec<Case>> = each(subjects.len(), |at| subjects[at].cases());
+    let of = |mutant: &Mutant| {
+        let at = subjects.iter().position(|subject| subject.name == mutant.of);
+        at.unwrap_or_else(|| panic!("no kernel `{}`", mutant.of))
+    };
+    let tallies = each(mutants.len(), |at| {
+        let which = of(&mutants[at]);
+        tally(&mutants[at], &subjects[which], &cases[which], seeds)
+    });
+    let (mut lines, mut wrong) = (Vec::new(), Vec::new());
+    for (mutant, tally) in mutants.iter().zip(&tallies) {
+        let kinds: Vec<&str> = tally.kinds.keys().map(String::as_str).collect();
+        let shown = match tally.caught {
+            0 => "MISSED".into(),
+            caught if caught == seeds => kinds.join(", "),
+            caught => format!("{}, with {caught} of {seeds} seeds", kinds.join(", ")),
+        };
+        lines.push(format!("{}: {}\n    {shown}", mutant.of, mutant.name));
+        let expected = match mutant.says {
+            Says::Missed(_) => tally.caught == 0,
+            Says::Shows(expected) => {
+                let allowed: BTreeSet<&str> = expected.split(" | ").collect();
+                tally.caught > 0 && kinds.iter().all(|kind| allowed.contains(kind))
+            }
+        };
+        if !expected {
+            wrong.push(format!(
+                "{}: {}\n    shows {shown}, and the table has {:?}\n{}",
+                mutant.of, mutant.name, mutant.says, tally.text
+            ));
+        }
+        if let Says::Missed(why) = mutant.says {
+            lines.push(format!("    {why}"));
+        }
+    }
+    let caught = tallies.iter().filter(|tally| tally.caught > 0).count();
+    let always = tallies.iter().filter(|tally| tally.caught == seeds).count();
+    let results = tallies.iter().filter(|tally| tally.kinds.keys().eq(["wrong result"])).count();
+    lines.push(format!(
+        "{} mutants: {caught} caught, {always} of them with every one of {seeds} seeds; {results} by their results alone",
+        mutants.len(),
+    ));
+    assert!(caught * 100 >= mutants.len() * 95, "{}\nfewer than 95 % are caught", lines.join("\n"));
+    (lines, wrong)
+}
+
+/// Runs the right kernels.
+fn unbroken(seeds: u64) {
+    let subjects = subjects::all();
+    let wrong = each(subjects.len(), |at| {
+        let (subject, cases) = (&subjects[at], subjects[at].cases());
+        for (case, size) in cases.iter().zip(&subject.sizes) {
+            for seed in 0..seeds {
+                let told = match case.run(&subject.program, seed) {
+                    Shown::Right => continue,
+                    Shown::Wrong => "a wrong result".into(),
+                    Shown::Fault(fault) => fault.to_string(),
+                };
+                return Some(format!("{} with {:?} and seed {seed}: {told}", subject.name, size.extents));
+            }
+        }
+        None
+    });
+    let wrong: Vec<String> = wrong.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn broken_kernels_are_caught() {
+    let (lines, wrong) = review(FEW);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    insta::assert_snapshot!("table", lines.join("\n"));
+}
+
+#[test]
+fn right_kernels_are_left_alone() {
+    unbroken(SOME);
+}
+
+/// `cargo xtask mutants`.
+#[test]
+#[ignore = "takes many minutes: `cargo xtask mutants`"]
+fn a_thousand_seeds() {
+    unbroken(MANY);
+    let (lines, wrong) = review(MANY / 20);
+    println!("{}", lines.join("\n"));
+    println!("right kernels: no fault and no wrong result with {MANY} seeds at each of two sizes");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}

@@ -1,0 +1,368 @@
+//! The kernels that are broken: one of each way to work, with arguments and results in double precision.
+
+use tilewright::kernels;
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::ast::Span;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::element::bf16;
+use tilewright_codegen::index::{Exprs, Int};
+use tilewright_codegen::problem::Result;
+use tilewright_codegen::thread::{
+    AtomArg, Bar, Fence, Frag, Id, Kernel, Launch, Mem, Op, Param, Queue, Reg, Scope, Shared, Site, Space,
+    Stmt, Unroll, Var,
+};
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::{Elem, Outcome};
+use tilewright_layout::{Symbol, Tuple, Value, layout};
+use tilewright_sim::{Arg, Error, Fault, Options, run_program};
+use tilewright_tests::{gallery, programs};
+
+/// Extents by name, and how much longer than its rows or columns every leading dimension is.
+pub(crate) struct Size {
+    pub(crate) extents: &'static [(&'static str, usize)],
+    pub(crate) pad: usize,
+}
+
+/// A kernel's program, the sizes that it is run at, and what it computes.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) program: Kernel,
+    pub(crate) sizes: [Size; 2],
+    /// How much a result may differ.
+    within: f64,
+    reference: fn(&[Matrix], &[usize]) -> f64,
+}
+
+const fn size(extents: &'static [(&'static str, usize)], pad: usize) -> Size {
+    Size { extents, pad }
+}
+
+/// All of them; each has a size that its tiles divide and one that they do not, but where a variant asks for the former.
+pub(crate) fn all() -> Vec<Subject> {
+    let last = |outcome: Outcome| variant(outcome, usize::MAX);
+    let shipped = |def: &tilewright::KernelDef| match def.definition() {
+        Some(definition) => last(definition.generate()),
+        None => panic!("a shipped kernel carries its definition"),
+    };
+    let built = |program: Result<Program>| match program {
+        Ok(program) => tilewright_codegen::generate(program),
+        Err(problem) => panic!("{}", problem.message),
+    };
+    let subject = |name, program, sizes| Subject { name, program, sizes, within: 0.0, reference: product };
+    let ahead = || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) values=(4,4) stages=3 fragments=2 vec=4");
+    let around = [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 70), ("N", 37), ("K", 29)], 3)];
+    vec![
+        subject(
+            "tutorial",
+            shipped(tilewright::Kernel::def(&kernels::tutorial::matmul_nt())),
+            [size(&[("M", 128), ("N", 128), ("K", 16)], 0), size(&[("M", 70), ("N", 37), ("K", 13)], 3)],
+        ),
+        subject("ahead", last(ahead()), around),
+        subject(
+            "ahead in vectors",
+            variant(ahead(), 0),
+            [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 128), ("N", 64), ("K", 8)], 4)],
+        ),
+        subject(
+            "shared depth",
+            last(gallery::matmul("bm=32 bn=32 bk=8 tc=((4,2),8,4)")),
+            [size(&[("M", 32), ("N", 32), ("K", 24)], 0), size(&[("M", 37), ("N", 21), ("K", 13)], 3)],
+        ),
+        subject(
+            "mma_sync",
+            variant(built(programs::mma_sync()), 0),
+            [size(&[("M", 64), ("N", 64), ("K", 96)], 0), size(&[("M", 128), ("N", 64), ("K", 40)], 8)],
+        ),
+        subject(
+            "wgmma_ring",
+            last(built(programs::wgmma_ring())),
+            [size(&[("M", 64), ("N", 64), ("K", 320)], 0), size(&[("M", 50), ("N", 40), ("K", 600)], 8)],
+        ),
+        subject(
+            "shared_tile",
+            shipped(tilewright::Kernel::def(&kernels::ladder::shared_tile())),
+            [size(&[("M", 32), ("N", 32), ("K", 64)], 0), size(&[("M", 30), ("N", 17), ("K", 45)], 3)],
+        ),
+        Subject {
+            within: 1e-6,
+            reference: softmax,
+            ..subject(
+                "softmax",
+                shipped(tilewright::Kernel::def(&kernels::softmax::softmax())),
+                [size(&[("M", 2), ("N", 1024)], 0), size(&[("M", 2), ("N", 1100)], 4)],
+            )
+        },
+        Subject {
+            reference: turned,
+            ..subject(
+                "turned",
+                last(built(turned_by_roles())),
+                [size(&[("M", 32), ("N", 32)], 0), size(&[("M", 30), ("N", 17)], 3)],
+            )
+        },
+        Subject {
+            reference: |all, at| all[0].at(at),
+            ..subject("staged", staged(), [size(&[("N", 1024)], 0), size(&[("N", 512)], 0)])
+        },
+    ]
+}
+
+/// A variant's program; of a number that is too great, the last one's.
+fn variant(outcome: Outcome, which: usize) -> Kernel {
+    let complaints: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let Some(kernel) = outcome.kernel else { panic!("{}", complaints.join("\n")) };
+    kernel.variants[which.min(kernel.variants.len() - 1)].program.clone()
+}
+
+fn product(all: &[Matrix], at: &[usize]) -> f64 {
+    let [a, b, _] = all else { panic!("three matrices") };
+    (0..a.extents[1]).map(|k| a.at(&[at[0], k]) * b.at(&[at[1], k])).sum()
+}
+
+fn softmax(all: &[Matrix], at: &[usize]) -> f64 {
+    let row: Vec<f64> = (0..all[0].extents[1]).map(|n| all[0].at(&[at[0], n])).collect();
+    let most = row.iter().copied().fold(f64::MIN, f64::max);
+    (row[at[1]] - most).exp() / row.iter().map(|x| (x - most).exp()).sum::<f64>()
+}
+
+fn turned(all: &[Matrix], at: &[usize]) -> f64 {
+    all[0].at(&[at[1], at[0]])
+}
+
+/// y = xᵀ: each block takes 32 rows, and two roles of two warps take 16 of them each through shared memory, with a barrier
+/// of their own.
+fn turned_by_roles() -> Result<Program> {
+    let sizes = |names: [&str; 2]| Tuple::of(names.map(|name| Tuple::from(Value::symbol(name))));
+    let mut b = Builder::new("turned");
+    let x = b.tensor("x", Elem::F32, sizes(["M", "N"]), None, false)?;
+    let y = b.tensor("y", Elem::F32, sizes(["N", "M"]), None, true)?;
+    let [row, column]: [At; 2] = [0, 1].map(|axis| At::Index(Coord::Block(axis).into()));
+    let from = b.tile(&x, (32, 16), &[row.clone(), column.clone()])?;
+    let to = b.tile(&y, (16, 32), &[column, row])?;
+    let threads = layout!((16, 4));
+    let upper = b.group("upper", (0, 2), None);
+    let lower = b.group("lower", (2, 4), None);
+    let held = [
+        b.shared("upper_half", Elem::F32, layout!((16, 16) : (1, 17)))?,
+        b.shared("lower_half", Elem::F32, layout!((16, 16) : (1, 17)))?,
+    ];
+    let role = |group: Id, half: i64, held: View| {
+        let (from, to, threads) = (from.clone(), to.clone(), threads.clone());
+        let turn = move |b: &mut Builder| -> Result<()> {
+            let (none, half) = (At::Index(Affine::from(0)), At::Index(Affine::from(half)));
+            let from = b.tile(&from, (16, 16), &[half.clone(), none.clone()])?;
+            let to = b.tile(&to, (16, 16), &[none, half])?;
+            let deal = Deal::default();
+            let part = |b: &mut Builder, view: &View| b.parallelize_over(view, &threads, group, &deal);
+            let (source, target) = (part(b, &from)?, part(b, &held)?);
+            b.copy(&source, &target)?;
+            b.commit_copies();
+            b.wait_copies(0);
+            b.sync();
+            let held = b.permute(&held, &[1, 0])?;
+            let (source, target) = (part(b, &held)?, part(b, &to)?);
+            b.copy(&source, &target)
+        };
+        (group, Box::new(turn) as Box<dyn FnOnce(&mut Builder) -> Result<()>>)
+    };
+    let [first, second] = held;
+    b.roles(vec![role(upper, 0, first), role(lower, 1, second)])?;
+    Ok(b.finish())
+}
+
+/// Copies 256 elements a turn: ordinary writes to shared memory, then a bulk store by one thread, which must have read
+/// before the next turn writes. By hand, for no kernel that is shipped stores in bulk.
+fn staged() -> Kernel {
+    const LEN: i64 = 256;
+    let mut e = Exprs::default();
+    let n = Value::Sym { times: 1, of: Symbol::new("N"), over: 1 };
+    let pointer = |name: &str, write| Param::Pointer {
+        name: name.into(),
+        elem: Elem::F32,
+        write,
+        shape: vec![n],
+        stride: vec![Value::Int(1)],
+    };
+    let sites =
+        ["", "x", "held", "y"].map(|tensor| Site { tensor: tensor.into(), span: Span(0), coord: vec![] });
+    let s = |site: Id, op| Stmt { site, op };
+    let (zero, turns) = (e.int(0), e.leaf(Int::Param(2), 0, i64::from(i32::MAX), 1, Scope::Grid));
+    let turns = e.div(turns, LEN);
+    let thread = e.leaf(Int::Thread, 0, LEN - 1, 1, Scope::Thread);
+    let turn = e.leaf(Int::Var(0), 0, 1 << 20, 1, Scope::Grid);
+    let len = e.int(LEN);
+    let from = e.mul(turn, len);
+    let bytes = e.int(4 * LEN);
+    let source = e.add(from, thread);
+    let at = |space, index| Mem { space, index, peer: None };
+    let (x, y, held) = (Space::Global(0), Space::Global(1), Space::Shared(0));
+    let whole = Frag { reg: 0, at: zero, len: 1 };
+    let row = tilewright_codegen::atoms::find("bulk_store").expect("the row");
+    let args = vec![AtomArg::At(at(y, from)), AtomArg::At(at(held, zero)), AtomArg::Int(bytes)];
+    let one = vec![
+        s(3, Op::Atom { row, args, guard: None }),
+        s(0, Op::Commit(Queue::Bulk)),
+        s(0, Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }),
+    ];
+    let body = vec![
+        s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0, stays: None }),
+        s(2, Op::Store { to: at(held, thread), from: whole, guard: None }),
+        s(0, Op::Fence(Fence::ProxyAsync)),
+        s(0, Op::Sync(0)),
+        s(0, Op::Elect(Scope::Block, one)),
+        s(0, Op::Sync(0)),
+    ];
+    let (from, to, unroll) = (zero, turns, Unroll::No);
+    let copy = Op::For { var: 0, from, to, step: 1, until: None, unroll, body };
+    let end = vec![s(0, Op::WaitQueue { queue: Queue::Bulk, pending: 0 })];
+    let held = Shared {
+        name: "held".into(),
+        elem: Elem::F32,
+        len: LEN as u32,
+        offset: 0,
+        align: 128,
+        note: "(256):(1)".into(),
+    };
+    let (threads, shared_bytes) = (LEN as u32, held.bytes());
+    let grid = [vec![Value::Int(1)], vec![], vec![]];
+    Kernel {
+        name: "staged".into(),
+        arch: 90,
+        arch_specific: false,
+        launch: Launch { grid, cluster: [1; 3], threads, shared_bytes, blocks_per_sm: 0 },
+        needs: vec![],
+        params: vec![
+            pointer("x", false),
+            pointer("y", true),
+            Param::Int { name: "N".into(), symbol: Symbol::new("N"), wide: false },
+        ],
+        shared: vec![held],
+        regs: vec![Reg { name: "piece".into(), elem: Elem::F32, len: 1, words: false }],
+        bars: vec![Bar::Block],
+        exprs: e,
+        vars: vec![Var { name: "turn".into(), mutable: false, wide: false }],
+        sites: sites.to_vec(),
+        body: vec![s(0, copy), s(0, Op::Elect(Scope::Block, end))],
+    }
+}
+
+/// A tensor of small integers, which every type holds and whose sums are exact.
+pub(crate) struct Matrix {
+    extents: Vec<usize>,
+    strides: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl Matrix {
+    fn new(shape: &[Value], stride: &[Value], size: &Size, seed: u64) -> Matrix {
+        let lookup = |symbol: Symbol| {
+            let known = size.extents.iter().find(|known| known.0 == symbol.name());
+            known.map(|known| known.1 as i64)
+        };
+        let extents: Vec<usize> =
+            shape.iter().map(|extent| extent.evaluate(&lookup).unwrap_or(1) as usize).collect();
+        let mut strides = vec![1; extents.len()];
+        let mut next = 1;
+        // The mode with stride 1 first, then the others in order.
+        let mut order: Vec<usize> = (0..extents.len()).collect();
+        order.sort_by_key(|&mode| stride[mode] != Value::Int(1));
+        for (place, &mode) in order.iter().enumerate() {
+            strides[mode] = next;
+            next *= extents[mode] + if place == 0 { size.pad } else { 0 };
+        }
+        let mut state = seed;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % 9) as f64 - 4.0
+        };
+        let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1) * d).sum::<usize>() + 1;
+        Matrix { values: (0..len).map(|_| draw()).collect(), extents, strides }
+    }
+
+    fn place(&self, coordinate: &[usize]) -> usize {
+        coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
+    }
+
+    fn at(&self, coordinate: &[usize]) -> f64 {
+        self.values[self.place(coordinate)]
+    }
+
+    fn arg(&self, elem: Elem, write: bool) -> Arg {
+        let extents = self.extents.clone();
+        let arg = match (elem, write) {
+            (_, true) => Arg::output::<f32>(extents),
+            (Elem::Bf16, _) => {
+                let all: Vec<bf16> = self.values.iter().map(|&x| bf16::from_f32(x as f32)).collect();
+                Arg::tensor(&all, extents)
+            }
+            _ => Arg::tensor(&self.values.iter().map(|&x| x as f32).collect::<Vec<_>>(), extents),
+        };
+        arg.strides(self.strides.clone())
+    }
+}
+
+/// What a run shows.
+pub(crate) enum Shown {
+    Right,
+    Fault(Box<Fault>),
+    /// A result that the reference does not have.
+    Wrong,
+}
+
+/// Arguments of one size, and what the result must be.
+pub(crate) struct Case {
+    args: Vec<Arg>,
+    result: String,
+    wanted: Vec<(usize, f64)>,
+    within: f64,
+}
+
+impl Subject {
+    /// One for each size.
+    pub(crate) fn cases(&self) -> Vec<Case> {
+        self.sizes.iter().map(|size| self.case(size)).collect()
+    }
+
+    fn case(&self, size: &Size) -> Case {
+        let (mut args, mut matrices, mut result) = (Vec::new(), Vec::new(), String::new());
+        for (place, param) in self.program.params.iter().enumerate() {
+            if let Param::Pointer { name, elem, write, shape, stride } = param {
+                let matrix = Matrix::new(shape, stride, size, place as u64 + 1);
+                args.push(matrix.arg(*elem, *write));
+                matrices.push(matrix);
+                if *write {
+                    result.clone_from(name);
+                }
+            }
+        }
+        let to = matrices.last().expect("the result comes last");
+        let one = |n: usize| {
+            let mut rest = n;
+            let digit = |extent: &usize| {
+                let at = rest % extent;
+                rest /= extent;
+                at
+            };
+            let at: Vec<usize> = to.extents.iter().map(digit).collect();
+            (to.place(&at), (self.reference)(&matrices, &at))
+        };
+        let wanted = (0..to.extents.iter().product()).map(one).collect();
+        Case { args, result, wanted, within: self.within }
+    }
+}
+
+impl Case {
+    /// Runs a program.
+    pub(crate) fn run(&self, program: &Kernel, seed: u64) -> Shown {
+        let options = Options { seed, count: false, threads: 1, ..Options::default() };
+        let outcome = match run_program(program, &self.args, &options) {
+            Ok(outcome) => outcome,
+            Err(Error::Fault(fault)) => return Shown::Fault(fault),
+            Err(error) => panic!("{}: {error}", program.name),
+        };
+        let got = outcome.get::<f32>(&self.result).expect("the result");
+        let right = |&(at, wanted): &(usize, f64)| (f64::from(got[at]) - wanted).abs() <= self.within;
+        if self.wanted.iter().all(right) { Shown::Right } else { Shown::Wrong }
+    }
+}

@@ -1,0 +1,437 @@
+//! Every mutant: the kernel, how it is broken, and what shows it.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::index::Int;
+use tilewright_codegen::thread::{Kernel, Op, Param, Scope, Space, Stmt, Val};
+
+use crate::cut::*;
+
+/// A kernel that is broken.
+pub(crate) struct Mutant {
+    /// Which kernel.
+    pub(crate) of: &'static str,
+    /// What is wrong with it now.
+    pub(crate) name: &'static str,
+    /// How the thread program is changed.
+    pub(crate) change: fn(&mut Kernel),
+    /// What must show it.
+    pub(crate) says: Says,
+}
+
+/// What shows that a kernel is broken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Says {
+    /// One of these kinds of faults, or a `wrong result`.
+    Shows(&'static str),
+    /// Nothing can, and why.
+    Missed(&'static str),
+}
+
+/// Mutants of one kernel.
+struct Of(&'static str, Vec<Mutant>);
+
+impl Of {
+    fn m(mut self, name: &'static str, says: &'static str, change: fn(&mut Kernel)) -> Of {
+        self.1.push(Mutant { of: self.0, name, change, says: Says::Shows(says) });
+        self
+    }
+
+    fn missed(mut self, name: &'static str, why: &'static str, change: fn(&mut Kernel)) -> Of {
+        self.1.push(Mutant { of: self.0, name, change, says: Says::Missed(why) });
+        self
+    }
+}
+
+pub(crate) fn all() -> Vec<Mutant> {
+    let all = [
+        tutorial(),
+        ahead(),
+        vectors(),
+        shared_depth(),
+        mma_sync(),
+        wgmma_ring(),
+        shared_tile(),
+        softmax(),
+        turned(),
+        staged(),
+    ];
+    all.into_iter().flat_map(|of| of.1).collect()
+}
+
+/// One stage; cp.async of single elements; sums in registers.
+fn tutorial() -> Of {
+    Of("tutorial", vec![])
+        .m("no barrier before the product", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("no barrier behind the product", "Race | InFlight", |k| k.drop(sync, 1))
+        .m("the first barrier stands before the wait", "Race | InFlight", |k| k.earlier(sync, 0))
+        .m("the first barrier stands behind the product", "Race | Unwritten | InFlight", |k| k.later(sync, 0))
+        .m("the second barrier stands before the product", "Race | InFlight", |k| k.earlier(sync, 1))
+        .m("a barrier that some threads of a warp reach", "Divergence | Unwritten", |k| {
+            k.only_below(sync, 0, 200)
+        })
+        .m("a barrier that half of the warps reach", "Divergence | Unwritten | InFlight", |k| {
+            k.only_below(sync, 0, 128)
+        })
+        .m("no wait", "InFlight", |k| k.drop(wait, 0))
+        .m("the wait leaves a group in flight", "InFlight", |k| k.pending(0, 1))
+        .m("no commit", "InFlight", |k| k.drop(commit, 0))
+        .m("the commit stands behind the wait", "InFlight", |k| k.later(commit, 0))
+        .m("a read of A's tile one row on", "Unwritten", |k| k.shift(load_shared, 0, 1, 1))
+        .m("a copy lands one row on", "Unwritten | Race | OutOfBounds", |k| k.shift(atom, 0, 0, 1))
+        .m("a copy begins one row on", "OutOfBounds", |k| k.shift(atom, 0, 1, 1))
+        .m("strides of a shared tile swapped", "wrong result", |k| k.swap_factors(load_shared, 0, 16, 129))
+        .m("A's tile read without its padding", "Unwritten", |k| k.swap_factors(load_shared, 0, 129, 128))
+        .m("A's row guard is <=", "OutOfBounds", |k| k.guard_by(atom, 0, Some(0), 1))
+        .m("A's depth guard is <=", "OutOfBounds", |k| k.guard_by(atom, 0, Some(1), 1))
+        .m("B's copy has no guard", "OutOfBounds", |k| k.unguard(atom, 1))
+        .m("the result's column guard is <=", "OutOfBounds", |k| k.guard_by(store, 0, Some(1), 1))
+        .m("the result has no guard", "OutOfBounds", |k| k.unguard(store, 0))
+        .m("the result's row guard is too strict", "NotWritten", |k| k.guard_by(store, 0, Some(0), -1))
+        .m("one turn too few", "wrong result", |k| k.turns(2, 0, -1))
+        .m("the first turn left out", "wrong result", |k| k.turns(2, 1, 0))
+        .missed(
+            "one turn too many",
+            "beyond the depth, copies fill tiles with zeros, which add nothing",
+            |k| {
+                k.turns(2, 0, 1);
+            },
+        )
+        .m("the last column of a tile left out", "wrong result", |k| k.turns(5, 0, -1))
+        .m("the product done twice", "wrong result", |k| k.twice(repeat, 5))
+        .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
+        .m("no result", "NotWritten", |k| k.drop(repeat, 10))
+        .m("a result written twice", "WrittenTwice", |k| k.twice(repeat, 10))
+        .m("a column of the result left out", "NotWritten", |k| k.turns(10, 0, -1))
+        .m("no copy of B", "Unwritten", |k| k.drop(repeat, 4))
+        .m("half of the threads copy A", "Unwritten", |k| k.only_below(repeat, 3, 128))
+        .m("B's copy lands in A's tile", "InFlight", |k| k.lands_in(1, 0))
+        .m("threads along the wrong mode of the result", "Race | WrittenTwice | OutOfBounds", |k| {
+            k.replace(named(k, "tc_gc_at"), 0, &mut |e, at| match e.get(at).int {
+                Int::Mul(x, _) => Some(x),
+                _ => None,
+            });
+        })
+}
+
+/// Three stages, fragments ahead of the product.
+fn ahead() -> Of {
+    Of("ahead", vec![])
+        .m("no barrier before the first fragments", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("no barrier in the loop", "Race | Unwritten | InFlight", |k| k.drop(sync, 1))
+        .m("no wait before the first fragments", "InFlight", |k| k.drop(wait, 0))
+        .m("no wait in the loop", "InFlight", |k| k.drop(wait, 1))
+        .m("the first wait leaves one more group", "InFlight", |k| k.pending(0, 1))
+        .m("the loop's wait leaves one more group", "InFlight", |k| k.pending(1, 1))
+        .m("the loop's wait stands behind the barrier", "Race | InFlight", |k| k.later(wait, 1))
+        .m("no commit of the first stage", "InFlight", |k| k.drop(commit, 0))
+        .m("no commit in the loop", "InFlight", |k| k.drop(commit, 2))
+        .m("the next stage's fragment is read before the barrier", "Race | InFlight | Unwritten", |k| {
+            k.later(sync, 1);
+        })
+        .m(
+            "copies to a slot of two, reads from one of three",
+            "Race | InFlight | Unwritten | wrong result",
+            |k| {
+                k.remainder(atom, 4, 3, 2);
+            },
+        )
+        .m("two slots where three are needed", "Race | InFlight", |k| {
+            for copy in [4, 5] {
+                k.remainder(atom, copy, 3, 2);
+            }
+            for read in 2..8 {
+                k.remainder(load_shared, read, 3, 2);
+            }
+        })
+        .m("the stage ahead is the one before it", "wrong result | Race | InFlight", |k| {
+            k.shift(named(k, "k_ahead"), 0, 0, -1);
+        })
+        .m("a fragment lands where the last one is", "Unwritten", |k| k.shift(load_shared, 2, 0, -8))
+        .m("a fragment is of the column after its own", "InFlight", |k| k.shift(load_shared, 5, 1, 68))
+        .m("the last stages are not copied", "wrong result | Unwritten", |k| {
+            k.guard_by(condition, 1, None, -1)
+        })
+        .missed(
+            "one stage too many is copied",
+            "its columns lie beyond the depth: zeros, to a slot that nobody reads",
+            |k| {
+                k.guard_by(condition, 1, None, 1);
+            },
+        )
+        .m("no second stage before the loop", "wrong result | Unwritten", |k| k.drop(condition, 0))
+        .m("the barrier only where a stage is copied", "Race | Unwritten | InFlight", |k| {
+            // Behind the condition's copies, inside of it.
+            let moved = std::cell::Cell::new(None);
+            k.list(sync, 1, |_, list, at| moved.set(Some(list.remove(at))));
+            k.op(condition, 1, |_, op| {
+                if let (Op::If { then, .. }, Some(sync)) = (op, moved.take()) {
+                    then.push(sync);
+                }
+            });
+        })
+}
+
+/// The same in vectors, for sizes that tiles divide.
+fn vectors() -> Of {
+    Of("ahead in vectors", vec![])
+        .m("a vector of shared memory one element on", "Misaligned", |k| k.shift(load_shared, 0, 1, 1))
+        .m("a copy of 16 bytes begins one element on", "Misaligned", |k| k.shift(atom, 0, 1, 1))
+        .m("a copy of 16 bytes lands two elements on", "Misaligned", |k| k.shift(atom, 1, 0, 2))
+        .m("a vector of the result two elements on", "Misaligned", |k| k.shift(store, 0, 1, 2))
+        .m("the second stage is copied where there is none", "OutOfBounds", |k| k.always(0))
+        .m("one stage too many is copied", "OutOfBounds", |k| k.guard_by(condition, 1, None, 1))
+        .m("the last turn reads a stage that nobody copies", "Unwritten", |k| {
+            k.replace(named(k, "k_next"), 0, &mut |e, at| match e.get(at).int {
+                Int::Min(next, _) => Some(next),
+                _ => None,
+            });
+        })
+        .m("no barrier in the loop", "Race | Unwritten | InFlight", |k| k.drop(sync, 1))
+        .m("the loop's wait leaves one more group", "InFlight", |k| k.pending(1, 1))
+}
+
+/// Four groups of threads share the depth and meet in shared memory.
+fn shared_depth() -> Of {
+    Of("shared depth", vec![])
+        .m("no barrier before the product", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("no barrier behind the product", "Race | InFlight", |k| k.drop(sync, 1))
+        .m("no barrier where groups meet", "Race | Unwritten", |k| k.drop(sync, 2))
+        .m("the barrier stands before the parts", "Race | Unwritten", |k| k.earlier(sync, 2))
+        .m("the barrier stands behind the first part's read", "Race | Unwritten", |k| k.later(sync, 2))
+        .m("groups write their parts to one place", "Race", |k| {
+            k.swap_factors(named(k, "tc_parts_at"), 0, 1024, 0)
+        })
+        .m("the first part is added twice, the second not", "wrong result", |k| {
+            k.shift(load_shared, 3, 1, -1024)
+        })
+        .m("the last part is not added", "Unwritten", |k| k.drop(load_shared, 5))
+        .m("all groups multiply the same columns", "wrong result", |k| {
+            k.swap_factors(named(k, "tc_sa_at"), 0, 33, 0)
+        })
+        .m("strides of a part swapped", "wrong result", |k| k.swap_factors(store_shared, 0, 8, 256))
+        .m("a group writes no part", "Unwritten", |k| k.only_below(repeat, 8, 192))
+        .m("half of the threads write the result", "NotWritten", |k| k.only_below(repeat, 13, 128))
+        .m("parts read one element on", "Misaligned", |k| k.shift(load_shared, 2, 1, 1))
+        .m("the result's row guard is <=", "OutOfBounds", |k| k.guard_by(store, 1, Some(0), 1))
+}
+
+/// cp.async two stages deep, ldmatrix, mma.sync.
+fn mma_sync() -> Of {
+    Of("mma_sync", vec![])
+        .m("no barrier before ldmatrix", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("no barrier behind the product", "Race | InFlight", |k| k.drop(sync, 1))
+        .m("the second barrier stands before the product", "Race | InFlight", |k| {
+            // Before the product and both ldmatrix.
+            for _ in 0..3 {
+                k.earlier(sync, 1);
+            }
+        })
+        .m("no wait", "InFlight", |k| k.drop(wait, 0))
+        .m("the wait leaves one more group", "InFlight", |k| k.pending(0, 1))
+        .m("no commit in the loop", "InFlight", |k| k.drop(commit, 1))
+        .m("the stage ahead lands in the slot that is read", "Race | InFlight", |k| {
+            k.remainder(atom, 2, 2, 1)
+        })
+        .m("ldmatrix reads one slot always", "Race | InFlight | wrong result", |k| k.remainder(atom, 4, 2, 1))
+        .m("ldmatrix without the swizzle", "wrong result", |k| {
+            k.replace(atom, 4, &mut |e, at| match e.get(at).int {
+                Int::Xor(plain, _) => Some(plain),
+                _ => None,
+            });
+        })
+        .m("strides of ldmatrix swapped", "wrong result | OutOfBounds | Misaligned", |k| {
+            k.swap_factors(named(k, "rows_a_at"), 0, 32, 512);
+        })
+        .m("ldmatrix one element on", "Misaligned", |k| k.shift(atom, 4, 1, 1))
+        .m("a warp's product by some of its lanes", "Divergence | Malformed", |k| k.only_below(atom, 6, 112))
+        .m("a warp does not multiply", "wrong result", |k| k.only_below(atom, 6, 96))
+        .m("the depth guard lets one vector more pass", "OutOfBounds", |k| k.guard_by(atom, 2, None, 8))
+        .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
+        .m("one turn too few", "wrong result", |k| k.turns(5, 0, -1))
+}
+
+/// Roles, mbarriers, bulk copies, asynchronous products.
+fn wgmma_ring() -> Of {
+    Of("wgmma_ring", vec![])
+        .m("no barrier behind the initialisation", "Mbarrier | Race", |k| k.drop(sync, 0))
+        .m("the initialisation stands behind the barrier", "Mbarrier | Race", |k| {
+            k.earlier(sync, 0);
+            k.earlier(sync, 0);
+        })
+        .m("no fence behind the initialisation", "MissingFence | Mbarrier", |k| k.drop(fence, 0))
+        .m("an array of mbarriers is not initialised", "Mbarrier", |k| k.drop(init, 1))
+        .m("consumers do not wait for the copies", "InFlight | Race | MissingFence | Unwritten", |k| {
+            k.drop(awaits, 0)
+        })
+        .m("consumers wait for the turn before", "InFlight | Race | Mbarrier | Unwritten", |k| {
+            k.shift(awaits, 0, 1, -1)
+        })
+        .m("consumers wait for the turn after", "Deadlock | Mbarrier", |k| k.shift(awaits, 0, 1, 1))
+        .m("the producer does not wait for a free slot", "Race | Mbarrier | InFlight", |k| k.drop(awaits, 1))
+        .m("the producer waits for a turn earlier", "Race | Mbarrier | InFlight", |k| {
+            k.shift(awaits, 1, 1, -1)
+        })
+        .m("the producer waits for a turn later", "Deadlock | Mbarrier", |k| k.shift(awaits, 1, 1, 1))
+        .m("no slot is released", "Deadlock", |k| k.drop(elect, 1))
+        .m("one arrival for a warpgroup where warps are counted", "Deadlock", |k| {
+            k.elects(1, Scope::Warpgroup)
+        })
+        .m("every thread releases", "Mbarrier", |k| k.unelect(1))
+        .m("a slot is released before the product is waited for", "InFlight", |k| k.earlier(elect, 1))
+        .m("a slot is released before the product", "InFlight", |k| {
+            for _ in 0..3 {
+                k.earlier(elect, 1);
+            }
+        })
+        .m("one slot is released always", "Deadlock | Mbarrier", |k| k.remainder(arrive, 0, 2, 1))
+        .m("three warps free a slot", "InFlight | Mbarrier", |k| k.arrivals(2, 3))
+        .m("five warps must free a slot", "Deadlock", |k| k.arrivals(2, 5))
+        .m("two producers must arrive", "Deadlock", |k| k.arrivals(1, 2))
+        .m("half of the bytes are announced", "Mbarrier | InFlight | Race", |k| k.announces(0, Some(8192)))
+        .m("twice the bytes are announced", "Deadlock | Mbarrier", |k| k.announces(0, Some(32768)))
+        .m("no bytes are announced", "Mbarrier | InFlight | Race", |k| k.announces(0, None))
+        .m("no arrival with the bytes", "Deadlock | Mbarrier", |k| k.drop(elect, 2))
+        .m("every lane announces bytes", "Mbarrier", |k| k.unelect(2))
+        .m("every lane copies", "InFlight | Mbarrier", |k| k.unelect(3))
+        .m("no copy of B", "Deadlock", |k| k.drop(elect, 4))
+        .m("copies land in one slot", "Race | InFlight | MissingFence | Unwritten", |k| {
+            k.remainder(atom, 1, 2, 1)
+        })
+        .m("a box one column on", "wrong result", |k| k.shift(atom, 1, 1, 1))
+        .m("a box one row on", "wrong result", |k| k.shift(atom, 2, 2, 1))
+        .m("a tensor map with another swizzle", "wrong result | Malformed", |k| {
+            for param in &mut k.params {
+                if let Param::TensorMap { swizzle, .. } = param {
+                    *swizzle = 0;
+                }
+            }
+        })
+        .m("a descriptor with another stride", "wrong result", |k| k.describes(0, |stride, _| *stride = 512))
+        .m("a descriptor with another swizzle", "wrong result", |k| k.describes(0, |_, mode| *mode = 2))
+        .m("products read one slot", "InFlight | Race | wrong result | MissingFence", |k| {
+            k.remainder(atom, 0, 2, 1)
+        })
+        .m("products begin anew every time", "wrong result", |k| k.shift(atom, 0, 3, -1))
+        .m("a product of three warps", "Divergence | Deadlock | Malformed", |k| k.only_below(repeat, 2, 96))
+        .m("no fence before the products", "MissingFence", |k| k.drop(fence, 1))
+        .m("no commit of the products", "InFlight | Locked", |k| k.drop(commit, 0))
+        .m("no wait for the products", "InFlight | Locked", |k| k.drop(wait, 0))
+        .m("sums are set while a product adds to them", "Locked", |k| {
+            k.list(wait, 0, |e, list, at| {
+                let (site, value) = (list[at].site, Val::Lit(0.0, Elem::F32));
+                list.insert(at, Stmt { site, op: Op::Assign { reg: 0, at: e.int(0), value } });
+            });
+        })
+        .m("the wait leaves a product in flight", "InFlight | Locked", |k| k.pending(0, 1))
+        .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
+        .m("consumers take one turn too few", "wrong result | Race | InFlight", |k| k.turns(1, 0, -1))
+        .m("consumers take one turn too many", "Deadlock", |k| k.turns(1, 0, 1))
+        .m("the producer takes one turn too few", "Deadlock", |k| k.turns(6, 0, -1))
+        .m("the producer takes one turn too many", "Race | InFlight", |k| k.turns(6, 0, 1))
+        .m("the result's row guard is <=", "OutOfBounds", |k| k.guard_by(store, 0, Some(0), 1))
+}
+
+/// An element for each thread.
+fn shared_tile() -> Of {
+    Of("shared_tile", vec![])
+        .m("no barrier before the product", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("no barrier behind the product", "Race | InFlight", |k| k.drop(sync, 1))
+        .m("the wait stands behind the barrier", "Race | InFlight", |k| k.later(wait, 0))
+        .m("no commit", "InFlight", |k| k.drop(commit, 0))
+        .m("B's tile is read along rows", "wrong result", |k| k.swap_factors(load_shared, 1, 32, 1))
+        .m("A's tile is read from the next row on", "OutOfBounds", |k| k.shift(load_shared, 0, 1, 32))
+        .m("A's depth guard is <=", "OutOfBounds", |k| k.guard_by(atom, 0, Some(1), 1))
+        .m("the result has no guard", "OutOfBounds", |k| k.unguard(store, 0))
+        .m("a sum that begins with nothing", "Unwritten", |k| k.drop(assign, 0))
+        .m("a turn of the product too many", "OutOfBounds", |k| k.turns(1, 0, 1))
+        .m("the loop ends with a whole tile", "wrong result", |k| {
+            k.replace(repeat, 0, &mut |e, at| match e.get(at).int {
+                Int::Add(depth, _) => Some(depth),
+                _ => None,
+            });
+        })
+}
+
+/// Reductions over a block, by shuffles and through shared memory.
+fn softmax() -> Of {
+    Of("softmax", vec![])
+        .m("no barrier in the maximum", "Race | Unwritten", |k| k.drop(sync, 0))
+        .m("no barrier in the sum", "Race | Unwritten", |k| k.drop(sync, 1))
+        .m("the barrier stands before the warps' sums", "Race | Unwritten", |k| k.earlier(sync, 1))
+        .m("both reductions through one array", "Race", |k| {
+            let swap = |op: &mut Op| {
+                if let Op::Load { from: mem, .. } | Op::Store { to: mem, .. } = op {
+                    mem.space = Space::Shared(0);
+                }
+            };
+            k.op(store_shared, 1, |_, op| swap(op));
+            k.op(load_shared, 2, |_, op| swap(op));
+            k.op(load_shared, 3, |_, op| swap(op));
+        })
+        .m("every lane writes its warp's sum", "Race", |k| k.always(1))
+        .m("no lane writes its warp's maximum", "Unwritten", |k| k.drop(condition, 0))
+        .m("one warp's sum left out", "wrong result", |k| k.turns(10, 0, -1))
+        .missed("one warp's maximum left out", "any number in its place gives the same quotient", |k| {
+            k.turns(4, 0, -1)
+        })
+        .m("one warp's sum too many", "OutOfBounds", |k| k.turns(10, 0, 1))
+        .m("a shuffle left out", "wrong result", |k| k.drop(assign, 26))
+        .m("a shuffle by half of a warp", "Divergence | Malformed", |k| k.only_below(assign, 26, 16))
+        .m("what lies beyond the row is summed", "wrong result", |k| k.unmask(19))
+        .m("a read's guard is <=", "OutOfBounds", |k| k.guard_by(load, 0, None, 1))
+        .m("the result's guard is <=", "OutOfBounds", |k| k.guard_by(store, 2, None, 1))
+        .m("the result's guard is too strict", "NotWritten", |k| k.guard_by(store, 2, None, -1))
+}
+
+/// Two roles, each with a barrier of its own.
+fn turned() -> Of {
+    Of("turned", vec![])
+        .m("one role skips its barrier", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
+        .m("the other role skips its barrier", "Race | Unwritten | InFlight", |k| k.drop(sync, 1))
+        .m("a role takes the other's barrier", "Race | Unwritten | InFlight | Deadlock", |k| k.joins(0, 2))
+        .m("a role takes the block's barrier", "Divergence", |k| k.joins(0, 0))
+        .m("a barrier of twice as many threads", "Divergence", |k| k.arrivals(1, 128))
+        .m("a barrier of half as many threads", "Race | Unwritten | InFlight", |k| k.arrivals(1, 32))
+        .m("one of a role's warps comes to its barrier", "InFlight | Divergence", |k| {
+            k.only_below(sync, 0, 32)
+        })
+        .m("no wait in a role", "InFlight", |k| k.drop(wait, 1))
+        .m("both roles land in one array", "Race | Unwritten | InFlight", |k| k.lands_in(1, 0))
+        .m("a tile read without its padding", "Unwritten | wrong result", |k| {
+            k.swap_factors(named(k, "upper_half_at_2"), 0, 17, 16);
+        })
+        .m("a role of one warp", "Divergence | InFlight", |k| {
+            let Op::Roles(roles) = &mut k.body.last_mut().expect("roles").op else {
+                panic!("roles come last")
+            };
+            roles[1].warps = (2, 3);
+        })
+        .m("both roles write one half", "Race | WrittenTwice | Claim", |k| {
+            k.shift(named(k, "y_1_2"), 0, 0, -16);
+        })
+}
+
+/// Ordinary writes to shared memory, then a bulk store.
+fn staged() -> Of {
+    Of("staged", vec![])
+        .m("no fence before the bulk store", "MissingFence", |k| k.drop(fence, 0))
+        .m("no barrier before the bulk store", "Race | Unwritten | MissingFence", |k| k.drop(sync, 0))
+        .m("no barrier behind the bulk store", "Race", |k| k.drop(sync, 1))
+        .m("the fence stands before the writes", "MissingFence", |k| k.earlier(fence, 0))
+        .m("nobody waits until the store has read", "Race | InFlight", |k| k.drop(wait, 0))
+        .m("the wait leaves a store in flight", "Race | InFlight", |k| k.pending(0, 1))
+        .m("no commit", "Race | InFlight", |k| k.drop(commit, 0))
+        .missed(
+            "no wait for the last store",
+            "it has read shared memory before, and what it writes is whole when the kernel ends",
+            |k| k.drop(wait, 1),
+        )
+        .m("every thread stores all of it", "WrittenTwice | InFlight", |k| k.unelect(0))
+        .m("one thread of each warp stores all of it", "WrittenTwice | InFlight", |k| {
+            k.elects(0, Scope::Warp)
+        })
+        .m("half of the bytes are stored", "NotWritten", |k| k.shift(atom, 0, 2, -512))
+        .m("twice the bytes are stored", "OutOfBounds", |k| k.shift(atom, 0, 2, 1024))
+        .m("a bulk store from one element on", "Misaligned | OutOfBounds", |k| k.shift(atom, 0, 1, 1))
+        .m("a write one element on", "OutOfBounds", |k| k.shift(store, 0, 1, 1))
+}

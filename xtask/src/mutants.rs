@@ -1,0 +1,10 @@
+//! What the simulator notices of broken kernels, and that it leaves right ones alone: the long version of the test
+//! `mutants`, with 1,000 seeds.
+
+use crate::shell::{Outcome, cargo, run as spawn, step};
+
+pub(crate) fn run(_: &[String]) -> Outcome {
+    let mut command = cargo(["test", "--release", "--package", "tilewright-tests", "--test", "mutants"]);
+    command.args(["--", "--ignored", "--nocapture"]);
+    step("mutants", || spawn(&mut command))
+}
