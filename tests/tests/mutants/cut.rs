@@ -68,8 +68,25 @@ pub(crate) fn store_shared(op: &Op) -> bool {
     matches!(op, Op::Store { to: Mem { space: Space::Shared(_), .. }, .. })
 }
 
+/// A statement in a few words.
+pub(crate) fn words(program: &Kernel, op: &Op) -> String {
+    let reg = |id: Id| &program.regs[id as usize].name;
+    match op {
+        Op::Load { to, .. } => format!("a read to `{}`", reg(to.reg)),
+        Op::Store { from, .. } => format!("a write from `{}`", reg(from.reg)),
+        Op::Assign { reg: to, .. } => format!("a value for `{}`", reg(*to)),
+        Op::Atom { row, .. } => row.name.into(),
+        Op::For { body, .. } | Op::Elect(_, body) | Op::If { then: body, .. } => {
+            let all: Vec<String> =
+                body.iter().filter(|stmt| acts(&stmt.op)).map(|stmt| words(program, &stmt.op)).collect();
+            format!("({})", all.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
 /// Passing a comment or the name of an integer is no change.
-fn acts(op: &Op) -> bool {
+pub(crate) fn acts(op: &Op) -> bool {
     !matches!(op, Op::Comment(_) | Op::Let(..))
 }
 
@@ -166,6 +183,19 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
 /// is no such statement, so that no mutant becomes the unbroken kernel unseen.
 pub(crate) trait Cut {
     fn program(&mut self) -> &mut Kernel;
+
+    /// How many statements there are, comments and names of integers left out.
+    fn statements(&self) -> usize
+    where
+        Self: Clone,
+    {
+        let mut count = 0;
+        walk(&mut self.clone().program().body, &mut |list, at| {
+            count += usize::from(acts(&list[at].op));
+            false
+        });
+        count
+    }
 
     /// Changes the list that a statement is in, at its place.
     fn list(

@@ -10,6 +10,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cut::Cut;
 use subjects::{Case, Shown, Subject};
 use table::{Mutant, Says};
 
@@ -150,6 +151,48 @@ fn broken_kernels_are_caught() {
     let (lines, wrong) = review(FEW);
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     insta::assert_snapshot!("table", lines.join("\n"));
+}
+
+/// Statements that can be left out unseen, by kernel: why.
+const IDLE: &[(&str, &str)] = &[
+    (
+        "softmax",
+        "any number near the maximum gives the same quotient, and a guarded read fills its registers by itself",
+    ),
+    (
+        "staged",
+        "the last store has read shared memory before, and what it writes is whole when the kernel ends",
+    ),
+];
+
+/// Every statement of every kernel is left out, one at a time.
+#[test]
+fn every_statement_matters() {
+    let subjects = subjects::all();
+    let cases: Vec<Vec<Case>> = each(subjects.len(), |at| subjects[at].cases());
+    let all: Vec<(usize, usize)> = subjects
+        .iter()
+        .enumerate()
+        .flat_map(|(of, subject)| (0..subject.program.statements()).map(move |nth| (of, nth)))
+        .collect();
+    let idle = each(all.len(), |at| {
+        let (subject, cases) = (&subjects[all[at].0], &cases[all[at].0]);
+        let mut program = subject.program.clone();
+        let mut left_out = String::new();
+        program.list(cut::acts, all[at].1, |_, list, at| {
+            left_out = cut::words(&subject.program, &list.remove(at).op)
+        });
+        let right = |seed| cases.iter().all(|case| matches!(case.run(&program, seed), Shown::Right));
+        (0..2).all(right).then(|| format!("{}: {left_out}", subject.name))
+    });
+    let idle: Vec<String> = idle.into_iter().flatten().collect();
+    for line in &idle {
+        assert!(IDLE.iter().any(|(name, _)| line.starts_with(name)), "nobody misses it\n{line}");
+    }
+    let reasons = IDLE.iter().map(|(name, why)| format!("{name}: {why}"));
+    let count = format!("{} of {} statements can be left out unseen", idle.len(), all.len());
+    let text: Vec<String> = reasons.chain([count]).chain(idle.iter().cloned()).collect();
+    insta::assert_snapshot!("idle", text.join("\n"));
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn softmax() -> Of {
         .m("every lane writes its warp's sum", "Race", |k| k.always(1))
         .m("no lane writes its warp's maximum", "Unwritten", |k| k.drop(condition, 0))
         .m("one warp's sum left out", "wrong result", |k| k.turns(10, 0, -1))
-        .missed("one warp's maximum left out", "any number in its place gives the same quotient", |k| {
+        .missed("one warp's maximum left out", "any number near it gives the same quotient", |k| {
             k.turns(4, 0, -1)
         })
         .m("one warp's sum too many", "OutOfBounds", |k| k.turns(10, 0, 1))
