@@ -32,6 +32,7 @@ pub const PRODUCTS: &[&str] = &[
     "order=serpentine vec=4",
     WIDE,
     DEEP,
+    "staged=true a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "alpha_beta=true",
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",

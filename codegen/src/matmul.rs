@@ -39,6 +39,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
+    ("staged", "false", "operands that are contiguous along the depth come through registers, `vec` at once"),
     ("vec", "1", "elements that a copy moves at once"),
     ("order", "plain", "plain, serpentine, rows or row_serpentine: how a product runs through the sums"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
@@ -73,6 +74,7 @@ struct Config {
     order: Order,
     alpha_beta: bool,
     batched: bool,
+    staged: bool,
     epilogue: Option<tile::Expr>,
     arch: u32,
     name: String,
@@ -213,7 +215,8 @@ impl Reader<'_> {
         let threads = tc.as_layout()?.size().ok()?;
         let values = self.values();
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
-        let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() { 1 } else { vec };
+        let staged = self.flag("staged");
+        let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && !staged { 1 } else { vec };
         let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
         let along = |rows: bool, extent: i64, depth: i64, vec: i64, value: i64| {
             move || {
@@ -237,7 +240,7 @@ impl Reader<'_> {
             let deep = threads.layout().mode(1).and_then(|depth| depth.size()).unwrap_or(1);
             // Columns begin where 16 bytes can be read at once.
             let value = value.min(16 / i64::from(dtype.bytes()));
-            if rows { (lanes / deep.max(1)).max(1) } else { vec.max(value) }
+            if rows { (lanes / (deep * vec).max(1)).max(1) } else { vec.max(value) }
         };
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
         let pads = [pads(&ta, a_rows, vec[0], values[0]), pads(&tb, b_rows, vec[1], values[1])]
@@ -304,6 +307,7 @@ impl Reader<'_> {
             order,
             alpha_beta,
             batched,
+            staged,
             epilogue,
             arch,
             name,
@@ -517,8 +521,9 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
     b.pipelined("k", tiles, c.ahead, |b, k| -> Result<()> {
         let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
-        b.copy(&ga, &ta_sa)?;
-        b.copy(&gb, &tb_sb)?;
+        for (from, to, rows) in [(&ga, &ta_sa, c.a_rows), (&gb, &tb_sb, c.b_rows)] {
+            b.copy_how(from, to, if rows && c.staged { tile::How::Staged } else { tile::How::Derive }, None)?;
+        }
         b.gemm(&tc_sa, &tc_sb, &acc, c.order)
     })
     .map_err(blame("stages"))?;

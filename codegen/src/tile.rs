@@ -385,7 +385,10 @@ pub enum How {
     Async,
     /// Through registers, at once.
     Plain,
-    /// The same, and loads stay where they stand: a compiler would move them down to where their values are used.
+    /// Through registers. A loop that runs ahead reads early in a turn and writes late in it: elements can change their
+    /// order on the way, and are moved as widely as each memory allows.
+    Staged,
+    /// Through registers, at once, and loads stay where they stand: a compiler would move them down to where their values are used.
     Here,
     /// A row of the atom table, by name.
     Atom(&'static str),

@@ -52,14 +52,14 @@ const STEPS: &[Step] = &[
     ),
     Step(
         "warp tiles",
-        Keys("bm=256 bn=128 bk=8 tc=((4,4),(8,2)):((1,32),(4,128)) values=(4,4) vec=4 stages=4 fragments=2"),
+        Keys("bm=128 bn=256 bk=8 tc=((8,2),(4,4)):((4,128),(1,32)) values=(4,4) vec=4 stages=4 fragments=2"),
         "each warp a compact tile, 16x8 results for each thread: fewer loads for each product",
     ),
     Step(
         "the best",
         Keys(
-            "bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 stages=4 \
-             fragments=2 order=row_serpentine alpha_beta=true",
+            "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((8,2),(4,4)):((4,128),(1,32))) values=(4,4) vec=4 stages=4 \
+             fragments=2 order=serpentine alpha_beta=true",
         ),
         "sums in the order in which registers are read best, lanes that do not share loads, sums not stored as they are",
     ),

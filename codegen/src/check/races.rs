@@ -560,7 +560,11 @@ fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
             let global = matches!(space(from), Space::Global { .. });
             vec![
                 read(from),
-                Touch { view: to, writes: true, in_flight: global && !matches!(how, How::Plain | How::Here) },
+                Touch {
+                    view: to,
+                    writes: true,
+                    in_flight: global && !matches!(how, How::Plain | How::Here | How::Staged),
+                },
             ]
         }
         Op::Fill { to, .. } => vec![write(to)],

@@ -263,6 +263,7 @@ impl Evaluator {
                 for (name, value, span) in &args.named {
                     match (name.text.as_str(), value) {
                         ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
+                        ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
                         ("fill", Value::Float(x)) => fill = Some(*x),
                         ("fill", Value::Int(n)) => fill = Some(*n as f64),
                         (name, other) => {

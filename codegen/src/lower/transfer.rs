@@ -135,7 +135,7 @@ impl Lower<'_> {
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
-        if !matches!(how, How::Plain | How::Here)
+        if !matches!(how, How::Plain | How::Here | How::Staged)
             && self.zeros(&pair.from, fill)
             && self.asynchronously(pair, from, to)?
         {

@@ -19,14 +19,14 @@ mod fragments;
 
 use std::borrow::Cow;
 
-use tilewright_layout::{Composed, Layout};
+use tilewright_layout::{Composed, Layout, Tuple};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Var};
+use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Tensor, Var};
 use crate::view::View;
 use fragments::Product;
 
@@ -87,7 +87,7 @@ pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
 /// Does this statement do nothing but copy from global to shared memory, by whatever mechanism is best?
 fn fetches(program: &Program, stmt: &Stmt) -> bool {
     match &stmt.op {
-        Op::Copy { from, to, how: How::Derive | How::Async, token: None, .. } => {
+        Op::Copy { from, to, how: How::Derive | How::Async | How::Staged, token: None, .. } => {
             matches!(program.tensor(from.tensor).space, Space::Global { .. })
                 && matches!(program.tensor(to.tensor).space, Space::Shared { .. })
         }
@@ -305,31 +305,63 @@ impl Write {
         for fetch in &mut ahead {
             fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
         }
-        let fetch = |at: Affine| {
-            let step = stmt(Op::Step { var: turn, at, past: Past::Skip, body: ahead.clone() });
-            [step, stmt(Op::CommitCopies)]
+        let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
+        let step = |at: &Affine, body: &[Stmt]| {
+            let step = Op::Step { var: turn, at: at.clone(), past: Past::Skip, body: body.to_vec() };
+            (!body.is_empty()).then(|| stmt(step))
         };
         let early = i64::from(stages) - 1;
-        (0..early).for_each(|at| written.extend(fetch(at.into())));
+        for at in 0..early {
+            written.extend(step(&at.into(), &[&reads[..], &writes[..]].concat()));
+            written.push(stmt(Op::CommitCopies));
+        }
         let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
+        let fetch: Vec<Stmt> = step(&next, &reads).into_iter().chain([stmt(Op::CommitCopies)]).collect();
+        let late = step(&next, &writes);
         let wait = vec![stmt(Op::WaitCopies { pending: stages - 2 }), stmt(Op::Sync)];
         let body = if fragments == 2 {
             let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
             let product = Product::of(&mut self.program, &work).map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
-            product.turn(self, var, fetch(next).into(), wait).map_err(refused)?
+            product.turn(self, var, fetch, late.into_iter().chain(wait).collect()).map_err(refused)?
         } else {
-            wait.into_iter().chain(fetch(next)).chain(work).collect()
+            wait.into_iter().chain(fetch).chain(work).chain(late).collect()
         };
         written.push(stmt(Op::For { var, only: None, unroll: Unroll::No, body }));
         Ok(written)
     }
 }
 
+impl Write {
+    /// Copies through registers as two, of which the second can wait: what is done early, and what late.
+    fn staged(&mut self, fetches: Vec<Stmt>) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for stmt in fetches {
+            let Op::Copy { from, to, how: How::Staged, fill, token } = stmt.op else {
+                reads.push(stmt);
+                continue;
+            };
+            let tensor = self.program.tensor(to.tensor);
+            let extents =
+                to.extents().ok_or_else(|| Problem::new("a staged copy needs a shape of integers"))?;
+            let shape = Tuple::flat(&extents);
+            let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
+            let held = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
+            let space = Space::Registers { words: false };
+            let layout = Layout::compact(shape)?.into();
+            self.program.tensors.push(Tensor { name, elem, space, layout, span });
+            let copy = |from, to, fill| Op::Copy { from, to, how: How::Plain, fill, token };
+            reads.push(Stmt { span: stmt.span, by: stmt.by, op: copy(from, held.clone(), fill) });
+            writes.push(Stmt { span: stmt.span, by: stmt.by, op: copy(held, to, 0.0) });
+        }
+        Ok((reads, writes))
+    }
+}
+
 /// A copy of one turn as a copy of another.
 fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
-    if let Op::Copy { how, .. } = &mut stmt.op {
+    if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }
     if let Op::If { left, .. } = &mut stmt.op {

@@ -126,8 +126,14 @@ impl Nvrtc {
         wanted: Wanted,
     ) -> Result<(Vec<u8>, String), Error> {
         let target = format!("--gpu-architecture={arch}");
-        let all: Vec<&str> =
-            [target.as_str()].into_iter().chain(OPTIONS).chain(options.iter().copied()).collect();
+        // With a driver at hand NVRTC 13 keeps what it has compiled, and then says nothing of registers and spills.
+        let fresh = (self.version.0 >= 13).then_some("--no-cache");
+        let all: Vec<&str> = [target.as_str()]
+            .into_iter()
+            .chain(OPTIONS)
+            .chain(fresh)
+            .chain(options.iter().copied())
+            .collect();
         let output = self.library.compile(source, &format!("{name}.cu"), &all, wanted)?;
         match output.wanted {
             Some(made) => Ok((made, output.log)),
