@@ -66,7 +66,7 @@ fn tutorial() -> Of {
         .m("the first barrier stands before the wait", "Race | InFlight", |k| k.earlier(sync, 0))
         .m("the first barrier stands behind the product", "Race | Unwritten | InFlight", |k| k.later(sync, 0))
         .m("the second barrier stands before the product", "Race | InFlight", |k| k.earlier(sync, 1))
-        .m("a barrier that some threads of a warp reach", "Divergence | Unwritten", |k| {
+        .m("a barrier that some threads of a warp reach", "Divergence | Unwritten | InFlight", |k| {
             k.only_below(sync, 0, 200)
         })
         .m("a barrier that half of the warps reach", "Divergence | Unwritten | InFlight", |k| {
@@ -392,7 +392,7 @@ fn turned() -> Of {
         .m("a role takes the block's barrier", "Divergence", |k| k.joins(0, 0))
         .m("a barrier of twice as many threads", "Divergence", |k| k.arrivals(1, 128))
         .m("a barrier of half as many threads", "Race | Unwritten | InFlight", |k| k.arrivals(1, 32))
-        .m("one of a role's warps comes to its barrier", "InFlight | Divergence", |k| {
+        .m("one of a role's warps comes to its barrier", "InFlight | Unwritten | Divergence", |k| {
             k.only_below(sync, 0, 32)
         })
         .m("no wait in a role", "InFlight", |k| k.drop(wait, 1))
@@ -416,7 +416,7 @@ fn staged() -> Of {
     Of("staged", vec![])
         .m("no fence before the bulk store", "MissingFence", |k| k.drop(fence, 0))
         .m("no barrier before the bulk store", "Race | Unwritten | MissingFence", |k| k.drop(sync, 0))
-        .m("no barrier behind the bulk store", "Race", |k| k.drop(sync, 1))
+        .m("no barrier behind the bulk store", "Race | InFlight", |k| k.drop(sync, 1))
         .m("the fence stands before the writes", "MissingFence", |k| k.earlier(fence, 0))
         .m("nobody waits until the store has read", "Race | InFlight", |k| k.drop(wait, 0))
         .m("the wait leaves a store in flight", "Race | InFlight", |k| k.pending(0, 1))
