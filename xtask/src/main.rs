@@ -56,7 +56,7 @@ const TASKS: &[Task] = &[
     Task {
         word: "mutants",
         arguments: "",
-        purpose: "the simulator on right and on broken kernels, with 1,000 seeds: ten minutes",
+        purpose: "the simulator on right and on broken kernels, with 1,000 seeds: some minutes",
         run: mutants::run,
     },
     Task {
