@@ -370,9 +370,9 @@ pub enum Op {
         guard: Option<Ix>,
         /// What stands there otherwise.
         fill: f64,
-        /// The compiler is to leave it where it stands among the others that are so. The two parts of its index: what
-        /// stays the same while loops are unrolled, and the rest.
-        stays: Option<(Ix, Ix)>,
+        /// The compiler is to leave it where it stands among the others that are so. The term of its index that stays the
+        /// same while loops are unrolled.
+        stays: Option<Ix>,
     },
     /// Writes `from.len` elements in one access; nothing where the guard fails.
     Store {

@@ -104,7 +104,7 @@ impl Printer<'_> {
     }
 
     /// A load that the compiler leaves where it stands, for the types that the prelude has; says whether it is one.
-    pub(super) fn load_here(&mut self, to: Frag, from: &Mem, (base, rest): (Ix, Ix)) -> bool {
+    pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
         let (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) = (from.space, from.peer, elem, to.len) else {
             return false;
@@ -112,8 +112,14 @@ impl Printer<'_> {
         let Some(access) = access(elem, to.len).filter(|_| !self.undeclared.contains(&to.reg)) else {
             return false;
         };
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(from.index, &mut terms);
+        let Some(place) = terms.iter().position(|&term| term == base) else { return false };
+        terms.remove(place);
+        let terms: Vec<String> = terms.iter().map(|&term| self.int_piece(term).at(Level::Sum)).collect();
+        let rest = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
         let source = self.address(&Mem { index: base, ..from.clone() });
-        let (target, rest) = (self.registers(to, &access), self.int(rest));
+        let target = self.registers(to, &access);
         self.call(None, &format!("load_here_{}", to.len), &[target, source, rest]);
         true
     }

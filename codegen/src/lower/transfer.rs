@@ -272,11 +272,14 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
-            let place = lower.place(&pair.from, from, &elements);
+            let mut place = lower.place(&pair.from, from, &elements);
             let Some(few) = few else {
                 let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
-                let stays =
-                    if how == How::Here { Some(lower.parts_of(place.index, &pair.from.name)) } else { None };
+                let stays = (how == How::Here).then(|| {
+                    let (base, rest) = lower.parts_of(place.index, &pair.from.name);
+                    place.index = lower.exprs().add(base, rest);
+                    base
+                });
                 lower.emit(Op::Load { to, from: place, guard, fill, stays });
                 return Ok(());
             };
