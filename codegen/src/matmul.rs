@@ -551,9 +551,11 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
 /// Where groups of threads share the depth, each has a part of every sum: they meet in shared memory, and all threads
 /// share what is left to do.
 fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
+    // Padded by one access, so that lanes along the other mode meet other banks.
+    let wide = 16 / i64::from(c.acc.bytes());
     let parts = match c.c_rows {
-        true => Layout::new((c.bm, c.bn, groups), (c.bn, 1i64, c.bm * c.bn))?,
-        false => Layout::compact((c.bm, c.bn, groups))?,
+        true => Layout::new((c.bm, c.bn, groups), (c.bn + wide, 1i64, c.bm * (c.bn + wide)))?,
+        false => Layout::new((c.bm, c.bn, groups), (1i64, c.bm + wide, c.bn * (c.bm + wide)))?,
     };
     let parts = b.shared("parts", c.acc, parts)?;
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
@@ -563,7 +565,6 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
     b.sync();
     // As many threads as there are, along what is contiguous.
     let threads = c.tc.size()?;
-    let wide = 16 / i64::from(c.acc.bytes());
     let run = if c.c_rows { c.bn } else { c.bm };
     let vec = if run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0 { wide } else { 1 };
     let fast =
@@ -608,29 +609,27 @@ fn epilogue(
     scaled: tile::Expr,
     beta: Option<tile::Expr>,
 ) -> Result<()> {
-    let same = scaled == tile::Expr::In(0);
-    let last = |b: &mut Builder| -> Result<()> {
-        if let Some(f) = &c.epilogue {
-            b.map(std::slice::from_ref(acc), acc, f.clone())?;
-        }
-        b.copy(acc, out)
+    let plain = scaled == tile::Expr::In(0);
+    let last = |b: &mut Builder, sum: tile::Expr, ins: &[View]| match &c.epilogue {
+        Some(f) => b.map(ins, out, f.with(&sum)),
+        None => b.map(ins, out, sum),
     };
-    let Some(beta) = beta else { return last(b) };
+    let Some(beta) = beta else {
+        return match &c.epilogue {
+            None if plain => b.copy(acc, out),
+            _ => last(b, scaled, std::slice::from_ref(acc)),
+        };
+    };
     // C is read only where beta asks for it. Each end stores sums of its own, so that the sums themselves can lie where
     // the product reads them best.
     let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
     let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), scaled.clone()]));
     b.when(
         nonzero,
-        |b| {
-            b.map(&[acc.clone(), out.clone()], acc, more)?;
-            last(b)
-        },
-        |b| {
-            if !same {
-                b.map(std::slice::from_ref(acc), acc, scaled)?;
-            }
-            last(b)
+        |b| last(b, more, &[acc.clone(), out.clone()]),
+        |b| match plain && c.epilogue.is_none() {
+            true => b.copy(acc, out),
+            false => last(b, scaled, std::slice::from_ref(acc)),
         },
     )
 }

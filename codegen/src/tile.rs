@@ -454,6 +454,23 @@ pub enum Expr {
     Cast(Elem, Box<Expr>),
 }
 
+impl Expr {
+    /// The same function of another value in place of its first input.
+    pub fn with(&self, first: &Expr) -> Expr {
+        let of = |expr: &Expr| Box::new(expr.with(first));
+        match self {
+            Expr::In(0) => first.clone(),
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => self.clone(),
+            Expr::Un(f, x) => Expr::Un(*f, of(x)),
+            Expr::Bin(f, x, y) => Expr::Bin(*f, of(x), of(y)),
+            Expr::Cmp(f, x, y) => Expr::Cmp(*f, of(x), of(y)),
+            Expr::Fma(all) => Expr::Fma(Box::new(all.each_ref().map(|x| x.with(first)))),
+            Expr::Pick(all) => Expr::Pick(Box::new(all.each_ref().map(|x| x.with(first)))),
+            Expr::Cast(elem, x) => Expr::Cast(*elem, of(x)),
+        }
+    }
+}
+
 impl Program {
     /// A program of this name, with the block as its only group.
     pub fn new(name: &str) -> Program {

@@ -16,8 +16,12 @@ fn clean(name: &str, outcome: tilewright_codegen::Outcome, undecided: &[&str]) {
 
 #[test]
 fn matrix_products() {
+    // More elements than a macro may look at; the simulator runs it.
+    let large =
+        ["`parts`: it has too many elements to look at while compiling; its order is left to the simulator"];
     for keys in gallery::MATMULS {
-        clean(keys, gallery::matmul(keys), &[]);
+        let undecided = if keys.contains("name=deep") { &large[..] } else { &[] };
+        clean(keys, gallery::matmul(keys), undecided);
     }
 }
 

@@ -8,6 +8,7 @@ type Check = (&'static str, fn() -> Outcome);
 const CHECKS: &[Check] = &[
     ("format", format),
     ("clippy", clippy),
+    ("first run", first_run),
     ("test", || test::run(&[])),
     ("documentation", documentation),
     ("publish", publish::rehearse),
@@ -37,6 +38,11 @@ fn clippy() -> Outcome {
     step("clippy", || {
         spawn(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })
+}
+
+/// The first command of the README.
+fn first_run() -> Outcome {
+    step("first run", || spawn(&mut cargo(["run", "--release", "--example", "matmul"])))
 }
 
 fn documentation() -> Outcome {
