@@ -350,6 +350,28 @@ pub(crate) trait Cut {
         });
     }
 
+    /// `x % n` becomes `x % m` in what integers stand for that have this in their names.
+    fn remainders_of_names(&mut self, part: &str, n: i64, m: i64) {
+        let program = self.program();
+        let mut body = std::mem::take(&mut program.body);
+        let (exprs, vars, mut changed) = (&mut program.exprs, &program.vars, 0);
+        walk(&mut body, &mut |list, at| {
+            if let Op::Let(id, value) = &mut list[at].op
+                && vars[*id as usize].name.contains(part)
+            {
+                let new = rebuilt(exprs, *value, &mut |e, at| match e.get(at).int {
+                    Int::Rem(x, by) if e.constant(by) == Some(n) => Some(e.rem(x, m)),
+                    _ => None,
+                });
+                changed += usize::from(new != *value);
+                *value = new;
+            }
+            false
+        });
+        program.body = body;
+        assert!(changed > 0, "nothing named `{part}` has such a remainder");
+    }
+
     /// So many more groups may be in flight.
     fn pending(&mut self, nth: usize, by: i32) {
         self.op(wait, nth, |_, op| {

@@ -139,9 +139,8 @@ fn ahead() -> Of {
             for copy in [4, 5] {
                 k.remainder(atom, copy, 3, 2);
             }
-            for read in 2..8 {
-                k.remainder(load_shared, read, 3, 2);
-            }
+            // Where a turn's fragments are, and the next one's first.
+            k.remainders_of_names("_now", 3, 2);
         })
         .m("the stage ahead is the one before it", "wrong result | Race | InFlight", |k| {
             k.shift(named(k, "k_ahead"), 0, 0, -1);
@@ -199,16 +198,16 @@ fn shared_depth() -> Of {
         .m("the barrier stands before the parts", "Race | Unwritten", |k| k.earlier(sync, 2))
         .m("the barrier stands behind the first part's read", "Race | Unwritten", |k| k.later(sync, 2))
         .m("groups write their parts to one place", "Race", |k| {
-            k.swap_factors(named(k, "tc_parts_at"), 0, 1024, 0)
+            k.swap_factors(named(k, "tc_parts_at"), 0, 1152, 0)
         })
         .m("the first part is added twice, the second not", "wrong result", |k| {
-            k.shift(load_shared, 3, 1, -1024)
+            k.shift(load_shared, 3, 1, -1152)
         })
         .m("the last part is not added", "Unwritten", |k| k.drop(load_shared, 5))
         .m("all groups multiply the same columns", "wrong result", |k| {
             k.swap_factors(named(k, "tc_sa_at"), 0, 33, 0)
         })
-        .m("strides of a part swapped", "wrong result", |k| k.swap_factors(store_shared, 0, 8, 256))
+        .m("strides of a part swapped", "wrong result", |k| k.swap_factors(store_shared, 0, 8, 288))
         .m("a group writes no part", "Unwritten", |k| k.only_below(repeat, 8, 192))
         .m("half of the threads write the result", "NotWritten", |k| k.only_below(repeat, 13, 128))
         .m("parts read one element on", "Misaligned", |k| k.shift(load_shared, 2, 1, 1))
