@@ -44,7 +44,7 @@ pub const PRODUCTS: &[&str] = &[
 
 /// The fastest for large matrices: 8 warps share 256×128, 16×8 results for each thread. The swizzle over the threads'
 /// numbers keeps neighbouring lanes from reading the same words at once, which stalls their multiply-adds.
-pub const WIDE: &str = "name=wide bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 stages=4 \
+pub const WIDE: &str = "name=wide arch=90 bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 stages=4 \
     fragments=2 order=row_serpentine alpha_beta=true";
 
 /// The fastest for few tiles: four groups of threads share the depth.
