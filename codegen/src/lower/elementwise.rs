@@ -41,7 +41,7 @@ impl Lower<'_> {
         for (side, width) in sides.iter_mut().zip(widths) {
             let tensor = self.program.tensor(side.view.tensor);
             if !matches!(tensor.space, Space::Registers { .. }) {
-                let name = self.fresh(&format!("{}_value", side.view.name));
+                let name = format!("{}_value", side.view.name);
                 side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
             }
         }
@@ -55,7 +55,7 @@ impl Lower<'_> {
         let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
         let aside = match to.memory {
             None if ins.iter().any(moved) => {
-                let name = self.fresh(&format!("{}_next", to.view.name));
+                let name = format!("{}_next", to.view.name);
                 Some(self.register(name, target.elem, count as u32, false))
             }
             _ => None,

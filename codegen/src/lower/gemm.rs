@@ -37,7 +37,6 @@ impl Lower<'_> {
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
         let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
         self.comment(format!("{} += {} * {}, {rows}x{columns}x{depth}", acc.name, a.view.name, b.view.name));
-        let scope = self.live.len();
         let (var, k) = match depth {
             Value::Int(n) => self.loop_var("kk", n),
             _ => {
@@ -54,7 +53,6 @@ impl Lower<'_> {
             lower.fetch(&mut b, k_at)?;
             lower.multiply(&a, &b, acc, &acc_leaves, k_at, order)
         })?;
-        self.leave(scope);
         if depth == Value::Int(1) {
             self.block.extend(body);
             return Ok(());
@@ -76,7 +74,7 @@ impl Lower<'_> {
         let loaded = !matches!(tensor.space, Space::Registers { .. });
         let reg = if loaded {
             let count: i64 = leaves[..rows].iter().map(|l| l.extent).product();
-            let name = self.fresh(&format!("{}_r", view.name));
+            let name = format!("{}_r", view.name);
             self.register(name, tensor.elem, count as u32, false)
         } else {
             self.places[view.tensor as usize]

@@ -113,8 +113,6 @@ struct Lower<'p> {
     uncommitted: bool,
     /// Was any asynchronous copy begun?
     asynchronous: bool,
-    /// Names of variables in scope.
-    live: Vec<String>,
     /// What reductions do about elements beyond edges.
     masks: bounds::Masks,
     /// Loops around the statement at hand.
@@ -164,7 +162,6 @@ impl<'p> Lower<'p> {
             by: 0,
             uncommitted: false,
             asynchronous: false,
-            live: Vec::new(),
             masks: bounds::Masks::new(),
             turns: 0,
             rings: Vec::new(),
@@ -205,7 +202,7 @@ impl<'p> Lower<'p> {
         }
         for symbol in self.program.symbols() {
             let param = self.kernel.params.len() as Id;
-            let name = self.fresh(symbol.name());
+            let name = symbol.name().to_owned();
             self.kernel.params.push(Param::Int { name, symbol, wide: false });
             let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, Scope::Grid);
             self.symbols.push((symbol, at));
@@ -219,13 +216,13 @@ impl<'p> Lower<'p> {
                     let align = align.max(16);
                     offset = offset.next_multiple_of(align);
                     self.places[id] = self.kernel.shared.len() as Id;
-                    let (name, note) = (self.fresh(&tensor.name), tensor.layout.to_string());
+                    let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
                     let array = Shared { name, elem: tensor.elem, len, offset, align, note };
                     offset += array.bytes();
                     self.kernel.shared.push(array);
                 }
                 Space::Registers { words } => {
-                    let name = self.fresh(&tensor.name);
+                    let name = tensor.name.clone();
                     self.places[id] = self.register(name, tensor.elem, len, words);
                 }
             }
@@ -234,7 +231,7 @@ impl<'p> Lower<'p> {
             self.rings.push(self.kernel.bars.len() as Id);
             for (what, count) in [("full", ring.arrivals), ("empty", self.readers(ring))] {
                 offset = offset.next_multiple_of(8);
-                let name = self.fresh(&format!("{}_{what}", ring.name));
+                let name = format!("{}_{what}", ring.name);
                 self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count });
                 offset += 8 * ring.slots;
             }
@@ -262,32 +259,6 @@ impl<'p> Lower<'p> {
         self.kernel.regs.len() as Id - 1
     }
 
-    /// A name that nothing in the kernel has yet.
-    fn fresh(&self, wanted: &str) -> String {
-        let k = &self.kernel;
-        let params = k.params.iter().map(|p| match p {
-            Param::Pointer { name, .. }
-            | Param::Int { name, .. }
-            | Param::Scalar { name, .. }
-            | Param::TensorMap { name, .. } => name,
-        });
-        let taken: Vec<&String> = params
-            .chain(k.shared.iter().map(|s| &s.name))
-            .chain(k.regs.iter().map(|r| &r.name))
-            .chain(&self.live)
-            .collect();
-        let wanted = if is_reserved(wanted) || *wanted == self.program.name {
-            format!("{wanted}_")
-        } else {
-            wanted.into()
-        };
-        let free = |name: &String| !taken.contains(&name);
-        if free(&wanted) {
-            return wanted;
-        }
-        (2..).map(|n| format!("{wanted}_{n}")).find(|name| free(name)).unwrap_or(wanted)
-    }
-
     /// A fresh variable that runs over `0..extent`, as an expression.
     fn loop_var(&mut self, name: &str, extent: i64) -> (Id, Ix) {
         let id = self.var(name, false);
@@ -296,20 +267,8 @@ impl<'p> Lower<'p> {
     }
 
     fn var(&mut self, name: &str, wide: bool) -> Id {
-        let name = self.fresh(name);
-        self.live.push(name.clone());
-        self.kernel.vars.push(Var { name, mutable: false, wide });
+        self.kernel.vars.push(Var { name: name.to_owned(), mutable: false, wide });
         self.kernel.vars.len() as Id - 1
-    }
-
-    /// Loop variables named since then are out of scope; names at the top of the kernel stay.
-    fn leave(&mut self, scope: usize) {
-        let top: Vec<&String> =
-            self.named.iter().map(|(_, id)| &self.kernel.vars[*id as usize].name).collect();
-        let kept: Vec<String> =
-            self.live[scope..].iter().filter(|name| top.contains(name)).cloned().collect();
-        self.live.truncate(scope);
-        self.live.extend(kept);
     }
 
     fn emit(&mut self, op: Op) {
@@ -354,14 +313,12 @@ impl<'p> Lower<'p> {
         if *extent == 1 {
             return self.loops_from(next, extents, unroll, at, body);
         }
-        let scope = self.live.len();
         let (var, index) = self.loop_var(name, *extent);
         if unroll == Unroll::Full {
             self.unrolled.push(var);
         }
         at[next] = index;
         let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
-        self.leave(scope);
         let (from, to) = (self.int(0), self.int(*extent));
         self.emit(Op::For { var, from, to, step: 1, until: None, unroll, body });
         Ok(())
@@ -597,7 +554,6 @@ impl<'p> Lower<'p> {
             tile::Op::For { var, only, unroll, body } => {
                 let program = self.program;
                 let of = &program.vars[*var as usize];
-                let scope = self.live.len();
                 let id = self.var(&of.name, false);
                 let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
@@ -616,7 +572,6 @@ impl<'p> Lower<'p> {
                 self.turns -= 1;
                 self.held.truncate(held);
                 let body = std::mem::replace(&mut self.block, outer);
-                self.leave(scope);
                 let (from, to) = (self.int(0), self.value(of.extent));
                 self.emit(Op::For { var: id, from, to, step: 1, until, unroll: *unroll, body });
             }
@@ -701,7 +656,6 @@ impl Lower<'_> {
         if always == Some(0) {
             return Ok(());
         }
-        let scope = self.live.len();
         let outer = std::mem::take(&mut self.block);
         let known = self.kernel.exprs.get(at).clone();
         let value = match known.int {
@@ -719,74 +673,10 @@ impl Lower<'_> {
         self.statements(body)?;
         self.held.truncate(held);
         let then = std::mem::replace(&mut self.block, outer);
-        self.leave(scope);
         match always {
             Some(_) => self.block.extend(then),
             None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
         }
         Ok(())
     }
-}
-
-/// Words that the generated source must not use as names.
-fn is_reserved(name: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "auto",
-        "bool",
-        "break",
-        "case",
-        "char",
-        "class",
-        "const",
-        "continue",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "namespace",
-        "new",
-        "operator",
-        "private",
-        "public",
-        "register",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "true",
-        "typedef",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-        "f16",
-        "bf16",
-        "asm",
-        "threadIdx",
-        "blockIdx",
-        "blockDim",
-        "gridDim",
-        "warpSize",
-    ];
-    WORDS.contains(&name)
 }

@@ -95,7 +95,7 @@ impl Lower<'_> {
     fn gather_in_first_lane(&mut self, reg: u32, with: Bin, elem: Elem, threads: i64) -> Result<()> {
         let len = i64::from(self.kernel.regs[reg as usize].len);
         let nothing = identity(with, elem).unwrap_or_default();
-        let name = self.fresh("other");
+        let name = String::from("other");
         let other = self.register(name, elem, 1, false);
         let thread = self.affine(&crate::affine::Coord::Thread(self.by).into());
         let (threads, zero) = (self.int(threads), self.int(0));
@@ -167,7 +167,7 @@ impl Lower<'_> {
         })?;
         self.emit(Op::If { cond: first, then: store, other: Vec::new() });
         self.emit(Op::Sync(bar));
-        let name = self.fresh("partial");
+        let name = String::from("partial");
         let partial = self.register(name, elem, 1, false);
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             let from = place(lower, at[0], zero);
@@ -183,7 +183,6 @@ impl Lower<'_> {
         if warps == 1 {
             return Ok(());
         }
-        let scope = self.live.len();
         let var = self.var("w", false);
         let other = self.exprs().leaf(crate::index::Int::Var(var), 1, warps - 1, 1, Scope::Block);
         let (body, ()) = self.nested(|lower| {
@@ -201,7 +200,6 @@ impl Lower<'_> {
                 Ok(())
             })
         })?;
-        self.leave(scope);
         let (from, to) = (self.int(1), self.int(warps));
         self.emit(Op::For { var, from, to, step: 1, until: None, unroll: Unroll::By(PARTIAL_UNROLL), body });
         Ok(())
@@ -212,7 +210,7 @@ impl Lower<'_> {
         const ALIGN: u32 = 16;
         let offset = self.kernel.launch.shared_bytes.next_multiple_of(ALIGN);
         let note = format!("{len} results of warps");
-        let array = Shared { name: self.fresh(name), elem, len, offset, align: ALIGN, note };
+        let array = Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note };
         self.kernel.launch.shared_bytes = offset + array.bytes();
         self.kernel.shared.push(array);
         self.kernel.shared.len() as u32 - 1

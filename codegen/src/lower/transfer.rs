@@ -164,7 +164,7 @@ impl Lower<'_> {
         }
         let first = if load_width > 1 { load_leaf } else { store_leaf };
         let count: i64 = from.iter().map(|leaf| leaf.extent).product();
-        let name = self.fresh(&format!("{}_in_flight", pair.to.name));
+        let name = format!("{}_in_flight", pair.to.name);
         let reg = self.register(name, source.elem, count as u32, false);
         self.loops(&self.extents(from, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, load_leaf, load_width);
@@ -176,7 +176,7 @@ impl Lower<'_> {
         })?;
         let mut converted = reg;
         if source.elem != target.elem {
-            let name = self.fresh(&format!("{}_converted", pair.to.name));
+            let name = format!("{}_converted", pair.to.name);
             converted = self.register(name, target.elem, count as u32, false);
             self.loops(&[("i".to_owned(), count)], Unroll::Full, &mut |lower, at| {
                 let value = Val::Cast(target.elem, Box::new(Val::Reg(reg, at[0])));
@@ -375,7 +375,7 @@ impl Lower<'_> {
         let aside = pair.from.tensor == pair.to.tensor;
         if aside {
             let count: i64 = from.iter().map(|leaf| leaf.extent).product();
-            let name = self.fresh(&format!("{}_before", pair.to.name));
+            let name = format!("{}_before", pair.to.name);
             let reg = self.register(name, source.elem, count as u32, false);
             self.loops(&extents, Unroll::Full, &mut |lower, at| {
                 let (source_at, place) = (lower.register_index(&pair.from, from, at), lower.flat(from, at));
@@ -401,7 +401,7 @@ impl Lower<'_> {
     }
 
     fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
-        let name = self.fresh(&format!("{name}_vector"));
+        let name = format!("{name}_vector");
         self.register(name, elem, width as u32, false)
     }
 

@@ -90,10 +90,15 @@ pub(crate) fn acts(op: &Op) -> bool {
     !matches!(op, Op::Comment(_) | Op::Let(..))
 }
 
-/// The statement that names an integer.
+/// The statement that names an integer, the first of that name.
 pub(crate) fn named(program: &Kernel, name: &str) -> impl Fn(&Op) -> bool + use<> {
-    let var = program.vars.iter().position(|var| var.name == name);
-    let var = var.unwrap_or_else(|| panic!("nothing is named `{name}`")) as Id;
+    nth_named(program, name, 0)
+}
+
+/// The statement that names an integer, where several have that name.
+pub(crate) fn nth_named(program: &Kernel, name: &str, nth: usize) -> impl Fn(&Op) -> bool + use<> {
+    let mut vars = (0..program.vars.len()).filter(|&var| program.vars[var].name == name);
+    let var = vars.nth(nth).unwrap_or_else(|| panic!("nothing is named `{name}`")) as Id;
     move |op| matches!(op, Op::Let(id, _) if *id == var)
 }
 

@@ -397,7 +397,7 @@ fn turned() -> Of {
         .m("no wait in a role", "InFlight", |k| k.drop(wait, 1))
         .m("both roles land in one array", "Race | Unwritten | InFlight", |k| k.lands_in(1, 0))
         .m("a tile read without its padding", "Unwritten | wrong result", |k| {
-            k.swap_factors(named(k, "upper_half_at_2"), 0, 17, 16);
+            k.swap_factors(nth_named(k, "upper_half_at", 1), 0, 17, 16);
         })
         .m("a role of one warp", "Divergence | InFlight", |k| {
             let Op::Roles(roles) = &mut k.body.last_mut().expect("roles").op else {
@@ -406,7 +406,7 @@ fn turned() -> Of {
             roles[1].warps = (2, 3);
         })
         .m("both roles write one half", "Race | WrittenTwice | Claim", |k| {
-            k.shift(named(k, "y_1_2"), 0, 0, -16);
+            k.shift(nth_named(k, "y_1", 1), 0, 0, -16);
         })
 }
 
