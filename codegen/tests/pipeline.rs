@@ -6,7 +6,7 @@ use common::{Args, assert_close, numbers, result};
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::tile::{Ahead, Expr, Order, Program};
+use tilewright_codegen::tile::{Ahead, Expr, How, Op, Order, Program};
 use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
@@ -195,33 +195,43 @@ fn refusals() {
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)
     };
-    let check = |stages: u32, elem: Elem, values: i64, body: Body, after: Body, said: &str| {
-        let mut b = Builder::new("wrong");
-        let p = parts(&mut b, elem, values).unwrap();
-        b.pipelined("k", p.steps, stages, |b, k| body(b, &p, &k)).unwrap();
-        after(&mut b, &p, &0.into()).unwrap();
-        let outcome = generate(b.finish());
-        let text: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
-        assert!(outcome.kernel.is_none() && text.contains(said), "{said}: {text}");
-    };
     let nothing: Body = |_, _, _| Ok(());
+    let check_all = |ahead: Ahead, elem: Elem, body: Body, after: Body, said: &str| {
+        let mut b = Builder::new("wrong");
+        let p = parts(&mut b, elem, 4).unwrap();
+        b.pipelined("k", p.steps, ahead, |b, k| body(b, &p, &k)).unwrap();
+        after(&mut b, &p, &0.into()).unwrap();
+        refused(b.finish(), said);
+    };
+    let check = |ahead: Ahead, body: Body, said: &str| check_all(ahead, Elem::F32, body, nothing, said);
+
     let read_first: Body = |b, p, k| {
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
         let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)
     };
-    check(3, Elem::F32, 4, read_first, nothing, "`sa` is read here before the copy that fills it");
-    check(0, Elem::F32, 4, fetch, nothing, "1 to 16 stages, and this one 0");
-    check(99, Elem::F32, 4, fetch, nothing, "1 to 16 stages, and this one 99");
-    check(3, Elem::F32, 4, nothing, nothing, "no turn of this pipelined loop copies");
     check(
-        3,
+        3.into(),
+        read_first,
+        "`sa` is read here before the copy that fills it: a turn finds only what it copied itself\n\
+         help: copy first, then read",
+    );
+    check(0.into(), fetch, "a pipelined loop has 1 to 16 stages, and this one 0");
+    check(99.into(), fetch, "a pipelined loop has 1 to 16 stages, and this one 99");
+    check(
+        3.into(),
+        nothing,
+        "no turn of this pipelined loop copies from global to shared memory\n\
+         help: write a plain loop, or copy its tiles in its body",
+    );
+    check_all(
+        3.into(),
         Elem::F16,
-        4,
         fetch,
         nothing,
-        "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert",
+        "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert\n\
+         help: make `sa` of f32, and convert where it is read",
     );
     let waits: Body = |b, p, k| {
         let ga = column(b, &p.ga, k)?;
@@ -229,22 +239,115 @@ fn refusals() {
         b.wait_copies(0);
         Ok(())
     };
-    check(3, Elem::F32, 4, waits, nothing, "waits for its copies by itself");
+    check(3.into(), waits, "a pipelined loop waits for its copies by itself\nhelp: leave the wait out");
     let fills: Body = |b, p, k| {
         let ga = column(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
         b.fill(&p.sa, Expr::Lit(0.0))
     };
     check(
-        3,
-        Elem::F32,
-        4,
+        3.into(),
         fills,
-        nothing,
-        "`sa` is filled by the copies of a pipelined loop, and written here",
+        "`sa` is filled by the copies of a pipelined loop, and written here as well\n\
+         help: use another tensor for it",
     );
     let reads: Body = |b, p, _| b.copy(&p.sa, &p.sa);
-    check(3, Elem::F32, 4, fetch, reads, "`sa` is filled by a pipelined loop, and used outside of it");
+    check_all(
+        3.into(),
+        Elem::F32,
+        fetch,
+        reads,
+        "`sa` is filled by a pipelined loop, and used outside of it\nhelp: use another shared tensor here",
+    );
+
+    let multiplies: Body = |b, p, k| {
+        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)?;
+        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+    };
+    for fragments in [0, 3] {
+        check(
+            Ahead { stages: 3, fragments },
+            multiplies,
+            "a pipelined loop has 1 or 2 fragments\nhelp: write stages = 3, fragments = 2",
+        );
+    }
+    check(
+        Ahead { stages: 1, fragments: 2 },
+        multiplies,
+        "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages\n\
+         help: write stages = 3, fragments = 2",
+    );
+    let two = Ahead { stages: 3, fragments: 2 };
+    const ALONE: &str = "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
+    let twice: Body = |b, p, k| {
+        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)?;
+        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
+        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+    };
+    let things = "`fragments = 2` is for a turn of one product, and this one does";
+    check(two, twice, &format!("{things} 2 things\nhelp: {ALONE}"));
+    check(two, fetch, &format!("{things} 0 things\nhelp: {ALONE}"));
+    let fills: Body = |b, p, k| {
+        let ga = column(b, &p.ga, k)?;
+        b.copy(&ga, &p.sa)?;
+        b.fill(&p.acc, Expr::Lit(1.0))
+    };
+    check(
+        two,
+        fills,
+        &format!("`fragments = 2` is for a turn of one product, and this is none\nhelp: {ALONE}"),
+    );
+    let from_registers: Body = |b, p, k| {
+        let gb = column(b, &p.gb, k)?;
+        b.copy(&gb, &p.sb)?;
+        let own = b.registers("own", Elem::F32, p.left.shape())?;
+        b.gemm(&own, &p.right, &p.acc, Order::Plain)
+    };
+    check(
+        two,
+        from_registers,
+        &format!("`fragments = 2` reads operands from shared memory, and `own` is not there\nhelp: {ALONE}"),
+    );
+    let odd: Body = |b, p, k| {
+        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)?;
+        let first = [At::Index(0.into()), At::Index(0.into())];
+        let (left, right) = (b.tile(&p.left, (4, 1), &first)?, b.tile(&p.right, (4, 1), &first)?);
+        b.gemm(&left, &right, &p.acc, Order::Plain)
+    };
+    check(
+        two,
+        odd,
+        "`fragments = 2` takes columns in pairs, and the product is 1 deep\nhelp: use tiles of an even depth",
+    );
+    // The builder knows no such tiles.
+    let unknown: Body = |b, p, k| {
+        let from = column(b, &p.ga, k)?;
+        let mut to = p.sa.clone();
+        to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
+        b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0, token: None });
+        Ok(())
+    };
+    check(
+        3.into(),
+        unknown,
+        "`sa` is filled through registers, and its shape (M,4) is known at launch only\n\
+         help: use a tile whose extents are integers",
+    );
+}
+
+/// It makes no kernel, and this is said about it.
+#[track_caller]
+fn refused(program: Program, said: &str) {
+    let outcome = generate(program);
+    let text: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    assert!(outcome.kernel.is_none());
+    assert_eq!(text.join("\n"), said);
 }
 
 /// Two bytes at once are no asynchronous copy.
@@ -267,7 +370,9 @@ fn narrow_elements_need_vectors() {
         b.copy(&to, &out)
     })
     .unwrap();
-    let outcome = generate(b.finish());
-    let text: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    assert!(text.contains("move 4, 8 or 16 bytes at once, and here 2 lie side by side"), "{text}");
+    refused(
+        b.finish(),
+        "`s` cannot be filled ahead: asynchronous copies move 4, 8 or 16 bytes at once, and here 2 lie side by side\n\
+         help: let each thread take consecutive elements, such as values = (4, 1), along the mode that is contiguous in both memories",
+    );
 }

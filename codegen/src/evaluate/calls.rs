@@ -21,9 +21,9 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
     ("registers", "registers::<f32>((8, 8), 0.0)"),
     ("registers_like", "registers_like(tensor, 0.0)"),
-    ("copy", "copy(from, to)"),
+    ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
     ("fill", "fill(tensor, 0.0)"),
-    ("gemm", "gemm(a, b, &mut acc), with order = serpentine"),
+    ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
     ("sum", "sum(fragment, 1)"),
     ("maximum", "maximum(fragment, 1)"),
@@ -268,7 +268,7 @@ impl Evaluator {
                         ("fill", Value::Int(n)) => fill = Some(*n as f64),
                         (name, other) => {
                             let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                            let help = "write how = \"plain\", or fill = 0.0";
+                            let help = "write how = \"plain\", how = \"staged\", or fill = 0.0";
                             return Ok(self.complain(*span, problem.help(help)));
                         }
                     }
@@ -297,11 +297,9 @@ impl Evaluator {
                             named(text).map_or(Order::Plain, |o| o.1)
                         }
                         _ => {
-                            let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(", ");
-                            let problem = Problem::new("there is no such order");
-                            return Ok(
-                                self.complain(*span, problem.help(format!("write order = one of {names}")))
-                            );
+                            let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(" or ");
+                            let problem = Problem::new(format!("`order` cannot be {}", value.kind()));
+                            return Ok(self.complain(*span, problem.help(format!("write order = {names}"))));
                         }
                     },
                 };

@@ -44,7 +44,7 @@ impl Value {
             Value::Int(n) => format!("the integer {n}"),
             Value::Float(x) => format!("the number {x:?}"),
             Value::Bool(b) => format!("`{b}`"),
-            Value::Text(_) => "a text".into(),
+            Value::Text(text) => format!("the text {text:?}"),
             Value::Hole => "`_`".into(),
             Value::Tuple(_) => match self.tuple() {
                 Some(tuple) => format!("the tuple {tuple}"),

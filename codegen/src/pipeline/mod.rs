@@ -343,8 +343,14 @@ impl Write {
                 continue;
             };
             let tensor = self.program.tensor(to.tensor);
-            let extents =
-                to.extents().ok_or_else(|| Problem::new("a staged copy needs a shape of integers"))?;
+            let Some(extents) = to.extents() else {
+                let message = format!(
+                    "`{}` is filled through registers, and its shape {} is known at launch only",
+                    to.name,
+                    to.shape()
+                );
+                return Err(Problem::new(message).help("use a tile whose extents are integers"));
+            };
             let shape = Tuple::flat(&extents);
             let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
             let held = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
