@@ -61,11 +61,13 @@ language! {
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
     /// Copies every element. From global to shared memory it is in flight until a wait. Elements whose source lies
-    /// outside of its tensor are 0, or what `fill = …` says.
+    /// outside of its tensor are 0, or what `fill = …` says. In a pipelined loop, `how = "staged"` goes through registers,
+    /// which suits tiles that are turned on the way.
     fn copy(from: View, to: View);
     /// Sets every element.
     fn fill(tile: View, value: Number);
-    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`.
+    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. How it runs through the sums is
+    /// `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`.
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;

@@ -280,7 +280,8 @@ fn refusals() {
          help: write stages = 3, fragments = 2",
     );
     let two = Ahead { stages: 3, fragments: 2 };
-    const ALONE: &str = "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
+    const ALONE: &str =
+        "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
     let twice: Body = |b, p, k| {
         let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;

@@ -1,6 +1,8 @@
-//! What kernels can call and what the prelude documents are the same.
+//! What kernels can call and what the prelude documents are the same; and what it means in a kernel of one's own.
 
+use tilewright::prelude::*;
 use tilewright_codegen::evaluate::FUNCTIONS;
+use tilewright_sim::{Arg, Options, run_every};
 
 #[test]
 fn every_function_is_documented() {
@@ -12,4 +14,64 @@ fn every_function_is_documented() {
     documented.sort_unstable();
     known.sort_unstable();
     assert_eq!(documented, known, "src/language.rs lists what codegen's FUNCTIONS lists");
+}
+
+/// Rows of A are contiguous along the depth: they are turned on their way through registers. B comes as it lies.
+#[kernel]
+fn product(
+    a: &Tensor<f32, layout!((M, K) : (lda, 1))>,
+    b: &Tensor<f32, (N, K)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
+    let (sa, sb) = (shared::<f32>(padded((32, 8), 4)), shared::<f32>(padded((32, 8), 4)));
+    let (ga, gb) = (tile(a, (32, 8), (block.x, _)), tile(b, (32, 8), (block.y, _)));
+    let gc = tile(c, (32, 32), (block.x, block.y));
+    let (ta, tb, tc) = (layout!((32, 2) : (2, 1)), layout!((8, 8)), layout!((8, 8)));
+    let from_a = parallelize(ga, ta, thread.x, values = (1, 4));
+    let to_a = parallelize(sa, ta, thread.x, values = (1, 4));
+    let from_b = parallelize(gb, tb, thread.x, values = (4, 1));
+    let to_b = parallelize(sb, tb, thread.x, values = (4, 1));
+    let rows = parallelize(sa, tc, thread.x, (1, _));
+    let columns = parallelize(sb, tc, thread.x, (_, 1));
+    let out = parallelize(gc, tc, thread.x);
+    let mut acc = registers_like(out, 0.0);
+    for k in pipelined(0..from_a.size(2), stages = 3, fragments = 2) {
+        copy(from_a[(_, _, k)], to_a, how = "staged");
+        copy(from_b[(_, _, k)], to_b);
+        gemm(rows, columns, &mut acc, order = "serpentine");
+    }
+    copy(acc, out);
+}
+
+#[test]
+fn copies_through_registers_and_fragments_ahead_are_right() {
+    let kernel = product().def().generate().unwrap();
+    // Whole, at edges, with less depth than turns in flight, and with a depth that four does not divide.
+    for (m, n, k) in [(32, 32, 8), (64, 32, 40), (37, 45, 23), (33, 1, 5), (1, 70, 17), (32, 64, 1)] {
+        let numbers = |count: usize, seed: usize| -> Vec<f32> {
+            (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
+        };
+        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
+        let at = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j + l * n]).sum::<f32>();
+        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let args =
+            [Arg::tensor(&a, [m, k]).strides([k, 1]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
+        let options = Options { schedules: 3, ..Options::default() };
+        let outcomes =
+            run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n} {k}: {error}"));
+        for outcome in outcomes {
+            let got = outcome.get::<f32>("c").unwrap();
+            assert!(got == wanted, "{m} {n} {k}, variant {}: {got:?}", outcome.variant() + 1);
+        }
+    }
+}
+
+#[test]
+fn copies_through_registers_are_read_early_and_written_late() {
+    let source = product().source().to_owned();
+    let turn = source.find("for (int k = 0;").expect("the loop");
+    let place = |what: &str| turn + source[turn..].find(what).unwrap_or_else(|| panic!("{what}: {source}"));
+    let (read, copied) = (place("to_a_in_flight = "), place("cp_async_16("));
+    let (multiplied, written) = (place("fmaf("), place("] = to_a_in_flight["));
+    assert!(read < multiplied && copied < multiplied && multiplied < written, "{source}");
 }

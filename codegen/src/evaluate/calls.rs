@@ -276,7 +276,8 @@ impl Evaluator {
                 match (how, fill) {
                     (How::Derive, Some(fill)) => self.builder.copy_filled(&from, &to, fill)?,
                     (_, Some(_)) => {
-                        return Err(Problem::new("a copy has a mechanism or a fill of its own, not both"));
+                        let problem = Problem::new("a copy has a mechanism or a fill of its own, not both");
+                        return Err(problem.help("leave out `how` or `fill`"));
                     }
                     (how, None) => self.builder.copy_how(&from, &to, how, None)?,
                 }

@@ -1,0 +1,7 @@
+use tilewright::prelude::*;
+
+const K: MatmulKernel<f32> = matmul_kernel!(bk = 16, values = 4);
+
+fn main() {
+    println!("{}", K.source());
+}
