@@ -7,6 +7,7 @@ use super::Budget;
 use super::warp::{LANES, Lanes, Warp};
 use crate::ast::Span;
 use crate::atom::{Operand, OperandKind};
+use crate::cuda::Names;
 use crate::index::Ix;
 use crate::report::Access;
 use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt};
@@ -20,7 +21,7 @@ const BASE_ALIGNMENT: i64 = 256;
 pub(super) struct Site {
     pub(super) what: &'static str,
     pub(super) mem: Mem,
-    /// The user's tensor.
+    /// What the program calls it.
     pub(super) tensor: String,
     pub(super) span: Span,
     /// Bytes that one thread moves.
@@ -55,8 +56,8 @@ pub(super) fn width(operand: &Operand) -> i64 {
 }
 
 /// All sites with what they cost.
-pub(super) fn measure(program: &Program, kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
-    let mut found = Sites { program, kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
+pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
+    let mut found = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
     found.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
     let mut warp = Warp::new(kernel);
     let mut all = found.all;
@@ -67,7 +68,6 @@ pub(super) fn measure(program: &Program, kernel: &Kernel, budget: &mut Budget) -
 }
 
 struct Sites<'k> {
-    program: &'k Program,
     kernel: &'k Kernel,
     all: Vec<Site>,
     loops: Vec<Loop>,
@@ -171,7 +171,7 @@ impl Sites<'_> {
         self.all.push(Site {
             what,
             mem: mem.clone(),
-            tensor: tensor(self.program, self.kernel, mem.space),
+            tensor: tensor(self.kernel, mem.space),
             span: self.kernel.sites[site as usize].span,
             bytes,
             transfer,
@@ -205,12 +205,9 @@ pub(super) fn shared_tensor(program: &Program, array: Id) -> Option<&tile::Tenso
     program.tensors.iter().filter(shared).nth(array as usize)
 }
 
-fn tensor(program: &Program, kernel: &Kernel, space: Space) -> String {
+fn tensor(kernel: &Kernel, space: Space) -> String {
     match space {
-        Space::Shared(id) => match shared_tensor(program, id) {
-            Some(tensor) => tensor.name.clone(),
-            None => kernel.shared[id as usize].name.clone(),
-        },
+        Space::Shared(id) => kernel.shared[id as usize].name.clone(),
         Space::Global(id) => match &kernel.params[id as usize] {
             Param::Pointer { name, .. } => name.clone(),
             _ => String::new(),
@@ -302,8 +299,8 @@ impl Site {
         true
     }
 
-    /// Its line in the report.
-    pub(super) fn line(&self) -> Access {
+    /// Its line in the report, which stands beside what is printed and uses its names: they tell arrays apart.
+    pub(super) fn line(&self, names: &Names) -> Access {
         let conflict = self.banks.filter(|banks| !banks.is_conflict_free());
         let wasted = self.sectors.filter(|sectors| !sectors.is_coalesced());
         let note = match (conflict, wasted) {
@@ -320,10 +317,14 @@ impl Site {
             (_, Some(sectors)) => format!("{:.0}% of the bytes are used", 100.0 * sectors.efficiency()),
             _ => String::new(),
         };
+        let (tensor, space) = match self.mem.space {
+            Space::Shared(id) => (names.shared[id as usize].clone(), "shared"),
+            Space::Global(id) => (names.params[id as usize].clone(), "global"),
+        };
         Access {
             what: self.what,
-            tensor: self.tensor.clone(),
-            space: if matches!(self.mem.space, Space::Shared(_)) { "shared" } else { "global" },
+            tensor,
+            space,
             width: self.bytes as u32,
             wavefronts: self.banks.map(|banks| (banks.wavefronts, banks.ideal)),
             sectors: self.sectors.map(|sectors| (sectors.sectors, sectors.ideal_sectors)),

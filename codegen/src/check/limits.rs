@@ -24,7 +24,7 @@ fn limit(arch: u32) -> u32 {
     row.unwrap_or(&SHARED_MEMORY[0]).1
 }
 
-/// What takes shared memory, and how many bytes.
+/// What takes shared memory, and how many bytes: arrays, then barriers.
 pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
     let arrays = kernel.shared.iter().map(|array| (array.name.clone(), array.bytes()));
     let barriers = kernel.bars.iter().filter_map(|bar| match bar {

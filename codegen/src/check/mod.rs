@@ -15,6 +15,7 @@ mod touch;
 mod warp;
 
 use crate::ast::{Level, Name, Span};
+use crate::cuda::Names;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::report::{Access, Report};
 use crate::thread::Kernel;
@@ -88,26 +89,27 @@ pub(crate) fn kernel(
     before: &mut Checked,
 ) -> Report {
     let mut budget = Budget { left: MOST_EVALUATIONS - before.spent };
-    let sites = accesses::measure(program, kernel, &mut budget);
+    let sites = accesses::measure(kernel, &mut budget);
     before.diagnostics.extend(limits::shared_memory(program, kernel));
     before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));
     before.diagnostics.extend(lints::uncoalesced(kernel, &sites, levels, &mut budget));
     before.spent = MOST_EVALUATIONS - budget.left;
     let mut undecided = std::mem::take(&mut before.undecided);
-    let mut lines: Vec<Access> = Vec::new();
+    let (mut lines, names): (Vec<Access>, _) = (Vec::new(), Names::of(kernel));
     for site in &sites {
-        let line = site.line();
+        let line = site.line(&names);
         if site.left {
-            undecided.push(format!("`{}`: the cost of an access is left to the simulator", site.tensor));
+            undecided.push(format!("`{}`: the cost of an access is left to the simulator", line.tensor));
         } else if !lines.contains(&line) {
             lines.push(line);
         }
     }
     undecided.dedup();
+    let in_memory = names.shared.into_iter().chain(names.bars.into_iter().filter(|name| !name.is_empty()));
     Report {
         threads: program.threads(),
         shared_bytes: kernel.launch.shared_bytes,
-        shared: limits::parts(kernel),
+        shared: in_memory.zip(limits::parts(kernel)).map(|(name, (_, bytes))| (name, bytes)).collect(),
         accesses: lines,
         intensity: intensity::main_loop(kernel),
         needs: crate::cuda::needs(kernel),

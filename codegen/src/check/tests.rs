@@ -396,6 +396,30 @@ fn reports() {
     }
 }
 
+/// Two arrays of one name, and names that CUDA C has taken, stand in the report as they do in the source.
+#[test]
+fn reports_name_things_as_they_are_printed() {
+    let mut b = Builder::new("twice");
+    let x = b.tensor("float", Elem::F32, (Value::symbol("N"),), None, false).unwrap();
+    let y = b.tensor("y", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
+    let threads = layout!(256 : 1);
+    let tiles = [&x, &y].map(|view| b.tile(view, (256,), &[block(0)]).unwrap());
+    let [tx, ty] = tiles.map(|tile| b.parallelize(&tile, &threads).unwrap());
+    let mut from = tx;
+    for elem in [Elem::F32, Elem::F64] {
+        let s = b.shared("s", elem, layout!(256 : 1)).unwrap();
+        let part = b.parallelize(&s, &threads).unwrap();
+        b.map(&[from], &part, Expr::In(0)).unwrap();
+        from = part;
+    }
+    b.map(&[from], &ty, Expr::In(0)).unwrap();
+    let kernel = finish(b.finish(), None, Vec::new(), &[]).kernel.unwrap();
+    insta::assert_snapshot!("names", kernel.report);
+    for access in &kernel.report.accesses {
+        assert!(kernel.source().contains(&format!("{}[", access.tensor)), "{access:?}\n{}", kernel.source());
+    }
+}
+
 #[test]
 fn too_many_elements_are_left_to_the_simulator() {
     let mut b = Builder::new("wide");

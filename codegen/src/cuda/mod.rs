@@ -28,7 +28,7 @@ pub use memory::STATIC_LIMIT;
 
 use crate::index::Exprs;
 use crate::thread::{Id, Kernel};
-use names::Names;
+pub(crate) use names::Names;
 
 /// Prints a kernel.
 ///

@@ -13,10 +13,10 @@ pub(super) enum Thing {
 }
 
 /// The names of a kernel's things.
-pub(super) struct Names {
-    pub(super) params: Vec<String>,
-    pub(super) shared: Vec<String>,
-    pub(super) bars: Vec<String>,
+pub(crate) struct Names {
+    pub(crate) params: Vec<String>,
+    pub(crate) shared: Vec<String>,
+    pub(crate) bars: Vec<String>,
     pub(super) regs: Vec<String>,
     pub(super) vars: Vec<String>,
     pub(super) kernel: String,
@@ -27,7 +27,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(kernel: &Kernel) -> Names {
+    pub(crate) fn of(kernel: &Kernel) -> Names {
         let mut fixed: HashSet<String> = KEYWORDS.iter().map(|word| word.to_string()).collect();
         fixed.extend(BUILTINS.iter().map(|row| row.1.to_string()));
         fixed.extend(prelude::names().map(str::to_string));
