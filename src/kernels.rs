@@ -51,6 +51,21 @@ pub const WIDE: &str = "name=wide arch=90 bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,
 pub const DEEP: &str = "name=deep arch=90 bm=64 bn=128 bk=32 tc=swizzled(2,0,-2,(4,(8,2),4):(1,(4,32),64)) values=(4,4) vec=4 stages=2 \
     fragments=2 order=row_serpentine alpha_beta=true";
 
+/// The same tiles as the widest lying the other way, for operands that are contiguous along the depth.
+pub const TURNED: &str = "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 stages=4 \
+    fragments=2 order=row_serpentine alpha_beta=true";
+
+/// The same as the widest, with such operands through registers.
+pub const STAGED: &str = "staged=true bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 \
+    stages=2 fragments=2 order=row_serpentine alpha_beta=true";
+
+/// The deep one's tiles lying the other way.
+pub const DEEP_TURNED: &str = "arch=90 bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) vec=4 \
+    stages=2 fragments=2 order=row_serpentine alpha_beta=true";
+
+/// The products of f32 that benchmarks compare with a library's: which is the fastest depends on sizes and layouts.
+pub const FASTEST: &[&str] = &[WIDE, TURNED, STAGED, DEEP, DEEP_TURNED, ""];
+
 /// A kernel that comes with tilewright.
 #[derive(Clone, Debug)]
 pub struct Shipped {

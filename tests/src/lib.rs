@@ -1,7 +1,11 @@
-//! What several tests share: kernels, and crates as users have them.
+//! What several tests share: kernels, what they are given and what must come of it, and crates as users have them.
 
+pub mod draw;
 pub mod gallery;
+pub mod number;
+pub mod problem;
 pub mod programs;
+pub mod tensor;
 mod user_crate;
 
 pub use user_crate::UserCrate;

@@ -20,7 +20,7 @@ mod roof;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use tilewright::kernels::{DEEP, WIDE};
+use tilewright::kernels::FASTEST;
 use tilewright_codegen::Elem;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -62,22 +62,13 @@ Examples:
 
 /// What takes part when nobody says what: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
-    (Elem::F32, &[WIDE, TURNED, STAGED, DEEP, DEEP_TURNED, ""]),
+    (Elem::F32, FASTEST),
     (Elem::F64, &["bm=64 bn=64"]),
     (Elem::F16, &["vec=8 bk=16"]),
     (Elem::Bf16, &["vec=8 bk=16"]),
     (Elem::I8, &["bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
 ];
-
-/// The same tiles lying the other way, for operands that are contiguous along the depth.
-const TURNED: &str = "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 stages=4 \
-    fragments=2 order=row_serpentine alpha_beta=true";
-/// The same as the widest, with such operands through registers.
-const STAGED: &str = "staged=true bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 \
-    stages=2 fragments=2 order=row_serpentine alpha_beta=true";
-const DEEP_TURNED: &str = "arch=90 bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) vec=4 \
-    stages=2 fragments=2 order=row_serpentine alpha_beta=true";
 
 const BATCHED: &str = "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2";
 

@@ -1,0 +1,105 @@
+//! Elements of any type as numbers of the host, and as their bits.
+
+use tilewright::runtime::Stored;
+use tilewright::{Elem, Element, bf16, f16};
+
+/// Types of elements as numbers.
+pub trait Number: Element + Stored<Elem = Self> {
+    /// The nearest element; whole numbers beyond the range wrap.
+    fn of(value: f64) -> Self;
+    /// Its value, which is exact.
+    fn to(self) -> f64;
+}
+
+macro_rules! numbers {
+    ($($ty:ty: $of:expr, $to:expr;)*) => {
+        $(impl Number for $ty {
+            fn of(value: f64) -> $ty {
+                let of: fn(f64) -> $ty = $of;
+                of(value)
+            }
+            fn to(self) -> f64 {
+                let to: fn($ty) -> f64 = $to;
+                to(self)
+            }
+        })*
+    };
+}
+
+numbers! {
+    f64: |x| x, |x| x;
+    f32: |x| x as f32, f64::from;
+    f16: |x| f16::from_f32(x as f32), |x| x.to_f32().into();
+    bf16: |x| bf16::from_f32(x as f32), |x| x.to_f32().into();
+    i32: |x| x as i64 as i32, f64::from;
+    u32: |x| x as i64 as u32, f64::from;
+    i8: |x| x as i64 as i8, f64::from;
+    u8: |x| x as i64 as u8, f64::from;
+}
+
+/// An expression in which a name stands for the type of these elements.
+#[macro_export]
+macro_rules! typed {
+    ($elem:expr, $name:ident => $what:expr) => {
+        $crate::typed!(@ $elem, $name, $what, F64 f64, F32 f32, F16 tilewright::f16, Bf16 tilewright::bf16, I32 i32, U32 u32, I8 i8, U8 u8)
+    };
+    (@ $elem:expr, $name:ident, $what:expr, $($known:ident $ty:ty),*) => {
+        match $elem {
+            $(tilewright::Elem::$known => {
+                type $name = $ty;
+                $what
+            })*
+            other => panic!("there are no tensors of {other}"),
+        }
+    };
+}
+
+/// The bits of the nearest element.
+pub fn bits(elem: Elem, value: f64) -> u64 {
+    typed!(elem, T => T::of(value).to_raw())
+}
+
+/// The value of an element's bits.
+pub fn value(elem: Elem, bits: u64) -> f64 {
+    typed!(elem, T => T::from_raw(bits).to())
+}
+
+/// The nearest element's value.
+pub fn rounded(elem: Elem, value: f64) -> f64 {
+    typed!(elem, T => T::of(value).to())
+}
+
+/// All bits of an element set: a float that is no number, and an integer that catches the eye.
+pub fn poison(elem: Elem) -> u64 {
+    u64::MAX >> (64 - 8 * elem.bytes())
+}
+
+/// How far a result that is rounded once may be off, for each 1 of its size; 0 for integers.
+pub fn roundoff(elem: Elem) -> f64 {
+    match elem {
+        Elem::F64 => 2f64.powi(-53),
+        Elem::F32 => 2f64.powi(-24),
+        Elem::F16 => 2f64.powi(-11),
+        Elem::Bf16 => 2f64.powi(-8),
+        _ => 0.0,
+    }
+}
+
+/// Bits that look random: xorshift.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Other bits for each seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next 32 of their bits.
+    pub fn word(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as u32
+    }
+}

@@ -1,0 +1,249 @@
+//! What a kernel is given, and what must come of it: arguments for the simulator and for a device, and results in double
+//! precision.
+
+use tilewright::{Arg, Elem};
+use tilewright_codegen::Generated;
+use tilewright_codegen::launch::Given;
+use tilewright_codegen::thread::Param;
+
+use crate::number::{self, Random};
+use crate::tensor::{Room, Tensor};
+use crate::typed;
+
+/// What one argument of a kernel is.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number of this type.
+    Number(Elem, f64),
+}
+
+/// Which numbers tensors hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Whole numbers so small that every type holds them, and that every sum is exact.
+    Whole,
+    /// All that lie between -1 and 1, or what a type of integers holds of -100 to 100.
+    Any,
+}
+
+/// What an argument builder is told.
+#[derive(Clone, Debug)]
+pub struct Setting<'a> {
+    /// Extents by name.
+    pub sizes: &'a [(&'a str, usize)],
+    /// How the tensors lie, in their order; the last stands for all that follow.
+    pub rooms: &'a [Room],
+    /// What they hold.
+    pub values: Values,
+    /// Other numbers for each.
+    pub seed: u64,
+    /// The number called `alpha`.
+    pub alpha: f64,
+    /// The number called `beta`.
+    pub beta: f64,
+}
+
+/// An element of a result, and how far it may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wanted {
+    /// What is right.
+    pub value: f64,
+    /// 0 where it must be exact.
+    pub within: f64,
+}
+
+/// A reference: the result's elements from the arguments, the first mode running fastest.
+pub type Reference = fn(&[Operand], Values) -> Vec<Wanted>;
+
+/// Arguments, and what must come of them.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The arguments in their order.
+    pub operands: Vec<Operand>,
+    /// The elements of the tensor that is written.
+    pub wanted: Vec<Wanted>,
+}
+
+/// What a kernel computes, as its name and its parameters say; `None` for one that nobody has a reference for.
+pub fn reference(kernel: &Generated) -> Option<Reference> {
+    let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
+    match (&*kernel.name, &names[..]) {
+        (_, ["a", "b", "c"] | ["a", "b", "c", "alpha", "beta"]) => Some(product),
+        ("softmax", ["x", "y"]) => Some(softmax),
+        _ => None,
+    }
+}
+
+impl Problem {
+    /// Arguments for a kernel that [`reference`] knows.
+    pub fn of(kernel: &Generated, setting: &Setting) -> Problem {
+        let Some(reference) = reference(kernel) else {
+            panic!("{}: say in `problem::reference` what it computes", kernel.name)
+        };
+        // All variants have the same arguments, and parameters begin with them.
+        Problem::new(&kernel.variants[0].program.params, setting, reference)
+    }
+
+    /// Arguments for a program's parameters.
+    pub fn new(params: &[Param], setting: &Setting, reference: Reference) -> Problem {
+        let numbers = params.iter().any(|param| matches!(param, Param::Scalar { .. }));
+        let mut operands = Vec::new();
+        for param in params {
+            match param {
+                Param::Pointer { .. } => {
+                    let room = setting.rooms.get(operands.len()).or(setting.rooms.last());
+                    let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
+                    let tensor = tensor.expect("a pointer is a tensor");
+                    // A result that nobody may read is poison, inside and around.
+                    let read = !tensor.written || (numbers && setting.beta != 0.0);
+                    let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
+                    operands.push(Operand::Tensor(if read {
+                        fill(tensor, setting.values, seed)
+                    } else {
+                        tensor
+                    }));
+                }
+                Param::Scalar { name, elem } => {
+                    let value = if name == "alpha" { setting.alpha } else { setting.beta };
+                    operands.push(Operand::Number(*elem, value));
+                }
+                Param::Int { .. } | Param::TensorMap { .. } => {}
+            }
+        }
+        let wanted = reference(&operands, setting.values);
+        Problem { operands, wanted }
+    }
+
+    /// The tensors in their order.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        tensors(&self.operands)
+    }
+
+    /// The tensor that is written.
+    pub fn result(&self) -> &Tensor {
+        self.tensors().find(|tensor| tensor.written).expect("a result")
+    }
+
+    /// For the simulator.
+    pub fn args(&self) -> Vec<Arg> {
+        let one = |operand: &Operand| match operand {
+            Operand::Tensor(tensor) => tensor.arg(),
+            Operand::Number(elem, value) => {
+                typed!(*elem, T => Arg::number(<T as number::Number>::of(*value)))
+            }
+        };
+        self.operands.iter().map(one).collect()
+    }
+
+    /// For a launch plan, as if each buffer began at a multiple of many bytes.
+    pub fn given(&self) -> Vec<Given> {
+        let one = |(place, operand): (usize, &Operand)| match operand {
+            Operand::Tensor(tensor) => Given::Tensor(tensor.given((place as u64 + 1) << 40)),
+            Operand::Number(elem, _) => Given::Scalar(*elem),
+        };
+        self.operands.iter().enumerate().map(one).collect()
+    }
+
+    /// What is wrong with a tensor's buffer after a run, if anything is.
+    pub fn wrong(&self, tensor: &Tensor, bits: &[u64]) -> Option<String> {
+        if !tensor.written {
+            return tensor.wrong(bits, None);
+        }
+        let judge = |element: usize, got: f64| {
+            let Wanted { value, within } = self.wanted[element];
+            // Written so that what is no number is never right.
+            let right = got == value || (got - value).abs() <= within;
+            let bound = if within > 0.0 { format!(" up to {within:.1e}") } else { String::new() };
+            (!right).then(|| format!("is {got}, and {value} is right{bound}"))
+        };
+        tensor.wrong(bits, Some(&judge))
+    }
+}
+
+fn tensors(operands: &[Operand]) -> impl Iterator<Item = &Tensor> {
+    operands.iter().filter_map(|operand| match operand {
+        Operand::Tensor(tensor) => Some(tensor),
+        Operand::Number(..) => None,
+    })
+}
+
+fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {
+    let mut random = Random::new(seed);
+    let (is_float, is_signed) = (tensor.elem.is_float(), number::rounded(tensor.elem, -1.0) < 0.0);
+    tensor.filled(|_| {
+        let next = random.word();
+        match values {
+            Values::Whole => f64::from(next % 17) - if is_signed { 8.0 } else { 0.0 },
+            Values::Any if is_float => f64::from(next) / 2f64.powi(31) - 1.0,
+            Values::Any => f64::from(next % 201) - if is_signed { 100.0 } else { 0.0 },
+        }
+    })
+}
+
+/// C = alpha·A·Bᵀ + beta·C, or C = A·Bᵀ, in batches where there is a third mode.
+///
+/// Rounding errors of a sum of K products behave as steps to either side: they grow as √K, and with the magnitudes of what
+/// is added. The last rounding is to the type of C.
+pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let all: Vec<&Tensor> = tensors(operands).collect();
+    let [a, b, c] = all[..] else { panic!("three matrices") };
+    let mut numbers = operands.iter().filter_map(|operand| match operand {
+        Operand::Number(elem, value) => Some(number::rounded(*elem, *value)),
+        Operand::Tensor(_) => None,
+    });
+    let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
+    let (rows, columns, depth) = (c.extents[0], c.extents[1], a.extents[1]);
+    let batches = c.extents.get(2).copied().unwrap_or(1);
+    // Sums, and sums of magnitudes.
+    let mut sums = vec![(0.0f64, 0.0f64); c.count()];
+    for l in 0..batches {
+        for k in 0..depth {
+            let column_of_a = &a.values[(l * depth + k) * rows..][..rows];
+            for n in 0..columns {
+                let factor = b.values[(l * depth + k) * columns + n];
+                let column = &mut sums[(l * columns + n) * rows..][..rows];
+                for ((sum, size), x) in column.iter_mut().zip(column_of_a) {
+                    let product = x * factor;
+                    *sum += product;
+                    *size += product.abs();
+                }
+            }
+        }
+    }
+    let steps = 2.0 * (depth as f64).sqrt() + 8.0;
+    // Sums of narrow floats are f32.
+    let sum_elem = if c.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
+    let least = if c.elem == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
+    let one = |(at, (sum, size)): (usize, &(f64, f64))| {
+        // What is not read may be poison.
+        let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
+        let value = alpha * sum + old;
+        if values == Values::Whole || !c.elem.is_float() {
+            return Wanted { value: number::rounded(c.elem, value), within: 0.0 };
+        }
+        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs());
+        let narrowed =
+            if c.elem == sum_elem { 0.0 } else { number::roundoff(c.elem) * (value.abs() + within) + least };
+        Wanted { value, within: within + narrowed }
+    };
+    sums.iter().enumerate().map(one).collect()
+}
+
+/// Softmax of each row, x (M, N).
+pub fn softmax(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let x = tensors(operands).next().expect("what is normalised");
+    let [rows, columns] = x.extents[..] else { panic!("rows of numbers") };
+    let mut wanted = vec![Wanted { value: 0.0, within: 0.0 }; rows * columns];
+    for row in 0..rows {
+        let each = || (0..columns).map(|column| column * rows + row);
+        let most = each().map(|at| x.values[at]).fold(f64::MIN, f64::max);
+        let total: f64 = each().map(|at| (x.values[at] - most).exp()).sum();
+        for at in each() {
+            let value = (x.values[at] - most).exp() / total;
+            wanted[at] = Wanted { value, within: (1e-5 * value + 1e-9).min(1e-6) };
+        }
+    }
+    wanted
+}

@@ -1,0 +1,173 @@
+//! A tensor on the host: elements in a buffer with gaps, and poison wherever no element is.
+
+use tilewright::{Arg, Elem, Element};
+use tilewright_codegen::launch;
+use tilewright_codegen::thread::Param;
+
+use crate::number;
+use crate::typed;
+
+/// Elements that stand in front of every tensor and behind it, and must stay as they are. It keeps addresses aligned.
+pub const GUARD: usize = 128;
+
+/// How far apart things lie in a buffer, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Behind each run along the contiguous mode: what a leading dimension is longer than its extent.
+    pub gap: usize,
+    /// Behind each matrix of a batch.
+    pub beyond: usize,
+    /// In front of the first element, after the guard.
+    pub offset: usize,
+}
+
+impl Room {
+    /// Gaps behind each run, and an offset.
+    pub const fn new(gap: usize, offset: usize) -> Room {
+        Room { gap, beyond: 0, offset }
+    }
+}
+
+/// A tensor in a buffer.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// The parameter's name.
+    pub name: String,
+    /// Type of the elements.
+    pub elem: Elem,
+    /// Does the kernel write it?
+    pub written: bool,
+    /// Extents, one for each mode.
+    pub extents: Vec<usize>,
+    /// Strides in elements, one for each mode.
+    pub strides: Vec<usize>,
+    /// Elements of the buffer in front of the first one.
+    pub offset: usize,
+    /// Elements of the whole buffer.
+    pub len: usize,
+    /// The elements, the first mode running fastest; nothing where all of them are poison.
+    pub values: Vec<f64>,
+}
+
+impl Tensor {
+    /// As a parameter wants it, contiguous along the mode whose stride is 1; poison all over. `None` for what is no tensor.
+    pub fn new(param: &Param, sizes: &[(&str, usize)], room: Room) -> Option<Tensor> {
+        let Param::Pointer { name, elem, write, shape, stride } = param else { return None };
+        let known = |symbol: tilewright_layout::Symbol| {
+            sizes.iter().find(|size| size.0 == symbol.name()).map(|size| size.1 as i64)
+        };
+        let extent = |extent: &tilewright_layout::Value| match extent.evaluate(&known) {
+            Some(extent) => extent as usize,
+            None => panic!("`{name}` has the extent {extent}, and there are only {sizes:?}"),
+        };
+        let extents: Vec<usize> = shape.iter().map(extent).collect();
+        let mut strides = vec![1; extents.len()];
+        // The contiguous mode first, then the others in order.
+        let mut order: Vec<usize> = (0..extents.len()).collect();
+        order.sort_by_key(|&mode| stride[mode].int() != Some(1));
+        let mut next = 1;
+        for (place, &mode) in order.iter().enumerate() {
+            let more = [room.gap, room.beyond].get(place).copied().unwrap_or(0);
+            strides[mode] = next;
+            next = next * extents[mode] + more;
+        }
+        let reach: usize = extents.iter().zip(&strides).map(|(n, step)| (n - 1) * step).sum();
+        let offset = GUARD + room.offset;
+        let len = offset + reach + 1 + GUARD;
+        let (name, elem, written) = (name.clone(), *elem, *write);
+        Some(Tensor { name, elem, written, extents, strides, offset, len, values: Vec::new() })
+    }
+
+    /// The same with elements, each from its number; they are rounded to what the type holds.
+    pub fn filled(mut self, mut value: impl FnMut(usize) -> f64) -> Tensor {
+        self.values = (0..self.count()).map(|at| number::rounded(self.elem, value(at))).collect();
+        self
+    }
+
+    /// How many elements there are.
+    pub fn count(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Where each element is in the buffer, the first mode running fastest.
+    pub fn places(&self) -> Vec<usize> {
+        let mut places = vec![self.offset];
+        for (extent, stride) in self.extents.iter().zip(&self.strides) {
+            places =
+                (0..*extent).flat_map(|at| places.iter().map(move |place| place + at * stride)).collect();
+        }
+        places
+    }
+
+    /// The bits of the whole buffer.
+    pub fn bits(&self) -> Vec<u64> {
+        let mut bits = vec![number::poison(self.elem); self.len];
+        for (place, value) in self.places().into_iter().zip(&self.values) {
+            bits[place] = number::bits(self.elem, *value);
+        }
+        bits
+    }
+
+    /// The buffer for the simulator.
+    pub fn arg(&self) -> Arg {
+        let (bits, extents) = (self.bits(), self.extents.clone());
+        let arg = typed!(self.elem, T => {
+            let buffer: Vec<T> = bits.into_iter().map(T::from_raw).collect();
+            if self.written { Arg::in_out(&buffer, extents) } else { Arg::tensor(&buffer, extents) }
+        });
+        arg.strides(self.strides.clone()).offset(self.offset)
+    }
+
+    /// A result without contents for the simulator, which then finds what is read too early, not written, or written
+    /// twice. It begins with its first element.
+    pub fn output(&self) -> Arg {
+        typed!(self.elem, T => Arg::output::<T>(self.extents.clone())).strides(self.strides.clone())
+    }
+
+    /// What a launch plan sees of it, in a buffer at this address.
+    pub fn given(&self, buffer: u64) -> launch::Tensor {
+        let signed = |sizes: &[usize]| sizes.iter().map(|&size| size as i64).collect();
+        launch::Tensor {
+            elem: self.elem,
+            mutable: self.written,
+            extents: signed(&self.extents),
+            strides: signed(&self.strides),
+            len: (self.len - self.offset) as u64,
+            address: buffer + self.offset as u64 * u64::from(self.elem.bytes()),
+        }
+    }
+
+    /// The coordinate of an element.
+    pub fn coordinate(&self, element: usize) -> Vec<usize> {
+        let mut rest = element;
+        let digit = |extent: &usize| {
+            let at = rest % extent;
+            rest /= extent;
+            at
+        };
+        self.extents.iter().map(digit).collect()
+    }
+
+    /// What is wrong with a buffer, if anything is: an element that is not as it should be, or something around the
+    /// elements that changed. `wanted` judges elements; without it they must be what they were.
+    pub fn wrong(
+        &self,
+        bits: &[u64],
+        wanted: Option<&dyn Fn(usize, f64) -> Option<String>>,
+    ) -> Option<String> {
+        let mut kept = self.bits();
+        let says = |why: String| Some(format!("`{}`{why}", self.name));
+        if let Some(wanted) = wanted {
+            for (element, place) in self.places().into_iter().enumerate() {
+                if let Some(why) = wanted(element, number::value(self.elem, bits[place])) {
+                    return says(format!(" at {:?} {why}", self.coordinate(element)));
+                }
+                kept[place] = bits[place];
+            }
+        }
+        let place = (0..self.len).find(|&place| bits[place] != kept[place])?;
+        let first = self.offset as i64;
+        let before = "counted from the first element";
+        says(format!(" was written where it must not be, at offset {}, {before}", place as i64 - first))
+    }
+}

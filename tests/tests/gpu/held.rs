@@ -1,0 +1,91 @@
+//! Operands of a problem in the memory of a device.
+
+use tilewright::runtime::{Built, Error};
+use tilewright::{Argument, DeviceTensor, Element, Stream, TensorMut, TensorRef};
+use tilewright_codegen::Generated;
+use tilewright_tests::number::Number;
+use tilewright_tests::problem::{Operand, Problem};
+use tilewright_tests::tensor::Tensor;
+use tilewright_tests::typed;
+
+/// A tensor's buffer, whatever its type.
+trait Buffer {
+    fn lent(&mut self, tensor: &Tensor) -> Argument<'_>;
+    fn bits(&self) -> Result<Vec<u64>, Error>;
+}
+
+impl<T: Number> Buffer for DeviceTensor<T, 1> {
+    fn lent(&mut self, tensor: &Tensor) -> Argument<'_> {
+        match tensor.extents.len() {
+            2 => shaped::<T, 2>(self, tensor),
+            _ => shaped::<T, 3>(self, tensor),
+        }
+    }
+
+    fn bits(&self) -> Result<Vec<u64>, Error> {
+        Ok(self.to_host_stored()?.into_iter().map(Element::to_raw).collect())
+    }
+}
+
+fn shaped<'a, T: Number, const R: usize>(
+    buffer: &'a mut DeviceTensor<T, 1>,
+    tensor: &Tensor,
+) -> Argument<'a> {
+    let modes = |values: &[usize]| -> [usize; R] { values.try_into().expect("as many modes as it has") };
+    let (extents, strides) = (modes(&tensor.extents), modes(&tensor.strides));
+    match tensor.written {
+        true => TensorMut::offset(buffer.view_mut().reshaped(extents, strides), tensor.offset).into(),
+        false => TensorRef::offset(buffer.view().reshaped(extents, strides), tensor.offset).into(),
+    }
+}
+
+/// A kernel for each variant of one, as if there were no other.
+#[allow(unsafe_code)]
+pub(crate) fn variants(kernel: &Generated) -> Vec<Built> {
+    let alone = |variant: &tilewright_codegen::definition::Variant| {
+        let alone = Generated { variants: vec![variant.clone()], ..kernel.clone() };
+        // SAFETY: the variant is as it was generated.
+        unsafe { Built::new(alone) }
+    };
+    kernel.variants.iter().map(alone).collect()
+}
+
+/// Could a variant run on this device, if the sizes suit it?
+pub(crate) fn runs_here(stream: &Stream, kernel: &Built) -> bool {
+    let (arch, program) = (stream.device().properties().arch(), &kernel.generated().variants[0].program);
+    program.arch <= arch && (!program.arch_specific || program.arch == arch)
+}
+
+/// Launches a kernel on fresh buffers and judges all of them. False where nothing ran, because the sizes, their alignment
+/// or the device do not suit it.
+pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Result<bool, String> {
+    let tell = |why: Error| why.to_string();
+    let held = |tensor: &Tensor| -> Result<Box<dyn Buffer>, Error> {
+        let bits = tensor.bits();
+        typed!(tensor.elem, T => {
+            let elements: Vec<T> = bits.iter().map(|&bits| T::from_raw(bits)).collect();
+            Ok(Box::new(DeviceTensor::<T, 1>::from_host(stream, [tensor.len], &elements)?))
+        })
+    };
+    let mut buffers = problem.tensors().map(held).collect::<Result<Vec<_>, Error>>().map_err(tell)?;
+    let mut next = buffers.iter_mut();
+    let argument = |operand: &Operand| match operand {
+        Operand::Tensor(tensor) => next.next().expect("each tensor has a buffer").lent(tensor),
+        Operand::Number(elem, value) => typed!(*elem, T => Argument::scalar(<T as Number>::of(*value))),
+    };
+    let mut arguments: Vec<Argument<'_>> = problem.operands.iter().map(argument).collect();
+    match kernel.launch_with(stream, &mut arguments) {
+        Ok(launched) if launched.variant.is_some() => {}
+        Ok(_) => return Ok(false),
+        // Facts about sizes, alignment and the device blame no argument.
+        Err(Error::Refused(refusal)) if refusal.argument().is_none() => return Ok(false),
+        Err(why) => return Err(why.to_string()),
+    }
+    drop(arguments);
+    for (tensor, buffer) in problem.tensors().zip(&buffers) {
+        if let Some(why) = problem.wrong(tensor, &buffer.bits().map_err(tell)?) {
+            return Err(why);
+        }
+    }
+    Ok(true)
+}
