@@ -108,7 +108,7 @@ impl Nest<'_> {
     fn statement(&mut self, op: &Op) {
         match op {
             Op::Comment(text) => self.inside("", text.clone()),
-            Op::For { var, from, to, step, unroll, body, .. } => {
+            Op::For { var, from, to, step, unroll, body } => {
                 let by = if *step == 1 { String::new() } else { format!(" by {step}") };
                 let how = match unroll {
                     Unroll::No => String::new(),
@@ -117,6 +117,9 @@ impl Nest<'_> {
                 };
                 let (var, from, to) = (self.var(*var), self.int(*from), self.int(*to));
                 self.nested("sequential", format!("{var} in {from}..{to}{by}{how}"), body);
+            }
+            Op::Leave { of, cond } => {
+                self.line("", format!("leave the loop over {} if {}", self.var(*of), self.int(*cond)));
             }
             Op::If { cond, then, other } => self.branches(format!("if {}", self.int(*cond)), then, other),
             Op::When { cond, then, other } => self.branches(format!("if {}", self.val(cond)), then, other),
@@ -351,7 +354,12 @@ fn sign(op: Bin) -> Option<&'static str> {
 /// Does a statement, or one inside it, have a line of its own?
 fn says(stmt: &Stmt) -> bool {
     match &stmt.op {
-        Op::Comment(_) | Op::Sync(_) | Op::WaitQueue { .. } | Op::Await { .. } | Op::Roles(_) => true,
+        Op::Comment(_)
+        | Op::Sync(_)
+        | Op::WaitQueue { .. }
+        | Op::Await { .. }
+        | Op::Leave { .. }
+        | Op::Roles(_) => true,
         Op::For { body, .. } | Op::Elect(_, body) => body.iter().any(says),
         Op::If { then, other, .. } | Op::When { then, other, .. } => then.iter().chain(other).any(says),
         _ => false,

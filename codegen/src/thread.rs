@@ -448,12 +448,17 @@ pub enum Op {
         to: Ix,
         /// Step.
         step: i64,
-        /// Ends before the first turn where this holds, the same for all who run it; it holds in all turns after it.
-        until: Option<Ix>,
         /// Unrolling.
         unroll: Unroll,
         /// Statements.
         body: Vec<Stmt>,
+    },
+    /// Leaves a loop around it where the condition holds, the same for all who run it.
+    Leave {
+        /// The loop's variable.
+        of: Id,
+        /// Not 0 where it holds.
+        cond: Ix,
     },
     /// A condition.
     If {

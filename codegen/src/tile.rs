@@ -246,12 +246,19 @@ pub enum Op {
     For {
         /// The variable.
         var: Id,
-        /// Ends before a turn where the left is not smaller than the right, the same for the whole group.
-        only: Option<(Affine, Value)>,
         /// Unrolling.
         unroll: Unroll,
         /// What is done.
         body: Vec<Stmt>,
+    },
+    /// Leaves a loop around it where the left is not smaller than the right, the same for the whole group.
+    Leave {
+        /// The loop's variable.
+        of: Id,
+        /// What is compared.
+        left: Affine,
+        /// With what.
+        right: Value,
     },
     /// A loop whose copies from global to shared memory run so many stages ahead: each turn finds in the shared
     /// tensors what its own copies fetch. See [`crate::pipeline`], which writes it out.
@@ -416,6 +423,11 @@ impl Order {
         ("rows", Order::Rows),
         ("row_serpentine", Order::RowSerpentine),
     ];
+
+    /// Does the second operand run fastest?
+    pub fn is_by_rows(self) -> bool {
+        matches!(self, Order::Rows | Order::RowSerpentine)
+    }
 }
 
 /// Across which threads a reduction goes.

@@ -271,6 +271,11 @@ pub(crate) enum Ins {
         end: u32,
     },
     Jump(u32),
+    /// Where the condition holds, which is the same for all.
+    Leave {
+        cond: Src,
+        to: u32,
+    },
     End,
 }
 

@@ -215,6 +215,11 @@ impl Cluster<'_> {
                     }
                 }
                 Ins::Jump(to) => w.pc = to as usize,
+                Ins::Leave { cond, to } => {
+                    if w.scalar(cond) != 0 {
+                        w.pc = to as usize;
+                    }
+                }
                 Ins::End => return Ok(Stop::Ends),
             }
         }

@@ -38,7 +38,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.turns(name, extent, body);
-        self.push(Op::For { var, only: None, unroll, body });
+        self.push(Op::For { var, unroll, body });
         done
     }
 

@@ -192,7 +192,7 @@ impl<'p> Walk<'p, '_> {
             }
             // A condition on scalar arguments has one answer for the whole run.
             Op::When { then, other, .. } => self.branch(then, other, (stmt as *const Stmt as u64) | 1 << 63),
-            Op::Wait { .. } => {}
+            Op::Wait { .. } | Op::Leave { .. } => {}
             Op::Roles(roles) => {
                 for (_, body) in roles {
                     self.leave(body, "groups of threads share it");

@@ -133,7 +133,7 @@ impl Written<'_, '_> {
             return None;
         }
         match &stmt.op {
-            Op::For { var, from, to, step, until: None, unroll: Unroll::Full, body } => {
+            Op::For { var, from, to, step, unroll: Unroll::Full, body } => {
                 let (Some(from), Some(to)) = (self.value(*from), self.value(*to)) else { return Some(false) };
                 return (from..to).step_by((*step).max(1) as usize).find_map(|turn| {
                     self.vars.insert(*var, turn);

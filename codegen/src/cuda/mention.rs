@@ -13,6 +13,16 @@ pub(super) fn blocks(op: &Op) -> Vec<&[Stmt]> {
     }
 }
 
+/// Is the loop over `var`, whose body this is, left from inside of another loop in it?
+pub(super) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
+    fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
+        let inside = inside || matches!(stmt.op, Op::For { .. });
+        matches!(stmt.op, Op::Leave { of, .. } if of == var && inside)
+            || blocks(&stmt.op).into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
+    }
+    body.iter().any(|stmt| is_left(stmt, var, false))
+}
+
 /// How many statements use the array: this one, and those inside it.
 pub(super) fn count(stmt: &Stmt, id: Id) -> usize {
     let own = match &stmt.op {

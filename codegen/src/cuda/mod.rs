@@ -75,6 +75,9 @@ struct Printer<'k> {
     used: Vec<Builtin>,
     /// The warps of the role that is being printed.
     role: Option<(u32, u32)>,
+    /// The loops around the statement at hand: their variables, and labels behind those that are left from inside of
+    /// another.
+    loops: Vec<(Id, Option<String>)>,
 }
 
 /// Numbers that the hardware gives.
@@ -111,6 +114,7 @@ impl<'k> Printer<'k> {
             undeclared: (0..kernel.regs.len() as Id).collect(),
             used: Vec::new(),
             role: None,
+            loops: Vec::new(),
         }
     }
 

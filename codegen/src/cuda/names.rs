@@ -79,6 +79,13 @@ impl Names {
         free(wanted, |name| !self.fixed.contains(name))
     }
 
+    /// A label that no other has.
+    pub(super) fn label(&mut self, wanted: &str) -> String {
+        let name = free(wanted, |name| !self.fixed.contains(name));
+        self.fixed.insert(name.clone());
+        name
+    }
+
     /// Is it declared in this block or around it?
     pub(super) fn is_visible(&self, thing: Thing) -> bool {
         self.open.iter().flatten().any(|open| open.1 == thing)

@@ -1,6 +1,6 @@
 //! Statements, in the order of the program.
 
-use super::mention::in_flight;
+use super::mention::{in_flight, is_left_from_inside};
 use super::names::Thing;
 use super::{Builtin, Printer};
 use crate::index::Ix;
@@ -84,7 +84,7 @@ impl Printer<'_> {
             Op::Await { bar, slot, turn } => self.wait_phase(*bar, *slot, *turn),
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
-            Op::For { var, from, to, step, until, unroll, body } => {
+            Op::For { var, from, to, step, unroll, body } => {
                 let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
                 let row = &self.kernel.vars[*var as usize];
                 self.names.open();
@@ -97,13 +97,29 @@ impl Printer<'_> {
                     Unroll::Full => self.line("#pragma unroll"),
                 }
                 self.line(&format!("for ({kind} {name} = {from}; {name} < {to}; {step}) {{"));
-                if let Some(until) = until {
-                    let until = self.int(*until);
-                    self.line(&format!("    if ({until}) break;"));
-                }
+                let label =
+                    is_left_from_inside(body, *var).then(|| self.names.label(&format!("past_{name}")));
+                self.loops.push((*var, label));
                 self.indented(body);
                 self.line("}");
                 self.names.close();
+                if let Some((_, Some(label))) = self.loops.pop() {
+                    self.line(&format!("{label}:;"));
+                }
+            }
+            Op::Leave { of, cond } => {
+                let cond = self.int(*cond);
+                let label = match self.loops.last() {
+                    Some((innermost, _)) if innermost == of => None,
+                    _ => self
+                        .loops
+                        .iter()
+                        .rev()
+                        .find(|(var, _)| var == of)
+                        .and_then(|(_, label)| label.as_ref()),
+                };
+                let leave = label.map_or("break".to_owned(), |label| format!("goto {label}"));
+                self.line(&format!("if ({cond}) {leave};"));
             }
             Op::If { cond, then, other } => {
                 let cond = self.int(*cond);

@@ -63,7 +63,7 @@ impl Lower<'_> {
             _ => Unroll::By(DYNAMIC_UNROLL),
         };
         let (from, to) = (self.int(0), self.value(depth));
-        self.emit(Op::For { var, from, to, step: 1, until: None, unroll, body });
+        self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Lower<'_> {
         let rows = a.leaves[..a.rows].iter().enumerate().map(|(i, l)| (names("m", i), l.extent));
         let columns = b.leaves[..b.rows].iter().enumerate().map(|(i, l)| (names("n", i), l.extent));
         // What runs fastest comes first.
-        let by_rows = matches!(order, Order::Rows | Order::RowSerpentine);
+        let by_rows = order.is_by_rows();
         let extents: Vec<(String, i64)> =
             if by_rows { columns.chain(rows).collect() } else { rows.chain(columns).collect() };
         let inner: i64 = extents[..if by_rows { b.rows } else { a.rows }].iter().map(|(_, n)| n).product();

@@ -320,7 +320,7 @@ impl<'p> Lower<'p> {
         at[next] = index;
         let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
         let (from, to) = (self.int(0), self.int(*extent));
-        self.emit(Op::For { var, from, to, step: 1, until: None, unroll, body });
+        self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
     }
 
@@ -551,17 +551,13 @@ impl<'p> Lower<'p> {
                 let bar = self.barrier(stmt.by);
                 self.emit(Op::Sync(bar));
             }
-            tile::Op::For { var, only, unroll, body } => {
+            tile::Op::For { var, unroll, body } => {
                 let program = self.program;
                 let of = &program.vars[*var as usize];
                 let id = self.var(&of.name, false);
                 let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
                 self.vars[*var as usize] = Some(at);
-                let until = only.as_ref().map(|(left, right)| {
-                    let below = self.below(left, *right, Some(*var));
-                    self.exprs().not(below)
-                });
                 if *unroll == Unroll::Full {
                     self.unrolled.push(id);
                 }
@@ -573,7 +569,16 @@ impl<'p> Lower<'p> {
                 self.held.truncate(held);
                 let body = std::mem::replace(&mut self.block, outer);
                 let (from, to) = (self.int(0), self.value(of.extent));
-                self.emit(Op::For { var: id, from, to, step: 1, until, unroll: *unroll, body });
+                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
+            }
+            tile::Op::Leave { of, left, right } => {
+                let below = self.below(left, *right);
+                let cond = self.exprs().not(below);
+                if let Some(Int::Var(of)) =
+                    self.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
+                {
+                    self.emit(Op::Leave { of, cond });
+                }
             }
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::When { cond, then, other } => {
@@ -588,7 +593,7 @@ impl<'p> Lower<'p> {
             tile::Op::If { left, right, then, other } => {
                 let (at, limit) = (self.affine(left), self.value(*right));
                 let cond = match self.kernel.exprs.get(at).hi > i64::from(i32::MAX) {
-                    true => self.below(left, *right, None),
+                    true => self.below(left, *right),
                     false => self.exprs().lt(at, limit),
                 };
                 let outer = std::mem::take(&mut self.block);
@@ -610,8 +615,11 @@ impl<'p> Lower<'p> {
 
 impl Lower<'_> {
     /// Whether `left < right`: what does not change with `var` is worked out first, and once.
-    fn below(&mut self, left: &Affine, right: Value, var: Option<Id>) -> Ix {
-        let mine = |(coord, _): &(Coord, i64)| var.is_some_and(|var| *coord == Coord::Var(var));
+    fn below(&mut self, left: &Affine, right: Value) -> Ix {
+        let mine = |(coord, _): &(Coord, i64)| match coord {
+            Coord::Var(var) => self.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
+            _ => false,
+        };
         let (own, others) = left.terms.iter().cloned().partition(mine);
         let (own, others) =
             (Affine { constant: left.constant, terms: own }, Affine { constant: 0, terms: others });

@@ -201,7 +201,7 @@ impl Lower<'_> {
             })
         })?;
         let (from, to) = (self.int(1), self.int(warps));
-        self.emit(Op::For { var, from, to, step: 1, until: None, unroll: Unroll::By(PARTIAL_UNROLL), body });
+        self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
         Ok(())
     }
 

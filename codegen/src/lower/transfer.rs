@@ -324,7 +324,7 @@ impl Lower<'_> {
     }
 
     /// Does it become a constant when loops are unrolled?
-    fn is_unrolled(&self, term: Ix) -> bool {
+    pub(super) fn is_unrolled(&self, term: Ix) -> bool {
         match &self.kernel.exprs.get(term).int {
             Int::Const(_) => true,
             Int::Var(id) => self.unrolled.contains(id),

@@ -9,9 +9,11 @@
 //!                                           a[1] <- column 1
 //!                                           copies of turn k + 2; commit
 //!                                           gemm(a[0])
-//!                                           for kk in 0..depth - 2, while inside {
+//!                                           leave k unless column 1 is inside
+//!                                           for kk in 0..depth - 2 {
 //!                                               a[kk % 2] <- column kk + 2
 //!                                               gemm(a[(kk + 1) % 2])
+//!                                               leave k unless column kk + 2 is inside
 //!                                           }
 //!                                           wait; barrier
 //!                                           a[0] <- column 0 of turn min(k + 1, n - 1)
@@ -33,6 +35,8 @@ pub(super) struct Product {
     /// The statement, of whose operands only these are replaced.
     stmt: Stmt,
     operands: [Operand; 2],
+    /// Does the second operand run fastest?
+    by_rows: bool,
     depth: i64,
 }
 
@@ -54,7 +58,7 @@ impl Product {
             );
             return Err(Problem::new(message).help(help));
         };
-        let Op::Gemm { a, b, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
+        let Op::Gemm { a, b, order, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
             return Err(
                 Problem::new("`fragments = 2` is for a turn of one product, and this is none").help(help)
             );
@@ -72,22 +76,25 @@ impl Product {
             let message = format!("`fragments = 2` takes columns in pairs, and the product is {depth} deep");
             return Err(Problem::new(message).help("use tiles of an even depth"));
         }
+        let by_rows = order.is_by_rows();
         let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
-        Ok(Product { stmt: stmt.clone(), operands, depth })
+        Ok(Product { stmt: stmt.clone(), operands, by_rows, depth })
     }
 
     fn statement(&self, op: Op) -> Stmt {
         Stmt { span: self.stmt.span, by: self.stmt.by, op }
     }
 
-    /// Column `column` of both operands, into registers.
+    /// Column `column` of both operands, into registers. All of what runs fastest is needed at once, so it comes first; of
+    /// the other operand more than the first values can arrive while the first are at work.
     fn fetch(&self, column: &Affine) -> Result<Vec<Stmt>> {
         let copy = |operand: &Operand| {
             let from = operand.from.slice(&[At::All, At::Index(column.clone())])?;
             let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;
             Ok(self.statement(Op::Copy { from, to, how: How::Here, fill: 0.0, token: None }))
         };
-        self.operands.iter().map(copy).collect()
+        let [a, b] = &self.operands;
+        (if self.by_rows { [b, a] } else { [a, b] }).into_iter().map(copy).collect()
     }
 
     /// The products of one column.
@@ -117,31 +124,25 @@ impl Product {
         let mut body = self.fetch(&1.into())?;
         body.extend(early);
         body.push(self.multiply(&0.into())?);
+        body.extend(self.leave(write, var, &1.into()));
         if self.depth > 2 {
             let kk = write.var("kk", Value::Int(self.depth - 2));
             let column = |more: i64| Affine::from(Coord::Var(kk)).plus(&more.into(), 1).unwrap_or_default();
             let mut middle = self.fetch(&column(2))?;
             middle.push(self.multiply(&column(1))?);
-            let only = self.inside(write, var, &column(1));
-            body.push(self.statement(Op::For { var: kk, only, unroll: Unroll::Full, body: middle }));
+            middle.extend(self.leave(write, var, &column(2)));
+            body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
         }
         body.extend(wait);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
         body.push(self.first(write, var, next)?);
-        // Past the end of the depth nothing was fetched for the last column either.
-        let (last, product) = ((self.depth - 1).into(), self.multiply(&(self.depth - 1).into())?);
-        body.push(match self.inside(write, var, &last) {
-            Some((left, right)) => {
-                self.statement(Op::If { left, right, then: vec![product], other: Vec::new() })
-            }
-            None => product,
-        });
+        body.push(self.multiply(&(self.depth - 1).into())?);
         Ok(body)
     }
 
-    /// Where a column of a turn lies before the end of the whole depth: past it there is nothing to add up. The condition
-    /// also keeps the work of one column together, where a compiler would mix all of a turn's.
-    fn inside(&self, write: &Write, var: Id, column: &Affine) -> Option<(Affine, Value)> {
+    /// Leaves the loop where a column of a turn lies past the end of the whole depth: there is nothing more to add up.
+    /// That also keeps the work of one column together, where a compiler would mix all of a turn's.
+    fn leave(&self, write: &Write, var: Id, column: &Affine) -> Option<Stmt> {
         let Value::Sym { times: 1, of, over } = write.program.vars[var as usize].extent else { return None };
         // Groups that share the depth have every so many columns; the first has the first.
         let apart = i64::from(over) / self.depth;
@@ -149,7 +150,8 @@ impl Product {
             return None;
         }
         let turn = Affine::from(Coord::Var(var)).times(i64::from(over))?;
-        Some((turn.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 }))
+        let (left, right) = (turn.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 });
+        Some(self.statement(Op::Leave { of: var, left, right }))
     }
 
     /// The first column of the turn `at`, or of the last.

@@ -293,7 +293,7 @@ impl Write {
             ahead.extend([stmt(Op::WaitCopies { pending: 0 }), stmt(Op::Sync)]);
             ahead.append(&mut work);
             ahead.push(stmt(Op::Sync));
-            written.push(stmt(Op::For { var, only: None, unroll: Unroll::No, body: ahead }));
+            written.push(stmt(Op::For { var, unroll: Unroll::No, body: ahead }));
             return Ok(written);
         }
 
@@ -328,7 +328,7 @@ impl Write {
         } else {
             wait.into_iter().chain(fetch).chain(work).chain(late).collect()
         };
-        written.push(stmt(Op::For { var, only: None, unroll: Unroll::No, body }));
+        written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
         Ok(written)
     }
 }

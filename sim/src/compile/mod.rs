@@ -65,6 +65,10 @@ struct Compiler<'k> {
     stmt: usize,
     /// First thread of the role at hand.
     first: u32,
+    /// The loops around it: variable, where they end, and how deep in branches they stand.
+    loops: Vec<(Id, u32, u32)>,
+    /// Branches around it that some lanes may not take.
+    branches: u32,
     steps: usize,
 }
 
@@ -91,6 +95,8 @@ pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
         site: 0,
         stmt: 0,
         first: 0,
+        loops: Vec::new(),
+        branches: 0,
         steps: 0,
     };
     for reg in &kernel.regs {
@@ -142,6 +148,7 @@ impl Compiler<'_> {
                 | Ins::Else { end: to }
                 | Ins::Role { other: to, .. }
                 | Ins::Elect { end: to, .. }
+                | Ins::Leave { to, .. }
                 | Ins::Jump(to) => *to = places[*to as usize],
                 _ => {}
             }
@@ -337,9 +344,13 @@ impl Compiler<'_> {
                 self.emit(Ins::Await { bar: *bar, slot, turn });
             }
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
-            Op::For { var, from, to, step, until, unroll, body } => {
-                self.repeat(*var, (*from, *to, *step), *unroll, (*until, body))?;
+            Op::For { var, from, to, step, unroll, body } => {
+                let exit = self.label();
+                self.loops.push((*var, exit, self.branches));
+                self.repeat(*var, (*from, *to, *step), *unroll, body, exit)?;
+                self.loops.pop();
             }
+            Op::Leave { of, cond } => self.leave(*of, *cond)?,
             Op::If { cond, then, other } => self.choose(*cond, then, other)?,
             Op::When { cond, then, other } => {
                 let (cond, elem) = self.value(cond)?;
@@ -364,7 +375,9 @@ impl Compiler<'_> {
             Op::Elect(scope, body) => {
                 let end = self.label();
                 self.emit(Ins::Elect { scope: *scope, first: self.first, end });
+                self.branches += 1;
                 self.statements(body)?;
+                self.branches -= 1;
                 self.emit(Ins::Label(end));
                 self.emit(Ins::EndIf);
             }
@@ -386,20 +399,35 @@ impl Compiler<'_> {
         }
     }
 
-    /// One turn of a loop. Where it ends early, all later turns do nothing either.
-    fn turn(&mut self, (until, body): (Option<Ix>, &[Stmt])) -> Result<()> {
-        match until {
-            None => self.statements(body),
-            Some(until) => self.choose(until, &[], body),
+    /// Leaves a loop, all threads at once.
+    fn leave(&mut self, of: Id, cond: Ix) -> Result<()> {
+        let cond = self.num(cond);
+        let Some(&(_, exit, branches)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
+            return self.malformed("a loop is left that is not around the statement");
+        };
+        let same_for_all = cond.node.is_none_or(|node| !self.numbers.get(node).vector);
+        if branches != self.branches || !same_for_all {
+            return self.malformed("a loop is left by some of its threads only");
         }
+        match cond.as_constant() {
+            Some(0) => {}
+            Some(_) => self.emit(Ins::Jump(exit)),
+            None => {
+                let cond = self.place_of(cond);
+                self.emit(Ins::Leave { cond, to: exit });
+            }
+        }
+        Ok(())
     }
 
     fn branches(&mut self, label: u32, then: &[Stmt], other: &[Stmt]) -> Result<()> {
         let end = self.label();
+        self.branches += 1;
         self.statements(then)?;
         self.emit(Ins::Label(label));
         self.emit(Ins::Else { end });
         self.statements(other)?;
+        self.branches -= 1;
         self.emit(Ins::Label(end));
         self.emit(Ins::EndIf);
         Ok(())
@@ -410,7 +438,8 @@ impl Compiler<'_> {
         var: Id,
         range: (Ix, Ix, i64),
         unroll: Unroll,
-        body: (Option<Ix>, &[Stmt]),
+        body: &[Stmt],
+        exit: u32,
     ) -> Result<()> {
         let (from, to, step) = (self.num(range.0), self.num(range.1), range.2);
         if step <= 0 {
@@ -420,16 +449,17 @@ impl Compiler<'_> {
             let mut at = from;
             while at < to {
                 self.bind(var, Num::constant(at));
-                self.turn(body)?;
+                self.statements(body)?;
                 at += step;
             }
+            self.emit(Ins::Label(exit));
             return Ok(());
         }
         let vector =
             |compiler: &Self, num: Num| num.node.is_some_and(|node| compiler.numbers.get(node).vector);
         let vector = vector(self, from) || vector(self, to);
         let (from, to) = (self.place_of(from), self.place_of(to));
-        let (head, exit) = (self.label(), self.label());
+        let head = self.label();
         let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
         let cell = *file;
         *file += 1;
@@ -442,7 +472,9 @@ impl Compiler<'_> {
         let outer = self.vars[var as usize];
         self.bind(var, num);
         let site = self.site;
-        self.turn(body)?;
+        self.branches += u32::from(vector);
+        self.statements(body)?;
+        self.branches -= u32::from(vector);
         self.bind(var, outer);
         self.site = site;
         let level = self.levels.pop().unwrap_or_default();

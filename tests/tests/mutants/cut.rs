@@ -76,6 +76,7 @@ pub(crate) fn words(program: &Kernel, op: &Op) -> String {
         Op::Store { from, .. } => format!("a write from `{}`", reg(from.reg)),
         Op::Assign { reg: to, .. } => format!("a value for `{}`", reg(*to)),
         Op::Atom { row, .. } => row.name.into(),
+        Op::Leave { .. } => "leaving a loop".into(),
         Op::For { body, .. } | Op::Elect(_, body) | Op::If { then: body, .. } => {
             let all: Vec<String> =
                 body.iter().filter(|stmt| acts(&stmt.op)).map(|stmt| words(program, &stmt.op)).collect();
@@ -166,8 +167,8 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
         }
         Op::Arrive { slot, .. } => vec![slot],
         Op::Await { slot, turn, .. } => vec![slot, turn],
-        Op::For { from, to, until, .. } => [from, to].into_iter().chain(until).collect(),
-        Op::If { cond, .. } => vec![cond],
+        Op::For { from, to, .. } => vec![from, to],
+        Op::If { cond, .. } | Op::Leave { cond, .. } => vec![cond],
         Op::Atom { args, guard, .. } => {
             fn of(arg: &mut AtomArg) -> Vec<&mut Ix> {
                 match arg {

@@ -214,7 +214,7 @@ fn staged() -> Kernel {
         s(0, Op::Sync(0)),
     ];
     let (from, to, unroll) = (zero, turns, Unroll::No);
-    let copy = Op::For { var: 0, from, to, step: 1, until: None, unroll, body };
+    let copy = Op::For { var: 0, from, to, step: 1, unroll, body };
     let end = vec![s(0, Op::WaitQueue { queue: Queue::Bulk, pending: 0 })];
     let held = Shared {
         name: "held".into(),

@@ -254,6 +254,6 @@ impl Build {
         let last = self.e().get(to).hi - 1;
         let (var, ix) = self.var(name, 0, last);
         let (from, body) = (self.int(0), body(self, ix));
-        s(Op::For { var, from, to, step: 1, until: None, unroll, body })
+        s(Op::For { var, from, to, step: 1, unroll, body })
     }
 }
