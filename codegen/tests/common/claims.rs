@@ -1,0 +1,149 @@
+//! Every index expression is what it claims to be, in this very launch: its range decides in which type it is printed,
+//! and what is a multiple of what decides how wide accesses are. The simulator asks this of addresses alone; here each
+//! thread is followed by itself, without memory, and every part of every expression that it computes is asked.
+
+use std::ops::ControlFlow;
+
+use tilewright_codegen::index::{Int, Ix};
+use tilewright_codegen::thread::{AtomArg, Id, Kernel, Op, Param, Stmt, Val};
+
+/// Checks all threads of a launch. `size` gives extents and strides by name.
+pub fn check(kernel: &Kernel, grid: [i64; 3], size: &dyn Fn(&str) -> i64) {
+    let param = |param: &Param| if let Param::Int { symbol, .. } = param { size(symbol.name()) } else { 0 };
+    let params: Vec<i64> = kernel.params.iter().map(param).collect();
+    let blocks: i64 = grid.iter().product();
+    for block in 0..blocks {
+        let at = [block % grid[0], block / grid[0] % grid[1], block / grid[0] / grid[1]];
+        for thread in 0..i64::from(kernel.launch.threads) {
+            let vars = vec![0; kernel.vars.len()];
+            let end = Thread { kernel, params: &params, grid, at, thread, vars }.body(&kernel.body);
+            assert!(end.is_continue(), "a loop is left that is not there: {end:?}");
+        }
+    }
+}
+
+/// Broken off where a loop is left, by its variable.
+type Flow = ControlFlow<Id>;
+
+struct Thread<'k> {
+    kernel: &'k Kernel,
+    params: &'k [i64],
+    grid: [i64; 3],
+    at: [i64; 3],
+    thread: i64,
+    vars: Vec<i64>,
+}
+
+impl Thread<'_> {
+    fn body(&mut self, body: &[Stmt]) -> Flow {
+        body.iter().try_for_each(|stmt| self.statement(&stmt.op))
+    }
+
+    fn statement(&mut self, op: &Op) -> Flow {
+        match op {
+            Op::Comment(_) | Op::Fence(_) | Op::Sync(_) | Op::Commit(_) | Op::WaitQueue { .. } => {}
+            Op::Let(id, at) | Op::Set(id, at) => self.vars[*id as usize] = self.int(*at),
+            Op::Assign { at, value, .. } => {
+                self.int(*at);
+                self.value(value);
+            }
+            Op::Load { to: frag, from: mem, guard, .. } | Op::Store { to: mem, from: frag, guard } => {
+                self.int(frag.at);
+                if self.holds(*guard) {
+                    self.int(mem.index);
+                }
+            }
+            Op::Atom { args, guard, .. } => {
+                if self.holds(*guard) {
+                    args.iter().for_each(|arg| match arg {
+                        AtomArg::At(mem) => drop(self.int(mem.index)),
+                        AtomArg::Int(at) => drop(self.int(*at)),
+                        other => panic!("{other:?} is not followed here"),
+                    });
+                }
+            }
+            Op::For { var, from, to, step, body, .. } => {
+                let (mut at, to) = (self.int(*from), self.int(*to));
+                while at < to {
+                    self.vars[*var as usize] = at;
+                    match self.body(body) {
+                        ControlFlow::Continue(()) => at += step,
+                        ControlFlow::Break(left) if left == *var => break,
+                        further => return further,
+                    }
+                }
+            }
+            Op::Leave { of, cond } => {
+                if self.int(*cond) != 0 {
+                    return ControlFlow::Break(*of);
+                }
+            }
+            Op::If { cond, then, other } => {
+                return self.body(if self.int(*cond) != 0 { then } else { other });
+            }
+            // Either may be taken, whatever the indices are.
+            Op::When { cond, then, other } => {
+                self.value(cond);
+                self.body(then)?;
+                return self.body(other);
+            }
+            other => panic!("{other:?} is not followed here"),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn holds(&self, guard: Option<Ix>) -> bool {
+        guard.is_none_or(|guard| self.int(guard) != 0)
+    }
+
+    fn value(&self, of: &Val) {
+        match of {
+            Val::Lit(..) | Val::Param(_) => {}
+            Val::Reg(_, at) | Val::Int(at, _) => drop(self.int(*at)),
+            Val::Un(_, x) | Val::Cast(_, x) => self.value(x),
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| self.value(x)),
+            Val::Fma(all) | Val::Pick(all) => all.iter().for_each(|x| self.value(x)),
+            Val::Guarded(guard, x, y) => self.value(if self.int(*guard) != 0 { x } else { y }),
+            Val::ShuffleXor(x, by) => {
+                self.int(*by);
+                self.value(x);
+            }
+        }
+    }
+
+    fn int(&self, of: Ix) -> i64 {
+        let known = self.kernel.exprs.get(of);
+        let value = |of: Ix| self.int(of);
+        let number = match known.int {
+            Int::Const(n) => n,
+            Int::Var(id) => self.vars[id as usize],
+            Int::Param(id) => self.params[id as usize],
+            Int::Thread => self.thread,
+            Int::Block(axis) => self.at[usize::from(axis)],
+            Int::Grid(axis) => self.grid[usize::from(axis)],
+            Int::ClusterRank => 0,
+            Int::Add(a, b) => value(a) + value(b),
+            Int::Sub(a, b) => value(a) - value(b),
+            Int::Mul(a, b) => value(a) * value(b),
+            Int::Div(a, b) => value(a) / value(b),
+            Int::Rem(a, b) => value(a) % value(b),
+            Int::And(a, b) => value(a) & value(b),
+            Int::Or(a, b) => value(a) | value(b),
+            Int::Xor(a, b) => value(a) ^ value(b),
+            Int::Shl(a, b) => value(a) << value(b),
+            Int::Shr(a, b) => value(a) >> value(b),
+            Int::Min(a, b) => value(a).min(value(b)),
+            Int::Max(a, b) => value(a).max(value(b)),
+            Int::Lt(a, b) => i64::from(value(a) < value(b)),
+            Int::Eq(a, b) => i64::from(value(a) == value(b)),
+            Int::All(a, b) => i64::from(value(a) != 0 && value(b) != 0),
+            Int::Not(a) => i64::from(value(a) == 0),
+            Int::Select(c, a, b) => value(if value(c) != 0 { a } else { b }),
+        };
+        assert!(known.lo <= number && number <= known.hi, "{known:?} is {number}");
+        let multiple = known.multiple;
+        let divides = if multiple == 0 { number == 0 } else { number % multiple == 0 };
+        assert!(divides, "{known:?} is {number}");
+        number
+    }
+}
