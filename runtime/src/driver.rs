@@ -94,7 +94,7 @@ pub(crate) fn driver() -> Result<&'static Driver, Absence> {
 }
 
 fn start() -> Result<Driver, Absence> {
-    let library = open()?;
+    let library = open(NAMES)?;
     // SAFETY: the three have had these types since CUDA 2, and the library outlives the calls.
     let (init, version) = unsafe {
         (
@@ -123,9 +123,9 @@ fn start() -> Result<Driver, Absence> {
     }
 }
 
-fn open() -> Result<Library, Absence> {
+fn open(names: &[&str]) -> Result<Library, Absence> {
     let mut tried = Vec::new();
-    for name in NAMES {
+    for name in names {
         // SAFETY: NVIDIA's driver runs no code of ours when it is loaded, and its own has no preconditions.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
@@ -133,11 +133,16 @@ fn open() -> Result<Library, Absence> {
                 // What the system's loader says is the error's source.
                 let said =
                     std::error::Error::source(&why).map_or_else(|| why.to_string(), |said| said.to_string());
-                tried.push((name.to_string(), said));
+                tried.push((name.to_string(), without(name, &said).to_owned()));
             }
         }
     }
     Err(Absence::Driver { tried })
+}
+
+/// What is said about a library, less its name: most loaders begin with it, and so does each line of the message.
+fn without<'s>(name: &str, said: &'s str) -> &'s str {
+    said.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(said)
 }
 
 fn error_name(library: &Library, code: c_int) -> String {
@@ -197,5 +202,32 @@ impl Driver {
             }
         };
         if code == 0 { Ok(milliseconds) } else { Err(code) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_once() {
+        for (said, rest) in [
+            ("libx.so: cannot open shared object file", "cannot open shared object file"),
+            ("libx.so.1: file too short", "libx.so.1: file too short"),
+            ("The specified module could not be found.", "The specified module could not be found."),
+            ("libx.so", "libx.so"),
+        ] {
+            assert_eq!(without("libx.so", said), rest);
+        }
+        // As one system's loader says it.
+        if cfg!(all(target_os = "linux", target_env = "gnu")) {
+            let names = ["libnobody-has-this.so", "libnobody-has-this.so.1"];
+            let absent = open(&names).map(|_| ()).unwrap_err().to_string();
+            let wanted = "there is no NVIDIA driver here.\n  \
+                          libnobody-has-this.so: cannot open shared object file: No such file or directory\n  \
+                          libnobody-has-this.so.1: cannot open shared object file: No such file or directory\n\
+                          help: install NVIDIA's driver";
+            assert!(absent.starts_with(wanted), "{absent}");
+        }
     }
 }
