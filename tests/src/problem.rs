@@ -1,7 +1,8 @@
 //! What a kernel is given, and what must come of it: arguments for the simulator and for a device, and results in double
 //! precision.
 
-use tilewright::{Arg, Elem};
+use tilewright::sim::Outcome;
+use tilewright::{Arg, Elem, Element};
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Given;
 use tilewright_codegen::thread::Param;
@@ -126,10 +127,19 @@ impl Problem {
         self.tensors().find(|tensor| tensor.written).expect("a result")
     }
 
-    /// For the simulator.
+    /// For the simulator, with the result in its buffer.
     pub fn args(&self) -> Vec<Arg> {
+        self.args_with(Tensor::arg)
+    }
+
+    /// For the simulator, with a result that has no contents: see [`Tensor::output`].
+    pub fn blank_args(&self) -> Vec<Arg> {
+        self.args_with(|tensor| if tensor.written { tensor.output() } else { tensor.arg() })
+    }
+
+    fn args_with(&self, arg: impl Fn(&Tensor) -> Arg) -> Vec<Arg> {
         let one = |operand: &Operand| match operand {
-            Operand::Tensor(tensor) => tensor.arg(),
+            Operand::Tensor(tensor) => arg(tensor),
             Operand::Number(elem, value) => {
                 typed!(*elem, T => Arg::number(<T as number::Number>::of(*value)))
             }
@@ -144,6 +154,17 @@ impl Problem {
             Operand::Number(elem, _) => Given::Scalar(*elem),
         };
         self.operands.iter().enumerate().map(one).collect()
+    }
+
+    /// What is wrong with a run in the simulator, if anything is.
+    pub fn wrong_outcome(&self, outcome: &Outcome) -> Option<String> {
+        let result = self.result();
+        let bits: Vec<u64> = typed!(result.elem, T => {
+            outcome.get::<T>(&result.name).expect("the result").into_iter().map(Element::to_raw).collect()
+        });
+        let bits = if bits.len() < result.len { result.around(bits) } else { bits };
+        let why = self.wrong(result, &bits)?;
+        Some(format!("variant {}: {why}", outcome.variant() + 1))
     }
 
     /// What is wrong with a tensor's buffer after a run, if anything is.

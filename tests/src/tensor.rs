@@ -119,7 +119,7 @@ impl Tensor {
     }
 
     /// A result without contents for the simulator, which then finds what is read too early, not written, or written
-    /// twice. It begins with its first element.
+    /// twice.
     pub fn output(&self) -> Arg {
         typed!(self.elem, T => Arg::output::<T>(self.extents.clone())).strides(self.strides.clone())
     }
@@ -146,6 +146,13 @@ impl Tensor {
             at
         };
         self.extents.iter().map(digit).collect()
+    }
+
+    /// The bits of a whole buffer, from those of an output without contents, which begins with the first element.
+    pub fn around(&self, output: Vec<u64>) -> Vec<u64> {
+        let mut bits = self.bits();
+        bits[self.offset..][..output.len()].copy_from_slice(&output);
+        bits
     }
 
     /// What is wrong with a buffer, if anything is: an element that is not as it should be, or something around the

@@ -2,14 +2,11 @@
 //! that tiles divide and on others, in several schedules; and products drawn at random.
 
 use tilewright_codegen::Generated;
-use tilewright_sim::{Error, Options, Outcome, run_every};
+use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 use tilewright_tests::gallery;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
-use tilewright_tests::typed;
-
-use tilewright::Element;
 
 /// Extents by name, and how much longer than its rows or columns every leading dimension is.
 const SIZES: [(&[(&str, usize)], usize); 4] = [
@@ -18,16 +15,6 @@ const SIZES: [(&[(&str, usize)], usize); 4] = [
     (&[("M", 72), ("N", 136), ("K", 16), ("L", 1)], 8),
     (&[("M", 1), ("N", 1), ("K", 1), ("L", 1)], 0),
 ];
-
-/// What is wrong with a run, if anything is.
-fn wrong(problem: &Problem, outcome: &Outcome) -> Option<String> {
-    let result = problem.result();
-    let bits: Vec<u64> = typed!(result.elem, T => {
-        outcome.get::<T>(&result.name).expect("the result").into_iter().map(Element::to_raw).collect()
-    });
-    let why = problem.wrong(result, &bits)?;
-    Some(format!("variant {}: {why}", outcome.variant() + 1))
-}
 
 fn check(name: &str, kernel: &Generated, place: usize) -> usize {
     let (sizes, gap) = SIZES[place];
@@ -43,7 +30,7 @@ fn check(name: &str, kernel: &Generated, place: usize) -> usize {
         Err(error) => panic!("{name} with {sizes:?}: {error}"),
     };
     for outcome in &outcomes {
-        if let Some(why) = wrong(&problem, outcome) {
+        if let Some(why) = problem.wrong_outcome(outcome) {
             panic!("{name}, {sizes:?}, {why}");
         }
     }
@@ -66,7 +53,7 @@ fn draw(draw: &Draw) -> Result<(), String> {
     if draw.fit == Fit::Whole && outcomes.len() < kernel.variants.len() {
         return Err(format!("{} of {} variants ran", outcomes.len(), kernel.variants.len()));
     }
-    outcomes.iter().find_map(|outcome| wrong(&problem, outcome)).map_or(Ok(()), Err)
+    outcomes.iter().find_map(|outcome| problem.wrong_outcome(outcome)).map_or(Ok(()), Err)
 }
 
 #[test]

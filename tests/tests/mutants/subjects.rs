@@ -4,7 +4,6 @@ use tilewright::kernels;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::ast::Span;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::element::bf16;
 use tilewright_codegen::index::{Exprs, Int};
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{
@@ -16,6 +15,8 @@ use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, Outcome};
 use tilewright_layout::{Symbol, Tuple, Value, layout};
 use tilewright_sim::{Arg, Error, Fault, Options, run_program};
+use tilewright_tests::problem::{self, Operand, Problem, Reference, Setting, Values, Wanted};
+use tilewright_tests::tensor::{Room, Tensor};
 use tilewright_tests::{gallery, programs};
 
 /// Extents by name, and how much longer than its rows or columns every leading dimension is.
@@ -29,9 +30,7 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) program: Kernel,
     pub(crate) sizes: [Size; 2],
-    /// How much a result may differ.
-    within: f64,
-    reference: fn(&[Matrix], &[usize]) -> f64,
+    reference: Reference,
 }
 
 const fn size(extents: &'static [(&'static str, usize)], pad: usize) -> Size {
@@ -49,7 +48,7 @@ pub(crate) fn all() -> Vec<Subject> {
         Ok(program) => tilewright_codegen::generate(program),
         Err(problem) => panic!("{}", problem.message),
     };
-    let subject = |name, program, sizes| Subject { name, program, sizes, within: 0.0, reference: product };
+    let subject = |name, program, sizes| Subject { name, program, sizes, reference: problem::product };
     let ahead = || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) values=(4,4) stages=3 fragments=2 vec=4");
     let around = [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 70), ("N", 37), ("K", 29)], 3)];
     vec![
@@ -85,8 +84,7 @@ pub(crate) fn all() -> Vec<Subject> {
             [size(&[("M", 32), ("N", 32), ("K", 64)], 0), size(&[("M", 30), ("N", 17), ("K", 45)], 3)],
         ),
         Subject {
-            within: 1e-6,
-            reference: softmax,
+            reference: problem::softmax,
             ..subject(
                 "softmax",
                 shipped(tilewright::Kernel::def(&kernels::softmax::softmax())),
@@ -102,7 +100,7 @@ pub(crate) fn all() -> Vec<Subject> {
             )
         },
         Subject {
-            reference: |all, at| all[0].at(at),
+            reference: |all, _| exactly(all, |from, at| from.values[at]),
             ..subject("staged", staged(), [size(&[("N", 1024)], 0), size(&[("N", 512)], 0)])
         },
     ]
@@ -115,19 +113,18 @@ fn variant(outcome: Outcome, which: usize) -> Kernel {
     kernel.variants[which.min(kernel.variants.len() - 1)].program.clone()
 }
 
-fn product(all: &[Matrix], at: &[usize]) -> f64 {
-    let [a, b, _] = all else { panic!("three matrices") };
-    (0..a.extents[1]).map(|k| a.at(&[at[0], k]) * b.at(&[at[1], k])).sum()
+/// Elements of a result that are elements of the first argument.
+fn exactly(all: &[Operand], of: impl Fn(&Tensor, usize) -> f64) -> Vec<Wanted> {
+    let [Operand::Tensor(from), ..] = all else { panic!("a tensor comes first") };
+    (0..from.count()).map(|at| Wanted { value: of(from, at), within: 0.0 }).collect()
 }
 
-fn softmax(all: &[Matrix], at: &[usize]) -> f64 {
-    let row: Vec<f64> = (0..all[0].extents[1]).map(|n| all[0].at(&[at[0], n])).collect();
-    let most = row.iter().copied().fold(f64::MIN, f64::max);
-    (row[at[1]] - most).exp() / row.iter().map(|x| (x - most).exp()).sum::<f64>()
-}
-
-fn turned(all: &[Matrix], at: &[usize]) -> f64 {
-    all[0].at(&[at[1], at[0]])
+/// y (N, M) from x (M, N).
+fn turned(all: &[Operand], _: Values) -> Vec<Wanted> {
+    exactly(all, |x, at| {
+        let [rows, columns] = x.extents[..] else { panic!("a matrix") };
+        x.values[at / columns + at % columns * rows]
+    })
 }
 
 /// y = xᵀ: each block takes 32 rows, and two roles of two warps take 16 of them each through shared memory, with a barrier
@@ -247,61 +244,6 @@ fn staged() -> Kernel {
     }
 }
 
-/// A tensor of small integers, which every type holds and whose sums are exact.
-pub(crate) struct Matrix {
-    extents: Vec<usize>,
-    strides: Vec<usize>,
-    values: Vec<f64>,
-}
-
-impl Matrix {
-    fn new(shape: &[Value], stride: &[Value], size: &Size, seed: u64) -> Matrix {
-        let lookup = |symbol: Symbol| {
-            let known = size.extents.iter().find(|known| known.0 == symbol.name());
-            known.map(|known| known.1 as i64)
-        };
-        let extents: Vec<usize> =
-            shape.iter().map(|extent| extent.evaluate(&lookup).unwrap_or(1) as usize).collect();
-        let mut strides = vec![1; extents.len()];
-        let mut next = 1;
-        // The mode with stride 1 first, then the others in order.
-        let mut order: Vec<usize> = (0..extents.len()).collect();
-        order.sort_by_key(|&mode| stride[mode] != Value::Int(1));
-        for (place, &mode) in order.iter().enumerate() {
-            strides[mode] = next;
-            next *= extents[mode] + if place == 0 { size.pad } else { 0 };
-        }
-        let mut state = seed;
-        let mut draw = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 33) % 9) as f64 - 4.0
-        };
-        let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1) * d).sum::<usize>() + 1;
-        Matrix { values: (0..len).map(|_| draw()).collect(), extents, strides }
-    }
-
-    fn place(&self, coordinate: &[usize]) -> usize {
-        coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
-    }
-
-    fn at(&self, coordinate: &[usize]) -> f64 {
-        self.values[self.place(coordinate)]
-    }
-
-    fn arg(&self, elem: Elem, write: bool) -> Arg {
-        let extents = self.extents.clone();
-        let arg = match (elem, write) {
-            (_, true) => Arg::output::<f32>(extents),
-            (Elem::Bf16, _) => {
-                let all: Vec<bf16> = self.values.iter().map(|&x| bf16::from_f32(x as f32)).collect();
-                Arg::tensor(&all, extents)
-            }
-            _ => Arg::tensor(&self.values.iter().map(|&x| x as f32).collect::<Vec<_>>(), extents),
-        };
-        arg.strides(self.strides.clone())
-    }
-}
-
 /// What a run shows.
 pub(crate) enum Shown {
     Right,
@@ -313,9 +255,7 @@ pub(crate) enum Shown {
 /// Arguments of one size, and what the result must be.
 pub(crate) struct Case {
     args: Vec<Arg>,
-    result: String,
-    wanted: Vec<(usize, f64)>,
-    within: f64,
+    problem: Problem,
 }
 
 impl Subject {
@@ -325,30 +265,10 @@ impl Subject {
     }
 
     fn case(&self, size: &Size) -> Case {
-        let (mut args, mut matrices, mut result) = (Vec::new(), Vec::new(), String::new());
-        for (place, param) in self.program.params.iter().enumerate() {
-            if let Param::Pointer { name, elem, write, shape, stride } = param {
-                let matrix = Matrix::new(shape, stride, size, place as u64 + 1);
-                args.push(matrix.arg(*elem, *write));
-                matrices.push(matrix);
-                if *write {
-                    result.clone_from(name);
-                }
-            }
-        }
-        let to = matrices.last().expect("the result comes last");
-        let one = |n: usize| {
-            let mut rest = n;
-            let digit = |extent: &usize| {
-                let at = rest % extent;
-                rest /= extent;
-                at
-            };
-            let at: Vec<usize> = to.extents.iter().map(digit).collect();
-            (to.place(&at), (self.reference)(&matrices, &at))
-        };
-        let wanted = (0..to.extents.iter().product()).map(one).collect();
-        Case { args, result, wanted, within: self.within }
+        let (sizes, rooms, values) = (size.extents, &[Room::new(size.pad, 0)], Values::Whole);
+        let setting = Setting { sizes, rooms, values, seed: 1, alpha: 1.0, beta: 0.0 };
+        let problem = Problem::new(&self.program.params, &setting, self.reference);
+        Case { args: problem.blank_args(), problem }
     }
 }
 
@@ -361,8 +281,9 @@ impl Case {
             Err(Error::Fault(fault)) => return Shown::Fault(fault),
             Err(error) => panic!("{}: {error}", program.name),
         };
-        let got = outcome.get::<f32>(&self.result).expect("the result");
-        let right = |&(at, wanted): &(usize, f64)| (f64::from(got[at]) - wanted).abs() <= self.within;
-        if self.wanted.iter().all(right) { Shown::Right } else { Shown::Wrong }
+        match self.problem.wrong_outcome(&outcome) {
+            Some(_) => Shown::Wrong,
+            None => Shown::Right,
+        }
     }
 }
