@@ -533,7 +533,7 @@ fn lanes_go_their_own_ways() {
         b.s(Op::Set(0, twice)),
         add(&mut b, Val::Int(before, I32)),
     ];
-    let op = Op::For { var: 1, from: zero, to: count, step: 1, until: None, unroll: Unroll::No, body: inner };
+    let op = Op::For { var: 1, from: zero, to: count, step: 1, unroll: Unroll::No, body: inner };
     body.push(b.s(op));
     // After it everybody is there again.
     body.push(b.sync());

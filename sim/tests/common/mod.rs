@@ -204,7 +204,7 @@ impl Build {
         let at = self.e().leaf(Int::Var(var), 0, count - 1, 1, Scope::Block);
         let body = body(self, at);
         let (from, to) = (self.int(0), self.int(count));
-        self.s(Op::For { var, from, to, step: 1, until: None, unroll, body })
+        self.s(Op::For { var, from, to, step: 1, unroll, body })
     }
 
     /// Mbarriers made and told of, then everybody waits.
