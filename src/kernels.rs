@@ -8,7 +8,7 @@
 use crate::{KernelDef, MatmulKernel, matmul_kernel};
 
 #[allow(dead_code)]
-#[path = "../examples/ladder.rs"]
+#[path = "../examples/ladder/steps.rs"]
 pub mod ladder;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]
@@ -85,6 +85,7 @@ pub fn all() -> Vec<Shipped> {
         one("naive", "C = A·B, one thread for each element, scattered accesses", ladder::naive().def()),
         one("coalesced", "C = A·B, neighbouring threads along a row", ladder::coalesced().def()),
         one("shared_tile", "C = A·B, tiles in shared memory", ladder::shared_tile().def()),
+        one("scaled_tile", "C = αA·B + βC, tiles in shared memory", ladder::scaled_tile().def()),
         one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
         one("softmax", "softmax of each row", softmax::softmax().def()),
         one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),

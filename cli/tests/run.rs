@@ -19,7 +19,9 @@ fn a_product_in_the_simulator() {
 
 #[test]
 fn every_kernel_is_right() {
-    for kernel in ["tutorial", "naive", "coalesced", "shared_tile", "block_tile_1d", "softmax", "matmul"] {
+    for kernel in
+        ["tutorial", "naive", "coalesced", "shared_tile", "scaled_tile", "block_tile_1d", "softmax", "matmul"]
+    {
         let said = printed(&["run", kernel, "--check", "--size", "K=9,M=33,N=17"].map(|word| {
             match (word, kernel) {
                 ("K=9,M=33,N=17", "softmax") => "M=3,N=17",
