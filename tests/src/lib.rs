@@ -2,6 +2,7 @@
 
 pub mod draw;
 pub mod gallery;
+pub mod hand;
 pub mod number;
 pub mod problem;
 pub mod programs;

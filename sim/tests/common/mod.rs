@@ -1,19 +1,39 @@
 //! Thread programs by hand, each with one thing to be found.
 #![allow(dead_code, unreachable_pub)]
 
+use std::ops::{Deref, DerefMut};
+
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::Span;
-use tilewright_codegen::index::{Exprs, Int, Ix};
+use tilewright_codegen::index::{Int, Ix};
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::thread::*;
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::{Arg, Error, Fault, Options, Outcome, run_program};
 
+// Tests of other crates write programs by hand as well.
+#[path = "../../../tests/src/hand.rs"]
+mod hand;
+use hand::Hand;
+
 /// A program that is being written.
 pub struct Build {
-    pub k: Kernel,
-    bytes: u32,
+    hand: Hand,
     line: u32,
+}
+
+impl Deref for Build {
+    type Target = Hand;
+
+    fn deref(&self) -> &Hand {
+        &self.hand
+    }
+}
+
+impl DerefMut for Build {
+    fn deref_mut(&mut self) -> &mut Hand {
+        &mut self.hand
+    }
 }
 
 pub fn frag(reg: Id, at: Ix, len: u32) -> Frag {
@@ -32,24 +52,7 @@ pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
 impl Build {
     /// A program of one block of so many threads.
     pub fn new(threads: u32) -> Build {
-        let launch =
-            Launch { grid: Default::default(), cluster: [1; 3], threads, shared_bytes: 0, blocks_per_sm: 0 };
-        let k = Kernel {
-            name: "probe".into(),
-            arch: 90,
-            arch_specific: false,
-            launch,
-            needs: vec![],
-            params: vec![],
-            shared: vec![],
-            regs: vec![],
-            bars: vec![Bar::Block],
-            exprs: Exprs::default(),
-            vars: vec![],
-            sites: vec![Site::default()],
-            body: vec![],
-        };
-        Build { k, bytes: 0, line: 0 }
+        Build { hand: Hand::new("probe", 90, threads), line: 0 }
     }
 
     pub fn blocks(mut self, count: i64) -> Build {
@@ -62,37 +65,12 @@ impl Build {
         self.blocks(i64::from(count))
     }
 
-    pub fn e(&mut self) -> &mut Exprs {
-        &mut self.k.exprs
-    }
-
-    pub fn int(&mut self, n: i64) -> Ix {
-        self.e().int(n)
-    }
-
-    pub fn thread(&mut self) -> Ix {
-        let last = i64::from(self.k.launch.threads) - 1;
-        self.e().leaf(Int::Thread, 0, last, 1, Scope::Thread)
-    }
-
     pub fn block(&mut self) -> Ix {
         self.e().leaf(Int::Block(0), 0, 65535, 1, Scope::Block)
     }
 
     pub fn rank(&mut self) -> Ix {
         self.e().leaf(Int::ClusterRank, 0, 7, 1, Scope::Block)
-    }
-
-    /// `x*4 + y*128 + … + c`
-    pub fn sum(&mut self, terms: &[(Ix, i64)], c: i64) -> Ix {
-        let mut total = self.int(0);
-        for &(x, n) in terms {
-            let n = self.int(n);
-            let term = self.e().mul(x, n);
-            total = self.e().add(total, term);
-        }
-        let c = self.int(c);
-        self.e().add(total, c)
     }
 
     pub fn lt(&mut self, a: Ix, n: i64) -> Ix {
@@ -114,39 +92,15 @@ impl Build {
         shape: Vec<Value>,
         stride: Vec<Value>,
     ) -> Space {
-        self.k.params.push(Param::Pointer { name: name.into(), elem, write, shape, stride });
-        Space::Global(self.k.params.len() as Id - 1)
+        self.tensor_of(name, elem, write, shape, stride)
     }
 
     pub fn map(&mut self, tensor: Space, tile: &[u32], modes: &[u8], swizzle: u32) -> Id {
-        let Space::Global(tensor) = tensor else { panic!("a map is of a tensor") };
-        let (tile, modes) = (tile.to_vec(), modes.to_vec());
-        self.k.params.push(Param::TensorMap { name: "map".into(), tensor, tile, modes, swizzle });
-        self.k.params.len() as Id - 1
+        self.map_of("map", tensor, tile, modes, swizzle)
     }
 
     pub fn shared(&mut self, name: &str, elem: Elem, len: u32, note: &str) -> Space {
-        let offset = self.bytes.next_multiple_of(1024);
-        let array = Shared { name: name.into(), elem, len, offset, align: 1024, note: note.into() };
-        self.bytes = offset + array.bytes();
-        self.k.shared.push(array);
-        Space::Shared(self.k.shared.len() as Id - 1)
-    }
-
-    pub fn mbarriers(&mut self, name: &str, slots: u32, count: u32) -> Id {
-        let offset = self.bytes.next_multiple_of(8);
-        self.bytes = offset + 8 * slots;
-        self.bar(Bar::Mbarriers { name: name.into(), offset, slots, count })
-    }
-
-    pub fn bar(&mut self, bar: Bar) -> Id {
-        self.k.bars.push(bar);
-        self.k.bars.len() as Id - 1
-    }
-
-    pub fn reg(&mut self, name: &str, elem: Elem, len: u32) -> Id {
-        self.k.regs.push(Reg { name: name.into(), elem, len, words: false });
-        self.k.regs.len() as Id - 1
+        self.shared_at(name, elem, len, 1024, note)
     }
 
     /// A statement on a line of its own.
@@ -199,9 +153,7 @@ impl Build {
         unroll: Unroll,
         body: impl FnOnce(&mut Build, Ix) -> Vec<Stmt>,
     ) -> Stmt {
-        self.k.vars.push(Var { name: "i".into(), mutable: false, wide: false });
-        let var = self.k.vars.len() as Id - 1;
-        let at = self.e().leaf(Int::Var(var), 0, count - 1, 1, Scope::Block);
+        let (var, at) = self.var_of("i", [0, count - 1], 1, Scope::Block);
         let body = body(self, at);
         let (from, to) = (self.int(0), self.int(count));
         self.s(Op::For { var, from, to, step: 1, unroll, body })
@@ -214,10 +166,8 @@ impl Build {
         vec![self.one(Scope::Block, init), self.sync()]
     }
 
-    pub fn done(mut self, body: Vec<Stmt>) -> Kernel {
-        self.k.launch.shared_bytes = self.bytes;
-        self.k.body = body;
-        self.k
+    pub fn done(self, body: Vec<Stmt>) -> Kernel {
+        self.hand.done(body)
     }
 }
 
