@@ -56,6 +56,22 @@ fn every_example_runs() {
     }
 }
 
+/// What the examples' README shows is what they print, but for times.
+#[test]
+fn the_readme_is_up_to_date() {
+    let folder = built();
+    let readme = fs::read_to_string(root().join("examples/README.md")).unwrap();
+    for (name, from, to) in [("loop_orders", "\ngrid ", "\n\n"), ("ladder", "\n 1 naive", "\n\n")] {
+        let said = text(&run(&folder, name).stdout);
+        let start = said.find(from).unwrap_or_else(|| panic!("{name} does not say `{from}`:\n{said}")) + 1;
+        let shown = said[start..].split(to).next().unwrap_or_default();
+        assert!(readme.contains(shown.trim_end()), "put what {name} says into examples/README.md:\n{shown}");
+    }
+    for (name, _) in EXAMPLES {
+        assert!(readme.contains(&format!("| [`{name}`](")), "examples/README.md has no row for `{name}`");
+    }
+}
+
 #[test]
 fn no_example_is_left_out() {
     let mut there: Vec<String> = fs::read_dir(root().join("examples"))
