@@ -1,10 +1,8 @@
 //! What a launch passes: tensors and numbers, whatever their types.
 
-use std::any::Any;
-
 use cudarc::driver::{CudaStream, SyncOnDrop};
 use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::element::Element;
 use tilewright_codegen::launch::{Given, Tensor};
 
 use crate::tensor::{Buffer, DeviceTensor, Place, TensorMut, TensorRef};
@@ -72,32 +70,8 @@ impl<'a> Lent<'a> {
 impl Argument<'_> {
     /// A number.
     pub fn scalar<T: Element>(value: T) -> Argument<'static> {
-        Argument { kind: Kind::Scalar(T::ELEM, bits(value)) }
+        Argument { kind: Kind::Scalar(T::ELEM, value.to_raw()) }
     }
-}
-
-/// The bits of a number, the lowest first, as a kernel's parameter holds them.
-fn bits<T: Element>(value: T) -> u64 {
-    let value: &dyn Any = &value;
-    macro_rules! of {
-        ($($ty:ty: $bits:expr;)*) => {
-            $(if let Some(&value) = value.downcast_ref::<$ty>() {
-                let bits: fn($ty) -> u64 = $bits;
-                return bits(value);
-            })*
-        };
-    }
-    of! {
-        f64: f64::to_bits;
-        f32: |value| value.to_bits().into();
-        f16: |value| value.to_bits().into();
-        bf16: |value| value.to_bits().into();
-        i32: |value| value.cast_unsigned().into();
-        u32: u64::from;
-        i8: |value| value.cast_unsigned().into();
-        u8: u64::from;
-    }
-    unreachable!("the list of element types is closed")
 }
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
@@ -127,13 +101,25 @@ impl<'a, T: Element, const R: usize> From<&'a mut DeviceTensor<T, R>> for Argume
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilewright_codegen::element::{bf16, f16};
+
+    #[track_caller]
+    fn check<T: Element>(value: T, expected: u64) {
+        match Argument::scalar(value).kind {
+            Kind::Scalar(elem, bits) => assert_eq!((elem, bits), (T::ELEM, expected)),
+            Kind::Tensor(_) => panic!("a number"),
+        }
+    }
 
     #[test]
     fn numbers_keep_their_bits() {
-        assert_eq!(bits(1.0f64), 0x3ff0_0000_0000_0000);
-        assert_eq!(bits(1.0f32), 0x3f80_0000);
-        assert_eq!(bits(f16::from_f32(1.0)), 0x3c00);
-        assert_eq!(bits(bf16::from_f32(1.0)), 0x3f80);
-        assert_eq!((bits(-1i32), bits(7u32), bits(-1i8), bits(200u8)), (0xffff_ffff, 7, 0xff, 200));
+        check(1.0f64, 0x3ff0_0000_0000_0000);
+        check(1.0f32, 0x3f80_0000);
+        check(f16::from_f32(1.0), 0x3c00);
+        check(bf16::from_f32(1.0), 0x3f80);
+        check(-1i32, 0xffff_ffff);
+        check(7u32, 7);
+        check(-1i8, 0xff);
+        check(200u8, 200);
     }
 }

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use cudarc::driver::result::module;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::{Definition, Generated, cuda, thread};
@@ -19,6 +18,7 @@ use crate::device::Device;
 use crate::driver::driver;
 use crate::error::{Error, While};
 use crate::nvrtc::{self, Nvrtc};
+use crate::raw::{self, Shape};
 
 /// A kernel as the generator of this program made it from its definition. The source that a definition's carrier holds
 /// is never looked at.
@@ -228,23 +228,9 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
 /// Loads a binary and prepares its function.
 fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys::CUfunction, Error> {
     const DOING: &str = "loading a kernel";
-    let name = std::ffi::CString::new(cuda::entry(program))
-        .map_err(|_| Error::refused("a zero byte stands in the kernel's name"))?;
     device.context().bind_to_thread().doing(DOING)?;
-    // SAFETY: the compiler made the image, or the cache has it whole from the compiler; it lives through the call, and
-    // the context is current. The module is never unloaded.
-    let module = unsafe { module::load_data(cubin.as_ptr().cast()) }.doing(DOING)?;
-    // SAFETY: the module is loaded.
-    let function = unsafe { module::get_function(module, name) }.doing(DOING)?;
-    // SAFETY: the function is loaded, and the context is current.
-    let set = |what, value| unsafe { sys::cuFuncSetAttribute(function, what, value) }.result().doing(DOING);
-    let shared = dynamic_shared(program);
-    if shared > 0 {
-        set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared as i32)?;
-    }
-    if program.launch.cluster.iter().product::<u32>() > PORTABLE_CLUSTER {
-        set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
-    }
+    // SAFETY: the context is current, and the compiler made the image, or the cache has it whole from the compiler.
+    let function = unsafe { raw::load(cubin, &cuda::entry(program), &Shape::of(program, [0; 3])) }?;
     let mut most = 0;
     // SAFETY: as above; the integer lives through the call.
     unsafe {
@@ -258,15 +244,6 @@ fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys:
         )));
     }
     Ok(function)
-}
-
-/// Larger clusters are not promised by every device of an architecture.
-const PORTABLE_CLUSTER: u32 = 8;
-
-/// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
-pub(crate) fn dynamic_shared(program: &thread::Kernel) -> u32 {
-    let bytes = program.launch.shared_bytes;
-    if bytes > cuda::STATIC_LIMIT { bytes } else { 0 }
 }
 
 /// Compiles and loads all variants that a device can run.

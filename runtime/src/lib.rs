@@ -119,6 +119,9 @@ mod kernel;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub mod raw;
+#[cfg(feature = "cuda")]
 mod stream;
 #[cfg(feature = "cuda")]
 mod tensor;

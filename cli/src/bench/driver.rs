@@ -2,12 +2,14 @@
 //! before it is timed; programs launch through the runtime, which checks everything.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, c_void};
 use std::rc::Rc;
 
-use tilewright_codegen::launch::Limits;
+use tilewright_codegen::Elem;
+use tilewright_codegen::launch::{Limits, Map};
 use tilewright_runtime::cudarc::driver::result::{self, DriverError};
 use tilewright_runtime::cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use tilewright_runtime::raw::{self, Shape};
 
 use super::Result;
 use super::nvml::Nvml;
@@ -133,23 +135,11 @@ impl Device {
         }
     }
 
-    /// A kernel of a binary. It stays loaded.
-    pub(super) fn function(&self, cubin: &[u8], name: &str, shared_bytes: u32) -> Result<Function> {
-        let entry = CString::new(name).map_err(|_| format!("`{name}` cannot be a kernel's name"))?;
-        // SAFETY: the driver copies the binary, which comes from the compiler.
-        let module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
-            .map_err(|why| said(&format!("loading `{name}`"), why))?;
-        // SAFETY: the module is never unloaded.
-        let function = unsafe { result::module::get_function(module, entry) }
-            .map_err(|why| said(&format!("looking for `{name}`"), why))?;
-        let dynamic = if shared_bytes > STATIC_SHARED { shared_bytes } else { 0 };
-        if dynamic > 0 {
-            let what = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            // SAFETY: the function is alive.
-            unsafe { result::function::set_function_attribute(function, what, dynamic as i32) }
-                .map_err(|why| said(&format!("giving `{name}` {dynamic} bytes of shared memory"), why))?;
-        }
-        Ok(Function { function, dynamic })
+    /// A kernel of a binary, for launches of a shape, whatever the grid. It stays loaded.
+    pub(super) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
+        // SAFETY: the context is current, and the binary comes from the compiler.
+        let function = unsafe { raw::load(cubin, name, &shape) };
+        Ok(Function { function: function.map_err(|why| format!("`{name}`: {why}"))?, shape })
     }
 
     /// Begins a kernel.
@@ -161,48 +151,22 @@ impl Device {
         &self,
         function: &Function,
         grid: [u32; 3],
-        cluster: [u32; 3],
-        threads: u32,
         arguments: &[Argument],
     ) -> Result {
         let mut pointers: Vec<*mut c_void> =
             arguments.iter().map(|argument| argument.0.as_ptr().cast_mut().cast()).collect();
-        let mut attribute = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue { pad: [0; 64] },
-        };
-        let [x, y, z] = cluster;
-        attribute.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-        let config = sys::CUlaunchConfig {
-            gridDimX: grid[0],
-            gridDimY: grid[1],
-            gridDimZ: grid[2],
-            blockDimX: threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: function.dynamic,
-            hStream: self.stream,
-            attrs: &mut attribute,
-            numAttrs: u32::from(cluster.iter().any(|&blocks| blocks > 1)),
-        };
-        // SAFETY: the configuration, the attribute and the arguments live through the call; the caller answers for the rest.
-        unsafe {
-            sys::cuLaunchKernelEx(&config, function.function, pointers.as_mut_ptr(), std::ptr::null_mut())
-        }
-        .result()
-        .map_err(|why| said("launching", why))
+        let shape = Shape { grid, ..function.shape };
+        // SAFETY: the context is current, `function` loaded it for this shape, and the caller answers for the rest.
+        unsafe { raw::launch(function.function, &shape, self.stream, &mut pointers) }
+            .map_err(|why| why.to_string())
     }
 }
-
-/// Kernels declare shared memory themselves up to here; more is asked for by whoever launches.
-const STATIC_SHARED: u32 = 48 * 1024;
 
 /// A kernel that is loaded.
 #[derive(Clone)]
 pub(super) struct Function {
     function: sys::CUfunction,
-    dynamic: u32,
+    shape: Shape,
 }
 
 /// Memory of the device.
@@ -231,50 +195,9 @@ impl Argument {
         Argument(bytes)
     }
 
-    /// A tensor map. Extents and the box innermost first, strides in bytes from the second mode on.
-    pub(super) fn map(
-        elem: tilewright_codegen::Elem,
-        address: u64,
-        map: &tilewright_codegen::launch::Map,
-    ) -> Result<Argument> {
-        use sys::{CUtensorMapDataType as Type, CUtensorMapSwizzle as Swizzle};
-        use tilewright_codegen::Elem;
-        let kind = match elem {
-            Elem::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
-            Elem::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-            Elem::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-            Elem::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-            Elem::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
-            Elem::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
-            _ => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        };
-        let swizzle = match map.swizzle {
-            32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
-            64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
-            128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-            _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
-        };
-        let steps = vec![1; map.tile.len()];
-        let mut made = sys::CUtensorMap { opaque: [0; 16] };
-        // SAFETY: the lists are as long as the rank says (strides one shorter) and live through the call.
-        unsafe {
-            sys::cuTensorMapEncodeTiled(
-                &mut made,
-                kind,
-                map.tile.len() as u32,
-                address as *mut c_void,
-                map.extents.as_ptr(),
-                map.strides.as_ptr(),
-                map.tile.as_ptr(),
-                steps.as_ptr(),
-                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-                swizzle,
-                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-            )
-        }
-        .result()
-        .map_err(|why| said("making a tensor map", why))?;
+    /// A tensor map of the argument of this name.
+    pub(super) fn map(name: &str, elem: Elem, address: u64, map: &Map) -> Result<Argument> {
+        let made = raw::tensor_map(name, map, elem, address).map_err(|why| why.to_string())?;
         Ok(Argument(made.opaque))
     }
 }

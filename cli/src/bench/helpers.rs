@@ -4,6 +4,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_runtime::raw::Shape;
 
 use super::Result;
 use super::driver::{Argument, Device, Function, Memory};
@@ -19,8 +20,16 @@ pub(super) struct Helpers<'d> {
     out: Elem,
 }
 
-const NAMES: [&str; 7] =
-    ["fill", "reference", "compare", "hold", "multiply_add_f32", "multiply_add_f64", "move"];
+/// Their names, and the threads of their blocks.
+const KERNELS: [(&str, u32); 7] = [
+    ("fill", 256),
+    ("reference", 256),
+    ("compare", 256),
+    ("hold", 1),
+    ("multiply_add_f32", 256),
+    ("multiply_add_f64", 256),
+    ("move", 256),
+];
 const SUMS: usize = 4 * 8;
 
 /// A matrix in memory, in elements: the step of its rows, of its depth, and of products of a batch.
@@ -47,17 +56,20 @@ impl<'d> Helpers<'d> {
         let compiled = nvrtc
             .compile(&source, "helpers", &device.architecture(), &[])
             .map_err(|error| error.to_string())?;
-        let function = |name| Ok((name, device.function(&compiled.cubin, name, 0)?));
-        let functions = NAMES.into_iter().map(function).collect::<Result<_>>()?;
+        let function = |(name, threads)| {
+            let shape = Shape { grid: [0; 3], cluster: [1; 3], threads, shared_bytes: 0 };
+            Ok((name, device.function(&compiled.cubin, name, shape)?))
+        };
+        let functions = KERNELS.into_iter().map(function).collect::<Result<_>>()?;
         Ok(Helpers { device, functions, sums: device.memory(SUMS)?, elem, out })
     }
 
-    fn launch(&self, name: &str, grid: [u32; 3], threads: u32, arguments: &[u64]) -> Result {
+    fn launch(&self, name: &str, grid: [u32; 3], arguments: &[u64]) -> Result {
         let arguments: Vec<Argument> = arguments.iter().copied().map(Argument::word).collect();
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
         // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream has ended: the
         // driver waits when memory is freed.
-        unsafe { self.device.launch(function, grid, [1; 3], threads, &arguments) }
+        unsafe { self.device.launch(function, grid, &arguments) }
     }
 
     fn everywhere(&self) -> [u32; 3] {
@@ -67,7 +79,7 @@ impl<'d> Helpers<'d> {
     /// Random numbers between -1 and 1, or small whole ones, the same for the same seed.
     pub(super) fn fill(&self, memory: &Memory, seed: u64) -> Result {
         let count = memory.bytes as u64 / u64::from(self.elem.bytes());
-        self.launch("fill", self.everywhere(), 256, &[memory.address, count, seed])
+        self.launch("fill", self.everywhere(), &[memory.address, count, seed])
     }
 
     /// C(m, n) = Σ A(m, k)·B(n, k) in double precision, columns of C contiguous, product after product.
@@ -78,7 +90,7 @@ impl<'d> Helpers<'d> {
         let (a, b) = (a.memory.address, b.memory.address);
         let sizes = [m as u64, n as u64, k as u64];
         let arguments = [[a, am, ak, a_batch].as_slice(), &[b, bn, bk, b_batch, c.address], &sizes].concat();
-        self.launch("reference", [blocks(m), blocks(n), batch as u32], 256, &arguments)
+        self.launch("reference", [blocks(m), blocks(n), batch as u32], &arguments)
     }
 
     /// How far `got` is from `expected`, element by element in memory.
@@ -88,7 +100,6 @@ impl<'d> Helpers<'d> {
         self.launch(
             "compare",
             self.everywhere(),
-            256,
             &[got.address, expected.address, count, self.sums.address],
         )?;
         let mut bytes = [0; SUMS];
@@ -105,7 +116,7 @@ impl<'d> Helpers<'d> {
 
     /// Keeps the stream waiting.
     pub(super) fn hold(&self, seconds: f64) -> Result {
-        self.launch("hold", [1; 3], 1, &[(seconds * 1e9) as u64])
+        self.launch("hold", [1; 3], &[(seconds * 1e9) as u64])
     }
 
     /// Multiply-adds in one second, counted as two operations, on the ordinary units; `None` for other types.
@@ -116,7 +127,7 @@ impl<'d> Helpers<'d> {
             _ => return Ok(None),
         };
         let turns = 20_000;
-        let run = || self.launch(name, self.everywhere(), 256, &[self.sums.address, turns]);
+        let run = || self.launch(name, self.everywhere(), &[self.sums.address, turns]);
         run()?;
         let threads = f64::from(self.everywhere()[0]) * 256.0;
         Ok(Some(threads * turns as f64 * 16.0 * 2.0 / self.fastest(run)?))
@@ -127,8 +138,7 @@ impl<'d> Helpers<'d> {
         let bytes = (8 * self.device.cache).max(256 << 20);
         let (from, to) = (self.device.memory(bytes)?, self.device.memory(bytes)?);
         self.fill(&from, 1)?;
-        let run =
-            || self.launch("move", self.everywhere(), 256, &[from.address, to.address, bytes as u64 / 16]);
+        let run = || self.launch("move", self.everywhere(), &[from.address, to.address, bytes as u64 / 16]);
         run()?;
         Ok(2.0 * bytes as f64 / self.fastest(run)?)
     }
@@ -164,7 +174,7 @@ mod tests {
             for arch in ["sm_80", "sm_90a"] {
                 let compiled = nvrtc.compile(&source(elem, out), "helpers", arch, &[]);
                 let compiled = compiled.unwrap_or_else(|why| panic!("{elem} {arch}: {why}"));
-                for name in NAMES {
+                for (name, _) in KERNELS {
                     let usage = compiled.usage_of(name).unwrap_or_else(|| panic!("{name} is not there"));
                     assert!(usage.is_clean(), "{elem} {arch}: {usage:?}");
                 }

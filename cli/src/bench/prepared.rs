@@ -7,6 +7,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::{Given, Passed, Tensor, plan};
 use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_runtime::raw::Shape;
 
 use super::Result;
 use super::driver::{Argument, Device, Function, Memory};
@@ -30,8 +31,6 @@ pub(super) struct Loaded<'k> {
 pub(super) struct Prepared {
     function: Function,
     grid: [u32; 3],
-    cluster: [u32; 3],
-    threads: u32,
     arguments: Vec<Argument>,
     /// Which variant was taken, and what it uses: `variant 1 of 3, 128 registers`.
     pub(super) note: String,
@@ -65,7 +64,7 @@ impl<'k> Loaded<'k> {
                     0 => format!(", {} registers", usage.registers),
                     spilled => format!(", {} registers, {spilled} bytes spilled", usage.registers),
                 });
-            let function = device.function(&compiled.cubin, &program.name, program.launch.shared_bytes)?;
+            let function = device.function(&compiled.cubin, &program.name, Shape::of(program, [0; 3]))?;
             self.functions[plan.variant] = Some((function, note));
         }
         let Some((function, note)) = &self.functions[plan.variant] else {
@@ -76,13 +75,14 @@ impl<'k> Loaded<'k> {
             Passed::Tensor(place) => Ok(Argument::word(address(&operands[*place], elem(*place)))),
             Passed::Scalar(place) => Ok(Argument::word(scalar(&operands[*place], elem(*place)))),
             Passed::Int { value, .. } => Ok(Argument::word(*value as u64)),
-            Passed::Map(map) => Argument::map(elem(map.arg), address(&operands[map.arg], elem(map.arg)), map),
+            Passed::Map(map) => {
+                let (param, elem) = (&self.kernel.params[map.arg], elem(map.arg));
+                Argument::map(&param.name, elem, address(&operands[map.arg], elem), map)
+            }
         };
         Ok(Prepared {
             function: function.clone(),
             grid: plan.grid,
-            cluster: program.launch.cluster,
-            threads: program.launch.threads,
             arguments: plan.passed.iter().map(argument).collect::<Result<_>>()?,
             note: format!("variant {} of {}{note}", plan.variant + 1, self.kernel.variants.len()),
             _memory: operands.iter().filter_map(memory).collect(),
@@ -100,7 +100,7 @@ pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand])
 impl Prepared {
     pub(super) fn begin(&self, device: &Device) -> Result {
         // SAFETY: the plan was made for these arguments, whose memory is held.
-        unsafe { device.launch(&self.function, self.grid, self.cluster, self.threads, &self.arguments) }
+        unsafe { device.launch(&self.function, self.grid, &self.arguments) }
     }
 }
 

@@ -83,8 +83,8 @@ fn data_type(elem: Elem) -> Type {
     }
 }
 
-/// Makes the map of a tensor at an address.
-pub(super) fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtensorMap, Error> {
+/// Makes the map of a tensor at an address. Errors speak of the argument of this name.
+pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtensorMap, Error> {
     if let Some(refusal) = refusal(name, map, elem, address) {
         return Err(refusal.into());
     }

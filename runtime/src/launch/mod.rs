@@ -27,6 +27,7 @@ use crate::error::{Error, While};
 use crate::jit::{self, Made};
 use crate::stream::Stream;
 use crate::tensor::Owner;
+pub use map::encode;
 use order::Order;
 use submit::Passed;
 

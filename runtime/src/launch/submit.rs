@@ -1,18 +1,17 @@
-//! The launch itself: parameters as the kernel takes them, and the driver's call.
+//! The launch itself: parameters as the kernel takes them, for the driver's call.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::sys::{
-    self, CUlaunchAttribute, CUlaunchAttributeID_enum, CUlaunchAttributeValue, CUlaunchConfig, CUtensorMap,
-};
+use cudarc::driver::sys::CUtensorMap;
 use tilewright_codegen::launch::{self, Given, Plan};
 use tilewright_codegen::thread::{Kernel, Param};
 
 use super::map;
 use crate::error::{Error, While};
-use crate::jit::{Loaded, dynamic_shared};
+use crate::jit::Loaded;
+use crate::raw::{self, Shape};
 use crate::stream::Stream;
 
 /// What a program's parameters are, in order.
@@ -77,53 +76,10 @@ pub(super) unsafe fn submit(
     stream: &Stream,
     passed: &mut Passed,
 ) -> Result<(), Error> {
-    const DOING: &str = "launching a kernel";
     let cuda = stream.cuda_stream();
-    cuda.context().bind_to_thread().doing(DOING)?;
+    cuda.context().bind_to_thread().doing("launching a kernel")?;
     let mut pointers = passed.pointers();
-    let (shared, threads) = (dynamic_shared(program), program.launch.threads);
-    let [x, y, z] = program.launch.cluster;
-    if x.max(1) * y.max(1) * z.max(1) == 1 {
-        // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has
-        // parameters, of at least their sizes, which the driver copies before it returns.
-        return unsafe {
-            sys::cuLaunchKernel(
-                loaded.function(),
-                grid[0],
-                grid[1],
-                grid[2],
-                threads,
-                1,
-                1,
-                shared,
-                cuda.cu_stream(),
-                pointers.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        }
-        .result()
-        .doing(DOING);
-    }
-    // SAFETY: all fields of the union are numbers, for which zeros are values.
-    let mut value: CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
-    value.clusterDim =
-        sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: x.max(1), y: y.max(1), z: z.max(1) };
-    let id = CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    let mut attribute = CUlaunchAttribute { id, pad: [0; 4], value };
-    let config = CUlaunchConfig {
-        gridDimX: grid[0],
-        gridDimY: grid[1],
-        gridDimZ: grid[2],
-        blockDimX: threads,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: shared,
-        hStream: cuda.cu_stream(),
-        attrs: &mut attribute,
-        numAttrs: 1,
-    };
-    // SAFETY: as above; the configuration and its attribute live through the call.
-    unsafe { sys::cuLaunchKernelEx(&config, loaded.function(), pointers.as_mut_ptr(), ptr::null_mut()) }
-        .result()
-        .doing(DOING)
+    // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has parameters,
+    // of at least their sizes.
+    unsafe { raw::launch(loaded.function(), &Shape::of(program, grid), cuda.cu_stream(), &mut pointers) }
 }
