@@ -268,3 +268,76 @@ pub fn softmax(operands: &[Operand], _: Values) -> Vec<Wanted> {
     }
     wanted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+
+    /// A product whose buffers have room everywhere, and the buffer of its result as it should be.
+    fn right(keys: &str) -> (Problem, Vec<u64>) {
+        let kernel = gallery::matmul(keys).kernel.expect("a kernel");
+        let sizes = &[("M", 5), ("N", 4), ("K", 30), ("L", 2)];
+        let rooms = &[Room { gap: 3, beyond: 7, offset: 2 }];
+        let setting = Setting { sizes, rooms, values: Values::Any, seed: 1, alpha: 0.5, beta: 0.0 };
+        let problem = Problem::of(&kernel, &setting);
+        let result = problem.result();
+        let mut bits = result.bits();
+        for (place, wanted) in result.places().into_iter().zip(&problem.wanted) {
+            bits[place] = number::bits(result.elem, wanted.value);
+        }
+        (problem, bits)
+    }
+
+    #[track_caller]
+    fn check(keys: &str, change: impl Fn(&Tensor, &mut Vec<u64>), said: Option<&str>) {
+        let (problem, mut bits) = right(keys);
+        change(problem.result(), &mut bits);
+        let wrong = problem.wrong(problem.result(), &bits);
+        match said {
+            Some(said) => assert!(wrong.as_ref().is_some_and(|wrong| wrong.starts_with(said)), "{wrong:?}"),
+            None => assert_eq!(wrong, None),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        // The last of the first column, and the first of the gap behind it.
+        let (at, gap) = (|c: &Tensor| c.offset + 4, |c: &Tensor| c.offset + 5);
+        for keys in ["", "alpha_beta=true batched=true", "dtype=f64 bm=64 bn=64", "dtype=f16 bk=16"] {
+            check(keys, |_, _| {}, None);
+            check(keys, |c, bits| bits[at(c)] = number::poison(c.elem), Some("`c` at [4, 0"));
+            let off = |c: &Tensor, bits: &mut Vec<u64>| {
+                let steps = if c.elem == Elem::F16 { 4 } else { 200 };
+                bits[at(c)] += steps;
+            };
+            check(keys, off, Some("`c` at [4, 0"));
+            for (place, offset) in [(0, -130), (129, -1), (135, 5)] {
+                let said = format!("`c` was written where it must not be, at offset {offset},");
+                check(keys, move |_, bits| bits[place] ^= 1, Some(&said));
+            }
+            check(
+                keys,
+                |c, bits| bits[gap(c)] = 0,
+                Some("`c` was written where it must not be, at offset 5,"),
+            );
+            check(
+                keys,
+                |_, bits| *bits.last_mut().unwrap() = 0,
+                Some("`c` was written where it must not be"),
+            );
+        }
+        check("dtype=i32 bm=64 bn=64", |c, bits| bits[at(c)] ^= 1, Some("`c` at [4, 0]"));
+    }
+
+    #[test]
+    fn arguments_must_stay_as_they_are() {
+        let (problem, _) = right("");
+        let a = problem.tensors().next().unwrap();
+        let mut bits = a.bits();
+        assert_eq!(problem.wrong(a, &bits), None);
+        bits[a.offset + 1] ^= 1;
+        let said = problem.wrong(a, &bits).unwrap();
+        assert!(said.starts_with("`a` was written where it must not be, at offset 1,"), "{said}");
+    }
+}

@@ -61,3 +61,10 @@ fn products_drawn_at_random() {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     draw::each(50, Scale::Small, threads, draw);
 }
+
+#[test]
+#[should_panic(expected = "repeats it): Draw { keys: \"name=wide")]
+fn a_wrong_draw_is_told() {
+    let wide = |draw: &Draw| if draw.keys.starts_with("name=wide") { Err("no".into()) } else { Ok(()) };
+    draw::each(draw::kernels().len(), Scale::Small, 1, wide);
+}
