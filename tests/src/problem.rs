@@ -78,7 +78,7 @@ pub fn reference(kernel: &Generated) -> Option<Reference> {
 }
 
 impl Problem {
-    /// Arguments for a kernel that [`reference`] knows.
+    /// Arguments for a kernel that [`reference()`] knows.
     pub fn of(kernel: &Generated, setting: &Setting) -> Problem {
         let Some(reference) = reference(kernel) else {
             panic!("{}: say in `problem::reference` what it computes", kernel.name)
