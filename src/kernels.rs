@@ -32,7 +32,7 @@ pub const PRODUCTS: &[&str] = &[
     "order=serpentine vec=4",
     WIDE,
     DEEP,
-    "staged=true a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
+    "staged=transposed a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "alpha_beta=true",
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",
@@ -56,7 +56,7 @@ pub const TURNED: &str = "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((
     fragments=2 order=row_serpentine alpha_beta=true";
 
 /// The same as the widest, with such operands through registers.
-pub const STAGED: &str = "staged=true bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 \
+pub const STAGED: &str = "staged=transposed bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) vec=4 \
     stages=2 fragments=2 order=row_serpentine alpha_beta=true";
 
 /// The deep one's tiles lying the other way.

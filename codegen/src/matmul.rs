@@ -39,7 +39,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
-    ("staged", "false", "operands that are contiguous along the depth come through registers, `vec` at once"),
+    (
+        "staged",
+        "none",
+        "none, transposed or both: which operands come through registers, `vec` at once; transposed are those contiguous along the depth",
+    ),
     ("vec", "1", "elements that a copy moves at once"),
     ("order", "plain", "plain, serpentine, rows or row_serpentine: how a product runs through the sums"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
@@ -74,7 +78,8 @@ struct Config {
     order: Order,
     alpha_beta: bool,
     batched: bool,
-    staged: bool,
+    /// Which operands come through registers: those contiguous along the depth, all.
+    staged: [bool; 2],
     epilogue: Option<tile::Expr>,
     arch: u32,
     name: String,
@@ -215,8 +220,9 @@ impl Reader<'_> {
         let threads = tc.as_layout()?.size().ok()?;
         let values = self.values();
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
-        let staged = self.flag("staged");
-        let wide = |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && !staged { 1 } else { vec };
+        let staged = self.choice("staged", &["none", "transposed", "both"]);
+        let wide =
+            |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && staged == 0 { 1 } else { vec };
         let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
         let along = |rows: bool, extent: i64, depth: i64, vec: i64, value: i64| {
             move || {
@@ -307,7 +313,7 @@ impl Reader<'_> {
             order,
             alpha_beta,
             batched,
-            staged,
+            staged: [staged > 1, staged > 0],
             epilogue,
             arch,
             name,
@@ -522,7 +528,8 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     b.pipelined("k", tiles, c.ahead, |b, k| -> Result<()> {
         let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
         for (from, to, rows) in [(&ga, &ta_sa, c.a_rows), (&gb, &tb_sb, c.b_rows)] {
-            b.copy_how(from, to, if rows && c.staged { tile::How::Staged } else { tile::How::Derive }, None)?;
+            let how = if c.staged[usize::from(rows)] { tile::How::Staged } else { tile::How::Derive };
+            b.copy_how(from, to, how, None)?;
         }
         b.gemm(&tc_sa, &tc_sb, &acc, c.order)
     })

@@ -365,6 +365,8 @@ pub enum Past {
     Skip,
     /// The last turn is done once more, without a condition.
     Last,
+    /// It is done as if there were one, without a condition: what it does harms nobody.
+    Anyway,
 }
 
 /// How far a loop runs ahead of itself.

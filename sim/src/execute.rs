@@ -216,7 +216,11 @@ impl Cluster<'_> {
                 }
                 Ins::Jump(to) => w.pc = to as usize,
                 Ins::Leave { cond, to } => {
-                    if w.scalar(cond) != 0 {
+                    let holds = w.holds(cond) & w.mask;
+                    if holds != 0 && holds != w.mask {
+                        return Err(self.left_by_some(w, holds));
+                    }
+                    if holds != 0 {
                         w.pc = to as usize;
                     }
                 }

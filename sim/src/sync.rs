@@ -119,6 +119,21 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// Some lanes leave a loop, and others stay.
+    #[cold]
+    pub(crate) fn left_by_some(&self, w: &Warp, leave: u32) -> Box<crate::fault::Fault> {
+        let parties = vec![
+            self.party(w, leave, "leave the loop", self.site(w)),
+            self.party(w, w.mask & !leave, "of the same warp do not", self.site(w)),
+        ];
+        self.ctx.fault(
+            FaultKind::Divergence,
+            "only some threads of a warp leave a loop".into(),
+            parties,
+            "leave loops where all threads do",
+        )
+    }
+
     // Mbarriers.
 
     /// The mbarriers that lanes mean: block and number for each.

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use tilewright_codegen::Elem::{Bf16, F32};
+use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind, Options, run_program};
 
@@ -350,6 +351,46 @@ fn copies_in_flight() {
         "{text}"
     );
     assert!(text.contains("help: wait for the copy"), "{text}");
+}
+
+#[test]
+fn loops_that_not_all_leave() {
+    let left_by = |threads: i64, deep: bool| {
+        let mut b = Build::new(64);
+        let t = b.thread();
+        let some = b.lt(t, threads);
+        let looped = b.repeat(3, Unroll::No, |b, k| {
+            let Int::Var(of) = b.e().get(k).int else { unreachable!() };
+            let leave = b.s(Op::Leave { of, cond: some });
+            if deep { vec![b.if_(some, vec![leave])] } else { vec![leave] }
+        });
+        b.done(vec![looped])
+    };
+    fine(&left_by(64, false), &[]);
+    fine(&left_by(32, false), &[]);
+    check(
+        &left_by(40, false),
+        &[],
+        "
+kernel `probe`: threads that do not arrive together
+  only some threads of a warp leave a loop
+  threads 32-39 of block (0, 0, 0) leave the loop
+    at probe.rs:1
+  threads 40-63 of block (0, 0, 0) of the same warp do not
+    at probe.rs:1
+help: leave loops where all threads do
+seen in variant 1, with seed 0"
+            .trim(),
+    );
+    check(
+        &left_by(40, true),
+        &[],
+        "
+kernel `probe`: a program that cannot run
+  a loop is left from inside of a branch, at probe.rs:1
+seen in variant 1, with seed 0"
+            .trim(),
+    );
 }
 
 #[test]

@@ -171,7 +171,10 @@ impl<'p> Walk<'p, '_> {
                 let (at, extent) = (self.value(at), self.program.vars[*var as usize].extent);
                 let walked = self.walked.iter().find(|(known, _)| *known == extent).map(|(_, turns)| *turns);
                 let extent = extent.int().or(walked);
-                if *past == Past::Last || extent.is_none_or(|extent| at < extent) {
+                if *past == Past::Anyway {
+                    self.vars[*var as usize] = at;
+                    self.statements(body);
+                } else if *past == Past::Last || extent.is_none_or(|extent| at < extent) {
                     self.vars[*var as usize] = extent.map_or(at, |extent| at.min(extent - 1));
                     self.statements(body);
                 }

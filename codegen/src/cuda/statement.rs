@@ -3,7 +3,7 @@
 use super::mention::{in_flight, is_left_from_inside};
 use super::names::Thing;
 use super::{Builtin, Printer};
-use crate::index::Ix;
+use crate::index::{Int, Ix};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 
 /// Registers of a multiprocessor, and the most of one thread.
@@ -61,9 +61,19 @@ impl Printer<'_> {
                 self.line(&format!("{constant}{kind} {name} = {value};"));
             }
             Op::Set(var, value) => {
-                let value = self.int(*value);
-                let name = &self.names.vars[*var as usize];
-                self.line(&format!("{name} = {value};"));
+                let name = self.names.vars[*var as usize].clone();
+                let is_itself = |at: Ix| self.exprs.get(at).int == Int::Var(*var);
+                let (sign, value) = match self.exprs.get(*value).int {
+                    Int::Add(a, b) if is_itself(a) => ("+", b),
+                    Int::Add(a, b) if is_itself(b) => ("+", a),
+                    Int::Sub(a, b) if is_itself(a) => ("-", b),
+                    _ => ("", *value),
+                };
+                let value = match self.exprs.constant(value) {
+                    Some(n) if n < 0 && sign == "+" => return self.line(&format!("{name} -= {};", -n)),
+                    _ => self.int(value),
+                };
+                self.line(&format!("{name} {sign}= {value};"));
             }
             Op::Assign { reg, at, value } => {
                 let value = self.value(value);

@@ -76,7 +76,7 @@ impl Lower<'_> {
     }
 
     /// An offset fits 32 bits, because a fact says so. Its sign stays open: a guard may stand on the same expression.
-    fn small(&mut self, offset: Ix) {
+    pub(super) fn small(&mut self, offset: Ix) {
         let lo = self.kernel.exprs.get(offset).lo.max(i64::from(i32::MIN));
         self.exprs().assume(offset, lo, i64::from(i32::MAX));
     }
@@ -326,6 +326,24 @@ impl Lower<'_> {
             .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
             .fold(0, i64::saturating_add);
         hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
+    }
+
+    /// A tile's place is known one turn past the last, too.
+    pub(super) fn passed(&mut self, view: &View, leaves: &[Leaf]) {
+        for mode in 0..view.base.len() {
+            let of_loops = |(coord, _): &(Coord, i64)| matches!(coord, Coord::Var(_));
+            let of_tiles = |coord: &Coord| matches!(coord, Coord::Var(_) | Coord::Block(_));
+            let base = &view.base[mode];
+            let turn: i64 = base.terms.iter().filter(|term| of_loops(term)).map(|(_, by)| *by.max(&0)).sum();
+            if turn > 0 {
+                let inner = base.terms.iter().filter(|(coord, _)| !of_tiles(coord)).cloned().collect();
+                let inner = self.affine(&Affine { constant: base.constant, terms: inner });
+                let far =
+                    leaves.iter().filter(|leaf| leaf.mode == mode).map(|leaf| (leaf.extent - 1) * leaf.step);
+                let past = self.kernel.exprs.get(inner).hi.saturating_add(far.sum()).saturating_add(turn);
+                self.followed(view.tensor, mode, past);
+            }
+        }
     }
 
     /// Coordinates of a mode go so far past its last one, at most: tiles begin inside.

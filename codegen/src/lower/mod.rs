@@ -5,6 +5,7 @@ mod bounds;
 mod collective;
 mod elementwise;
 mod gemm;
+mod moving;
 mod reduce;
 mod transfer;
 
@@ -117,6 +118,8 @@ struct Lower<'p> {
     masks: bounds::Masks,
     /// Loops around the statement at hand.
     turns: u32,
+    /// Is this a later turn's part of a turn?
+    ahead: bool,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// Variables of loops that are unrolled wholly.
@@ -164,6 +167,7 @@ impl<'p> Lower<'p> {
             asynchronous: false,
             masks: bounds::Masks::new(),
             turns: 0,
+            ahead: false,
             rings: Vec::new(),
             unrolled: Vec::new(),
             held: Vec::new(),
@@ -567,7 +571,11 @@ impl<'p> Lower<'p> {
                 self.statements(body)?;
                 self.turns -= 1;
                 self.held.truncate(held);
-                let body = std::mem::replace(&mut self.block, outer);
+                let mut body = std::mem::replace(&mut self.block, outer);
+                if *unroll == Unroll::No {
+                    let before = self.moving(id, &mut body);
+                    self.block.extend(before);
+                }
                 let (from, to) = (self.int(0), self.value(of.extent));
                 self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
             }
@@ -660,7 +668,7 @@ impl Lower<'_> {
             self.exprs().assume(at, 0, hi);
         }
         let inside = self.exprs().lt(at, extent);
-        let always = if past == Past::Last { Some(1) } else { self.kernel.exprs.constant(inside) };
+        let always = if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) };
         if always == Some(0) {
             return Ok(());
         }
@@ -672,13 +680,18 @@ impl Lower<'_> {
                 let id = self.var(&of.name, false);
                 self.emit(Op::Let(id, at));
                 let last = self.kernel.exprs.get(extent).hi - 1;
-                let (lo, hi) = (known.lo.max(0), known.hi.min(last));
+                let (lo, hi) = match past {
+                    Past::Anyway => (known.lo, known.hi),
+                    _ => (known.lo.max(0), known.hi.min(last)),
+                };
                 self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
             }
         };
         self.vars[var as usize] = Some(value);
         let held = self.held.len();
+        let ahead = std::mem::replace(&mut self.ahead, self.turns > 0);
         self.statements(body)?;
+        self.ahead = ahead;
         self.held.truncate(held);
         let then = std::mem::replace(&mut self.block, outer);
         match always {

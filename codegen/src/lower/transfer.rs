@@ -7,7 +7,7 @@ use super::{Lower, Policy};
 use crate::atoms;
 use crate::index::{Int, Ix};
 use crate::problem::{Problem, Result};
-use crate::thread::{AtomArg, Frag, Op, Unroll, Val};
+use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
 
@@ -218,10 +218,11 @@ impl Lower<'_> {
             self.kernel.needs.truncate(before);
             return Ok(false);
         };
+        self.name_now(&pair.from, from);
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
-            let source = lower.place(&pair.from, from, &elements);
+            let source = lower.place_now(&pair.from, from, &elements);
             // Nothing may be written, not even zeros, where the target's own bounds end.
             let inside = lower.guard(&pair.to, to, &elements);
             let target = lower.place(&pair.to, to, &elements);
@@ -263,16 +264,14 @@ impl Lower<'_> {
         let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.to, to, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
-        if how == How::Here {
-            // What stays the same has its name before the loops.
-            let first = vec![self.int(0); from.len()];
-            let place = self.place(&pair.from, from, &first);
-            self.parts_of(place.index, &pair.from.name);
+        match how {
+            How::Here => self.name_parts(&pair.from, from),
+            _ => self.name_now(&pair.from, from),
         }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
-            let mut place = lower.place(&pair.from, from, &elements);
+            let mut place = lower.place_now(&pair.from, from, &elements);
             let Some(few) = few else {
                 let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
                 let stays = (how == How::Here).then(|| {
@@ -298,13 +297,46 @@ impl Lower<'_> {
         })
     }
 
+    /// Names what stays the same while loops are unrolled, before them.
+    fn name_parts(&mut self, view: &View, leaves: &[Leaf]) {
+        let first = vec![self.int(0); leaves.len()];
+        let place = self.place(view, leaves, &first);
+        self.parts_of(place.index, &view.name);
+    }
+
+    /// Are a view's offsets those of a later turn's tile, which moves from turn to turn?
+    fn moves_on(&self, view: &View) -> bool {
+        let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
+        self.ahead && global && self.policy != Policy::General
+    }
+
+    /// Names where a tile that moves begins, before the loops over it.
+    fn name_now(&mut self, view: &View, leaves: &[Leaf]) {
+        if self.moves_on(view) {
+            self.name_parts(view, leaves);
+            self.passed(view, leaves);
+        }
+    }
+
+    /// The place of an element, from the beginning of its tile where that has a name.
+    fn place_now(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
+        let mut place = self.place(view, leaves, at);
+        if self.moves_on(view) {
+            let (base, rest) = self.parts_of(place.index, &view.name);
+            place.index = self.exprs().add(base, rest);
+            self.small(rest);
+            self.small(place.index);
+        }
+        place
+    }
+
     /// An index as what stays the same while loops are unrolled, by a name of its own, and the rest.
     fn parts_of(&mut self, index: Ix, view: &str) -> (Ix, Ix) {
         let mut terms = Vec::new();
         self.kernel.exprs.terms(index, &mut terms);
         let (mut base, mut rest) = (self.int(0), self.int(0));
         for term in terms {
-            let part = if self.is_unrolled(term) { &mut rest } else { &mut base };
+            let part = if self.is_still(term) { &mut base } else { &mut rest };
             *part = self.kernel.exprs.add(*part, term);
         }
         if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
@@ -321,6 +353,17 @@ impl Lower<'_> {
             base = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
         }
         (base, rest)
+    }
+
+    /// Does it stay the same while loops are unrolled, without being a constant?
+    fn is_still(&self, term: Ix) -> bool {
+        fn unrolled(lower: &Lower<'_>, at: Ix) -> bool {
+            match &lower.kernel.exprs.get(at).int {
+                Int::Var(id) => lower.unrolled.contains(id),
+                int => int.parts().into_iter().any(|part| unrolled(lower, part)),
+            }
+        }
+        self.kernel.exprs.constant(term).is_none() && !unrolled(self, term)
     }
 
     /// Does it become a constant when loops are unrolled?

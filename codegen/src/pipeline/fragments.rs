@@ -10,11 +10,15 @@
 //!                                           copies of turn k + 2; commit
 //!                                           gemm(a[0])
 //!                                           leave k unless column 1 is inside
-//!                                           for kk in 0..depth - 2 {
+//!                                           for kk in 0..depth - 3 {
 //!                                               a[kk % 2] <- column kk + 2
 //!                                               gemm(a[(kk + 1) % 2])
 //!                                               leave k unless column kk + 2 is inside
 //!                                           }
+//!                                           a[1] <- the last column
+//!                                           what was read early and is written late
+//!                                           gemm(a[0])
+//!                                           leave k unless the last column is inside
 //!                                           wait; barrier
 //!                                           a[0] <- column 0 of turn min(k + 1, n - 1)
 //!                                           gemm(a[1])
@@ -112,31 +116,41 @@ impl Product {
         Ok(stmt)
     }
 
-    /// A turn: the product with the next column always ahead. `early` are the copies of a later turn, `wait` what makes
-    /// the next turn's tile visible.
+    /// A turn: the product with the next column always ahead. `early` are the copies of a later turn, `late` what they
+    /// leave to be written while the last column but one is at work, `wait` makes the next turn's tile visible.
     pub(super) fn turn(
         &self,
         write: &mut Write,
         var: Id,
-        early: Vec<Stmt>,
-        wait: Vec<Stmt>,
+        [early, late, wait]: [Vec<Stmt>; 3],
     ) -> Result<Vec<Stmt>> {
-        let mut body = self.fetch(&1.into())?;
-        body.extend(early);
-        body.push(self.multiply(&0.into())?);
-        body.extend(self.leave(write, var, &1.into()));
-        if self.depth > 2 {
-            let kk = write.var("kk", Value::Int(self.depth - 2));
-            let column = |more: i64| Affine::from(Coord::Var(kk)).plus(&more.into(), 1).unwrap_or_default();
-            let mut middle = self.fetch(&column(2))?;
-            middle.push(self.multiply(&column(1))?);
-            middle.extend(self.leave(write, var, &column(2)));
+        let last = self.depth - 1;
+        // The next column, something else to do, and a column's product: if that is the turn's last but one, without a
+        // loop around it where there is something else.
+        let column = |at: &Affine, others: Vec<Stmt>, write: &Write| -> Result<Vec<Stmt>> {
+            let next = at.plus(&1.into(), 1).unwrap_or_default();
+            let mut all = self.fetch(&next)?;
+            all.extend(others);
+            all.push(self.multiply(at)?);
+            all.extend(self.leave(write, var, &next));
+            Ok(all)
+        };
+        let alone = i64::from(!late.is_empty());
+        let mut body =
+            column(&0.into(), if last == 1 { [early, late.clone()].concat() } else { early }, write)?;
+        if last - 1 - alone > 0 {
+            let kk = write.var("kk", Value::Int(last - 1 - alone));
+            let at = Affine::from(Coord::Var(kk)).plus(&1.into(), 1).unwrap_or_default();
+            let middle = column(&at, Vec::new(), write)?;
             body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
+        }
+        if last > 1 && alone == 1 {
+            body.extend(column(&(last - 1).into(), late, write)?);
         }
         body.extend(wait);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
         body.push(self.first(write, var, next)?);
-        body.push(self.multiply(&(self.depth - 1).into())?);
+        body.push(self.multiply(&last.into())?);
         Ok(body)
     }
 

@@ -26,7 +26,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Tensor, Var};
+use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Tensor};
 use crate::view::View;
 use fragments::Product;
 
@@ -300,31 +300,38 @@ impl Write {
         // The copies have a turn of their own.
         let of = &self.program.vars[var as usize];
         let (name, extent) = (format!("{}_ahead", of.name), of.extent);
-        self.program.vars.push(Var { name, extent });
-        let turn = self.program.vars.len() as Id - 1;
+        let turn = self.var(&name, extent);
         for fetch in &mut ahead {
             fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
         }
         let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
-        let step = |at: &Affine, body: &[Stmt]| {
-            let step = Op::Step { var: turn, at: at.clone(), past: Past::Skip, body: body.to_vec() };
+        let step = |at: &Affine, past: Past, body: &[Stmt]| {
+            let step = Op::Step { var: turn, at: at.clone(), past, body: body.to_vec() };
             (!body.is_empty()).then(|| stmt(step))
         };
+        // Nothing is in flight where all copies pass through registers.
+        let mut flies = false;
+        for read in &reads {
+            read.each(&mut |stmt| flies |= matches!(stmt.op, Op::Copy { how: How::Async, .. }));
+        }
+        let commit = flies.then(|| stmt(Op::CommitCopies));
         let early = i64::from(stages) - 1;
         for at in 0..early {
-            written.extend(step(&at.into(), &[&reads[..], &writes[..]].concat()));
-            written.push(stmt(Op::CommitCopies));
+            written.extend(step(&at.into(), Past::Skip, &[&reads[..], &writes[..]].concat()));
+            written.extend(commit.clone());
         }
         let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
-        let fetch: Vec<Stmt> = step(&next, &reads).into_iter().chain([stmt(Op::CommitCopies)]).collect();
-        let late = step(&next, &writes);
-        let wait = vec![stmt(Op::WaitCopies { pending: stages - 2 }), stmt(Op::Sync)];
+        let fetch: Vec<Stmt> = step(&next, Past::Skip, &reads).into_iter().chain(commit).collect();
+        // Past the last turn what was read before goes once more to a slot that nobody reads again.
+        let late = step(&next, Past::Anyway, &writes);
+        let wait = flies.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
+        let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
         let body = if fragments == 2 {
             let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
             let product = Product::of(&mut self.program, &work).map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
-            product.turn(self, var, fetch, late.into_iter().chain(wait).collect()).map_err(refused)?
+            product.turn(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
         } else {
             wait.into_iter().chain(fetch).chain(work).chain(late).collect()
         };

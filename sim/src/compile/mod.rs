@@ -405,9 +405,8 @@ impl Compiler<'_> {
         let Some(&(_, exit, branches)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
             return self.malformed("a loop is left that is not around the statement");
         };
-        let same_for_all = cond.node.is_none_or(|node| !self.numbers.get(node).vector);
-        if branches != self.branches || !same_for_all {
-            return self.malformed("a loop is left by some of its threads only");
+        if branches != self.branches {
+            return self.malformed("a loop is left from inside of a branch");
         }
         match cond.as_constant() {
             Some(0) => {}

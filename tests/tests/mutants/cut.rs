@@ -77,6 +77,7 @@ pub(crate) fn words(program: &Kernel, op: &Op) -> String {
         Op::Assign { reg: to, .. } => format!("a value for `{}`", reg(*to)),
         Op::Atom { row, .. } => row.name.into(),
         Op::Leave { .. } => "leaving a loop".into(),
+        Op::Set(var, _) => format!("a step of `{}`", program.vars[*var as usize].name),
         Op::For { body, .. } | Op::Elect(_, body) | Op::If { then: body, .. } => {
             let all: Vec<String> =
                 body.iter().filter(|stmt| acts(&stmt.op)).map(|stmt| words(program, &stmt.op)).collect();

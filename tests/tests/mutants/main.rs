@@ -156,7 +156,9 @@ fn broken_kernels_are_caught() {
 /// Statements that can be left out unseen, by kernel: why.
 const IDLE: &[(&str, &str)] = &[
     ("ahead: leaving a loop", "columns past the depth are zeros, and add nothing"),
+    ("ahead: a step of `left`", "the same"),
     ("ahead in vectors: leaving a loop", "the same"),
+    ("ahead in vectors: a step of `left`", "the same"),
     (
         "softmax",
         "any number near the maximum gives the same quotient, and a guarded read fills its registers by itself",
