@@ -228,11 +228,16 @@ impl Reader<'_> {
             move || {
                 let run = if rows { depth } else { extent } / vec;
                 // Columns that a warp writes are padded by what threads read at once.
-                let most = if rows { (32 / value).max(1) } else { 32 };
+                let most = if rows { (32 / value / vec).max(1) } else { 32 };
                 let fast =
                     (1..=run.clamp(1, most)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
                 let slow = threads / fast;
+                // More threads than there are rows go on along the depth.
+                let more = slow / extent;
                 match rows {
+                    true if more > 1 && slow % extent == 0 && run % (fast * more) == 0 => {
+                        Layout::new((extent, (fast, more)), (fast, (1i64, fast * extent)))
+                    }
                     true => Layout::new((slow, fast), (fast, 1i64)),
                     false => Layout::compact((fast, slow)),
                 }

@@ -247,6 +247,9 @@ impl<'p> Lower<'p> {
         let mut body = self.preamble;
         body.append(&mut self.block);
         self.kernel.body = body;
+        if self.kernel.launch.blocks_per_sm == 0 {
+            self.kernel.launch.blocks_per_sm = self.kernel.resident();
+        }
         self.kernel
     }
 

@@ -34,7 +34,7 @@ impl Words {
     /// ```
     /// use tilewright_codegen::words::Words;
     /// let kernel = Words::read("bm=64 bn=64 tc=(8,8) epilogue=|x| max(x, 0.0)")?.matmul()?;
-    /// assert!(kernel.source().contains("__launch_bounds__(64)"));
+    /// assert!(kernel.source().contains("__launch_bounds__(64, "));
     ///
     /// let said = Words::read("bm=64 bnn=64")?.matmul().unwrap_err().to_string();
     /// assert_eq!(said, "\
