@@ -7,6 +7,7 @@
 
 use crate::{KernelDef, MatmulKernel, matmul_kernel};
 
+pub mod choose;
 #[allow(dead_code)]
 #[path = "../examples/ladder/steps.rs"]
 pub mod ladder;

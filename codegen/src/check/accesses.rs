@@ -36,6 +36,9 @@ pub(super) struct Site {
     /// Lanes that give an address.
     lanes: u32,
     conditions: Vec<(Ix, bool)>,
+    pub(super) guarded: bool,
+    /// A load whose values are used later.
+    pub(super) ahead: bool,
     loops: Vec<Loop>,
     warps: (u32, u32),
 }
@@ -57,8 +60,13 @@ pub(super) fn width(operand: &Operand) -> i64 {
 
 /// All sites with what they cost.
 pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
+    measure_in(kernel, &kernel.body, budget)
+}
+
+/// The sites in some of a kernel's statements.
+pub(super) fn measure_in(kernel: &Kernel, body: &[Stmt], budget: &mut Budget) -> Vec<Site> {
     let mut found = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
-    found.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
+    found.of(body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
     let mut warp = Warp::new(kernel);
     let mut all = found.all;
     for site in &mut all {
@@ -83,8 +91,11 @@ impl Sites<'_> {
 
     fn statement(&mut self, stmt: &Stmt, warps: (u32, u32), lanes: u32) {
         match &stmt.op {
-            Op::Load { to, from, guard, .. } => {
+            Op::Load { to, from, guard, stays, .. } => {
                 self.vector("load", from, to, Transfer::Load, *guard, stmt.site, warps, lanes);
+                if let Some(site) = self.all.last_mut() {
+                    site.ahead = stays.is_some();
+                }
             }
             Op::Store { to, from, guard } => {
                 self.vector("store", to, from, Transfer::Store, *guard, stmt.site, warps, lanes);
@@ -181,6 +192,8 @@ impl Sites<'_> {
             first: ([0; LANES], 0),
             lanes,
             conditions,
+            guarded: guard.is_some(),
+            ahead: false,
             loops: self.loops.clone(),
             warps,
         });
@@ -216,6 +229,11 @@ fn tensor(kernel: &Kernel, space: Space) -> String {
 }
 
 impl Site {
+    /// The bounds and steps of the loops around it.
+    pub(super) fn loops(&self) -> impl Iterator<Item = (Ix, Ix, i64)> + '_ {
+        self.loops.iter().map(|around| (around.from, around.to, around.step))
+    }
+
     /// Evaluates it for every warp at the beginning of its loops, then for the first warp further into each loop, and
     /// in the next block.
     fn measure(&mut self, kernel: &Kernel, warp: &mut Warp<'_>, budget: &mut Budget) {

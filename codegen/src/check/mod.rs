@@ -13,6 +13,7 @@ mod races;
 mod tests;
 mod touch;
 mod warp;
+mod work;
 
 use crate::ast::{Level, Name, Span};
 use crate::cuda::Names;
@@ -20,6 +21,7 @@ use crate::diagnostic::{Diagnostic, Lint};
 use crate::report::{Access, Report};
 use crate::thread::Kernel;
 use crate::tile::Program;
+pub use work::{Counts, Work, work};
 
 /// Evaluations of one kernel: the value of one expression or one element for one thread.
 pub(crate) const MOST_EVALUATIONS: u32 = 60_000;

@@ -1,0 +1,224 @@
+//! What a block does in numbers: before its main loop, in one turn of it, and after. Cost models read this; it knows no
+//! device and no time.
+
+use super::Budget;
+use super::accesses::{self, Site};
+use super::warp::Warp;
+use crate::elem::Elem;
+use crate::index::Ix;
+use crate::launch::{Passed, Plan};
+use crate::thread::{Kernel, Op, Reg, Space, Stmt, Unroll, Val};
+
+/// The work of a block, in instructions of its warps, and where it is spent.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Work {
+    /// Before the main loop.
+    pub before: Counts,
+    /// In one turn of it.
+    pub turn: Counts,
+    /// How often it turns.
+    pub turns: f64,
+    /// After it.
+    pub after: Counts,
+    /// A turn waits for what it has itself asked global memory for, with nothing to compute meanwhile.
+    pub exposed: bool,
+    /// A turn brings elements from global memory by way of registers.
+    pub staged: bool,
+    /// Type of the sums.
+    pub sums: Option<Elem>,
+    /// 32-bit registers that a thread's arrays take.
+    pub registers: u32,
+}
+
+/// Instructions of a block's warps. Vectors are one instruction.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Counts {
+    /// Multiply-adds.
+    pub multiply_adds: f64,
+    /// Other arithmetic; one conversion for each narrow number that is loaded.
+    pub arithmetic: f64,
+    /// Loads from and stores to shared memory.
+    pub shared: f64,
+    /// The wavefronts that they take, and copies into it.
+    pub wavefronts: f64,
+    /// Wavefronts of loads whose values are used at once, not a column later.
+    pub prompt: f64,
+    /// Loads, stores and copies that go to global memory.
+    pub global: f64,
+    /// The sectors of 32 bytes that they touch.
+    pub sectors: f64,
+    /// How many of those have a guard.
+    pub guarded: f64,
+    /// Barriers of the block.
+    pub barriers: f64,
+}
+
+/// The work of one block of a launch that was planned. The main loop is the outermost one whose length is known only
+/// now; a kernel without one counts as a single turn. Conditions on scalar arguments count as false, as where beta is 0.
+pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
+    let body = taken(&kernel.body);
+    let exprs = &kernel.exprs;
+    let is_main = |stmt: &Stmt| matches!(&stmt.op, Op::For { to, .. } if exprs.constant(*to).is_none());
+    let main = body.iter().position(is_main);
+    let value = |passed: &Passed| if let Passed::Int { value, .. } = passed { *value } else { 0 };
+    let warp = Warp::new(kernel).passing(plan.passed.iter().map(value).collect());
+    let mut meter = Meter { kernel, warp, sums: None };
+    let words = |reg: &Reg| if reg.elem.bytes() == 8 { 2 * reg.len } else { reg.len };
+    let registers = kernel.regs.iter().map(words).sum();
+    let (before, turn, after, turns) = match main.map(|at| (at, &body[at].op)) {
+        Some((at, Op::For { from, to, step, body: inner, .. })) => {
+            (&body[..at], &inner[..], &body[at + 1..], meter.trips(*from, *to, *step))
+        }
+        _ => (&[][..], &body[..], &[][..], 1.0),
+    };
+    let (exposed, staged) = (exposed(turn, &mut false), staged(turn));
+    let [before, turn, after] = [before, turn, after].map(|body| meter.counts(body));
+    Work { before, turn, turns, after, exposed, staged, sums: meter.sums, registers }
+}
+
+/// Statements without conditions on scalar arguments.
+fn taken(body: &[Stmt]) -> Vec<Stmt> {
+    let one = |stmt: &Stmt| match &stmt.op {
+        Op::When { other, .. } => taken(other),
+        _ => vec![stmt.clone()],
+    };
+    body.iter().flat_map(one).collect()
+}
+
+/// Is there a wait after a copy from global memory and no multiply-add between them?
+fn exposed(body: &[Stmt], asked: &mut bool) -> bool {
+    body.iter().any(|stmt| match &stmt.op {
+        Op::Atom { row, .. } if matches!(row.done, crate::atom::Done::Queue(_)) => {
+            *asked = true;
+            false
+        }
+        Op::Load { from, .. } if matches!(from.space, Space::Global(_)) => {
+            *asked = true;
+            false
+        }
+        Op::Assign { value: Val::Fma(_), .. } => {
+            *asked = false;
+            false
+        }
+        Op::WaitQueue { .. } | Op::Sync(_) => *asked,
+        Op::For { body, .. } => exposed(body, asked),
+        Op::If { then, other, .. } => exposed(then, asked) || exposed(other, asked),
+        _ => false,
+    })
+}
+
+/// Is there a load from global memory into registers?
+fn staged(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.op {
+        Op::Load { from, .. } => matches!(from.space, Space::Global(_)),
+        Op::For { body, .. } => staged(body),
+        Op::If { then, other, .. } => staged(then) || staged(other),
+        _ => false,
+    })
+}
+
+struct Meter<'k> {
+    kernel: &'k Kernel,
+    warp: Warp<'k>,
+    sums: Option<Elem>,
+}
+
+impl Meter<'_> {
+    fn warps(&self) -> f64 {
+        f64::from(self.kernel.launch.threads.div_ceil(32))
+    }
+
+    fn counts(&mut self, body: &[Stmt]) -> Counts {
+        let mut counts = Counts::default();
+        self.arithmetic(body, self.warps(), &mut counts);
+        let mut budget = Budget { left: super::MOST_EVALUATIONS };
+        for site in accesses::measure_in(self.kernel, body, &mut budget) {
+            self.access(&site, &mut counts);
+        }
+        counts
+    }
+
+    fn trips(&self, from: Ix, to: Ix, step: i64) -> f64 {
+        let (from, to) = (self.warp.at(from)[0], self.warp.at(to)[0]);
+        ((to - from).max(0) as f64 / step.max(1) as f64).ceil()
+    }
+
+    fn access(&self, site: &Site, counts: &mut Counts) {
+        let trips = site.loops().map(|(from, to, step)| self.trips(from, to, step));
+        let times = trips.product::<f64>() * self.warps();
+        match site.mem.space {
+            Space::Shared(id) => {
+                let wavefronts = times * f64::from(site.banks.as_ref().map_or(1, |banks| banks.wavefronts));
+                counts.wavefronts += wavefronts;
+                // A copy is one instruction, and is counted where it reads.
+                counts.shared += if site.what == "copy" { 0.0 } else { times };
+                if site.what == "load" {
+                    counts.prompt += if site.ahead { 0.0 } else { wavefronts };
+                    let elem = self.kernel.shared[id as usize].elem;
+                    if matches!(elem, Elem::F16 | Elem::Bf16) {
+                        counts.arithmetic += times * (site.bytes / i64::from(elem.bytes())) as f64;
+                    }
+                }
+            }
+            Space::Global(_) => {
+                counts.global += times;
+                counts.sectors += times * f64::from(site.sectors.as_ref().map_or(1, |cost| cost.sectors));
+                counts.guarded += if site.guarded { times } else { 0.0 };
+            }
+        }
+    }
+
+    fn arithmetic(&mut self, body: &[Stmt], times: f64, counts: &mut Counts) {
+        for stmt in body {
+            match &stmt.op {
+                Op::Assign { reg, value, .. } => {
+                    if let Val::Fma(_) = value {
+                        self.sums = Some(self.kernel.regs[*reg as usize].elem);
+                    }
+                    operations(value, times, counts);
+                }
+                Op::Sync(_) => counts.barriers += times / self.warps(),
+                Op::For { from, to, step, unroll, body, .. } => {
+                    let trips = self.trips(*from, *to, *step);
+                    if *unroll != Unroll::Full {
+                        counts.arithmetic += trips * times;
+                    }
+                    self.arithmetic(body, times * trips, counts);
+                }
+                Op::If { then, other, .. } => {
+                    counts.arithmetic += times;
+                    self.arithmetic(then, times, counts);
+                    self.arithmetic(other, times, counts);
+                }
+                Op::Elect(_, body) => self.arithmetic(body, times, counts),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What computing a value takes.
+fn operations(value: &Val, times: f64, counts: &mut Counts) {
+    let mut all = |values: &[&Val]| values.iter().for_each(|value| operations(value, times, counts));
+    match value {
+        Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => {}
+        Val::Fma(x) => {
+            all(&[&x[0], &x[1], &x[2]]);
+            counts.multiply_adds += times;
+        }
+        // What a product converts has been counted where it is loaded: the compiler does it once.
+        Val::Cast(_, x) => all(&[x]),
+        Val::Un(_, x) | Val::ShuffleXor(x, _) => {
+            all(&[x]);
+            counts.arithmetic += times;
+        }
+        Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
+            all(&[x, y]);
+            counts.arithmetic += times;
+        }
+        Val::Pick(x) => {
+            all(&[&x[0], &x[1], &x[2]]);
+            counts.arithmetic += times;
+        }
+    }
+}

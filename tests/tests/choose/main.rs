@@ -1,0 +1,220 @@
+//! The chooser of products against what was measured: `measured.txt`, taken from `bench/results/h200` by
+//! `cargo xtask test -p tilewright-tests --test choose -- --ignored regenerate`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tilewright::Elem;
+use tilewright::kernels::choose::{
+    DeviceLimits, Facts, Model, Problem, candidates, choose, facts, kernel, rank,
+};
+
+const DEVICE: DeviceLimits = DeviceLimits::H200;
+
+/// What was measured of one problem: keys, and seconds.
+type Measured = BTreeMap<(String, String), Vec<(String, f64)>>;
+
+fn measured() -> Measured {
+    let mut all = Measured::new();
+    for line in include_str!("measured.txt").lines() {
+        let [suite, problem, seconds, keys] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("not four columns: {line}");
+        };
+        let key = (suite.to_owned(), problem.to_owned());
+        all.entry(key).or_default().push((keys.to_owned(), seconds.parse().unwrap()));
+    }
+    all
+}
+
+/// `gemm f32 nt` and `2048x2048x256`; `batched f32` and `64 of 128x128x128`.
+fn problem(suite: &str, sizes: &str) -> Problem {
+    let (batch, sizes) =
+        sizes.split_once(" of ").map_or((None, sizes), |(batch, sizes)| (Some(batch), sizes));
+    let sizes: Vec<i64> = sizes.split('x').map(|size| size.parse().unwrap()).collect();
+    let words: Vec<&str> = suite.split(' ').collect();
+    let problem = Problem::new(Elem::named(words[1]).unwrap(), sizes[0], sizes[1], sizes[2]);
+    let problem = problem.layouts(words.get(2).unwrap_or(&"nt")).unwrap();
+    batch.map_or(problem, |batch| problem.batched(batch.parse().unwrap()))
+}
+
+fn geometric_mean(of: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = of.map(f64::ln).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+}
+
+#[test]
+fn the_chosen_is_among_the_fastest() {
+    let (mut losses, mut errors) = (Vec::new(), Vec::new());
+    for ((suite, sizes), rows) in measured() {
+        let keys: Vec<&str> = rows.iter().map(|(keys, _)| keys.as_str()).collect();
+        let ranking = rank(&keys, &problem(&suite, &sizes), &DEVICE).unwrap();
+        assert!(ranking.refused.is_empty(), "{suite} {sizes}: {:?}", ranking.refused);
+        let took = |keys: &str| rows.iter().find(|row| row.0 == keys).unwrap().1;
+        let chosen = &ranking.choices[0];
+        let best = rows.iter().map(|row| row.1).fold(f64::INFINITY, f64::min);
+        let ratio = |one: &tilewright::kernels::choose::Choice| one.predicted.seconds / took(&one.keys);
+        let ratios: Vec<String> = ranking.choices.iter().map(|one| format!("{:.2}", ratio(one))).collect();
+        println!(
+            "{suite:13}{sizes:20}{:.3}  predicted by measured: {}",
+            took(&chosen.keys) / best,
+            ratios.join(" ")
+        );
+        errors.extend(ranking.choices.iter().map(|one| ratio(one).max(1.0 / ratio(one))));
+        if rows.len() > 1 {
+            losses.push((took(&chosen.keys) / best, format!("{suite} {sizes}: {}", chosen.keys)));
+        }
+    }
+    let worst =
+        losses.iter().max_by(|x, y| x.0.total_cmp(&y.0)).expect("some kernels were measured side by side");
+    let mean = geometric_mean(losses.iter().map(|loss| loss.0));
+    let error = geometric_mean(errors.into_iter());
+    println!(
+        "chosen by best: {mean:.4} of {}, at worst {:.3}; times are {error:.3} off",
+        losses.len(),
+        worst.0
+    );
+    assert!(mean <= 1.03, "the chosen take {mean:.3} of the fastest's time");
+    assert!(worst.0 <= 1.15, "{} takes {:.3} of the fastest's time", worst.1, worst.0);
+    assert!(error <= 1.15, "times are predicted wrong by {error:.3}");
+}
+
+/// Writes `measured.txt` again. Keys that are none any more are left out, and named.
+#[test]
+#[ignore = "writes into the source"]
+fn regenerate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = std::fs::read_dir(root.join("../bench/results/h200"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    let mut lines = Vec::new();
+    for file in files {
+        let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        for row in all["results"].as_array().into_iter().flatten() {
+            let text = |key: &str| row[key].as_str().unwrap_or_default();
+            let (suite, sizes, contender) = (text("suite"), text("problem"), text("contender"));
+            if !(suite.starts_with("gemm ") || suite.starts_with("batched ")) || contender == "cuBLASLt" {
+                continue;
+            }
+            // Before there were three ways, there were two.
+            let keys = if contender == "matmul" { "" } else { contender };
+            let keys =
+                keys.replace("staged=true", "staged=transposed").replace("staged=false", "staged=none");
+            match kernel(&keys, &problem(suite, sizes)) {
+                Ok(_) => {
+                    lines.push(format!("{suite}\t{sizes}\t{:.4e}\t{keys}", row["seconds"].as_f64().unwrap()))
+                }
+                Err(why) => println!("left out: {suite} {sizes} {keys}: {why}"),
+            }
+        }
+    }
+    lines.sort();
+    std::fs::write(root.join("tests/choose/measured.txt"), lines.join("\n") + "\n").unwrap();
+}
+
+/// Prints the model's constants for what was measured, and how far they are off.
+#[test]
+#[ignore = "a tool"]
+fn fit() {
+    let mut rows: Vec<(Facts, f64)> = Vec::new();
+    for ((suite, sizes), all) in measured() {
+        let problem = problem(&suite, &sizes);
+        for (keys, seconds) in all {
+            let (_, generated) = kernel(&keys, &problem).unwrap();
+            rows.push((facts(&generated, &problem, &DEVICE).unwrap(), seconds));
+        }
+    }
+    // Outliers count less than in squares.
+    let error = |model: &Model| -> f64 {
+        let one = |(facts, seconds): &(Facts, f64)| (model.predict(facts, &DEVICE).seconds / seconds).ln();
+        rows.iter().map(|row| one(row).abs().powf(1.5)).sum::<f64>()
+    };
+    let mut best = Model::FITTED;
+    let constants: [fn(&mut Model) -> &mut f64; 7] = [
+        |m| &mut m.slots,
+        |m| &mut m.prompt,
+        |m| &mut m.global,
+        |m| &mut m.staged,
+        |m| &mut m.exposed,
+        |m| &mut m.fill,
+        |m| &mut m.launch,
+    ];
+    let mut step = 0.2;
+    while step > 1e-4 {
+        let mut better = false;
+        for constant in constants {
+            for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+                let mut model = best;
+                *constant(&mut model) *= factor;
+                if error(&model) < error(&best) {
+                    (best, better) = (model, true);
+                }
+            }
+        }
+        step *= if better { 1.0 } else { 0.5 };
+    }
+    println!("{best:#.3?}\nerror {:.4}, before {:.4}", error(&best), error(&Model::FITTED));
+}
+
+#[test]
+fn impossible_problems() {
+    let check = |problem: Problem, expected: &str| {
+        assert_eq!(choose(&problem, &DEVICE).map(|one| one.keys).unwrap_err().to_string(), expected);
+    };
+    let f32 = |m, n, k| Problem::new(Elem::F32, m, n, k);
+    let empty = "K is 0: a product has sizes from 1 on, and nothing is launched for empty ones";
+    check(f32(64, 64, 0), empty);
+    check(
+        f32(1 << 40, 1 << 40, 8),
+        "C has 1208925819614629174706176 elements, more than any device holds; write smaller sizes",
+    );
+    check(
+        Problem::new(Elem::U8, 64, 64, 64),
+        "no kernel for products of u8: none is shipped; rank keys of your own",
+    );
+    let said = f32(64, 64, 64).layouts("ab").unwrap_err().to_string();
+    assert_eq!(said, "`ab` is no layout of a product; write one of nn, nt, tn, tt");
+    // Each kernel has its own reason.
+    let keys = ["bm=64 bnn=64", "bm=256 bn=256 bk=16 tc=(32,16)"];
+    let said = rank(&keys, &f32(64, 64, 64), &DEVICE).unwrap_err().to_string();
+    let expected = "\
+no kernel for products of f32
+  `bm=64 bnn=64`: there is no key `bnn`
+  bm=64 bnn=64 dtype=f32 a=m_major b=n_major c=m_major batched=false
+        ^^^
+help: did you mean `bn`?
+  `bm=256 bn=256 bk=16 tc=(32,16)`: a thread keeps 152 words in arrays, and 512 threads have at most 128 registers each; give it a smaller tile or more threads";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn candidates_are_made_for_the_problem() {
+    for (elem, batch) in
+        [(Elem::F32, None), (Elem::F32, Some(3)), (Elem::F64, None), (Elem::I8, None), (Elem::F16, None)]
+    {
+        for layouts in ["nn", "nt", "tn", "tt"] {
+            let problem = Problem { batch, ..Problem::new(elem, 300, 200, 100).layouts(layouts).unwrap() };
+            let ranking = rank(&candidates(&problem), &problem, &DEVICE).unwrap();
+            assert!(ranking.refused.is_empty(), "{:?}", ranking.refused);
+            for choice in &ranking.choices {
+                assert_eq!(choice.kernel.params()[0].elem, elem);
+                assert_eq!(
+                    choice.kernel.params()[0].tensor,
+                    Some((false, if batch.is_some() { 3 } else { 2 }))
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn reasons_in_a_line() {
+    let problem = Problem::new(Elem::F32, 2048, 2048, 256);
+    let ranking = rank(&[""], &problem, &DEVICE).unwrap();
+    let said = ranking.choices[0].predicted.to_string();
+    let expected = "256 tiles in 1 wave of 2 blocks on a multiprocessor (104 registers, 8252 bytes); \
+                    6050 + 32 turns x 4169 + 7137 clocks; variant 1";
+    assert_eq!(said, expected);
+}
