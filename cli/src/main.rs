@@ -2,6 +2,7 @@
 
 mod bench;
 mod cache;
+mod choose;
 mod completions;
 mod doctor;
 mod draw;
@@ -26,6 +27,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
+    Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: bench::command, run: bench::run },
     Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },

@@ -49,6 +49,8 @@ pub(super) struct Row {
     pub(super) right: bool,
     /// Lowest clock and highest power that were seen between rounds.
     pub(super) state: Option<Reading>,
+    /// The seconds that the chooser expects of it.
+    pub(super) predicted: Option<f64>,
 }
 
 impl Row {
@@ -96,6 +98,7 @@ pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effo
             right: is_right(&error, contender.bound),
             error,
             state,
+            predicted: None,
         })
         .collect())
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use tilewright::kernels::choose::{DeviceLimits, Model, Problem as Wanted, facts};
 use tilewright_codegen::Elem;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::thread::Param;
@@ -70,27 +71,6 @@ pub(super) struct Order {
     pub(super) c_rows: bool,
 }
 
-impl Order {
-    /// In BLAS letters, which take C with its columns contiguous: A as it stands is `n`, B as it stands has depth
-    /// contiguous.
-    pub(super) fn of(letters: &str) -> Result<Order> {
-        match letters {
-            "nn" => Ok(Order { a_rows: false, b_rows: true, c_rows: false }),
-            "nt" => Ok(Order { a_rows: false, b_rows: false, c_rows: false }),
-            "tn" => Ok(Order { a_rows: true, b_rows: true, c_rows: false }),
-            "tt" => Ok(Order { a_rows: true, b_rows: false, c_rows: false }),
-            _ => Err(format!("`{letters}` is no layout of a product; write one or more of nn, nt, tn, tt")),
-        }
-    }
-
-    /// The keys of the product family that say so.
-    pub(super) fn keys(self) -> String {
-        let key = |rows, key: &str, yes: &str| if rows { format!(" {key}={yes}") } else { String::new() };
-        [key(self.a_rows, "a", "k_major"), key(self.b_rows, "b", "k_major"), key(self.c_rows, "c", "n_major")]
-            .concat()
-    }
-}
-
 /// What rounding may do: sums in f32 over thousands of elements, and one rounding of the result.
 pub(super) fn bound(elem: Elem) -> f64 {
     match elem {
@@ -109,6 +89,8 @@ pub(super) struct Task<'k> {
     pub(super) sizes: [i64; 4],
     /// All of the same types; the first says how cuBLASLt finds its data.
     pub(super) ours: &'k [Ours],
+    /// Are they products that the chooser knows?
+    pub(super) predict: bool,
 }
 
 /// One set of data.
@@ -215,7 +197,35 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
         bytes: (of_a + of_b + of_c) as f64,
         contenders,
     };
-    case::run(device, helpers, &case, &place.effort)
+    let mut rows = case::run(device, helpers, &case, &place.effort)?;
+    if task.predict {
+        for (row, ours) in rows.iter_mut().rev().zip(task.ours.iter().rev()) {
+            row.predicted = predicted(device, ours, task.sizes);
+        }
+    }
+    Ok(rows)
+}
+
+/// The seconds that the chooser expects of a kernel here; `None` where it takes several launches.
+fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option<f64> {
+    let Order { a_rows, b_rows, c_rows } = ours.order;
+    let wanted = Wanted {
+        batch: ours.is_batched().then_some(batch),
+        a_k_major: a_rows,
+        b_k_major: b_rows,
+        c_n_major: c_rows,
+        ..Wanted::new(ours.elems.0, m, n, k)
+    };
+    let usual = DeviceLimits::H200;
+    let clock = device.nvml.as_ref().and_then(|nvml| nvml.most_clock());
+    let limits = DeviceLimits {
+        launch: device.limits,
+        multiprocessors: device.multiprocessors,
+        clock: clock.map_or(usual.clock, |mhz| f64::from(mhz) * 1e6),
+        ..usual
+    };
+    let facts = facts(&ours.kernel, &wanted, &limits).ok().filter(|_| batch == 1 || ours.is_batched())?;
+    Some(Model::FITTED.predict(&facts, &limits).seconds)
 }
 
 /// The matrices' steps for the oracle; it makes columns contiguous, and rows are the columns of the transposed product.
@@ -331,7 +341,9 @@ mod tests {
     #[test]
     fn letters_are_orders() {
         for letters in ["nn", "nt", "tn", "tt"] {
-            let order = Order::of(letters).unwrap();
+            let wanted = Wanted::new(Elem::F32, 5, 6, 7).layouts(letters).unwrap();
+            let order =
+                Order { a_rows: wanted.a_k_major, b_rows: wanted.b_k_major, c_rows: wanted.c_n_major };
             let of = |order| problem([1, 5, 6, 7], Elem::F32, Elem::F32, order);
             let (plain, swapped) = of(order);
             assert!(!swapped && plain.to_string().ends_with(letters), "{plain}");
@@ -342,9 +354,6 @@ mod tests {
                 [transposed(!turned.transpose_b), transposed(!turned.transpose_a)].iter().collect();
             assert!(swapped && back == letters && (turned.m, turned.n) == (6, 5), "{turned}");
         }
-        assert_eq!(Order::of("tn").unwrap().keys(), " a=k_major b=k_major");
-        let said = Order::of("xy").unwrap_err();
-        assert_eq!(said, "`xy` is no layout of a product; write one or more of nn, nt, tn, tt");
     }
 
     #[test]

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use tilewright::kernels::FASTEST;
+use tilewright::kernels::choose::{self, Problem, candidates};
 use tilewright_codegen::Elem;
-use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 
 use crate::output::{self, Failure};
@@ -30,10 +30,11 @@ use crate::output::{self, Failure};
 use case::Row;
 use cublaslt::CublasLt;
 use driver::Device;
-use gemm::{Order, Ours, Place, Task};
+use gemm::{Ours, Place, Task};
 use helpers::Helpers;
 use measure::Effort;
 use report::Machine;
+pub(crate) use report::time;
 
 /// A value, or a message for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;
@@ -69,8 +70,6 @@ const BEST: &[(Elem, &[&str])] = &[
     (Elem::I8, &["bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
 ];
-
-const BATCHED: &str = "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2";
 
 pub(crate) fn command() -> Command {
     let sizes = |default: &'static str, help: &'static str| {
@@ -142,7 +141,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
@@ -191,7 +190,7 @@ struct Plan {
 /// Says more about the rows of one size.
 type Explain = fn(&[Ours], &[Row]) -> String;
 
-fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
+pub(crate) fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
     matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
 }
 
@@ -202,10 +201,9 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
-/// The product of some keys, and of others that the comparison adds; the first are its name.
-fn product(keys: &str, more: &str) -> Result<Ours> {
-    let words = Words::read(&format!("{keys} {more}")).map_err(|why| why.to_string())?;
-    let kernel = words.matmul().map_err(|why| why.to_string())?;
+/// The product of some keys; what they leave open is the comparison's.
+fn product(keys: &str, problem: &Problem) -> Result<Ours> {
+    let (_, kernel) = choose::kernel(keys, problem).map_err(|why| why.to_string())?;
     Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel)
 }
 
@@ -213,11 +211,16 @@ fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
     let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
-    let keys = if given.is_empty() { usual.to_vec() } else { given };
+    let mut keys = if given.is_empty() { usual.to_vec() } else { given.clone() };
+    // What the chooser chooses from takes part, if it is not there already under another spelling.
+    let typed = format!("dtype={elem} ");
+    let more =
+        candidates(&Problem::new(elem, 1, 1, 1)).into_iter().map(|keys| keys.trim_start_matches(&typed));
+    keys.extend(more.filter(|keys| given.is_empty() && !usual.contains(keys)));
     let mut groups = Vec::new();
     for letters in texts(matches, "layouts") {
-        let order = Order::of(letters)?;
-        let ours = keys.iter().map(|keys| product(keys, &format!("dtype={elem}{}", order.keys())));
+        let problem = Problem::new(elem, 1, 1, 1).layouts(letters).map_err(|why| why.to_string())?;
+        let ours = keys.iter().map(|keys| product(keys, &problem));
         groups.push((format!("gemm {elem} {letters}"), ours.collect::<Result<_>>()?));
     }
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
@@ -231,8 +234,12 @@ fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
 fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
-    let keys = if given.is_empty() { vec![BATCHED] } else { given };
-    let ours = keys.iter().map(|keys| product(keys, &format!("dtype={elem}")));
+    let one = Problem::new(elem, 1, 1, 1);
+    let (keys, problem) = match given.is_empty() {
+        true => (candidates(&one.batched(1)), one.batched(1)),
+        false => (given, one),
+    };
+    let ours = keys.iter().map(|keys| product(keys, &problem));
     plan(
         vec![(format!("batched {elem}"), ours.collect::<Result<_>>()?)],
         sizes(&texts(matches, "sizes"), 4)?,
@@ -253,7 +260,7 @@ fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<
 }
 
 /// Batch, M, N, K: from `n`, `MxNxK` or, where there are batches, `LxMxNxK`.
-fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
+pub(crate) fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
     let one = |text: &&str| {
         let numbers: Option<Vec<i64>> = text
             .split('x')
@@ -289,7 +296,7 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     let mut all: Vec<Row> = Vec::new();
     for (suite, ours) in &plan.groups {
         for &sizes in &plan.sizes {
-            let task = Task { suite: suite.clone(), sizes, ours };
+            let task = Task { suite: suite.clone(), sizes, ours, predict: plan.explain.is_none() };
             let rows = gemm::run(&place, &task)?;
             say(&format!("{}\n", report::table(&rows)))?;
             if let Some(explain) = plan.explain {
@@ -414,7 +421,7 @@ mod tests {
         let said = |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
         let expected = "`tf32` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32";
         assert_eq!(said("bench gemm --dtype tf32"), expected);
-        assert!(said("bench gemm --layouts n").contains("write one or more of nn, nt, tn, tt"));
+        assert!(said("bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
         assert!(said("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
     }
 }

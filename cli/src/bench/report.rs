@@ -70,8 +70,10 @@ pub(super) fn row(row: &Row) -> String {
     } else {
         String::new()
     };
+    let expected =
+        |seconds: f64| format!("; predicted {}, {:.2} of it", time(seconds), seconds / row.samples.median());
     format!(
-        "{:<48} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}\n",
+        "{:<48} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}{}\n",
         row.name,
         time(row.samples.median()),
         100.0 * row.samples.spread(),
@@ -80,7 +82,8 @@ pub(super) fn row(row: &Row) -> String {
         ratio,
         spread,
         row.error.relative,
-        row.note
+        row.note,
+        row.predicted.map_or(String::new(), expected)
     )
 }
 
@@ -100,11 +103,22 @@ pub(super) fn table(rows: &[Row]) -> String {
         samples.join(", ")
     );
     rows.iter().for_each(|one| text += &row(one));
-    text
+    text + &chosen(rows)
+}
+
+/// What the chooser takes of several, and how long that is beside the fastest of them.
+fn chosen(rows: &[Row]) -> String {
+    let guessed: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.predicted?))).collect();
+    let Some((choice, _)) = guessed.iter().min_by(|x, y| x.1.total_cmp(&y.1)).filter(|_| guessed.len() > 1)
+    else {
+        return String::new();
+    };
+    let best = guessed.iter().map(|(row, _)| row.samples.median()).fold(f64::INFINITY, f64::min);
+    format!("chosen: {}, {:.3} of the fastest's time\n", choice.name, choice.samples.median() / best)
 }
 
 /// `1.234 ms`
-pub(super) fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.3} s"),
         s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
@@ -136,6 +150,7 @@ pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Valu
             "largest_error": row.error.largest,
             "missing": row.error.missing,
             "right": row.right,
+            "predicted": row.predicted,
             "clock_mhz": row.state.map(|state| state.clock),
             "watts": row.state.map(|state| state.power),
         })
@@ -168,6 +183,7 @@ pub(super) mod tests {
             error: Error { relative: 4.2e-7, largest: 3e-6, missing },
             right: missing == 0,
             state: Some(Reading { clock: 1965, power: 512.4 }),
+            predicted: None,
         }
     }
 
@@ -183,6 +199,17 @@ cuBLASLt                                          100.00 µs   5.0%     21.47   
 bk=16 vec=4                                       125.00 µs   0.0%     17.18      101  0.800 ±0.010    4.2e-7  WRONG 7 elements are missing; variant 1 of 3
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn predictions_stand_beside_measurements() {
+        let row = |name, seconds, predicted| Row {
+            predicted: Some(predicted),
+            ..sample(name, &[seconds; 3], (1.0, 0.0), 0)
+        };
+        let text = table(&[row("bk=8", 1e-4, 1.2e-4), row("bk=16", 1.05e-4, 1.1e-4)]);
+        assert!(text.contains("variant 1 of 3; predicted 120.00 µs, 1.20 of it\n"), "{text}");
+        assert!(text.ends_with("chosen: bk=16, 1.050 of the fastest's time\n"), "{text}");
     }
 
     #[test]
