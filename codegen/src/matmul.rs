@@ -39,6 +39,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
+    ("exits", "true", "columns past the depth are left out, with 2 fragments; false multiplies their zeros"),
     (
         "staged",
         "none",
@@ -211,6 +212,7 @@ impl Reader<'_> {
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
         let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
+        let exits = self.find("exits").is_none() || self.flag("exits");
         let tc = self.layout("tc", || match c_rows {
             true => Layout::row_major((16, 16)),
             false => Layout::compact((16, 16)),
@@ -251,7 +253,14 @@ impl Reader<'_> {
             let deep = threads.layout().mode(1).and_then(|depth| depth.size()).unwrap_or(1);
             // Columns begin where 16 bytes can be read at once.
             let value = value.min(16 / i64::from(dtype.bytes()));
-            if rows { (lanes / (deep * vec).max(1)).max(1) } else { vec.max(value) }
+            // Those that a warp writes.
+            let deep = deep.min((32 / value / vec).max(1));
+            match rows {
+                true => (lanes / (deep * vec).max(1)).max(1),
+                // Vectors along columns meet no bank twice.
+                false if vec > 1 => 0,
+                false => value,
+            }
         };
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
         let pads = [pads(&ta, a_rows, vec[0], values[0]), pads(&tb, b_rows, vec[1], values[1])]
@@ -313,7 +322,7 @@ impl Reader<'_> {
             c_rows,
             sa,
             sb,
-            ahead: Ahead { stages, fragments },
+            ahead: Ahead { stages, fragments, exits },
             vec,
             order,
             alpha_beta,

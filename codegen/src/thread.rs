@@ -60,13 +60,12 @@ pub struct Launch {
 }
 
 impl Kernel {
-    /// How many blocks a multiprocessor can hold where each thread gets the registers that its arrays and as many
-    /// addresses as usual take; a compiler that is told orders work for that many. 0 leaves it to the compiler: where
-    /// arrays are small, and where the roles of a block deal registers out themselves.
-    pub fn resident(&self) -> u32 {
+    /// How many blocks a multiprocessor can hold where each thread gets the registers that its arrays and so many
+    /// addresses take; a compiler that is told orders work for that many. 0 leaves it to the compiler: where arrays are
+    /// small, and where the roles of a block deal registers out themselves.
+    pub fn resident(&self, addresses: u32) -> u32 {
         const ALL: u32 = 65536;
         const SHARED: u32 = 227 << 10;
-        const ADDRESSES: u32 = 48;
         const SMALL: u32 = 64;
         // Fewer registers than this are never asked for.
         const LEAST: u32 = 128;
@@ -76,7 +75,7 @@ impl Kernel {
             false => reg.len * reg.elem.bytes().div_ceil(4),
         };
         let arrays: u32 = self.regs.iter().map(words).sum();
-        let each = (arrays + ADDRESSES).max(LEAST).next_multiple_of(8);
+        let each = (arrays + addresses).max(LEAST).next_multiple_of(8);
         let deals = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
         let blocks = ALL / (each * self.launch.threads).max(1);
         let blocks = blocks.min(SHARED / self.launch.shared_bytes.max(1));

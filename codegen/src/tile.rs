@@ -376,12 +376,14 @@ pub struct Ahead {
     pub stages: u32,
     /// Columns of a product's operands in registers: 2 brings the next while one is multiplied.
     pub fragments: u32,
+    /// With two columns: a turn is left where the depth ends. Otherwise what lies past it is multiplied, as zeros.
+    pub exits: bool,
 }
 
 impl From<u32> for Ahead {
     /// So many stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1 }
+        Ahead { stages, fragments: 1, exits: true }
     }
 }
 

@@ -117,14 +117,14 @@ fn fragments_run_ahead() {
         for (m, n, k) in
             [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13), (17, 19, 14), (16, 16, 7), (1, 1, 2)]
         {
-            for values in [1, 4] {
+            for (values, exits) in [(1, true), (4, true), (4, false)] {
                 let args = args(m, n, k);
-                let c = result(product(Ahead { stages, fragments: 2 }, values).unwrap(), &args, "c");
+                let c = result(product(Ahead { stages, fragments: 2, exits }, values).unwrap(), &args, "c");
                 assert_close(&c, &expected(&args, m, n, k), 1e-6);
             }
         }
     }
-    let program = product(Ahead { stages: 3, fragments: 2 }, 4).unwrap();
+    let program = product(Ahead { stages: 3, fragments: 2, exits: true }, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
     // The first fragment of the next turn is fetched before this turn's last product.
     let fetched = source.find("const int k_next = min(k + 1,").expect("the next turn");
@@ -268,18 +268,18 @@ fn refusals() {
     };
     for fragments in [0, 3] {
         check(
-            Ahead { stages: 3, fragments },
+            Ahead { stages: 3, fragments, exits: true },
             multiplies,
             "a pipelined loop has 1 or 2 fragments\nhelp: write stages = 3, fragments = 2",
         );
     }
     check(
-        Ahead { stages: 1, fragments: 2 },
+        Ahead { stages: 1, fragments: 2, exits: true },
         multiplies,
         "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages\n\
          help: write stages = 3, fragments = 2",
     );
-    let two = Ahead { stages: 3, fragments: 2 };
+    let two = Ahead { stages: 3, fragments: 2, exits: true };
     const ALONE: &str =
         "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
     let twice: Body = |b, p, k| {

@@ -187,6 +187,7 @@ pub const BEST: MatmulKernel<f32> = matmul_kernel!(
     bk = 8,
     tc = swizzled(2, 0, -2, layout!(((4, 2), (8, 4)) : ((1, 32), (4, 64)))),
     values = (4, 4),
+    pad = 4,
     vec = 4,
     stages = 4,
     fragments = 2,

@@ -121,6 +121,10 @@ impl Sites<'_> {
                     // Bulk copies have no width; they go through the copy engine, row by row.
                     if matches!(bytes, 4 | 8 | 16) {
                         self.site(what, mem, bytes, transfer, *guard, stmt.site, warps, lanes);
+                        if let Some(site) = self.all.last_mut() {
+                            // How many bytes it brings is an operand.
+                            site.guarded |= args.iter().any(|arg| matches!(arg, AtomArg::Int(_)));
+                        }
                     }
                 }
             }

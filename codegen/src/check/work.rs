@@ -190,6 +190,8 @@ impl Meter<'_> {
                     self.arithmetic(then, times, counts);
                     self.arithmetic(other, times, counts);
                 }
+                // A comparison and a branch.
+                Op::Leave { .. } => counts.arithmetic += 2.0 * times,
                 Op::Elect(_, body) => self.arithmetic(body, times, counts),
                 _ => {}
             }
@@ -220,5 +222,64 @@ fn operations(value: &Val, times: f64, counts: &mut Counts) {
             all(&[&x[0], &x[1], &x[2]]);
             counts.arithmetic += times;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::{Given, Limits, Tensor, plan};
+    use crate::words::Words;
+
+    /// The work of a product of these keys, and its blocks.
+    fn of(keys: &str, [m, n, k]: [i64; 3]) -> (Work, f64) {
+        let kernel = Words::read(keys).unwrap().matmul().unwrap();
+        let sizes = [[m, k], [n, k], [m, n]];
+        let given = kernel.params.iter().zip(sizes).enumerate().map(|(place, (param, [rows, columns]))| {
+            Given::Tensor(Tensor {
+                elem: param.elem,
+                mutable: place == 2,
+                extents: vec![rows, columns],
+                strides: vec![1, rows],
+                len: (rows * columns) as u64,
+                address: (place as u64 + 1) << 40,
+            })
+        });
+        let plan = plan(&kernel, &given.collect::<Vec<_>>(), &Limits::HOPPER).unwrap();
+        (
+            work(&kernel.variants[plan.variant].program, &plan),
+            plan.grid.iter().map(|&n| f64::from(n)).product(),
+        )
+    }
+
+    #[test]
+    fn every_product_and_every_byte_is_counted() {
+        let (m, n, k) = (512, 256, 64);
+        for keys in [
+            "",
+            "bm=64 bn=64 bk=16 vec=4 stages=3",
+            "values=(4,4) vec=4 stages=2 fragments=2",
+            "dtype=f16 vec=8 bk=16",
+        ] {
+            let (work, blocks) = of(keys, [m, n, k]);
+            assert_eq!(work.turn.multiply_adds * 32.0 * work.turns * blocks, (m * n * k) as f64, "{keys}");
+            let bytes = if keys.contains("f16") { 2 } else { 4 };
+            assert_eq!(work.after.sectors * 32.0 * blocks, (m * n * bytes) as f64, "{keys}");
+            assert_eq!(work.turn.guarded, 0.0, "{keys}");
+        }
+    }
+
+    #[test]
+    fn what_a_turn_waits_for() {
+        let whole = [256, 256, 64];
+        let check = |keys: &str, sizes, expected: [bool; 4]| {
+            let Work { turn, exposed, staged, .. } = of(keys, sizes).0;
+            assert_eq!([exposed, staged, turn.guarded > 0.0, turn.prompt > 0.0], expected, "{keys}");
+        };
+        check("", whole, [true, false, false, true]);
+        check("", [255, 255, 63], [true, false, true, true]);
+        check("vec=4 stages=2", whole, [false, false, false, true]);
+        check("values=(4,4) vec=4 stages=2 fragments=2", whole, [false, false, false, false]);
+        check("staged=both values=(4,4) vec=4 stages=2 fragments=2", whole, [false, true, false, false]);
     }
 }

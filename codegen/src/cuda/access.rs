@@ -106,8 +106,10 @@ impl Printer<'_> {
     /// A load that the compiler leaves where it stands, for the types that the prelude has; says whether it is one.
     pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
-        let (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) = (from.space, from.peer, elem, to.len) else {
-            return false;
+        let call = match (from.space, from.peer, elem, to.len) {
+            (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) => "load_here",
+            (Space::Shared(_), None, Elem::F64, 1 | 2) => "load_doubles_here",
+            _ => return false,
         };
         let Some(access) = access(elem, to.len).filter(|_| !self.undeclared.contains(&to.reg)) else {
             return false;
@@ -120,7 +122,7 @@ impl Printer<'_> {
         let rest = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
         let source = self.address(&Mem { index: base, ..from.clone() });
         let target = self.registers(to, &access);
-        self.call(None, &format!("load_here_{}", to.len), &[target, source, rest]);
+        self.call(None, &format!("{call}_{}", to.len), &[target, source, rest]);
         true
     }
 

@@ -93,7 +93,9 @@ impl Lower<'_> {
                     };
                     values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
                 }
-                let value = lower.function(value, &ins, &values, &at, target.elem)?;
+                let elem = common(target.elem, values.iter().map(|(_, elem)| *elem));
+                let value = lower.function(value, &ins, &values, &at, elem)?;
+                let value = lower.converted(value, elem, target.elem);
                 let (reg, index) = match (to.memory, aside) {
                     (Some((reg, _)), _) => (reg, e[0]),
                     (None, Some(reg)) => (reg, lower.flat(&to.leaves, &at)),
@@ -244,4 +246,16 @@ fn scalars(of: &Expr, found: &mut dyn FnMut(u32)) {
         Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| scalars(x, found)),
         Expr::Fma(x) | Expr::Pick(x) => x.iter().for_each(|x| scalars(x, found)),
     }
+}
+
+/// The type in which a function is computed whose results are `to`: the widest, so that only results are rounded.
+fn common(to: Elem, ins: impl Iterator<Item = Elem>) -> Elem {
+    ins.fold(to, |one, other| match (one.is_float(), other.is_float()) {
+        (true, false) => one,
+        (false, true) => other,
+        _ if one == other => one,
+        _ if one.bytes() == other.bytes() && one.is_float() => Elem::F32,
+        _ if one.bytes() >= other.bytes() => one,
+        _ => other,
+    })
 }

@@ -8,6 +8,7 @@ mod gemm;
 mod moving;
 mod reduce;
 mod transfer;
+mod uses;
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
@@ -248,7 +249,9 @@ impl<'p> Lower<'p> {
         body.append(&mut self.block);
         self.kernel.body = body;
         if self.kernel.launch.blocks_per_sm == 0 {
-            self.kernel.launch.blocks_per_sm = self.kernel.resident();
+            // Guards and offsets of 64 bits take more.
+            let addresses = if self.policy == Policy::General { 96 } else { 48 };
+            self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
         }
         self.kernel
     }

@@ -2,6 +2,7 @@
 //! multiplied anew in every turn is named before the loop and added to at the end of each turn.
 
 use super::Lower;
+use super::uses::drop_unread;
 use crate::index::{Int, Ix};
 use crate::thread::{Id, Op, Stmt};
 
@@ -60,6 +61,9 @@ impl Lower<'_> {
             after.push(Stmt { site: stmt.site, op: Op::Set(id, next) });
             false
         });
+        if !after.is_empty() {
+            drop_unread(&self.kernel.exprs, list);
+        }
         list.extend(after);
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Product {
     operands: [Operand; 2],
     /// Does the second operand run fastest?
     by_rows: bool,
+    /// Is a turn left where the depth ends?
+    exits: bool,
     depth: i64,
 }
 
@@ -53,7 +55,7 @@ struct Operand {
 
 impl Product {
     /// Makes room for two columns of each operand of the only statement of a turn.
-    pub(super) fn of(program: &mut Program, work: &[Stmt]) -> Result<Product> {
+    pub(super) fn of(program: &mut Program, work: &[Stmt], exits: bool) -> Result<Product> {
         let help = "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
         let [stmt] = work else {
             let message = format!(
@@ -82,7 +84,7 @@ impl Product {
         }
         let by_rows = order.is_by_rows();
         let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
-        Ok(Product { stmt: stmt.clone(), operands, by_rows, depth })
+        Ok(Product { stmt: stmt.clone(), operands, by_rows, exits, depth })
     }
 
     fn statement(&self, op: Op) -> Stmt {
@@ -158,6 +160,9 @@ impl Product {
     /// That also keeps the work of one column together, where a compiler would mix all of a turn's.
     fn leave(&self, write: &Write, var: Id, column: &Affine) -> Option<Stmt> {
         let Value::Sym { times: 1, of, over } = write.program.vars[var as usize].extent else { return None };
+        if !self.exits {
+            return None;
+        }
         // Groups that share the depth have every so many columns; the first has the first.
         let apart = i64::from(over) / self.depth;
         if apart * self.depth != i64::from(over) {

@@ -110,7 +110,7 @@ fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
 
 /// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { ahead: Ahead { stages, fragments }, body, .. } = &stmt.op {
+    if let Op::Pipelined { ahead: Ahead { stages, fragments, .. }, body, .. } = &stmt.op {
         let refused = match (stages, fragments) {
             (1, 2) => {
                 Some("`fragments = 2` runs ahead of the barrier between two turns, and needs two stages")
@@ -254,7 +254,7 @@ impl Write {
     fn pipelined(
         &mut self,
         var: Id,
-        Ahead { stages, fragments }: Ahead,
+        Ahead { stages, fragments, exits }: Ahead,
         body: Vec<Stmt>,
         looped: bool,
         (span, by): (Span, Id),
@@ -328,7 +328,7 @@ impl Write {
         let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
         let body = if fragments == 2 {
             let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
-            let product = Product::of(&mut self.program, &work).map_err(refused)?;
+            let product = Product::of(&mut self.program, &work, exits).map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
             product.turn(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?

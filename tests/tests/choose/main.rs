@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright::Elem;
+use tilewright::codegen::{Counts, Work};
 use tilewright::kernels::choose::{
     DeviceLimits, Facts, Model, Problem, candidates, choose, facts, kernel, rank,
 };
@@ -211,10 +212,15 @@ fn candidates_are_made_for_the_problem() {
 
 #[test]
 fn reasons_in_a_line() {
-    let problem = Problem::new(Elem::F32, 2048, 2048, 256);
-    let ranking = rank(&[""], &problem, &DEVICE).unwrap();
-    let said = ranking.choices[0].predicted.to_string();
-    let expected = "256 tiles in 1 wave of 2 blocks on a multiprocessor (104 registers, 8252 bytes); \
-                    6050 + 32 turns x 4169 + 7137 clocks; variant 1";
-    assert_eq!(said, expected);
+    let turn = Counts { multiply_adds: 4000.0, global: 10.0, ..Counts::default() };
+    let work = Work { turn, turns: 32.0, sums: Some(Elem::F32), ..Work::default() };
+    let (registers, shared_bytes) = (104, 8252);
+    let facts = Facts { variant: 0, tiles: 500, warps: 8.0, blocks: 2, registers, shared_bytes, work };
+    let model = Model { slots: 1.0, global: 5.0, fill: 100.0, launch: 4700.0, ..Model::FITTED };
+    let predicted = model.predict(&facts, &DEVICE);
+    let expected = "500 tiles in 2 waves of 2 blocks on a multiprocessor (104 registers, 8252 bytes); \
+                    100 + 32 turns x 2105 + 0 clocks; variant 1";
+    assert_eq!(predicted.to_string(), expected);
+    let clocks = 4700.0 + 2.0 * (100.0 + 32.0 * 2105.0);
+    assert_eq!(predicted.seconds, clocks / DEVICE.clock);
 }
