@@ -111,15 +111,17 @@ mod tests {
     #[test]
     fn the_table_of_candidates() {
         let problem = Problem::new(Elem::F32, 256, 128, 1024);
-        let ranking = rank(&["", "bm=64 bn=32", "bm=63"], &problem, &DeviceLimits::H200).unwrap();
+        let mut ranking = rank(&["", "bm=64 bnn=64"], &problem, &DeviceLimits::H200).unwrap();
+        let predicted = &mut ranking.choices[0].predicted;
+        (predicted.seconds, predicted.clocks) = (2.04e-4, [6050.0, 3044.4, 2749.0]);
+        (predicted.facts.registers, predicted.facts.shared_bytes) = (104, 8252);
         let expected = "
      time  TFLOP/s  tiles  blocks  waves  before  turns  turn  after  registers  shared  variant  kernel
-100.32 µs      0.7     16       8      1    6050    128  1465    344         32    3132        1  bm=64 bn=32
-203.63 µs      0.3      2       2      1    6050    128  3044   2749        104    8252        1  matmul
-not `bm=63`: 16 threads do not divide the extent 63 of mode 0 of `gc`
-  bm=63 dtype=f32 a=m_major b=n_major c=m_major batched=false
-     ^^
-help: give `tc` a layout of threads that divides (63, 128)
+204.00 µs      0.3      2       2      1    6050    128  3044   2749        104    8252        1  matmul
+not `bm=64 bnn=64`: there is no key `bnn`
+  bm=64 bnn=64 dtype=f32 a=m_major b=n_major c=m_major batched=false
+        ^^^
+help: did you mean `bn`?
 ";
         assert_eq!(format!("\n{}", table(&ranking, &problem)), expected);
     }

@@ -167,7 +167,31 @@ impl DeviceLimits {
         clock: 1.98e9,
         bandwidth: 4.8e12,
     };
+
+    /// Those of a device that is here; what it does not say is an H200's.
+    #[cfg(feature = "cuda")]
+    pub fn of(device: &crate::Device) -> DeviceLimits {
+        let (all, usual) = (device.properties(), DeviceLimits::H200);
+        let clock = if all.clock_khz > 0 { 1e3 * f64::from(all.clock_khz) } else { usual.clock };
+        // Memory moves its bus's width twice in a clock.
+        let bandwidth = 2e3 * f64::from(all.memory_clock_khz) * f64::from(all.memory_bus_bits / 8);
+        DeviceLimits {
+            launch: device.limits(),
+            multiprocessors: all.multiprocessors,
+            registers: all.registers_per_multiprocessor,
+            shared_bytes: all.shared_bytes_per_multiprocessor,
+            threads: all.threads_per_multiprocessor,
+            blocks: BLOCKS.iter().rev().find(|row| row.0 <= all.arch()).map_or(usual.blocks, |row| row.1),
+            clock,
+            bandwidth: if bandwidth > 0.0 { bandwidth } else { usual.bandwidth },
+        }
+    }
 }
+
+/// Compute capability, and how many blocks a multiprocessor holds from there on (CUDA C++ Programming Guide, technical
+/// specifications).
+#[cfg(feature = "cuda")]
+const BLOCKS: &[(u32, u32)] = &[(70, 32), (75, 16), (80, 32), (86, 16), (89, 24), (90, 32), (120, 24)];
 
 /// Why there is no choice, or why a kernel is none.
 #[derive(Clone, PartialEq, Eq)]
@@ -219,10 +243,10 @@ const GUARD: f64 = 3.0;
 impl Model {
     /// Fitted to one H200.
     pub const FITTED: Model = Model {
-        slots: 1.08,
-        prompt: 0.35,
+        slots: 1.06,
+        prompt: 0.36,
         global: 5.1,
-        staged: 170.0,
+        staged: 166.0,
         exposed: 960.0,
         fill: 6050.0,
         launch: 4700.0,
@@ -244,7 +268,7 @@ impl Model {
         let busy = self.busy(turn, *sums) + if *staged && !exposed { self.staged } else { 0.0 };
         // A block of fewer warps than there are schedulers leaves some idle.
         let alone = busy * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
-        let sharing = (facts.tiles as f64).min(f64::from(device.multiprocessors));
+        let sharing = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
         let memory = after.sectors * 32.0 * sharing * device.clock / device.bandwidth;
         [
             self.fill + blocks * self.busy(before, *sums),
@@ -259,7 +283,7 @@ impl Model {
             let [before, turn, after] = self.wave(facts, blocks as f64, device);
             before + facts.work.turns * turn + after
         };
-        let most = facts.tiles.div_ceil(u64::from(device.multiprocessors));
+        let most = facts.tiles.div_ceil(u64::from(device.multiprocessors.max(1)));
         let (blocks, last) = (u64::from(facts.blocks), most % u64::from(facts.blocks));
         let all =
             self.launch + (most / blocks) as f64 * clocks(blocks) + if last > 0 { clocks(last) } else { 0.0 };
@@ -373,6 +397,16 @@ pub fn candidates(problem: &Problem) -> Vec<&'static str> {
 }
 
 /// Kernels of these keys for a problem, fastest first.
+///
+/// ```
+/// # use tilewright::Elem;
+/// # use tilewright::kernels::choose::{DeviceLimits, Problem, rank};
+/// let few_tiles = Problem::new(Elem::F32, 512, 512, 4096);
+/// let ranking = rank(&["bm=128 bn=128", "bm=64 bn=64"], &few_tiles, &DeviceLimits::H200)?;
+/// assert_eq!(ranking.choices[0].keys, "bm=64 bn=64");
+/// println!("{}", ranking.choices[0].predicted); // 64 tiles in 1 wave of …
+/// # Ok::<(), tilewright::kernels::choose::Refused>(())
+/// ```
 pub fn rank(keys: &[&str], problem: &Problem, device: &DeviceLimits) -> Result<Ranking, Refused> {
     problem.check()?;
     let (mut choices, mut refused) = (Vec::new(), Vec::new());
@@ -419,6 +453,7 @@ pub fn kernel(keys: &str, problem: &Problem) -> Result<(KernelDef, Generated), R
 
 /// What is known of a kernel on a problem and a device.
 pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Result<Facts, Refused> {
+    problem.check()?;
     let plan =
         plan(kernel, &problem.given(kernel), &device.launch).map_err(|why| Refused(why.to_string()))?;
     let program = &kernel.variants[plan.variant].program;

@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_void};
 use std::rc::Rc;
 
+use tilewright::kernels::choose::DeviceLimits;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Limits, Map};
 use tilewright_runtime::cudarc::driver::result::{self, DriverError};
@@ -25,6 +26,8 @@ pub(super) struct Device {
     /// Version of CUDA that the driver speaks: `13.0`.
     pub(super) driver: String,
     pub(super) limits: Limits,
+    /// What the chooser wants to know of it.
+    pub(super) holds: DeviceLimits,
     pub(super) nvml: Option<Nvml>,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
@@ -62,6 +65,7 @@ impl Device {
             cache: properties.l2_bytes as usize,
             driver: format!("{major}.{minor}"),
             limits: runtime.limits(),
+            holds: DeviceLimits::of(&runtime),
             nvml: Nvml::open(&pci),
             stream: stream.map_err(call("making a stream"))?,
             events: [event()?, event()?],

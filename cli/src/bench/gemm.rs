@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tilewright::kernels::choose::{DeviceLimits, Model, Problem as Wanted, facts};
+use tilewright::kernels::choose::{Model, Problem as Wanted, facts};
 use tilewright_codegen::Elem;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::thread::Param;
@@ -216,16 +216,8 @@ fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option
         c_n_major: c_rows,
         ..Wanted::new(ours.elems.0, m, n, k)
     };
-    let usual = DeviceLimits::H200;
-    let clock = device.nvml.as_ref().and_then(|nvml| nvml.most_clock());
-    let limits = DeviceLimits {
-        launch: device.limits,
-        multiprocessors: device.multiprocessors,
-        clock: clock.map_or(usual.clock, |mhz| f64::from(mhz) * 1e6),
-        ..usual
-    };
-    let facts = facts(&ours.kernel, &wanted, &limits).ok().filter(|_| batch == 1 || ours.is_batched())?;
-    Some(Model::FITTED.predict(&facts, &limits).seconds)
+    let facts = facts(&ours.kernel, &wanted, &device.holds).ok()?;
+    (batch == 1 || ours.is_batched()).then(|| Model::FITTED.predict(&facts, &device.holds).seconds)
 }
 
 /// The matrices' steps for the oracle; it makes columns contiguous, and rows are the columns of the transposed product.
