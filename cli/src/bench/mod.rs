@@ -20,7 +20,7 @@ mod roof;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use tilewright::kernels::FASTEST;
+use tilewright::kernels::{DOUBLE, FASTEST};
 use tilewright::kernels::choose::{self, Problem, candidates};
 use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -64,7 +64,7 @@ Examples:
 /// What takes part when nobody says what: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
     (Elem::F32, FASTEST),
-    (Elem::F64, &["bm=64 bn=64"]),
+    (Elem::F64, &[DOUBLE, "bm=64 bn=64"]),
     (Elem::F16, &["vec=8 bk=16"]),
     (Elem::Bf16, &["vec=8 bk=16"]),
     (Elem::I8, &["bm=64 bn=64"]),

@@ -96,12 +96,13 @@ sanitize-tests() {
 bench() {
     local LINES_SHOWN=400 type
     logged gemm "$tilewright" bench gemm --sizes 1024,2048x2048x256,2048,4096,8192 --json "$out/gemm.json" --plot "$out/gemm.svg"
-    logged layouts "$tilewright" bench gemm --sizes 2048,4096 --layouts nn,tn,tt --json "$out/layouts.json"
+    logged layouts "$tilewright" bench gemm --sizes 1024,2048,4096,8192 --layouts nn,tn,tt --json "$out/layouts.json"
+    logged uneven "$tilewright" bench gemm --sizes 1000,4095x4097x1023 --layouts nn,nt,tn,tt --json "$out/uneven.json"
+    logged batched "$tilewright" bench batched --sizes 64x128x128x128,512x64x64x64,64x256x256x256 --json "$out/batched.json"
+    logged ladder "$tilewright" bench ladder --json "$out/ladder.json" --plot "$out/ladder.svg"
     for type in f64 bf16 f16 i8; do
         logged "gemm_$type" "$tilewright" bench gemm --dtype "$type" --sizes 2048,4096 --quick --json "$out/gemm_$type.json"
     done
-    logged ladder "$tilewright" bench ladder --json "$out/ladder.json" --plot "$out/ladder.svg"
-    logged batched "$tilewright" bench batched --json "$out/batched.json"
     logged jit "$tilewright" bench jit --json "$out/jit.json"
 }
 
