@@ -20,8 +20,8 @@ mod roof;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use tilewright::kernels::{DOUBLE, FASTEST};
 use tilewright::kernels::choose::{self, Problem, candidates};
+use tilewright::kernels::{DOUBLE, FASTEST};
 use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
 

@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
-use tilewright_codegen::Elem;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::{Given, Passed, Tensor, plan};
+use tilewright_codegen::{Elem, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::raw::Shape;
 
@@ -56,15 +56,15 @@ impl<'k> Loaded<'k> {
         let program = &self.kernel.variants[plan.variant].program;
         if self.functions[plan.variant].is_none() {
             let source = &self.kernel.variants[plan.variant].source;
+            let entry = cuda::entry(program);
             let compiled = nvrtc
                 .compile(source, &program.name, &device.architecture(), &[])
                 .map_err(|why| refused(why.to_string()))?;
-            let note =
-                compiled.usage_of(&program.name).map_or(String::new(), |usage| match usage.spill_stores {
-                    0 => format!(", {} registers", usage.registers),
-                    spilled => format!(", {} registers, {spilled} bytes spilled", usage.registers),
-                });
-            let function = device.function(&compiled.cubin, &program.name, Shape::of(program, [0; 3]))?;
+            let note = compiled.usage_of(&entry).map_or(String::new(), |usage| match usage.spill_stores {
+                0 => format!(", {} registers", usage.registers),
+                spilled => format!(", {} registers, {spilled} bytes spilled", usage.registers),
+            });
+            let function = device.function(&compiled.cubin, &entry, Shape::of(program, [0; 3]))?;
             self.functions[plan.variant] = Some((function, note));
         }
         let Some((function, note)) = &self.functions[plan.variant] else {

@@ -46,7 +46,7 @@ impl Lower<'_> {
             let Op::Let(id, value) = stmt.op else { return true };
             let Some(line) = self.line(turn, value) else { return true };
             turn.lines.push((id, line));
-            if !line.multiplies {
+            if !line.multiplies || self.kernel.vars[id as usize].wide {
                 return true;
             }
             self.kernel.vars[id as usize].mutable = true;
