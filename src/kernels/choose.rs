@@ -216,14 +216,14 @@ impl std::error::Error for Refused {}
 /// `--ignored fit` prints these lines for the measurements that are there.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Model {
-    /// Issue slots of an instruction: for each that is counted there are address and loop arithmetic that are not, and
-    /// multiply-adds whose registers meet in a bank.
+    /// Issue slots of an instruction that is counted, where slots and not the arithmetic decide: some are merged, and there
+    /// are address and loop arithmetic that are not counted.
     pub slots: f64,
     /// A wavefront of a shared load whose value is used at once. Loads a column ahead cost their slots alone.
     pub prompt: f64,
     /// A warp's access to global memory or copy from there: addresses and the load-store unit's time.
     pub global: f64,
-    /// A turn in which tiles come by way of registers, whatever their size: the stores stand before its barrier.
+    /// A turn in which tiles come by way of registers, whatever their size: what is read must be there to be written.
     pub staged: f64,
     /// A turn that waits for global memory with nothing to compute; other blocks fill the time, if there are any.
     pub exposed: f64,
@@ -237,19 +237,19 @@ pub struct Model {
 /// and integers have half the lanes (CUDA C++ Programming Guide, arithmetic instructions, 9.0).
 const PIPES: &[(Elem, f64)] = &[(Elem::F32, 0.25), (Elem::F64, 0.5), (Elem::I32, 0.5), (Elem::U32, 0.5)];
 
-/// Instructions that a guard takes: coordinates, comparisons, a predicate. Not fitted: measured sizes divide.
+/// Instructions that a guard takes: coordinates, comparisons, a predicate. Not fitted.
 const GUARD: f64 = 3.0;
 
 impl Model {
     /// Fitted to one H200.
     pub const FITTED: Model = Model {
-        slots: 1.06,
+        slots: 0.85,
         prompt: 0.36,
-        global: 5.1,
-        staged: 166.0,
-        exposed: 960.0,
-        fill: 6050.0,
-        launch: 4700.0,
+        global: 7.0,
+        staged: 185.0,
+        exposed: 909.0,
+        fill: 2700.0,
+        launch: 6090.0,
     };
 
     /// Clocks of some of a block's work when nothing waits.
