@@ -32,6 +32,17 @@ pub struct Compiled {
     pub registers: u32,
     /// Bytes that did not fit and are kept in memory.
     pub spilled: u32,
+    /// The loop that multiplies and adds most, as it was assembled.
+    pub inner: Option<Loop>,
+}
+
+/// A loop of machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// How many instructions.
+    pub instructions: u32,
+    /// How many of them multiply and add.
+    pub multiply_adds: u32,
 }
 
 /// One place where a kernel touches memory.
@@ -88,10 +99,18 @@ impl fmt::Display for Report {
                 writeln!(f, "{:<15}{line}", if place == 0 { label } else { "" })?;
             }
         }
-        for Compiled { arch, registers, spilled } in &self.compiled {
+        for Compiled { arch, registers, spilled, inner } in &self.compiled {
             let spills =
                 if *spilled == 0 { "nothing spilled".into() } else { format!("{spilled} bytes spilled") };
             writeln!(f, "{arch:<15}{registers} registers, {spills}")?;
+            if let Some(Loop { instructions, multiply_adds }) = inner {
+                let share = f64::from(*multiply_adds) * 100.0 / f64::from(*instructions);
+                writeln!(
+                    f,
+                    "{:<15}{multiply_adds} of the {instructions} instructions of its inner loop multiply and add, {share:.1} %",
+                    ""
+                )?;
+            }
         }
         if !self.accesses.is_empty() {
             writeln!(f)?;

@@ -19,11 +19,13 @@ pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Re
     let mut report = kernel.report.clone();
     for arch in architectures {
         let compiled = nvrtc.compile(kernel.source(), &kernel.name, arch, &[])?;
-        if let Some(usage) = compiled.usage_of(&cuda::entry(&kernel.variants[0].program)) {
+        let entry = cuda::entry(&kernel.variants[0].program);
+        if let Some(usage) = compiled.usage_of(&entry) {
             report.compiled.push(report::Compiled {
                 arch: (*arch).to_owned(),
                 registers: usage.registers,
                 spilled: usage.spill_stores,
+                inner: compiled.main_loop(&entry, arch),
             });
         }
     }

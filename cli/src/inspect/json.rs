@@ -50,7 +50,8 @@ pub(crate) fn report(report: &Report) -> Value {
     let compiled = report
         .compiled
         .iter()
-        .map(|c| json!({ "architecture": c.arch, "registers": c.registers, "spilled_bytes": c.spilled }));
+        .map(|c| json!({ "architecture": c.arch, "registers": c.registers, "spilled_bytes": c.spilled,
+                "inner_loop": c.inner.map(|inner| json!({ "instructions": inner.instructions, "multiply_adds": inner.multiply_adds })) }));
     json!({
         "threads": report.threads,
         "shared_bytes": report.shared_bytes,

@@ -30,7 +30,7 @@ pub(crate) fn command() -> Command {
         .about("Show a kernel's source, report, layouts, loops and machine code")
         .args(kernel::args())
         .arg(flag("source", "The CUDA C; what is shown when nothing else is asked for"))
-        .arg(flag("report", "Threads, shared memory, what every access costs; with --arch also registers"))
+        .arg(flag("report", "Threads, shared memory, what every access costs; with --arch also registers and how much of its inner loop multiplies and adds"))
         .arg(flag("layouts", "Each tensor and partition with its layout and a picture"))
         .arg(flag(
             "explain",

@@ -4,6 +4,7 @@
 
 mod library;
 mod log;
+mod machine;
 mod search;
 
 use std::fmt;
@@ -152,5 +153,11 @@ impl Compiled {
     /// What the kernel of this name uses.
     pub fn usage_of(&self, kernel: &str) -> Option<&Usage> {
         self.usage.iter().find(|usage| usage.kernel == kernel)
+    }
+
+    /// The loop of this kernel that multiplies and adds most, as it was assembled for an architecture; `None` where there
+    /// is none, and on architectures newer than sm_90.
+    pub fn main_loop(&self, kernel: &str, arch: &str) -> Option<tilewright_codegen::report::Loop> {
+        machine::main_loop(&self.cubin, kernel, arch)
     }
 }

@@ -19,6 +19,11 @@ impl MachineCode {
         })
     }
 
+    /// How many instructions begin so, up to a dot or their end.
+    pub(crate) fn count(&self, opcode: &str) -> usize {
+        self.0.iter().filter(|line| line.split(['.', ' ']).next() == Some(opcode)).count()
+    }
+
     /// All kinds of instructions.
     pub(crate) fn opcodes(&self) -> String {
         let all: BTreeSet<&str> = self.0.iter().filter_map(|line| line.split(' ').next()).collect();

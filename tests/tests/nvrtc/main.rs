@@ -96,6 +96,24 @@ fn reported() {
     let report = tilewright_runtime::report::compiled(&nvrtc, &kernel, &["sm_90a"]).expect("it compiles");
     let text = report.to_string();
     assert!(text.contains("sm_90a") && text.contains("registers, nothing spilled"), "{text}");
+    // A turn of the default product is 8 by 8 by 8.
+    let inner = report.compiled[0].inner.expect("it has a loop");
+    assert_eq!(inner.multiply_adds, 512, "{text}");
+    assert!(text.contains(" instructions of its inner loop multiply and add, "), "{text}");
+    // The disassembler counts as many: outside of loops there are none.
+    for (dtype, opcode, most) in [("f32", "FFMA", 512), ("f64", "DFMA", 128)] {
+        let keys = if dtype == "f64" { "dtype=f64 bm=64 bn=64" } else { "" };
+        let kernel = gallery::matmul(keys).kernel.expect("a kernel");
+        for arch in ["sm_80", "sm_90a"] {
+            let compiled = nvrtc.compile(kernel.source(), "matmul", arch, &[]).expect("it compiles");
+            let inner = compiled.main_loop("matmul", arch).expect("it has a loop");
+            // Integers are multiplied and added for addresses, too.
+            assert!((most..most + 16).contains(&inner.multiply_adds), "{keys} {arch}: {inner:?}");
+            if let Some(code) = machine_code::of(&compiled.cubin) {
+                assert_eq!(code.count(opcode), most as usize, "{keys} {arch}");
+            }
+        }
+    }
 }
 
 /// A sample of what random keys make, through the real compiler: whatever is generated compiles.
