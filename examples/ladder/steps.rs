@@ -287,7 +287,7 @@ pub fn steps() -> Vec<Step> {
             "the best",
             BEST.def(),
             false,
-            "256 by 128 for a block, four stages, fragments a column ahead, a swizzle of the threads, a serpentine order",
+            "128 by 256 for a block, four stages, fragments a column ahead, a swizzle of the threads, a serpentine order",
             "more products for each load, and sums in registers where multiply-adds read them without a stall",
         ),
     ]
