@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use super::address::{Leaf, leaves};
-use crate::index::Ix;
+use crate::index::{Int, Ix};
 use crate::problem::{Problem, Result};
 use crate::thread::{Frag, Op, Unroll, Val};
 use crate::tile::{Order, Space};
@@ -200,7 +200,14 @@ impl Lower<'_> {
                 let odd = lower.exprs().rem(line, 2);
                 let last = lower.int(inner - 1);
                 let back = lower.exprs().sub(last, place);
-                let place = lower.exprs().select(odd, back, place);
+                let turned = lower.exprs().select(odd, back, place);
+                let known = lower.kernel.exprs.get(turned).clone();
+                // It is used three times.
+                let id = lower.var(if by_rows { "column" } else { "row" }, false);
+                lower.emit(Op::Let(id, turned));
+                lower.unrolled.push(id);
+                let place =
+                    lower.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
                 fast = lower.digits(fast_leaves, place);
             }
             let (rows, columns) = if by_rows { (slow, &fast[..]) } else { (&fast[..], slow) };
