@@ -85,9 +85,6 @@ pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc
 pub const UNEVEN: &str = "name=uneven arch=90 bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) vec=4 stages=2 \
     fragments=2 exits=false order=row_serpentine alpha_beta=true";
 
-/// The fastest products for many small matrices.
-pub const BATCHES: &[&str] = &[BATCH, SMALL_BATCH];
-
 /// The products of f32 that benchmarks compare with a library's: which is the fastest depends on sizes and layouts.
 pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, UNEVEN, ""];
 

@@ -63,18 +63,14 @@ impl Kernel {
     /// How many blocks a multiprocessor can hold where each thread gets the registers that its arrays and so many
     /// addresses take; a compiler that is told orders work for that many. 0 leaves it to the compiler: where arrays are
     /// small, and where the roles of a block deal registers out themselves.
-    pub fn resident(&self, addresses: u32) -> u32 {
+    pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const ALL: u32 = 65536;
         const SHARED: u32 = 227 << 10;
         const SMALL: u32 = 64;
         // Fewer registers than this are never asked for.
         const LEAST: u32 = 128;
         const MOST_BLOCKS: u32 = 16;
-        let words = |reg: &Reg| match reg.words {
-            true => (reg.len * reg.elem.bytes()).div_ceil(4),
-            false => reg.len * reg.elem.bytes().div_ceil(4),
-        };
-        let arrays: u32 = self.regs.iter().map(words).sum();
+        let arrays: u32 = self.regs.iter().map(Reg::registers).sum();
         let each = (arrays + addresses).max(LEAST).next_multiple_of(8);
         let deals = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
         let blocks = ALL / (each * self.launch.threads).max(1);
@@ -186,6 +182,16 @@ pub struct Reg {
     pub len: u32,
     /// Kept as 32-bit words that hold several narrow elements, as atoms take them.
     pub words: bool,
+}
+
+impl Reg {
+    /// How many registers of 32 bits a thread needs for it.
+    pub fn registers(&self) -> u32 {
+        match self.words {
+            true => (self.len * self.elem.bytes()).div_ceil(4),
+            false => self.len * self.elem.bytes().div_ceil(4),
+        }
+    }
 }
 
 /// A barrier.

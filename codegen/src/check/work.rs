@@ -63,8 +63,7 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let value = |passed: &Passed| if let Passed::Int { value, .. } = passed { *value } else { 0 };
     let warp = Warp::new(kernel).passing(plan.passed.iter().map(value).collect());
     let mut meter = Meter { kernel, warp, sums: None };
-    let words = |reg: &Reg| if reg.elem.bytes() == 8 { 2 * reg.len } else { reg.len };
-    let registers = kernel.regs.iter().map(words).sum();
+    let registers = kernel.regs.iter().map(Reg::registers).sum();
     let (before, turn, after, turns) = match main.map(|at| (at, &body[at].op)) {
         Some((at, Op::For { from, to, step, body: inner, .. })) => {
             (&body[..at], &inner[..], &body[at + 1..], meter.trips(*from, *to, *step))

@@ -340,17 +340,7 @@ impl Lower<'_> {
             *part = self.kernel.exprs.add(*part, term);
         }
         if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
-            let known = self.kernel.exprs.get(base).clone();
-            let id = match self.held.iter().find(|(held, _)| *held == base) {
-                Some((_, id)) => *id,
-                None => {
-                    let id = self.var(&format!("{view}_now"), false);
-                    self.emit(Op::Let(id, base));
-                    self.held.push((base, id));
-                    id
-                }
-            };
-            base = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+            base = self.hold(base, &format!("{view}_now"));
         }
         (base, rest)
     }

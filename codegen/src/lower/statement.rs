@@ -1,0 +1,212 @@
+//! Statements of tile programs, one by one.
+
+use tilewright_layout::Value;
+
+use super::{Lower, MOST_EXTENT};
+use crate::affine::{Affine, Coord};
+use crate::diagnostic::Diagnostic;
+use crate::index::{Int, Ix};
+use crate::thread::{Id, Op, Queue, Role, Scope, Unroll};
+use crate::tile::{self, How, Past};
+
+impl Lower<'_> {
+    pub(super) fn statements(&mut self, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
+        for stmt in body {
+            self.statement(stmt)?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &tile::Stmt) -> std::result::Result<(), Diagnostic> {
+        self.by = stmt.by;
+        self.at_site("", stmt.span);
+        let problem = |p: crate::problem::Problem| p.at(stmt.span);
+        match &stmt.op {
+            tile::Op::Copy { from, to, how: How::Atom(name), .. } => {
+                self.copy_by(name, from, to).map_err(problem)?;
+            }
+            tile::Op::Copy { from, to, how, fill, .. } => {
+                self.copy(from, to, *how, *fill).map_err(problem)?;
+            }
+            tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
+            tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
+            tile::Op::Gemm { a, b, acc, how: How::Atom(name), .. } => {
+                self.gemm_by(name, a, b, acc).map_err(problem)?;
+            }
+            tile::Op::Gemm { a, b, acc, order, .. } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Acquire { ring, turn } => self.acquire(*ring, turn),
+            tile::Op::Publish { ring, turn, bytes } => self.publish(*ring, turn, *bytes),
+            tile::Op::Await { ring, turn } => self.wait_full(*ring, turn),
+            tile::Op::Release { ring, turn } => self.release(*ring, turn),
+            tile::Op::Roles(roles) => {
+                let outer = std::mem::take(&mut self.block);
+                let mut all = Vec::new();
+                for (group, body) in roles {
+                    let group = &self.program.groups[*group as usize];
+                    self.statements(body)?;
+                    all.push(Role {
+                        name: group.name.clone(),
+                        warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
+                        registers: group.registers,
+                        body: std::mem::take(&mut self.block),
+                    });
+                }
+                self.block = outer;
+                self.emit(Op::Roles(all));
+            }
+            tile::Op::Reduce { from, to, with, across } => {
+                let edges =
+                    self.masks.remove(&(stmt as *const tile::Stmt)).unwrap_or_else(|| Ok(Vec::new()))?;
+                self.reduce(from, to, *with, *across, &edges).map_err(problem)?
+            }
+            tile::Op::CommitCopies => {
+                self.emit(Op::Commit(Queue::CpAsync));
+                self.uncommitted = false;
+            }
+            tile::Op::WaitCopies { pending } => {
+                if self.uncommitted {
+                    self.emit(Op::Commit(Queue::CpAsync));
+                    self.uncommitted = false;
+                }
+                if self.asynchronous {
+                    self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
+                }
+            }
+            tile::Op::Sync => {
+                let bar = self.barrier(stmt.by);
+                self.emit(Op::Sync(bar));
+            }
+            tile::Op::For { var, unroll, body } => {
+                let program = self.program;
+                let of = &program.vars[*var as usize];
+                let id = self.var(&of.name, false);
+                let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
+                let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
+                self.vars[*var as usize] = Some(at);
+                if *unroll == Unroll::Full {
+                    self.unrolled.push(id);
+                }
+                let held = self.held.len();
+                let outer = std::mem::take(&mut self.block);
+                self.turns += 1;
+                self.statements(body)?;
+                self.turns -= 1;
+                self.held.truncate(held);
+                let mut body = std::mem::replace(&mut self.block, outer);
+                if *unroll == Unroll::No {
+                    let before = self.moving(id, &mut body);
+                    self.block.extend(before);
+                }
+                let (from, to) = (self.int(0), self.value(of.extent));
+                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
+            }
+            tile::Op::Leave { of, left, right } => {
+                let below = self.below(left, *right);
+                let cond = self.exprs().not(below);
+                if let Some(Int::Var(of)) =
+                    self.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
+                {
+                    self.emit(Op::Leave { of, cond });
+                }
+            }
+            tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
+            tile::Op::When { cond, then, other } => {
+                let cond = self.uniform(cond).map_err(problem)?;
+                let outer = std::mem::take(&mut self.block);
+                self.statements(then)?;
+                let then = std::mem::take(&mut self.block);
+                self.statements(other)?;
+                let other = std::mem::replace(&mut self.block, outer);
+                self.emit(Op::When { cond, then, other });
+            }
+            tile::Op::If { left, right, then, other } => {
+                let (at, limit) = (self.affine(left), self.value(*right));
+                let cond = match self.kernel.exprs.get(at).hi > i64::from(i32::MAX) {
+                    true => self.below(left, *right),
+                    false => self.exprs().lt(at, limit),
+                };
+                let outer = std::mem::take(&mut self.block);
+                self.statements(then)?;
+                let then = std::mem::take(&mut self.block);
+                self.statements(other)?;
+                let other = std::mem::replace(&mut self.block, outer);
+                self.emit(Op::If { cond, then, other });
+            }
+            other => {
+                let what = format!("{other:?}");
+                let what = what.split([' ', '(', '{']).next().unwrap_or_default();
+                return Err(Diagnostic::error(stmt.span, format!("`{what}` cannot be lowered yet")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `left < right`: all but what unrolled loops add is worked out first, and once.
+    fn below(&mut self, left: &Affine, right: Value) -> Ix {
+        let mine = |(coord, _): &(Coord, i64)| match coord {
+            Coord::Var(var) => self.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
+            _ => false,
+        };
+        let (own, others) = left.terms.iter().cloned().partition(mine);
+        let (own, others) =
+            (Affine { constant: left.constant, terms: own }, Affine { constant: 0, terms: others });
+        let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
+        self.bound(others);
+        let rest = self.exprs().sub(right, others);
+        let rest = self.hold(rest, "left");
+        self.exprs().lt(own, rest)
+    }
+
+    /// One turn of a loop by itself: the variable has a value.
+    fn step(
+        &mut self,
+        var: Id,
+        at: &Affine,
+        past: Past,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let program = self.program;
+        let of = &program.vars[var as usize];
+        let (mut at, extent) = (self.affine(at), self.value(of.extent));
+        if past == Past::Last {
+            let one = self.int(1);
+            let last = self.exprs().sub(extent, one);
+            at = self.exprs().min(at, last);
+            // Which follows from its being the smaller of the two.
+            let hi = self.kernel.exprs.get(last).hi;
+            self.exprs().assume(at, 0, hi);
+        }
+        let inside = self.exprs().lt(at, extent);
+        let always = if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) };
+        if always == Some(0) {
+            return Ok(());
+        }
+        let outer = std::mem::take(&mut self.block);
+        let known = self.kernel.exprs.get(at).clone();
+        let value = match known.int {
+            Int::Const(_) | Int::Var(_) => at,
+            _ => {
+                let id = self.var(&of.name, false);
+                self.emit(Op::Let(id, at));
+                let last = self.kernel.exprs.get(extent).hi - 1;
+                let (lo, hi) = match past {
+                    Past::Anyway => (known.lo, known.hi),
+                    _ => (known.lo.max(0), known.hi.min(last)),
+                };
+                self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
+            }
+        };
+        self.vars[var as usize] = Some(value);
+        let held = self.held.len();
+        let ahead = std::mem::replace(&mut self.ahead, self.turns > 0);
+        self.statements(body)?;
+        self.ahead = ahead;
+        self.held.truncate(held);
+        let then = std::mem::replace(&mut self.block, outer);
+        match always {
+            Some(_) => self.block.extend(then),
+            None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
+        }
+        Ok(())
+    }
+}
