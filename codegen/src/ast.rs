@@ -35,6 +35,8 @@ pub struct Kernel {
     pub body: Vec<Stmt>,
     /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
     pub levels: Vec<(Name, Level)>,
+    /// Does the attribute let launches overlap: `#[kernel(overlaps)]`?
+    pub overlaps: bool,
 }
 
 /// How seriously a lint is taken.
@@ -312,7 +314,7 @@ pub enum Binary {
 wire! {
     struct Span(a);
     struct Name { text, span }
-    struct Kernel { name, is_unsafe, consts, types, params, body, levels }
+    struct Kernel { name, is_unsafe, consts, types, params, body, levels, overlaps }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }

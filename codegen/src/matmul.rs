@@ -51,6 +51,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("batched", "false", "a product for each place of a third mode, L, that all three tensors have"),
     ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
     ("arch", "80", "oldest compute capability"),
+    (
+        "overlaps",
+        "false",
+        "launched before the kernel ahead of it has ended, which it waits for before it touches memory: sm_90",
+    ),
     ("name", "matmul", "the kernel's name"),
 ];
 
@@ -83,6 +88,7 @@ struct Config {
     staged: [bool; 2],
     epilogue: Option<tile::Expr>,
     arch: u32,
+    overlaps: bool,
     name: String,
 }
 
@@ -285,7 +291,7 @@ impl Reader<'_> {
             Some(closure) => Some(self.keys.closure(&closure)?),
             None => None,
         };
-        let arch = self.positive("arch", 80) as u32;
+        let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));
         let name = match self.find("name").map(|e| (e.kind.clone(), e.span)) {
             None => "matmul".to_owned(),
             Some((ExprKind::Str(name) | ExprKind::Name(name), span)) => {
@@ -330,6 +336,7 @@ impl Reader<'_> {
             staged: [staged > 1, staged > 0],
             epilogue,
             arch,
+            overlaps,
             name,
         })
     }
@@ -481,6 +488,9 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     let c = config;
     b.arch(c.arch);
+    if c.overlaps {
+        b.overlaps();
+    }
     // A sum of products of 8-bit integers does not fit 8 bits.
     let result = if matches!(c.dtype, Elem::I8 | Elem::U8) { c.acc } else { c.dtype };
     let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {

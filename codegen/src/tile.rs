@@ -36,6 +36,8 @@ pub struct Program {
     pub launch: LaunchRule,
     /// Blocks that should fit on a multiprocessor; 0 leaves it open.
     pub blocks_per_sm: u32,
+    /// May it begin before the kernel ahead of it in the stream has ended? See [`crate::thread::Launch::overlaps`].
+    pub overlaps: bool,
     /// Oldest compute capability.
     pub arch: u32,
     /// What is done.

@@ -1,4 +1,4 @@
-//! What stands in `#[kernel(…)]`: element types and levels of lints.
+//! What stands in `#[kernel(…)]`: element types, levels of lints, and whether launches overlap.
 
 use crate::text::Text;
 use proc_macro2::TokenStream;
@@ -12,17 +12,22 @@ use tilewright_codegen::diagnostic::LINTS;
 pub(crate) struct Attribute {
     pub(crate) types: Vec<TypeParam>,
     pub(crate) levels: Vec<(Name, Level)>,
+    /// `overlaps` stands in it.
+    pub(crate) overlaps: bool,
     /// It has a mistake of its own: what is not in it may have been meant.
     pub(crate) unreadable: bool,
 }
 
-/// One part of it: `T = f32 | f64`, `deny(bank_conflicts)`.
+/// One part of it: `T = f32 | f64`, `deny(bank_conflicts)`, `overlaps`.
 enum Part {
     Types(Ident, Vec<Ident>),
     Level(Ident, Vec<Ident>),
+    Overlaps(Ident),
 }
 
-const PARTS: &str = "write `T = f32 | f64` or `deny(bank_conflicts)`";
+const PARTS: &str = "write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`";
+/// The word that lets launches overlap.
+const OVERLAPS: &str = "overlaps";
 
 /// Reads the tokens between the parentheses.
 pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
@@ -46,6 +51,11 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
                     continue;
                 };
                 read.levels.extend(lints.iter().map(|name| (text.name(name), level)));
+            }
+            Part::Overlaps(word) => {
+                if std::mem::replace(&mut read.overlaps, true) {
+                    text.wrong(word.span(), format!("`{OVERLAPS}` is said twice"), "leave one of them out");
+                }
             }
         }
     }
@@ -75,6 +85,14 @@ fn parts(input: ParseStream<'_>) -> syn::Result<Vec<Part>> {
 
 fn part(input: ParseStream<'_>) -> syn::Result<Part> {
     let name: Ident = input.parse().map_err(|error| say(&error))?;
+    if name == OVERLAPS {
+        if input.is_empty() || input.peek(Token![,]) {
+            return Ok(Part::Overlaps(name));
+        }
+        let said =
+            format!("`{OVERLAPS}` takes nothing\nhelp: write `#[kernel({OVERLAPS})]`, or leave it out");
+        return Err(syn::Error::new(name.span(), said));
+    }
     if input.peek(syn::token::Paren) {
         let inside;
         parenthesized!(inside in input);

@@ -18,6 +18,9 @@ pub(crate) fn kernel(k: &Kernel) -> String {
     for (name, level) in &k.levels {
         text += &format!(" {level:?}({})", name.text);
     }
+    if k.overlaps {
+        text += " overlaps";
+    }
     text
 }
 

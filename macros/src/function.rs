@@ -96,7 +96,8 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
     let body = stmt::block(&function.block, text);
     let is_unsafe = sig.unsafety.is_some();
-    ast::Kernel { name, is_unsafe, consts, types, params, body, levels: attribute.levels }
+    let Attribute { levels, overlaps, .. } = attribute;
+    ast::Kernel { name, is_unsafe, consts, types, params, body, levels, overlaps }
 }
 
 /// Attributes, visibility and name: what stands in front of `fn`, and the word behind it.

@@ -19,7 +19,7 @@ pub(crate) fn levels(value: Option<&str>, text: &mut Text) -> Vec<(Name, Level)>
     };
     let mut own = Text::new(Span::call_site());
     let read = attribute(tokens, &mut own);
-    if !own.problems.is_empty() || !read.types.is_empty() {
+    if !own.problems.is_empty() || !read.types.is_empty() || read.overlaps {
         wrong(value, text);
     }
     let here = |name: Name| Name { span: Definition::NOWHERE, ..name };
@@ -54,6 +54,7 @@ mod tests {
     #[test]
     fn the_variable_says_what_an_attribute_says() {
         check("deny(bank_conflicts)", &[("bank_conflicts", Level::Deny)], 0);
+        check("overlaps", &[], 1);
         check("allow(a), warn(b)", &[("a", Level::Allow), ("b", Level::Warn)], 0);
         check("", &[], 0);
         check("bank_conflicts", &[], 1);

@@ -146,6 +146,8 @@ fn heads() {
         "fn f<T: f32 | f64>(x: T) {} Deny(bank_conflicts)",
     );
     head("warn(a, b), allow(c)", "fn f()", "fn f() {} Warn(a) Warn(b) Allow(c)");
+    head("overlaps", "fn f()", "fn f() {} overlaps");
+    head("overlaps, deny(a),", "fn f()", "fn f() {} Deny(a) overlaps");
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
     head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
     head("", "fn f(a: &Tensor<f32, (M, _8)>)", "fn f(a: &f32(M, 8)) {}");
@@ -341,13 +343,23 @@ fn mistakes_in_heads() {
         "unroll",
         "fn f()",
         "unroll",
-        "`unroll` says nothing here; help: write `T = f32 | f64` or `deny(bank_conflicts)`",
+        "`unroll` says nothing here; help: write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`",
+    );
+    for given in ["overlaps = true", "overlaps(true)", "overlaps true"] {
+        let said = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
+        wrong(given, "fn f()", "overlaps", said);
+    }
+    wrong(
+        "overlaps, overlaps",
+        "fn f()",
+        "overlaps",
+        "`overlaps` is said twice; help: leave one of them out",
     );
     wrong(
         "forbid(x)",
         "fn f()",
         "forbid",
-        "`forbid` is not a level; help: write `T = f32 | f64` or `deny(bank_conflicts)`",
+        "`forbid` is not a level; help: write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`",
     );
     wrong(
         "T = 4",

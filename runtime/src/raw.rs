@@ -8,7 +8,7 @@ use std::ptr;
 
 use cudarc::driver::result::module;
 use cudarc::driver::sys::{
-    self, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum,
+    self, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum as Id,
     CUlaunchAttributeValue, CUlaunchConfig,
 };
 use tilewright_codegen::cuda::STATIC_LIMIT;
@@ -21,6 +21,9 @@ pub use crate::launch::encode as tensor_map;
 /// Larger clusters are not promised by every device of an architecture.
 const PORTABLE_CLUSTER: u32 = 8;
 
+/// Oldest compute capability on which launches overlap.
+pub const OVERLAPS: u32 = 90;
+
 /// A grid of blocks of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -32,13 +35,20 @@ pub struct Shape {
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
+    /// Does it begin before the kernel ahead of it in the stream has ended? See [`launch`].
+    pub overlaps: bool,
 }
 
 impl Shape {
-    /// That of a program.
+    /// That of a program, which begins early wherever it may.
     pub fn of(program: &Kernel, grid: [u32; 3]) -> Shape {
-        let Launch { cluster, threads, shared_bytes, .. } = program.launch;
-        Shape { grid, cluster, threads, shared_bytes }
+        let Launch { cluster, threads, shared_bytes, overlaps, .. } = program.launch;
+        Shape { grid, cluster, threads, shared_bytes, overlaps }
+    }
+
+    /// The shape for a device of this compute capability: older ones begin a kernel when the one ahead has ended.
+    pub fn on(self, capability: u32) -> Shape {
+        Shape { overlaps: self.overlaps && capability >= OVERLAPS, ..self }
     }
 
     fn cluster(&self) -> [u32; 3] {
@@ -75,11 +85,22 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
 
 /// Submits a kernel.
 ///
+/// Where the shape overlaps, the driver may begin the kernel before the one ahead of it in the stream has ended. What
+/// makes that right:
+/// - every thread of such a kernel waits (`griddepcontrol.wait`) before it touches memory, until all of the kernel ahead
+///   has ended and what it wrote is seen. Whether that kernel ever lets others begin, as ours do at once and foreign ones
+///   never, decides only how early this one begins;
+/// - hence it ends after the kernel ahead, and so after everything before that: an event, a copy or an ordinary kernel
+///   behind it, for which the driver waits until it has ended, comes after all of them;
+/// - anything else ahead of it, such as a copy, an event of another stream or a free, makes the launch an ordinary one.
+///
 /// # Safety
 /// - the context of the stream is current, and [`load`] made the function, for this shape;
 /// - `pointers` are to as many values as the function has parameters, of at least their sizes;
 /// - every address among them is of memory that stays allocated until the kernel has ended, and the kernel, launched in
-///   this shape, touches nothing else.
+///   this shape, touches nothing else;
+/// - where the shape overlaps, the kernel is one that waits, the device has [`OVERLAPS`], and kernels of others in the
+///   stream end after what is ahead of them.
 pub unsafe fn launch(
     function: sys::CUfunction,
     shape: &Shape,
@@ -88,8 +109,8 @@ pub unsafe fn launch(
 ) -> Result<(), Error> {
     const DOING: &str = "launching a kernel";
     let (grid, threads, shared) = (shape.grid, shape.threads, shape.dynamic());
-    let [x, y, z] = shape.cluster();
-    if x * y * z == 1 {
+    let mut attributes = attributes(shape);
+    if attributes.is_empty() {
         // SAFETY: the caller's; the driver copies the values before it returns.
         return unsafe {
             sys::cuLaunchKernel(
@@ -109,11 +130,6 @@ pub unsafe fn launch(
         .result()
         .doing(DOING);
     }
-    // SAFETY: all fields of the union are numbers, for which zeros are values.
-    let mut value: CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
-    value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-    let id = CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    let mut attribute = CUlaunchAttribute { id, pad: [0; 4], value };
     let config = CUlaunchConfig {
         gridDimX: grid[0],
         gridDimY: grid[1],
@@ -123,11 +139,31 @@ pub unsafe fn launch(
         blockDimZ: 1,
         sharedMemBytes: shared,
         hStream: stream,
-        attrs: &mut attribute,
-        numAttrs: 1,
+        numAttrs: attributes.len() as u32,
+        attrs: attributes.as_mut_ptr(),
     };
-    // SAFETY: as above; the configuration and its attribute live through the call.
+    // SAFETY: as above; the configuration and its attributes live through the call.
     unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }
         .result()
         .doing(DOING)
+}
+
+/// What a launch says beyond its grid.
+fn attributes(shape: &Shape) -> Vec<CUlaunchAttribute> {
+    // SAFETY: all fields of the union are numbers, for which zeros are values.
+    let value = || -> CUlaunchAttributeValue { unsafe { std::mem::zeroed() } };
+    let mut attributes = Vec::new();
+    let mut say = |id, value| attributes.push(CUlaunchAttribute { id, pad: [0; 4], value });
+    let [x, y, z] = shape.cluster();
+    if x * y * z > 1 {
+        let mut value = value();
+        value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+        say(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value);
+    }
+    if shape.overlaps {
+        let mut value = value();
+        value.programmaticStreamSerializationAllowed = 1;
+        say(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value);
+    }
+    attributes
 }

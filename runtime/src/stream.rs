@@ -46,7 +46,8 @@ impl Stream {
     /// # Safety
     /// For as long as the result, or a tensor that was made on it, is alive:
     /// - the stream exists and belongs to the context that it names;
-    /// - whoever else submits work to it orders that work against tensors that are launched on it.
+    /// - whoever else submits work to it orders that work against tensors that are launched on it; kernels that begin before
+    ///   the one ahead of them has ended (programmatic stream serialization) end after it.
     pub unsafe fn from_cuda(stream: Arc<CudaStream>) -> Result<Stream, Error> {
         if is_per_thread(&stream) {
             return Err(per_thread("a stream"));

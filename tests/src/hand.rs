@@ -16,8 +16,14 @@ pub struct Hand {
 impl Hand {
     /// A program of blocks of so many threads.
     pub fn new(name: &str, arch: u32, threads: u32) -> Hand {
-        let launch =
-            Launch { grid: Default::default(), cluster: [1; 3], threads, shared_bytes: 0, blocks_per_sm: 0 };
+        let launch = Launch {
+            grid: Default::default(),
+            cluster: [1; 3],
+            threads,
+            shared_bytes: 0,
+            blocks_per_sm: 0,
+            overlaps: false,
+        };
         let k = Kernel {
             name: name.into(),
             arch,

@@ -143,7 +143,8 @@ impl Device {
     pub(super) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
         // SAFETY: the context is current, and the binary comes from the compiler.
         let function = unsafe { raw::load(cubin, name, &shape) };
-        Ok(Function { function: function.map_err(|why| format!("`{name}`: {why}"))?, shape })
+        let function = function.map_err(|why| format!("`{name}`: {why}"))?;
+        Ok(Function { function, shape: shape.on(self.capability) })
     }
 
     /// Begins a kernel.

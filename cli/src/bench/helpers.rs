@@ -57,7 +57,7 @@ impl<'d> Helpers<'d> {
             .compile(&source, "helpers", &device.architecture(), &[])
             .map_err(|error| error.to_string())?;
         let function = |(name, threads)| {
-            let shape = Shape { grid: [0; 3], cluster: [1; 3], threads, shared_bytes: 0 };
+            let shape = Shape { grid: [0; 3], cluster: [1; 3], threads, shared_bytes: 0, overlaps: false };
             Ok((name, device.function(&compiled.cubin, name, shape)?))
         };
         let functions = KERNELS.into_iter().map(function).collect::<Result<_>>()?;

@@ -41,6 +41,7 @@ fn variant(variant: &Variant) -> Value {
         "shared_bytes": program.launch.shared_bytes,
         "grid": program.launch.grid.iter().map(axis).collect::<Vec<_>>(),
         "cluster": program.launch.cluster,
+        "overlaps": program.launch.overlaps,
         "loops": tilewright_codegen::explain::nest(program),
         "source": variant.source,
     })

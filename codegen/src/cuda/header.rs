@@ -18,6 +18,9 @@ impl Printer<'_> {
             let [x, y, z] = launch.cluster;
             say("cluster", if z > 1 { format!("{x} x {y} x {z}") } else { format!("{x} x {y}") });
         }
+        if launch.overlaps {
+            say("launch", "may begin before the kernel ahead of it has ended".to_string());
+        }
         if launch.shared_bytes > 0 {
             say("shared", format!("{} bytes", launch.shared_bytes));
         }

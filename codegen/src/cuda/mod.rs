@@ -34,7 +34,9 @@ pub(crate) use names::Names;
 ///
 /// ```
 /// use tilewright_codegen::{cuda, index::Exprs, thread::{Kernel, Launch}};
-/// let launch = Launch { grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0 };
+/// let launch = Launch {
+///     grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, overlaps: false,
+/// };
 /// let kernel = Kernel {
 ///     name: "nothing".into(), arch: 80, arch_specific: false, launch, needs: vec![], params: vec![], shared: vec![],
 ///     regs: vec![], bars: vec![], exprs: Exprs::default(), vars: vec![], sites: vec![], body: vec![],
@@ -48,8 +50,9 @@ pub fn print(kernel: &Kernel) -> String {
     let body = std::mem::take(&mut printer.out);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
+    let overlap = printer.overlap();
 
-    let code = [atoms, signature + " {\n" + &memory + &prologue + &body + "}\n"];
+    let code = [atoms, signature + " {\n" + &memory + &prologue + overlap + &body + "}\n"];
     let prelude = prelude::needed_by(&code);
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
@@ -141,6 +144,18 @@ impl<'k> Printer<'k> {
             text.push('\n');
         }
         text
+    }
+
+    /// Where launches overlap, the wait for the kernel ahead. All of the body comes after it, so that every thread waits
+    /// before it reads or writes memory, whatever its role: declarations and the hardware's numbers, which stand before
+    /// it, touch none. That makes such a launch right. Compilers move no read before it, as pointers are not
+    /// `__restrict__`.
+    fn overlap(&self) -> &'static str {
+        match (self.kernel.launch.overlaps, self.kernel.body.is_empty()) {
+            (false, _) => "",
+            (true, false) => "    overlap_launches();\n\n",
+            (true, true) => "    overlap_launches();\n",
+        }
     }
 
     /// The name of one of the hardware's numbers, from now on used.

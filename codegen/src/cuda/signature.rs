@@ -20,7 +20,7 @@ impl Printer<'_> {
             .params
             .iter()
             .zip(&self.names.params)
-            .map(|(param, name)| declare(param, name))
+            .map(|(param, name)| declare(param, name, launch.overlaps))
             .collect();
         let all = params.join(", ");
         if start.len() + name.len() + all.len() + 5 <= WIDTH {
@@ -58,10 +58,14 @@ fn is_number(param: &Param) -> bool {
     matches!(param, Param::Int { .. } | Param::Scalar { .. })
 }
 
-fn declare(param: &Param, name: &str) -> String {
+/// `__restrict__` says that nobody else writes what the kernel reads while it runs. Where launches overlap, the kernel
+/// ahead may, until it has been waited for; compilers that are told otherwise do read before the wait.
+fn declare(param: &Param, name: &str, overlaps: bool) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {
-            format!("{}{}* __restrict__ {name}", if *write { "" } else { "const " }, elem.cuda())
+            let reads = if *write { "" } else { "const " };
+            let alone = if overlaps { "" } else { "__restrict__ " };
+            format!("{reads}{}* {alone}{name}", elem.cuda())
         }
         Param::Int { wide, .. } => format!("{} {name}", if *wide { "long long" } else { "int" }),
         Param::Scalar { elem, .. } => format!("{} {name}", elem.cuda()),

@@ -34,6 +34,9 @@ pub(crate) fn program(
     settings: &Settings,
 ) -> (tile::Program, Vec<Diagnostic>, Vec<(Name, Level)>) {
     let mut run = Evaluator::new(&kernel.name.text);
+    if kernel.overlaps {
+        run.builder.overlaps();
+    }
     run.constants(kernel, settings);
     run.params(kernel);
     run.body(&kernel.body);

@@ -140,6 +140,7 @@ impl<'p> Lower<'p> {
                 threads: program.threads(),
                 shared_bytes: 0,
                 blocks_per_sm: program.blocks_per_sm,
+                overlaps: program.overlaps,
             },
             needs: Vec::new(),
             params: Vec::new(),

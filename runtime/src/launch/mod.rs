@@ -25,6 +25,7 @@ use tilewright_codegen::launch::{Given, Plan, Refusal, plan};
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};
 use crate::jit::{self, Made};
+use crate::raw::Shape;
 use crate::stream::Stream;
 use crate::tensor::Owner;
 pub use map::encode;
@@ -118,12 +119,15 @@ pub(crate) fn launch(
     let prepared = start.elapsed();
     let program = &made.generated.variants[plan.variant].program;
     let mut passed = Passed::new(program, &plan, &given, &scalars)?;
+    let mut shape = Shape::of(program, plan.grid).on(stream.device().properties().arch());
+    shape.overlaps &= order.overlaps();
     order.before()?;
     // SAFETY: the plan holds for these arguments: the kernel touches nothing outside of them, and they lie in this
     // context. They stay allocated until it has ended: they are lent for the length of this call, and after it they are
     // freed in the order of their own streams, which from `after` on wait for the kernel; where that is not so, or
-    // anything goes wrong, `after` waits for it. `passed` is what the program's parameters are.
-    let submitted = unsafe { submit::submit(&loaded, program, plan.grid, stream, &mut passed) };
+    // anything goes wrong, `after` waits for it. `passed` is what the program's parameters are. A kernel that begins early is
+    // of ours, and waits itself; whoever gives a stream kernels of others that begin early answers for their order.
+    let submitted = unsafe { submit::submit(&loaded, &shape, stream, &mut passed) };
     if let Err(error) = submitted {
         // The driver may report here what went wrong earlier: whether the kernel is on its way nobody says.
         let _ = stream.cuda_stream().synchronize();

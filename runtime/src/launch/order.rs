@@ -82,6 +82,13 @@ impl<'s> Order<'s> {
         if self.stream.is_recording() { self.recorded() } else { Ok(()) }
     }
 
+    /// May the kernel begin before the one ahead of it in the stream has ended? Not where it is captured, nor where it
+    /// waits for other streams first: an ordinary launch is right whatever comes ahead of it, and nobody has to ask what
+    /// an early one leaves of those waits.
+    pub(super) fn overlaps(&self) -> bool {
+        !self.stream.is_recording() && self.others.is_empty()
+    }
+
     /// The launch waits for the streams of its buffers.
     pub(super) fn before(&self) -> Result<(), Error> {
         const DOING: &str = "ordering a launch after its buffers' streams";

@@ -68,11 +68,11 @@ impl Passed {
 /// # Safety
 /// - `passed` is what the program's parameters are, and the loaded function is that program;
 /// - every address in it is of memory of the stream's context that stays allocated until the kernel has ended, and the
-///   program, launched on this grid, touches nothing else.
+///   program, launched on this grid, touches nothing else;
+/// - `shape` is the program's on this grid, and overlaps at most where the program says so and the device can.
 pub(super) unsafe fn submit(
     loaded: &Loaded,
-    program: &Kernel,
-    grid: [u32; 3],
+    shape: &Shape,
     stream: &Stream,
     passed: &mut Passed,
 ) -> Result<(), Error> {
@@ -81,5 +81,5 @@ pub(super) unsafe fn submit(
     let mut pointers = passed.pointers();
     // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has parameters,
     // of at least their sizes.
-    unsafe { raw::launch(loaded.function(), &Shape::of(program, grid), cuda.cu_stream(), &mut pointers) }
+    unsafe { raw::launch(loaded.function(), shape, cuda.cu_stream(), &mut pointers) }
 }

@@ -14,6 +14,8 @@ const MAX_THREADS_PER_BLOCK: c_int = 0;
 const NUM_REGS: c_int = 4;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 const CLUSTER: u32 = 4;
+/// The attribute of launches that may begin before the kernel ahead of them has ended.
+const OVERLAPS: u32 = 6;
 /// What every kernel of ours pretends to use.
 const REGISTERS: i32 = 32;
 /// A tensor map of ours begins with this; the address and the bytes that it reaches over follow.
@@ -273,6 +275,8 @@ driver! {
                     if !(divides(grid[0], x) && divides(grid[1], y) && divides(grid[2], z)) {
                         return Err(INVALID_VALUE);
                     }
+                } else if attribute.id == OVERLAPS {
+                    state.said.push(format!("overlaps={}", attribute.value[0]));
                 } else {
                     state.said.push(format!("attribute={}", attribute.id));
                 }

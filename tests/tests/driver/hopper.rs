@@ -8,7 +8,7 @@ use tilewright_layout::{Value, layout};
 use tilewright_runtime::{Argument, Built, Device, DeviceTensor, Stream};
 use tilewright_tests::programs;
 
-use crate::harness::{Fake, launched};
+use crate::harness::{Fake, Run, launched};
 
 fn built(program: tile::Program) -> Built {
     let outcome = generate(program);
@@ -94,6 +94,11 @@ fn other_architectures_do_not_run_them() {
 fn pairs() -> Built {
     let mut b = Builder::new("pairs");
     b.arch(90).cluster([2, 1, 1]);
+    copies(b)
+}
+
+/// A kernel that copies.
+fn copies(mut b: Builder) -> Built {
     let (m, n) = (Value::symbol("M"), Value::symbol("N"));
     let x = b.tensor("x", Elem::F32, (m, n), None, false).unwrap();
     let y = b.tensor("y", Elem::F32, (m, n), None, true).unwrap();
@@ -128,4 +133,65 @@ fn clusters() {
     let texts: Vec<_> =
         launches.iter().map(|call| ["grid", "block", "cluster"].map(|name| call.get(name))).collect();
     assert_eq!(texts, [["[4,1,1]", "[128,1,1]", "[2,1,1]"], ["[2,1,1]", "[128,1,1]", "[2,1,1]"]]);
+}
+
+/// What each launch says to the driver beyond its grid: the cluster, and whether it overlaps.
+fn launches(run: &Run) -> Vec<[&str; 2]> {
+    let launches = run.calls.iter().filter(|call| call.is_launch());
+    launches.map(|call| ["cluster", "overlaps"].map(|name| call.get(name))).collect()
+}
+
+#[test]
+fn launches_overlap_where_the_device_can() {
+    for (arch, expected) in [("80", ""), ("89", ""), ("90", "1"), ("100", "1"), ("120", "1")] {
+        let run = Fake::new().set("FAKE_ARCH", arch).run(|| {
+            let (stream, mut b) = (stream(), Builder::new("early"));
+            b.overlaps();
+            let (early, ordinary) = (copies(b), copies(Builder::new("ordinary")));
+            let zeros = || DeviceTensor::<f32, 2>::zeros(&stream, [100, 8]).unwrap();
+            let (x, mut y) = (zeros(), zeros());
+            for kernel in [&early, &ordinary, &early] {
+                kernel.launch_with(&stream, &mut [(&x).into(), (&mut y).into()]).unwrap();
+            }
+        });
+        let run = run.sound();
+        assert_eq!(launches(&run), [["", expected], ["", ""], ["", expected]], "{arch}");
+    }
+}
+
+#[test]
+fn clusters_overlap() {
+    let run = Fake::new().run(|| {
+        let (stream, mut b) = (stream(), Builder::new("early_pairs"));
+        b.arch(90).cluster([2, 1, 1]).overlaps();
+        let zeros = || DeviceTensor::<f32, 2>::zeros(&stream, [128, 8]).unwrap();
+        let (x, mut y) = (zeros(), zeros());
+        copies(b).launch_with(&stream, &mut [(&x).into(), (&mut y).into()]).unwrap();
+    });
+    assert_eq!(launches(&run.sound()), [["[2,1,1]", "1"]]);
+}
+
+/// A launch that waits for other streams, and one that is captured, are ordinary ones.
+#[test]
+fn launches_that_wait_or_are_captured_do_not_overlap() {
+    let run = Fake::new().run(|| {
+        let (stream, mut b) = (stream(), Builder::new("early"));
+        b.overlaps();
+        let kernel = copies(b);
+        let zeros = |stream: &Stream| DeviceTensor::<f32, 2>::zeros(stream, [100, 8]).unwrap();
+        let (x, mut y, mut elsewhere) = (zeros(&stream), zeros(&stream), zeros(&self::stream()));
+        let launch = |y: &mut DeviceTensor<f32, 2>| {
+            kernel.launch_with(&stream, &mut [(&x).into(), y.into()]).map(drop)
+        };
+        launch(&mut y).unwrap();
+        launch(&mut elsewhere).unwrap();
+        // SAFETY: the tensors outlive the graph, and nothing else uses them.
+        let graph = unsafe { stream.capture(|| launch(&mut y)) }.unwrap();
+        graph.launch().unwrap();
+        launch(&mut y).unwrap();
+        stream.synchronize().unwrap();
+    });
+    let run = run.sound();
+    let overlaps: Vec<&str> = launches(&run).iter().map(|launch| launch[1]).collect();
+    assert_eq!(overlaps, ["1", "", "", "1"]);
 }

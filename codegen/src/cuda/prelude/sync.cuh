@@ -1,3 +1,11 @@
+// The next kernel may begin. Memory is touched only after this: the kernel ahead has ended, and what it wrote is seen.
+__device__ __forceinline__ void overlap_launches() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // One thread of the warp.
 __device__ __forceinline__ bool elect_one() {
     unsigned elected;
