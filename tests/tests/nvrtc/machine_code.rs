@@ -19,6 +19,11 @@ impl MachineCode {
         })
     }
 
+    /// The instructions, in the order in which they stand.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.0
+    }
+
     /// How many instructions begin so, up to a dot or their end.
     pub(crate) fn count(&self, opcode: &str) -> usize {
         self.0.iter().filter(|line| line.split(['.', ' ']).next() == Some(opcode)).count()

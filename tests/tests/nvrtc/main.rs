@@ -4,6 +4,7 @@
 mod build;
 mod hopper;
 mod machine_code;
+mod overlaps;
 mod programs;
 mod sgemm;
 mod small;
@@ -71,13 +72,17 @@ fn compiled() {
         let both = kernel.variants.first().into_iter().chain(last);
         programs.extend(both.map(|variant| Program::shown(variant.program.clone())));
     }
-    // One program after another for each of a few workers.
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
+/// Nothing is wrong with any of some items, which a few workers take one after another.
+fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync) {
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
         let mut wrong = Vec::new();
-        while let Some(program) = programs.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            wrong.extend(faults(&nvrtc, program));
+        while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            wrong.extend(faults(item));
         }
         wrong
     };

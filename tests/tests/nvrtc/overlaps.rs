@@ -1,0 +1,80 @@
+//! Launches that overlap, in machine code: a kernel that begins early touches no memory before it has waited, whatever
+//! the compiler moves about.
+
+use tilewright::kernels::FASTEST;
+use tilewright_codegen::cuda;
+use tilewright_codegen::thread::Kernel;
+use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_tests::gallery;
+
+use crate::{ARCHITECTURES, DISASSEMBLED, machine_code, none_is_wrong, nvrtc};
+
+/// What lets the next kernel begin, and what waits for the one ahead.
+const BEGIN: &str = "PREEXIT";
+const WAIT: &str = "ACQBULK";
+
+/// Kernels that do not overlap by themselves.
+const MADE_TO: [&str; 4] = ["wgmma_ring", "mma_sync", "softmax", "tutorial"];
+
+/// Does an instruction touch memory? Its address stands in brackets; constants, `c[0x0][0x28]`, are those of the launch.
+fn touches(line: &str) -> bool {
+    let line = line.replace("desc[", " [");
+    line.match_indices('[').any(|(at, _)| !line[..at].ends_with(['c', ']']))
+}
+
+/// What is wrong with a kernel on one of the architectures that know how to wait.
+fn faults(nvrtc: &Nvrtc, kernel: &Kernel, arch: &str) -> Option<String> {
+    let (source, entry) = (cuda::print(kernel), cuda::entry(kernel));
+    let compiled = nvrtc.compile(&source, &kernel.name, arch, &[]).expect("it compiles");
+    let code = machine_code::of(&compiled.cubin)?;
+    if [BEGIN, WAIT].iter().any(|opcode| code.count(opcode) != 1) {
+        return Some(format!("{entry} for {arch} should begin and wait once: {}", code.opcodes()));
+    }
+    // In the order in which they stand: nothing is jumped over on the way.
+    let jumps =
+        |line: &str| ["BRA", "BRX", "CALL", "RET", "EXIT"].iter().any(|opcode| line.starts_with(opcode));
+    let mut before = code.lines().iter().take_while(|line| !line.starts_with(WAIT));
+    let wrong = before.find(|line| jumps(line) || touches(line))?;
+    Some(format!("{entry} for {arch}, before the wait: {wrong}"))
+}
+
+#[test]
+fn nothing_is_touched_before_the_wait() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let others = FASTEST.iter().filter(|keys| !gallery::MATMULS.contains(keys));
+    let others = others.filter_map(|keys| Some((keys.to_string(), gallery::matmul(keys).kernel?)));
+    let mut kernels = Vec::new();
+    for (name, kernel) in gallery::all().into_iter().chain(others) {
+        // The fastest variant, and the one that presumes nothing.
+        let last = (kernel.variants.len() > 1).then(|| kernel.variants.last()).flatten();
+        for variant in kernel.variants.first().into_iter().chain(last) {
+            let mut program = variant.program.clone();
+            // Roles, bulk copies and reductions wait like any other.
+            program.launch.overlaps |= MADE_TO.contains(&name.as_str());
+            let specific = program.arch_specific;
+            let runs = |number: u32| if specific { program.arch == number } else { program.arch <= number };
+            let archs = ARCHITECTURES
+                .iter()
+                .filter(|row| row.1 >= 90 && DISASSEMBLED.contains(&row.0) && runs(row.1));
+            if program.launch.overlaps {
+                kernels.extend(archs.map(|row| (program.clone(), row.0)));
+            }
+        }
+    }
+    assert!(kernels.len() > 30, "{} kernels overlap", kernels.len());
+    none_is_wrong(&kernels, |(kernel, arch)| faults(&nvrtc, kernel, arch).into_iter().collect());
+}
+
+#[test]
+fn addresses_are_seen() {
+    for line in
+        ["LDG.E R2, desc[UR4][R2.64] ;", "STS [R5], R2 ;", "UTMALDG.2D [UR8], [UR6] ;", "LDS R1, [UR4+0x8] ;"]
+    {
+        assert!(touches(line), "{line}");
+    }
+    for line in
+        ["LDC R1, c[0x0][0x28] ;", "ULDC.64 UR4, c[0x0][0x208] ;", "IMAD R1, R2, 0x4, -c[0x0][0x210] ;"]
+    {
+        assert!(!touches(line), "{line}");
+    }
+}
