@@ -1,6 +1,6 @@
 //! Coordinates that depend on the block, the thread and loop variables: an integer plus multiples of those.
 
-use tilewright_layout::Swizzle;
+use tilewright_layout::{Swizzle, Symbol};
 
 use crate::thread::Id;
 
@@ -17,6 +17,16 @@ pub enum Coord {
     Swizzled(Id, (u32, u32, i32)),
     /// The block's rank in its cluster.
     ClusterRank,
+    /// Where a turn's tile begins, if the last ends with an extent and the first is the one that is not whole: at 0, at
+    /// what the others leave over, and from there in steps of a tile.
+    Begin {
+        /// The turn.
+        turn: Box<Affine>,
+        /// The extent.
+        of: Symbol,
+        /// Elements of a whole tile.
+        tile: i64,
+    },
     /// How many slots of a ring the group has been through; it outlives loops.
     Turn(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
@@ -96,6 +106,9 @@ impl Affine {
             Coord::Digit { of, over, extent } => {
                 Coord::Digit { of: Box::new(of.replaced(this, by)), over: *over, extent: *extent }
             }
+            Coord::Begin { turn, of, tile } => {
+                Coord::Begin { turn: Box::new(turn.replaced(this, by)), of: *of, tile: *tile }
+            }
             coord => coord.clone(),
         };
         let mut terms: Vec<(Coord, i64)> = self.terms.iter().map(|(c, n)| (swap(c), *n)).collect();
@@ -106,7 +119,7 @@ impl Affine {
     /// Does any part of it satisfy this?
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {
-            Coord::Digit { of, .. } => test(coord) || of.any(test),
+            Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } => test(coord) || of.any(test),
             Coord::Swizzled(group, _) => test(coord) || test(&Coord::Thread(*group)),
             _ => test(coord),
         })

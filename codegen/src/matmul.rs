@@ -7,6 +7,7 @@ use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 use crate::affine::{Affine, Coord};
 use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::build::Builder;
+use crate::check::limits;
 use crate::definition::Outcome;
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
@@ -87,6 +88,8 @@ struct Config {
     /// Which operands come through registers: those contiguous along the depth, all.
     staged: [bool; 2],
     epilogue: Option<tile::Expr>,
+    /// Copies of single elements, whatever `vec` says.
+    narrow: bool,
     arch: u32,
     overlaps: bool,
     name: String,
@@ -335,6 +338,7 @@ impl Reader<'_> {
             batched,
             staged: [staged > 1, staged > 0],
             epilogue,
+            narrow,
             arch,
             overlaps,
             name,
@@ -533,6 +537,9 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
     };
+    // Rows past an edge only make sums that nobody stores: rows from inside serve for them, where copies stand among
+    // multiply-adds and conditions would cost.
+    let (ga, gb) = if c.ahead.fragments > 1 { (ga.held(0), gb.held(0)) } else { (ga, gb) };
     let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc")?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
@@ -560,10 +567,10 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     .map_err(blame("stages"))?;
     let plain = tile::Expr::In(0);
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
-    match (groups, scalars) {
-        (1, None) => epilogue(b, c, &acc, &tc_gc, plain, None),
-        (1, Some((alpha, beta))) => epilogue(b, c, &acc, &tc_gc, scaled(alpha), Some(beta)),
-        (_, scalars) => {
+    match (groups > 1 || c.scatters(), scalars) {
+        (false, None) => epilogue(b, c, &acc, &tc_gc, plain, None),
+        (false, Some((alpha, beta))) => epilogue(b, c, &acc, &tc_gc, scaled(alpha), Some(beta)),
+        (true, scalars) => {
             let beta = match scalars {
                 // What is stored is not the sums themselves, as in the epilogue.
                 Some((alpha, beta)) => {
@@ -579,8 +586,21 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     .map_err(blame("epilogue"))
 }
 
-/// Where groups of threads share the depth, each has a part of every sum: they meet in shared memory, and all threads
-/// share what is left to do.
+impl Config {
+    /// Would a warp that stores its own sums, one by one, leave gaps between them? Where there is room they are better
+    /// put in order in shared memory.
+    fn scatters(&self) -> bool {
+        let run = self.values[usize::from(self.c_rows)];
+        let tiles: i64 = [&self.sa, &self.sb].iter().map(|tile| tile.layout().cosize().unwrap_or(0)).sum();
+        let bytes = |count: i64, elem: Elem| count.saturating_mul(i64::from(elem.bytes()));
+        let tiles = bytes(tiles.saturating_mul(i64::from(self.ahead.stages)), self.dtype);
+        let sums = bytes((self.bm + 4) * (self.bn + 4), self.acc);
+        self.narrow && run > 1 && tiles.saturating_add(sums) <= i64::from(limits::of(self.arch))
+    }
+}
+
+/// Where groups of threads share the depth, each has a part of every sum; where threads would store with gaps between
+/// them, each has all of some: they meet in shared memory, and all threads share what is left to do.
 fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
     // Padded by one access, so that lanes along the other mode meet other banks.
     let wide = 16 / i64::from(c.acc.bytes());
@@ -597,7 +617,8 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
     // As many threads as there are, along what is contiguous.
     let threads = c.tc.size()?;
     let run = if c.c_rows { c.bn } else { c.bm };
-    let vec = if run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0 { wide } else { 1 };
+    let fits = run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0;
+    let vec = if fits && !c.narrow { wide } else { 1 };
     let fast =
         (1..=(run / vec).min(threads)).rev().find(|n| run % (n * vec) == 0 && threads % n == 0).unwrap_or(1);
     let (layout, values) = match c.c_rows {

@@ -20,6 +20,8 @@ pub struct View {
     pub base: Vec<Affine>,
     /// For each mode of the tensor where a ragged partition may overshoot its tile: where the tile begins, and its extent.
     pub limits: Vec<Option<(Affine, i64)>>,
+    /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::held`].
+    pub held: Vec<usize>,
 }
 
 /// How a view is dealt out to threads.
@@ -69,6 +71,7 @@ impl View {
             layout: Layout::from_modes(modes)?,
             base: vec![Affine::default(); rank],
             limits: vec![None; rank],
+            held: Vec::new(),
         })
     }
 
@@ -352,6 +355,15 @@ impl View {
     /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
     pub fn rearranged(&self, layout: Layout) -> View {
         View { layout, ..self.clone() }
+    }
+
+    /// The same for readers who do not care what lies past the edge along a mode of the tensor: they are given elements
+    /// from inside, and reads need no condition.
+    pub fn held(mut self, mode: usize) -> View {
+        if !self.held.contains(&mode) {
+            self.held.push(mode);
+        }
+        self
     }
 
     /// The same under another name, for messages and generated text.

@@ -361,9 +361,21 @@ fn sums_are_left_operands_without_moving() {
     }
 }
 
+/// A tile written under the promise that what lies past its edge is only read.
+fn fill_past_an_edge() -> Result<Program> {
+    let mut b = Builder::new("fill_past_an_edge");
+    let x = b.tensor("x", Elem::F32, Tuple::from(Value::symbol("M")), None, true)?;
+    let tile = b.tile(&x, 128, &[At::Index(Coord::Block(0).into())])?.held(0);
+    let mine = b.parallelize(&tile, &layout!(128))?;
+    b.fill(&mine, Expr::Lit(1.0))?;
+    Ok(b.finish())
+}
+
 #[test]
 fn lowering_says_what_it_does_not_know() {
-    for program in [persistent_multicast_gemm().unwrap(), attention().unwrap().program] {
+    let programs =
+        [persistent_multicast_gemm().unwrap(), attention().unwrap().program, fill_past_an_edge().unwrap()];
+    for program in programs {
         let outcome = generate(program);
         let said: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
         assert!(outcome.kernel.is_none() && said.contains("cannot be lowered yet"), "{said}");

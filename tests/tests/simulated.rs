@@ -2,6 +2,7 @@
 //! that tiles divide and on others, in several schedules; and products drawn at random.
 
 use tilewright_codegen::Generated;
+use tilewright_codegen::words::Words;
 use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 use tilewright_tests::gallery;
@@ -42,6 +43,45 @@ fn the_gallery_computes_what_it_says() {
     for (name, kernel) in gallery::all() {
         let ran: usize = (0..SIZES.len()).map(|place| check(&name, &kernel, place)).sum();
         assert!(ran >= 1, "{name} never ran");
+    }
+}
+
+/// Where the depth does not fill its tiles, the first of them is the one that lacks some, whatever copies look like.
+#[test]
+fn depths_that_tiles_do_not_fill() {
+    const ORDERS: [&str; 3] = ["", "a=k_major", "a=k_major b=k_major c=n_major"];
+    const PLANS: [&str; 5] = [
+        "tc=(8,4) stages=2 vec=4",
+        "tc=(8,4) stages=3 vec=4 exits=false",
+        "tc=(8,4) stages=2 vec=4 staged=both",
+        "tc=(8,4) stages=3 alpha_beta=true vec=2 staged=transposed",
+        "tc=(8,4,2) bk=16 stages=2 vec=4 staged=both",
+    ];
+    for plan in PLANS {
+        for order in ORDERS {
+            let base = "bm=32 bn=16 values=(4,4) fragments=2";
+            let bk = if plan.contains("bk=") { "" } else { "bk=8" };
+            let keys = format!("{base} {bk} {plan} {order}");
+            let kernel = Words::read(&keys).and_then(|words| words.matmul()).unwrap();
+            let mut ran = vec![false; kernel.variants.len()];
+            for depth in (1..=20).chain([31, 32, 33, 40]) {
+                let sizes: &[(&str, usize)] = match depth % 3 {
+                    0 => &[("M", 36), ("N", 20), ("K", depth)],
+                    1 => &[("M", 64), ("N", 16), ("K", depth)],
+                    _ => &[("M", 33), ("N", 17), ("K", depth)],
+                };
+                let rooms = &[Room::new(if depth % 2 == 0 { 4 } else { 3 }, 0)];
+                let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+                let problem = Problem::of(&kernel, &setting);
+                let options = Options { count: false, ..Options::default() };
+                for outcome in run_every(&kernel, &problem.args(), &options).unwrap() {
+                    let wrong = problem.wrong_outcome(&outcome);
+                    assert!(wrong.is_none(), "{keys}, {sizes:?}: {wrong:?}");
+                    ran[outcome.variant()] = true;
+                }
+            }
+            assert!(ran.iter().all(|&ran| ran), "{keys}: {ran:?}");
+        }
     }
 }
 

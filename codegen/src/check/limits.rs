@@ -18,8 +18,8 @@ const SHARED_MEMORY: &[(u32, u32)] = &[
     (120, 101376),
 ];
 
-/// The row of an architecture: its own, or that of the nearest older one.
-fn limit(arch: u32) -> u32 {
+/// The most bytes that a block of an architecture can have: its own row's, or those of the nearest older one.
+pub(crate) fn of(arch: u32) -> u32 {
     let row = SHARED_MEMORY.iter().rev().find(|row| row.0 <= arch);
     row.unwrap_or(&SHARED_MEMORY[0]).1
 }
@@ -36,7 +36,7 @@ pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
 
 /// An error if a block needs more shared memory than there is.
 pub(super) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagnostic> {
-    let (needed, limit) = (kernel.launch.shared_bytes, limit(kernel.arch));
+    let (needed, limit) = (kernel.launch.shared_bytes, of(kernel.arch));
     if needed <= limit {
         return None;
     }
@@ -65,7 +65,7 @@ mod tests {
         for (arch, bytes) in
             [(80, 166912), (86, 101376), (88, 166912), (90, 232448), (121, 101376), (50, 98304)]
         {
-            assert_eq!(limit(arch), bytes, "sm_{arch}");
+            assert_eq!(of(arch), bytes, "sm_{arch}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 mod accesses;
 mod intensity;
-mod limits;
+pub(crate) mod limits;
 mod lints;
 mod races;
 #[cfg(test)]

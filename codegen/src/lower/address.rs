@@ -1,7 +1,7 @@
 //! Where a view's elements are: coordinates in the tensor, offsets, and guards. Every index in generated code is made
 //! here, from a layout.
 
-use tilewright_layout::{Composed, Swizzle, Value};
+use tilewright_layout::{Composed, Swizzle, Symbol, Value};
 
 use super::{Lower, Policy};
 use crate::affine::{Affine, Coord};
@@ -40,6 +40,7 @@ impl Lower<'_> {
         let moves = |coord: &Coord| match coord {
             Coord::Var(_) | Coord::Turn(_) => true,
             Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_))),
+            Coord::Begin { .. } => true,
             _ => false,
         };
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
@@ -119,7 +120,12 @@ impl Lower<'_> {
                 }
             }
             None => {
-                let coordinates = self.coordinates(view, leaves, at);
+                let mut coordinates = self.coordinates(view, leaves, at);
+                for (mode, coordinate) in coordinates.iter_mut().enumerate() {
+                    if self.holds(view, mode) {
+                        *coordinate = self.clamped(view, mode, *coordinate);
+                    }
+                }
                 self.offset(&tensor.layout, &coordinates)
             }
         };
@@ -144,11 +150,21 @@ impl Lower<'_> {
         let (mut still_sum, mut moving_sum) = (self.int(0), self.int(0));
         for (mode, &stride) in strides.iter().enumerate() {
             let stride = self.value(stride);
+            if self.holds(view, mode) {
+                let coordinate = self.coordinate(view, mode, leaves, at);
+                let coordinate = self.clamped(view, mode, coordinate);
+                let term = self.exprs().mul(coordinate, stride);
+                if small {
+                    self.small(term);
+                }
+                moving_sum = self.exprs().add(moving_sum, term);
+                continue;
+            }
             let (still, moving) = self.parts(&view.base[mode]);
             let mut still = self.affine(&still);
             if global {
                 self.bound(still);
-                if self.guarded(view, mode) {
+                if self.guarded(view, mode) || self.begins(view, mode).is_some() {
                     still = self.name(still, &format!("{}_{mode}", view.name));
                 }
             }
@@ -169,6 +185,7 @@ impl Lower<'_> {
         }
         if small {
             self.small(still_sum);
+            self.small(moving_sum);
         }
         // Views that a constant tells apart share the name.
         let (named, constant) = match self.kernel.exprs.get(still_sum).int {
@@ -272,9 +289,14 @@ impl Lower<'_> {
         let Some(extent) = extent else {
             return false;
         };
+        if let Some((turn, ..)) = self.begins(view, mode) {
+            let turn = self.affine(&turn);
+            self.followed(view.tensor, mode, 0);
+            return self.kernel.exprs.get(turn).lo < 1;
+        }
         let (mut moving, mut inner) =
             (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
-        for (coord, factor) in &view.base[mode].terms {
+        for (coord, factor) in &as_tiles(&view.base[mode]).terms {
             let of = match coord {
                 Coord::Block(axis) => self.program.grid[usize::from(*axis)],
                 Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
@@ -328,12 +350,41 @@ impl Lower<'_> {
         hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
     }
 
+    /// The tile of a turn along a mode, if its first is the one that is not whole: the turn, the extent, and how many
+    /// elements whole ones have. `None` where all are whole.
+    fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
+        let begins = |(coord, _): &(Coord, i64)| match coord {
+            Coord::Begin { turn, of, tile } => Some(((**turn).clone(), *of, *tile)),
+            _ => None,
+        };
+        let (turn, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
+        let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 });
+        (!whole).then_some((turn, of, tile))
+    }
+
+    /// Do elements from inside stand for those past the edge of this mode, and could there be such?
+    fn holds(&mut self, view: &View, mode: usize) -> bool {
+        view.held.contains(&mode) && self.outside(view, mode)
+    }
+
+    /// A coordinate, or the last one where a vector fits that both it and the extent are multiples of.
+    fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
+        let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
+        let extent = extent.unwrap_or(Value::Int(1));
+        let multiple = self.kernel.exprs.get(coordinate).multiple;
+        let fits = |n: &i64| multiple % n == 0 && (extent.factor() % n == 0 || self.supposed(*n, extent));
+        let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        let (extent, vector) = (self.value(extent), self.int(vector));
+        let last = self.exprs().sub(extent, vector);
+        self.exprs().min(coordinate, last)
+    }
+
     /// A tile's place is known one turn past the last, too.
     pub(super) fn passed(&mut self, view: &View, leaves: &[Leaf]) {
         for mode in 0..view.base.len() {
             let of_loops = |(coord, _): &(Coord, i64)| matches!(coord, Coord::Var(_));
             let of_tiles = |coord: &Coord| matches!(coord, Coord::Var(_) | Coord::Block(_));
-            let base = &view.base[mode];
+            let base = &as_tiles(&view.base[mode]);
             let turn: i64 = base.terms.iter().filter(|term| of_loops(term)).map(|(_, by)| *by.max(&0)).sum();
             if turn > 0 {
                 let inner = base.terms.iter().filter(|(coord, _)| !of_tiles(coord)).cloned().collect();
@@ -388,10 +439,17 @@ impl Lower<'_> {
         }
         let mut guard = self.int(1);
         for mode in modes {
-            if self.outside(view, mode) {
+            if self.outside(view, mode) && !view.held.contains(&mode) {
                 let (coordinate, extent) =
                     (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
-                let below = self.exprs().lt(coordinate, extent);
+                let end = match self.begins(view, mode) {
+                    Some((turn, of, tile)) => {
+                        let next = turn.plus(&1.into(), 1).unwrap_or_default();
+                        self.begin_later(&next, of, tile)
+                    }
+                    None => extent,
+                };
+                let below = self.exprs().lt(coordinate, end);
                 guard = self.exprs().all(guard, below);
                 if self.kernel.exprs.get(coordinate).lo < 0 {
                     let zero = self.int(0);
@@ -437,7 +495,11 @@ impl Lower<'_> {
             // Every other step of the view, its base and the tensor's other strides keep the alignment.
             fits &=
                 all.iter().enumerate().all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
-            let base = self.affine(&view.base[leaf.mode]);
+            // Tiles that end with the extent are as aligned as it is.
+            if let Some((_, of, _)) = self.begins(view, leaf.mode) {
+                fits = fits && self.suppose(width, Value::Sym { times: 1, of, over: 1 });
+            }
+            let base = self.affine(&as_tiles(&view.base[leaf.mode]));
             fits &= self.kernel.exprs.get(base).multiple % width == 0;
             let mut strides: Vec<Value> =
                 tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
@@ -472,6 +534,19 @@ impl Lower<'_> {
         }
         supposes
     }
+}
+
+/// A coordinate whose tiles are all whole, or counted as if they were.
+fn as_tiles(base: &Affine) -> Affine {
+    let mut all = Affine::from(base.constant);
+    for (coord, by) in &base.terms {
+        let (term, by) = match coord {
+            Coord::Begin { turn, tile, .. } => ((**turn).clone(), by * tile),
+            coord => (coord.clone().into(), *by),
+        };
+        all = all.plus(&term, by).unwrap_or_default();
+    }
+    all
 }
 
 /// One stride for each mode, if the layout has no nested mode.

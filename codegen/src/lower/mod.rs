@@ -63,6 +63,9 @@ fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
             if views.into_iter().any(|view| view.base.iter().any(own)) {
                 refuse(stmt.span, "a ring's own turn");
             }
+            if stmt.writes().into_iter().any(|view| !view.held.is_empty()) {
+                refuse(stmt.span, "writing where elements from inside stand for those past an edge");
+            }
             match &stmt.op {
                 tile::Op::Wait { .. } => refuse(stmt.span, "waiting for a token"),
                 tile::Op::Advance { .. } => refuse(stmt.span, "a ring's own turn"),
@@ -381,6 +384,7 @@ impl<'p> Lower<'p> {
                 let flip = self.flip(crate::affine::swizzle(*parts), thread);
                 self.exprs().xor(thread, flip)
             }
+            Coord::Begin { turn, of, tile } => self.begin(turn, *of, *tile),
             // Refused before anything is lowered.
             Coord::Turn(_) => self.int(0),
             Coord::ClusterRank => {
@@ -396,6 +400,42 @@ impl<'p> Lower<'p> {
                 }
             }
         }
+    }
+
+    /// Where the tile of a turn begins whose first is not whole.
+    fn begin(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (at, begin) = (self.affine(turn), self.begin_later(turn, of, tile));
+        let zero = self.int(0);
+        match (self.kernel.exprs.constant(at), self.kernel.exprs.get(begin).lo) {
+            (Some(0), _) => zero,
+            (_, 0..) => begin,
+            _ => {
+                let below = self.exprs().min(begin, zero);
+                self.exprs().sub(begin, below)
+            }
+        }
+    }
+
+    /// The same for turns after the first.
+    fn begin_later(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (turn, whole) = (self.affine(turn), self.int(tile));
+        let turns = self.exprs().mul(turn, whole);
+        self.bound(turns);
+        let short = self.short(of, tile);
+        self.exprs().sub(turns, short)
+    }
+
+    /// How many elements the first tile lacks where all others are whole.
+    fn short(&mut self, of: Symbol, tile: i64) -> Ix {
+        let extent = Value::Sym { times: 1, of, over: 1 };
+        if self.suppose_whole(tile, extent) {
+            return self.int(0);
+        }
+        let (extent, one, most) = (self.value(extent), self.int(1), self.int(tile - 1));
+        let before = self.exprs().sub(extent, one);
+        let past = self.exprs().rem(before, tile);
+        let short = self.exprs().sub(most, past);
+        self.name(short, &format!("{}_short", of.name()))
     }
 
     fn affine(&mut self, affine: &Affine) -> Ix {

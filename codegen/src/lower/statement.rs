@@ -148,11 +148,22 @@ impl Lower<'_> {
             _ => false,
         };
         let (own, others) = left.terms.iter().cloned().partition(mine);
-        let (own, others) =
+        let (own, mut others) =
             (Affine { constant: left.constant, terms: own }, Affine { constant: 0, terms: others });
+        let begins = |(coord, by): &(Coord, i64)| matches!((coord, by), (Coord::Begin { .. }, 1));
+        let begin = others.terms.iter().position(begins).map(|place| others.terms.remove(place).0);
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
         self.bound(others);
-        let rest = self.exprs().sub(right, others);
+        let mut rest = self.exprs().sub(right, others);
+        if let Some(Coord::Begin { turn, of, tile }) = begin {
+            // In the first turn all is left, though its tile may not be whole.
+            let later = self.begin_later(&turn, of, tile);
+            let after = self.exprs().sub(rest, later);
+            rest = match self.kernel.exprs.get(later).lo {
+                0.. => after,
+                _ => self.exprs().min(after, rest),
+            };
+        }
         let rest = self.hold(rest, "left");
         self.exprs().lt(own, rest)
     }

@@ -350,6 +350,8 @@ impl Lower<'_> {
         fn unrolled(lower: &Lower<'_>, at: Ix) -> bool {
             match &lower.kernel.exprs.get(at).int {
                 Int::Var(id) => lower.unrolled.contains(id),
+                // What is held inside a tensor is held for each element by itself.
+                Int::Min(..) => true,
                 int => int.parts().into_iter().any(|part| unrolled(lower, part)),
             }
         }

@@ -43,6 +43,8 @@ pub(super) struct Product {
     by_rows: bool,
     /// Is a turn left where the depth ends?
     exits: bool,
+    /// Where a turn's tile begins, if that is not turn by turn.
+    begin: Option<Coord>,
     depth: i64,
 }
 
@@ -55,7 +57,12 @@ struct Operand {
 
 impl Product {
     /// Makes room for two columns of each operand of the only statement of a turn.
-    pub(super) fn of(program: &mut Program, work: &[Stmt], exits: bool) -> Result<Product> {
+    pub(super) fn of(
+        program: &mut Program,
+        work: &[Stmt],
+        exits: bool,
+        begin: Option<Coord>,
+    ) -> Result<Product> {
         let help = "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
         let [stmt] = work else {
             let message = format!(
@@ -84,7 +91,7 @@ impl Product {
         }
         let by_rows = order.is_by_rows();
         let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
-        Ok(Product { stmt: stmt.clone(), operands, by_rows, exits, depth })
+        Ok(Product { stmt: stmt.clone(), operands, by_rows, exits, begin, depth })
     }
 
     fn statement(&self, op: Op) -> Stmt {
@@ -168,7 +175,10 @@ impl Product {
         if apart * self.depth != i64::from(over) {
             return None;
         }
-        let turn = Affine::from(Coord::Var(var)).times(i64::from(over))?;
+        let turn = match &self.begin {
+            Some(begin) => begin.clone().into(),
+            None => Affine::from(Coord::Var(var)).times(i64::from(over))?,
+        };
         let (left, right) = (turn.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 });
         Some(self.statement(Op::Leave { of: var, left, right }))
     }

@@ -19,7 +19,7 @@ mod fragments;
 
 use std::borrow::Cow;
 
-use tilewright_layout::{Composed, Layout, Tuple};
+use tilewright_layout::{Composed, Layout, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -264,6 +264,19 @@ impl Write {
         let (mut ahead, mut work): (Vec<Stmt>, Vec<Stmt>) =
             body.into_iter().partition(|stmt| fetches(&self.program, stmt));
         work = self.body(work, true)?;
+        // A product takes its columns in any order. Where the depth does not fill its tiles, the first is the one that
+        // lacks some: only the copies before the loop need conditions then.
+        let begin = if fragments == 2 { begin(&self.program, var, &ahead) } else { None };
+        for (mode, begin) in begin.iter() {
+            for view in ahead.iter_mut().filter_map(|stmt| match &mut stmt.op {
+                Op::Copy { from, .. } => Some(from),
+                _ => None,
+            }) {
+                let base = &mut view.base[*mode];
+                base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
+                *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
+            }
+        }
         let again = buffers.iter().any(|id| self.used.contains(id));
         self.used.extend(&buffers);
 
@@ -328,7 +341,8 @@ impl Write {
         let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
         let body = if fragments == 2 {
             let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
-            let product = Product::of(&mut self.program, &work, exits).map_err(refused)?;
+            let product = Product::of(&mut self.program, &work, exits, begin.map(|(_, begin)| begin))
+                .map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
             product.turn(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
@@ -370,6 +384,42 @@ impl Write {
         }
         Ok((reads, writes))
     }
+}
+
+/// Where every copy fetches the next tile of one extent, along the same mode: that mode, and where tiles begin there if the
+/// last ends with the extent.
+fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)> {
+    let turn = Coord::Var(var);
+    let one = |stmt: &Stmt| {
+        let Op::Copy { from, .. } = &stmt.op else { return None };
+        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == turn);
+        let mut moved = (0..from.base.len()).filter(moves);
+        let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
+        let extent = program.tensor(from.tensor).plain().leaves().nth(mode)?.0;
+        let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
+        let base = &from.base[mode];
+        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == turn)?;
+        // What else the coordinate is made of stays inside a tile.
+        let mut far = base.constant;
+        for (coord, by) in base.terms.iter().filter(|(coord, _)| *coord != turn) {
+            let Coord::Digit { extent: Some(n), .. } = coord else { return None };
+            far = far.checked_add((n - 1).checked_mul(*by).filter(|_| *by >= 0)?)?;
+        }
+        for (extent, step) in from.layout.leaves() {
+            if let Value::Basis { times, path } = step
+                && usize::from(path.steps()[0]) == mode
+            {
+                far = far.checked_add((extent.int()? - 1).checked_mul(times).filter(|_| times >= 0)?)?;
+            }
+        }
+        let covers = extent.ceil_div(tile) == Some(program.vars[var as usize].extent);
+        let inside = base.constant >= 0 && far < tile;
+        let begin = Coord::Begin { turn: Box::new(turn.clone().into()), of, tile };
+        (tile > 0 && covers && inside).then_some((mode, begin))
+    };
+    let mut all = fetches.iter().map(one);
+    let first = all.next()??;
+    all.all(|next| next.as_ref() == Some(&first)).then_some(first)
 }
 
 /// A copy of one turn as a copy of another.
