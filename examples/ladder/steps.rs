@@ -192,7 +192,8 @@ pub const BEST: MatmulKernel<f32> = matmul_kernel!(
     stages = 4,
     fragments = 2,
     order = row_serpentine,
-    alpha_beta = true
+    alpha_beta = true,
+    overlaps = true
 );
 
 /// A step of the ladder.
