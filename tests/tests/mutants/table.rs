@@ -150,13 +150,7 @@ fn ahead() -> Of {
         .m("the last stages are not copied", "wrong result | Unwritten", |k| {
             k.guard_by(condition, 1, None, -1)
         })
-        .missed(
-            "one stage too many is copied",
-            "its columns lie beyond the depth: zeros, to a slot that nobody reads",
-            |k| {
-                k.guard_by(condition, 1, None, 1);
-            },
-        )
+        .m("one stage too many is copied", "OutOfBounds", |k| k.guard_by(condition, 1, None, 1))
         .m("no second stage before the loop", "wrong result | Unwritten", |k| k.drop(condition, 0))
         .m("the barrier only where a stage is copied", "Race | Unwritten | InFlight", |k| {
             // Behind the condition's copies, inside of it.
