@@ -6,7 +6,7 @@ use super::{Lower, MOST_EXTENT};
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
-use crate::thread::{Id, Op, Queue, Role, Scope, Unroll};
+use crate::thread::{Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::{self, How, Past};
 
 impl Lower<'_> {
@@ -112,11 +112,7 @@ impl Lower<'_> {
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
-                let outer = std::mem::take(&mut self.block);
-                self.statements(then)?;
-                let then = std::mem::take(&mut self.block);
-                self.statements(other)?;
-                let other = std::mem::replace(&mut self.block, outer);
+                let (then, other) = (self.arm(then)?, self.arm(other)?);
                 self.emit(Op::When { cond, then, other });
             }
             tile::Op::If { left, right, then, other } => {
@@ -125,11 +121,7 @@ impl Lower<'_> {
                     true => self.below(left, *right),
                     false => self.exprs().lt(at, limit),
                 };
-                let outer = std::mem::take(&mut self.block);
-                self.statements(then)?;
-                let then = std::mem::take(&mut self.block);
-                self.statements(other)?;
-                let other = std::mem::replace(&mut self.block, outer);
+                let (then, other) = (self.arm(then)?, self.arm(other)?);
                 self.emit(Op::If { cond, then, other });
             }
             other => {
@@ -139,6 +131,14 @@ impl Lower<'_> {
             }
         }
         Ok(())
+    }
+
+    /// One side of a condition, whose names end with it.
+    fn arm(&mut self, body: &[tile::Stmt]) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let (held, outer) = (self.held.len(), std::mem::take(&mut self.block));
+        self.statements(body)?;
+        self.held.truncate(held);
+        Ok(std::mem::replace(&mut self.block, outer))
     }
 
     /// Whether `left < right`: all but what unrolled loops add is worked out first, and once.
