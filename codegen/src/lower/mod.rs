@@ -7,6 +7,7 @@ mod elementwise;
 mod gemm;
 mod moving;
 mod reduce;
+mod spread;
 mod statement;
 mod transfer;
 mod uses;
@@ -129,6 +130,12 @@ struct Lower<'p> {
     unrolled: Vec<Id>,
     /// Expressions that have a name within the blocks at hand.
     held: Vec<(Ix, Id)>,
+    /// Copies that stand at the next place for a share of them.
+    share: Vec<Stmt>,
+    /// Are copies at hand that are dealt out? Names that they share stand before all of them.
+    spreads: bool,
+    /// How many turns past the last a name for where a tile begins is worked out.
+    past: i64,
 }
 
 impl<'p> Lower<'p> {
@@ -175,6 +182,9 @@ impl<'p> Lower<'p> {
             rings: Vec::new(),
             unrolled: Vec::new(),
             held: Vec::new(),
+            share: Vec::new(),
+            spreads: false,
+            past: 1,
         };
         lower.declare();
         lower
@@ -481,7 +491,8 @@ impl<'p> Lower<'p> {
         let id = match self.held.iter().find(|(held, _)| *held == at) {
             Some((_, id)) => *id,
             None => {
-                let id = self.var(wanted, false);
+                let wide = known.hi > i64::from(i32::MAX) || known.lo < i64::from(i32::MIN);
+                let id = self.var(wanted, wide);
                 self.emit(Op::Let(id, at));
                 self.held.push((at, id));
                 id
