@@ -30,8 +30,6 @@ pub const PRODUCTS: &[&str] = &[
     "a=k_major b=n_major c=n_major vec=4 bk=16",
     "stages=3 bk=16 vec=4",
     "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
-    "bm=64 bn=64 tc=(8,8) values=(4,4) vec=4 stages=3 fragments=2 spread=true",
-    "bm=64 bn=64 bk=16 tc=(8,8) a=k_major staged=transposed values=(4,4) vec=4 stages=2 fragments=2 exits=false spread=true",
     "order=serpentine vec=4",
     WIDE,
     DEEP,

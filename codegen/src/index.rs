@@ -257,38 +257,6 @@ impl Exprs {
         self.intern(Int::Mul(a, b), range, multiple, same)
     }
 
-    /// The expression with a number in a variable's place.
-    pub(crate) fn replaced(&mut self, at: Ix, var: Id, value: i64) -> Ix {
-        let known = self.get(at).clone();
-        let parts: Vec<Ix> =
-            known.int.parts().into_iter().map(|part| self.replaced(part, var, value)).collect();
-        let new = match (&known.int, &parts[..]) {
-            (Int::Var(id), _) if *id == var => return self.int(value),
-            _ if parts == known.int.parts() => return at,
-            (Int::Add(..), &[a, b]) => self.add(a, b),
-            (Int::Sub(..), &[a, b]) => self.sub(a, b),
-            (Int::Mul(..), &[a, b]) => self.mul(a, b),
-            (Int::Xor(..), &[a, b]) => self.xor(a, b),
-            (Int::Min(..), &[a, b]) => self.min(a, b),
-            (Int::Lt(..), &[a, b]) => self.lt(a, b),
-            (Int::Eq(..), &[a, b]) => self.eq(a, b),
-            (Int::All(..), &[a, b]) => self.all(a, b),
-            (Int::Not(..), &[a]) => self.not(a),
-            (Int::Select(..), &[a, b, c]) => self.select(a, b, c),
-            (int, &[a, b]) => match (int, self.constant(b)) {
-                (Int::Div(..), Some(n)) => self.div(a, n),
-                (Int::Rem(..), Some(n)) => self.rem(a, n),
-                (Int::And(..), Some(mask)) => self.and(a, mask),
-                // There is no function that makes others.
-                _ => return at,
-            },
-            _ => return at,
-        };
-        // What holds for every value of the variable holds for this one.
-        self.assume(new, known.lo, known.hi);
-        new
-    }
-
     /// The summands of an expression.
     pub(crate) fn terms(&self, at: Ix, to: &mut Vec<Ix>) {
         match self.get(at).int {

@@ -42,11 +42,6 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
     ("exits", "true", "columns past the depth are left out, with 2 fragments; false multiplies their zeros"),
     (
-        "spread",
-        "false",
-        "copies are dealt over the columns of a turn, with 2 fragments; false begins them together",
-    ),
-    (
         "staged",
         "none",
         "none, transposed or both: which operands come through registers, `vec` at once; transposed are those contiguous along the depth",
@@ -227,7 +222,6 @@ impl Reader<'_> {
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
         let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
         let exits = self.find("exits").is_none() || self.flag("exits");
-        let spread = self.flag("spread");
         let tc = self.layout("tc", || match c_rows {
             true => Layout::row_major((16, 16)),
             false => Layout::compact((16, 16)),
@@ -337,7 +331,7 @@ impl Reader<'_> {
             c_rows,
             sa,
             sb,
-            ahead: Ahead { stages, fragments, exits, spread },
+            ahead: Ahead { stages, fragments, exits },
             vec,
             order,
             alpha_beta,

@@ -272,18 +272,6 @@ pub enum Op {
         /// What is done in a turn. Waits and barriers for the copies are not part of it.
         body: Vec<Stmt>,
     },
-    /// A loop that is unrolled, and copies of which a share stands in each of its turns, or in the first where there are
-    /// fewer copies: at [`Op::Share`].
-    Spread {
-        /// The copies, as one [`Op::Step`].
-        copies: Vec<Stmt>,
-        /// The variable, whose extent is an integer.
-        var: Id,
-        /// What is done in a turn.
-        body: Vec<Stmt>,
-    },
-    /// Where a turn's share of copies stands: see [`Op::Spread`].
-    Share,
     /// One turn of a loop by itself.
     Step {
         /// The variable.
@@ -392,14 +380,12 @@ pub struct Ahead {
     pub fragments: u32,
     /// With two columns: a turn is left where the depth ends. Otherwise what lies past it is multiplied, as zeros.
     pub exits: bool,
-    /// With two columns: the copies of a later turn are dealt over the columns, where otherwise they stand in the first.
-    pub spread: bool,
 }
 
 impl From<u32> for Ahead {
     /// So many stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true, spread: false }
+        Ahead { stages, fragments: 1, exits: true }
     }
 }
 
@@ -549,7 +535,6 @@ impl Stmt {
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Spread { copies, body, .. } => vec![copies, body],
             Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
             _ => Vec::new(),
         }
@@ -564,7 +549,6 @@ impl Stmt {
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Spread { copies, body, .. } => vec![copies, body],
             Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
             _ => Vec::new(),
         }

@@ -71,16 +71,12 @@ fn parts(b: &mut Builder, shared: Elem, values: i64) -> Result<Parts> {
 }
 
 fn product(ahead: impl Into<Ahead>, values: i64) -> Result<Program> {
-    product_by(ahead, values, [How::Derive; 2])
-}
-
-fn product_by(ahead: impl Into<Ahead>, values: i64, how: [How; 2]) -> Result<Program> {
     let mut b = Builder::new("product");
     let p = parts(&mut b, Elem::F32, values)?;
     b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
         let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
-        b.copy_how(&ga, &p.sa, how[0], None)?;
-        b.copy_how(&gb, &p.sb, how[1], None)?;
+        b.copy(&ga, &p.sa)?;
+        b.copy(&gb, &p.sb)?;
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
     })?;
     b.copy(&p.acc, &p.out)?;
@@ -123,64 +119,16 @@ fn fragments_run_ahead() {
         {
             for (values, exits) in [(1, true), (4, true), (4, false)] {
                 let args = args(m, n, k);
-                let c = result(
-                    product(Ahead { stages, fragments: 2, exits, spread: false }, values).unwrap(),
-                    &args,
-                    "c",
-                );
+                let c = result(product(Ahead { stages, fragments: 2, exits }, values).unwrap(), &args, "c");
                 assert_close(&c, &expected(&args, m, n, k), 1e-6);
             }
         }
     }
-    let program = product(Ahead { stages: 3, fragments: 2, exits: true, spread: false }, 4).unwrap();
+    let program = product(Ahead { stages: 3, fragments: 2, exits: true }, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
     // The first fragment of the next turn is fetched before this turn's last product.
     let fetched = source.find("const int k_next = min(k + 1,").expect("the next turn");
     assert!(source[fetched..].contains("fmaf("), "{source}");
-}
-
-/// Copies dealt over the columns of a turn: by cp.async, through registers, and one of each.
-#[test]
-fn copies_are_dealt_over_columns() {
-    let hows = [[How::Derive; 2], [How::Staged; 2], [How::Derive, How::Staged]];
-    for stages in 2..=4 {
-        for (m, n, k) in [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13), (16, 16, 7), (1, 1, 2)] {
-            for (values, exits, how) in
-                [(1, true, hows[0]), (4, false, hows[0]), (1, false, hows[1]), (4, true, hows[2])]
-            {
-                let args = args(m, n, k);
-                let ahead = Ahead { stages, fragments: 2, exits, spread: true };
-                let c = result(product_by(ahead, values, how).unwrap(), &args, "c");
-                assert_close(&c, &expected(&args, m, n, k), 1e-6);
-            }
-        }
-    }
-    let turn = |how: [How; 2], last: bool| {
-        let ahead = Ahead { stages: 3, fragments: 2, exits: false, spread: true };
-        let kernel = generate(product_by(ahead, 1, how).unwrap()).kernel.unwrap();
-        let variant = if last { kernel.variants.last() } else { kernel.variants.first() };
-        let source = &variant.expect("a variant").source;
-        source[source.find("for (int k = 0").expect("a loop")..].to_owned()
-    };
-    // Two copies stand in each of the first two columns: without a branch where they have no condition of their own.
-    const SIZE: &str = "k + 2 < (K + 3) / 4 ? 4 : 0";
-    for (last, inside, count) in [(false, SIZE, [2, 2, 0]), (true, "if (k + 2 < (K + 3) / 4)", [1, 1, 0])] {
-        let turn = turn([How::Derive; 2], last);
-        let [first, second, third] = [1, 2, 3].map(|number| product_number(&turn, number));
-        let places = [0..first, first..second, second..turn.len()];
-        assert_eq!(places.map(|place| turn[place].matches(inside).count()), count, "{turn}");
-        assert!(turn.find("cp_async_commit").expect("the end of a group") > third, "{turn}");
-    }
-    // What comes through registers is read in the first columns and written in the last.
-    let staged = turn([How::Staged; 2], false);
-    let [read, written] = ["sa_in_flight <-", "<- sa_in_flight"].map(|what| staged.find(what).expect(what));
-    assert!(read < product_number(&staged, 1), "{staged}");
-    assert!((product_number(&staged, 2)..product_number(&staged, 3)).contains(&written), "{staged}");
-}
-
-/// Where a turn's product number `number` stands.
-fn product_number(turn: &str, number: usize) -> usize {
-    turn.match_indices("// acc +=").nth(number - 1).expect("a product").0
 }
 
 #[test]
@@ -220,26 +168,22 @@ fn loops_share_what_they_fill() {
 /// Copies under a condition and in a loop run ahead as a whole; other loops may stand around it.
 #[test]
 fn copies_may_stand_in_loops_and_conditions() {
-    let nested = |ahead: Ahead| {
-        let mut b = Builder::new("nested");
-        let p = parts(&mut b, Elem::F32, 4).unwrap();
-        let twice = b.scalar("twice", Elem::I32);
-        b.repeat("again", Value::Int(2), tilewright_codegen::thread::Unroll::No, |b, _| {
-            b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
-                let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
-                b.when(twice.clone(), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
-                b.copy(&gb, &p.sb)?;
-                b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
-            })
+    let mut b = Builder::new("nested");
+    let p = parts(&mut b, Elem::F32, 4).unwrap();
+    let twice = b.scalar("twice", Elem::I32);
+    b.repeat("again", Value::Int(2), tilewright_codegen::thread::Unroll::No, |b, _| {
+        b.pipelined("k", p.steps, 3, |b, k| -> Result<()> {
+            let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+            b.when(twice.clone(), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
+            b.copy(&gb, &p.sb)?;
+            b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
         })
-        .unwrap();
-        b.copy(&p.acc, &p.out).unwrap();
-        let args = args(16, 32, 24).array("twice", [1.0]);
-        let wanted: Vec<f64> = expected(&args, 16, 32, 24).into_iter().map(|x| 2.0 * x).collect();
-        assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
-    };
-    nested(3.into());
-    nested(Ahead { stages: 3, fragments: 2, exits: true, spread: true });
+    })
+    .unwrap();
+    b.copy(&p.acc, &p.out).unwrap();
+    let args = args(16, 32, 24).array("twice", [1.0]);
+    let wanted: Vec<f64> = expected(&args, 16, 32, 24).into_iter().map(|x| 2.0 * x).collect();
+    assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
 }
 
 /// What a body does wrong, and what is said.
@@ -324,24 +268,18 @@ fn refusals() {
     };
     for fragments in [0, 3] {
         check(
-            Ahead { stages: 3, fragments, exits: true, spread: false },
+            Ahead { stages: 3, fragments, exits: true },
             multiplies,
             "a pipelined loop has 1 or 2 fragments\nhelp: write stages = 3, fragments = 2",
         );
     }
     check(
-        Ahead { stages: 1, fragments: 2, exits: true, spread: false },
+        Ahead { stages: 1, fragments: 2, exits: true },
         multiplies,
         "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages\n\
          help: write stages = 3, fragments = 2",
     );
-    check(
-        Ahead { stages: 3, fragments: 1, exits: true, spread: true },
-        multiplies,
-        "`spread = true` deals copies over the columns of a turn, and with `fragments = 1` a turn has none\n\
-         help: write stages = 3, fragments = 2",
-    );
-    let two = Ahead { stages: 3, fragments: 2, exits: true, spread: false };
+    let two = Ahead { stages: 3, fragments: 2, exits: true };
     const ALONE: &str =
         "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
     let twice: Body = |b, p, k| {

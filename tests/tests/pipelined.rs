@@ -35,41 +35,6 @@ fn it_is_the_loop_of_the_product_family() {
     assert_eq!(matmul().source(), FAMILY.source());
 }
 
-/// The same with the copies of a later turn dealt over the columns of a turn.
-#[kernel]
-fn spread(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
-    let sa = shared::<f32>(padded((64, 8), 4));
-    let sb = shared::<f32>(padded((64, 8), 4));
-    let ga = tile(a, (64, 8), (block.x, _));
-    let gb = tile(b, (64, 8), (block.y, _));
-    let gc = tile(c, (64, 64), (block.x, block.y));
-
-    let ta = layout!((32, 2));
-    let tc = layout!((8, 8));
-    let (ta_ga, ta_sa) = (parallelize(ga, ta, thread.x), parallelize(sa, ta, thread.x));
-    let (tb_gb, tb_sb) = (parallelize(gb, ta, thread.x), parallelize(sb, ta, thread.x));
-    let tc_sa = parallelize(sa, tc, thread.x, (1, _));
-    let tc_sb = parallelize(sb, tc, thread.x, (_, 1));
-    let tc_gc = parallelize(gc, tc, thread.x);
-
-    let mut acc = registers_like(tc_gc, 0.0);
-    for k in pipelined(0..ta_ga.size(2), stages = 2, fragments = 2, spread = true) {
-        copy(ta_ga[(_, _, k)], ta_sa);
-        copy(tb_gb[(_, _, k)], tb_sb);
-        gemm(tc_sa, tc_sb, &mut acc);
-    }
-    copy(acc, tc_gc);
-}
-
-#[test]
-fn copies_are_dealt_over_columns() {
-    let source = spread().source().to_owned();
-    // Three of the sixteen copies of a turn in each column: the third has the last two of A and the first of B.
-    for part in ["part 1 of 3: ta_sa of sa <- ta_ga of a", "part 4 of 4: tb_sb of sb <- tb_gb of b"] {
-        assert!(source.contains(part), "{part} is not in\n{source}");
-    }
-}
-
 /// Distances from the largest of a row, where a copy of its own fills what lies beyond the edge.
 #[kernel]
 fn row_maxima(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {

@@ -166,11 +166,6 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
-            // As if all shares stood first: between their places no barrier and no group of copies ends.
-            Op::Spread { copies, var, body, .. } => {
-                self.statements(copies);
-                self.repeat(stmt, *var, body);
-            }
             Op::Step { var, at, past, body } => {
                 // A loop whose extent is not known is taken to end where its walk does.
                 let (at, extent) = (self.value(at), self.program.vars[*var as usize].extent);
@@ -200,7 +195,7 @@ impl<'p> Walk<'p, '_> {
             }
             // A condition on scalar arguments has one answer for the whole run.
             Op::When { then, other, .. } => self.branch(then, other, (stmt as *const Stmt as u64) | 1 << 63),
-            Op::Wait { .. } | Op::Leave { .. } | Op::Share => {}
+            Op::Wait { .. } | Op::Leave { .. } => {}
             Op::Roles(roles) => {
                 for (_, body) in roles {
                     self.leave(body, "groups of threads share it");
@@ -602,7 +597,6 @@ fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
             vec![body]
         }
         Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-        Op::Spread { copies, body, .. } => vec![copies, body],
         Op::Roles(roles) => roles.iter().map(|(_, body)| body.as_slice()).collect(),
         _ => Vec::new(),
     }

@@ -11,7 +11,7 @@ use crate::build::Builder;
 use crate::diagnostic::Diagnostic;
 use crate::generate::finish;
 use crate::thread::Unroll;
-use crate::tile::{Ahead, Expr, Op, Order, Program, Stmt};
+use crate::tile::{Expr, Op, Order, Program, Stmt};
 use crate::view::{At, Deal, View};
 
 fn sizes(names: [&str; 2]) -> Tuple {
@@ -198,37 +198,6 @@ fn every_statement_of_a_pipeline_is_needed() {
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program).swap(1, 4);
         assert!(!finish(program, None, Vec::new(), &[]).diagnostics.is_empty());
-    }
-}
-
-/// Copies that are dealt over the columns of a turn count as begun before the first.
-#[test]
-fn every_statement_around_copies_dealt_out_is_needed() {
-    let without = |unneeded: fn(&Op) -> bool| {
-        let mut program = matmul(1, 4, layout!((8, 8)));
-        for stmt in &mut program.body {
-            if let Op::For { var, body, .. } = &mut stmt.op {
-                body.retain(|stmt| matches!(stmt.op, Op::Copy { .. } | Op::Gemm { .. }));
-                let ahead = Ahead { stages: 3, fragments: 2, exits: false, spread: true };
-                stmt.op = Op::Pipelined { var: *var, ahead, body: std::mem::take(body) };
-            }
-        }
-        let mut program = crate::pipeline::expand(&program).unwrap().into_owned();
-        let turn = main_loop(&mut program);
-        assert!(turn.iter().any(|stmt| matches!(stmt.op, Op::Spread { .. })), "{turn:?}");
-        turn.retain(|stmt| !unneeded(&stmt.op));
-        program
-    };
-    check("all of it", without(|_| false), "");
-    for (unneeded, expected) in [
-        (
-            (|op: &Op| matches!(op, Op::WaitCopies { .. })) as fn(&Op) -> bool,
-            "5: the copy into `sa` is still in flight here",
-        ),
-        (|op| matches!(op, Op::Sync), "5: `sa` is read here by threads that did not write it"),
-    ] {
-        let found = finish(without(unneeded), None, Vec::new(), &[]).diagnostics;
-        assert!(said(&found).contains(expected), "{}", said(&found));
     }
 }
 

@@ -114,7 +114,7 @@ impl Evaluator {
             "gemm" => &["order"],
             "copy" => &["how", "fill"],
             "parallelize" => &["ragged", "values"],
-            "pipelined" => &["stages", "fragments", "exits", "spread"],
+            "pipelined" => &["stages", "fragments", "exits"],
             _ => &[],
         };
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))

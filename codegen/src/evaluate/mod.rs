@@ -440,8 +440,7 @@ impl Evaluator {
     /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and how far it runs ahead.
     fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
-        let (mut range, mut stages, mut fragments) = (None, None, None);
-        let (mut exits, mut spread) = (None, None);
+        let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
         for arg in args {
             let value = self.expr(&arg.value);
             match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
@@ -454,7 +453,6 @@ impl Evaluator {
                     fragments = Some(n as u32)
                 }
                 (Some("exits"), Value::Bool(leaves)) if exits.is_none() => exits = Some(leaves),
-                (Some("spread"), Value::Bool(deals)) if spread.is_none() => spread = Some(deals),
                 (_, other) => {
                     let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
                     self.complain(arg.value.span, problem.help(USAGE));
@@ -465,7 +463,7 @@ impl Evaluator {
         match (range, stages) {
             (Some(range), Some(stages)) => {
                 let (fragments, exits) = (fragments.unwrap_or(1), exits.unwrap_or(true));
-                Some((range, Ahead { stages, fragments, exits, spread: spread.unwrap_or(false) }))
+                Some((range, Ahead { stages, fragments, exits }))
             }
             _ => {
                 let problem = Problem::new("a pipelined loop needs a range and its stages");

@@ -379,7 +379,7 @@ impl Lower<'_> {
         self.exprs().min(coordinate, last)
     }
 
-    /// A tile's place is known so many turns past the last, too.
+    /// A tile's place is known one turn past the last, too.
     pub(super) fn passed(&mut self, view: &View, leaves: &[Leaf]) {
         for mode in 0..view.base.len() {
             let of_loops = |(coord, _): &(Coord, i64)| matches!(coord, Coord::Var(_));
@@ -391,8 +391,7 @@ impl Lower<'_> {
                 let inner = self.affine(&Affine { constant: base.constant, terms: inner });
                 let far =
                     leaves.iter().filter(|leaf| leaf.mode == mode).map(|leaf| (leaf.extent - 1) * leaf.step);
-                let past = self.kernel.exprs.get(inner).hi.saturating_add(far.sum());
-                let past = past.saturating_add(turn.saturating_mul(self.past));
+                let past = self.kernel.exprs.get(inner).hi.saturating_add(far.sum()).saturating_add(turn);
                 self.followed(view.tensor, mode, past);
             }
         }

@@ -177,10 +177,7 @@ impl Lower<'_> {
                 masks.insert(stmt as *const Stmt, mask);
                 self.reduced(from, to, same, *across, state);
             }
-            Op::For { var, body, .. } | Op::Spread { var, body, .. } => {
-                if let Op::Spread { copies, .. } = &stmt.op {
-                    self.walk(copies, state, masks);
-                }
+            Op::For { var, body, .. } => {
                 let before = state.clone();
                 self.walk(body, state, masks);
                 forget(state, *var);

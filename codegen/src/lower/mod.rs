@@ -7,7 +7,6 @@ mod elementwise;
 mod gemm;
 mod moving;
 mod reduce;
-mod spread;
 mod statement;
 mod transfer;
 mod uses;
@@ -130,12 +129,6 @@ struct Lower<'p> {
     unrolled: Vec<Id>,
     /// Expressions that have a name within the blocks at hand.
     held: Vec<(Ix, Id)>,
-    /// Copies that stand at the next place for a share of them.
-    share: Vec<Stmt>,
-    /// Are copies at hand that are dealt out? Names that they share stand before all of them.
-    spreads: bool,
-    /// How many turns past the last a name for where a tile begins is worked out.
-    past: i64,
 }
 
 impl<'p> Lower<'p> {
@@ -182,9 +175,6 @@ impl<'p> Lower<'p> {
             rings: Vec::new(),
             unrolled: Vec::new(),
             held: Vec::new(),
-            share: Vec::new(),
-            spreads: false,
-            past: 1,
         };
         lower.declare();
         lower
@@ -491,8 +481,7 @@ impl<'p> Lower<'p> {
         let id = match self.held.iter().find(|(held, _)| *held == at) {
             Some((_, id)) => *id,
             None => {
-                let wide = known.hi > i64::from(i32::MAX) || known.lo < i64::from(i32::MIN);
-                let id = self.var(wanted, wide);
+                let id = self.var(wanted, false);
                 self.emit(Op::Let(id, at));
                 self.held.push((at, id));
                 id

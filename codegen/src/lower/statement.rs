@@ -76,11 +76,29 @@ impl Lower<'_> {
                 let bar = self.barrier(stmt.by);
                 self.emit(Op::Sync(bar));
             }
-            tile::Op::For { var, unroll, body } => self.repeat(*var, 0, *unroll, body)?,
-            tile::Op::Spread { copies, var, body } => self.spread(copies, *var, body)?,
-            tile::Op::Share => {
-                let share = std::mem::take(&mut self.share);
-                self.block.extend(share);
+            tile::Op::For { var, unroll, body } => {
+                let program = self.program;
+                let of = &program.vars[*var as usize];
+                let id = self.var(&of.name, false);
+                let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
+                let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
+                self.vars[*var as usize] = Some(at);
+                if *unroll == Unroll::Full {
+                    self.unrolled.push(id);
+                }
+                let held = self.held.len();
+                let outer = std::mem::take(&mut self.block);
+                self.turns += 1;
+                self.statements(body)?;
+                self.turns -= 1;
+                self.held.truncate(held);
+                let mut body = std::mem::replace(&mut self.block, outer);
+                if *unroll == Unroll::No {
+                    let before = self.moving(id, &mut body);
+                    self.block.extend(before);
+                }
+                let (from, to) = (self.int(0), self.value(of.extent));
+                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
             }
             tile::Op::Leave { of, left, right } => {
                 let below = self.below(left, *right);
@@ -123,39 +141,6 @@ impl Lower<'_> {
         Ok(std::mem::replace(&mut self.block, outer))
     }
 
-    /// A loop from its turn `from` on.
-    pub(super) fn repeat(
-        &mut self,
-        var: Id,
-        from: i64,
-        unroll: Unroll,
-        body: &[tile::Stmt],
-    ) -> std::result::Result<(), Diagnostic> {
-        let program = self.program;
-        let of = &program.vars[var as usize];
-        let id = self.var(&of.name, false);
-        let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
-        let at = self.exprs().leaf(Int::Var(id), from, last, 1, Scope::Block);
-        self.vars[var as usize] = Some(at);
-        if unroll == Unroll::Full {
-            self.unrolled.push(id);
-        }
-        let held = self.held.len();
-        let outer = std::mem::take(&mut self.block);
-        self.turns += 1;
-        self.statements(body)?;
-        self.turns -= 1;
-        self.held.truncate(held);
-        let mut body = std::mem::replace(&mut self.block, outer);
-        if unroll == Unroll::No {
-            let before = self.moving(id, &mut body);
-            self.block.extend(before);
-        }
-        let (from, to) = (self.int(from), self.value(of.extent));
-        self.emit(Op::For { var: id, from, to, step: 1, unroll, body });
-        Ok(())
-    }
-
     /// Whether `left < right`: all but what unrolled loops add is worked out first, and once.
     fn below(&mut self, left: &Affine, right: Value) -> Ix {
         let mine = |(coord, _): &(Coord, i64)| match coord {
@@ -193,7 +178,6 @@ impl Lower<'_> {
     ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let by = at.constant;
         let (mut at, extent) = (self.affine(at), self.value(of.extent));
         if past == Past::Last {
             let one = self.int(1);
@@ -218,8 +202,6 @@ impl Lower<'_> {
                 let last = self.kernel.exprs.get(extent).hi - 1;
                 let (lo, hi) = match past {
                     Past::Anyway => (known.lo, known.hi),
-                    // It is named in turns too that do nothing with it.
-                    Past::Skip if self.spreads => (known.lo.max(0), known.hi.min(last.saturating_add(by))),
                     _ => (known.lo.max(0), known.hi.min(last)),
                 };
                 self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
@@ -228,10 +210,8 @@ impl Lower<'_> {
         self.vars[var as usize] = Some(value);
         let held = self.held.len();
         let ahead = std::mem::replace(&mut self.ahead, self.turns > 0);
-        let past = if self.spreads { by + 1 } else { 1 };
-        let past = std::mem::replace(&mut self.past, past);
         self.statements(body)?;
-        (self.ahead, self.past) = (ahead, past);
+        self.ahead = ahead;
         self.held.truncate(held);
         let then = std::mem::replace(&mut self.block, outer);
         match always {

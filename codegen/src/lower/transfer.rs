@@ -219,14 +219,13 @@ impl Lower<'_> {
             return Ok(false);
         };
         self.name_now(&pair.from, from);
-        self.name_slot(&pair.to, to);
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let source = lower.place_now(&pair.from, from, &elements);
             // Nothing may be written, not even zeros, where the target's own bounds end.
             let inside = lower.guard(&pair.to, to, &elements);
-            let target = lower.place_in_slot(&pair.to, to, &elements);
+            let target = lower.place(&pair.to, to, &elements);
             let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
             let row = match guard {
                 None => plain,
@@ -308,7 +307,7 @@ impl Lower<'_> {
     /// Are a view's offsets those of a later turn's tile, which moves from turn to turn?
     fn moves_on(&self, view: &View) -> bool {
         let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
-        self.ahead && global && (self.policy != Policy::General || self.spreads)
+        self.ahead && global && self.policy != Policy::General
     }
 
     /// Names where a tile that moves begins, before the loops over it.
@@ -325,27 +324,8 @@ impl Lower<'_> {
         if self.moves_on(view) {
             let (base, rest) = self.parts_of(place.index, &view.name);
             place.index = self.exprs().add(base, rest);
-            if self.policy != Policy::General {
-                self.small(rest);
-                self.small(place.index);
-            }
-        }
-        place
-    }
-
-    /// Names where a slot begins, before the copies into it that are dealt out.
-    fn name_slot(&mut self, view: &View, leaves: &[Leaf]) {
-        if self.spreads {
-            self.name_parts(view, leaves);
-        }
-    }
-
-    /// The place of an element, from the beginning of its slot where that has a name.
-    fn place_in_slot(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
-        let mut place = self.place(view, leaves, at);
-        if self.spreads {
-            let (base, rest) = self.parts_of(place.index, &view.name);
-            place.index = self.exprs().add(base, rest);
+            self.small(rest);
+            self.small(place.index);
         }
         place
     }
@@ -396,11 +376,10 @@ impl Lower<'_> {
         let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.from, from, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
-        self.name_slot(&pair.to, to);
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.to, to, &elements);
-            let place = lower.place_in_slot(&pair.to, to, &elements);
+            let place = lower.place(&pair.to, to, &elements);
             let from_reg = match few {
                 None => {
                     Frag { reg, at: lower.register_index(&pair.from, from, &elements), len: width as u32 }

@@ -24,9 +24,6 @@
 //!                                           gemm(a[1])
 //!                                       }
 //! ```
-//!
-//! With `spread = true` the copies of turn k + 2 do not stand in one place: each of the columns before the barrier has a few
-//! of them, and their group ends after the last of those.
 
 use tilewright_layout::{Layout, Tuple, Value};
 
@@ -128,15 +125,13 @@ impl Product {
         Ok(stmt)
     }
 
-    /// A turn: the product with the next column always ahead. `copies` are those of a later turn, `commit` ends their group,
-    /// `late` is what they leave to be written while the last column but one is at work, `wait` makes the next turn's tile
-    /// visible. Spread, `copies` and `late` are dealt over the columns.
+    /// A turn: the product with the next column always ahead. `early` are the copies of a later turn, `late` what they
+    /// leave to be written while the last column but one is at work, `wait` makes the next turn's tile visible.
     pub(super) fn turn(
         &self,
         write: &mut Write,
         var: Id,
-        [copies, commit, late, wait]: [Vec<Stmt>; 4],
-        spread: bool,
+        [early, late, wait]: [Vec<Stmt>; 3],
     ) -> Result<Vec<Stmt>> {
         let last = self.depth - 1;
         // The next column, something else to do, and a column's product: if that is the turn's last but one, without a
@@ -149,33 +144,17 @@ impl Product {
             all.extend(self.leave(write, var, &next));
             Ok(all)
         };
-        let staged = i64::from(!late.is_empty());
-        let mut body = Vec::new();
-        if spread && last > staged {
-            // What comes through registers arrives in the first half of the columns, and is written in the second.
-            let first = if staged == 1 { (last + 1) / 2 } else { last };
-            for (copies, from, to) in [(copies, 0, first), (late, first, last)] {
-                if from < to {
-                    let kk = write.var("kk", Value::Int(to - from));
-                    let at = Affine::from(Coord::Var(kk)).plus(&from.into(), 1).unwrap_or_default();
-                    let all = column(&at, vec![self.statement(Op::Share)], write)?;
-                    body.push(self.statement(Op::Spread { copies, var: kk, body: all }));
-                }
-            }
-            body.extend(commit);
-        } else {
-            let early = [copies, commit].concat();
-            let first = if last == 1 { [early, late.clone()].concat() } else { early };
-            body.extend(column(&0.into(), first, write)?);
-            if last - 1 - staged > 0 {
-                let kk = write.var("kk", Value::Int(last - 1 - staged));
-                let at = Affine::from(Coord::Var(kk)).plus(&1.into(), 1).unwrap_or_default();
-                let middle = column(&at, Vec::new(), write)?;
-                body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
-            }
-            if last > 1 && staged == 1 {
-                body.extend(column(&(last - 1).into(), late, write)?);
-            }
+        let alone = i64::from(!late.is_empty());
+        let mut body =
+            column(&0.into(), if last == 1 { [early, late.clone()].concat() } else { early }, write)?;
+        if last - 1 - alone > 0 {
+            let kk = write.var("kk", Value::Int(last - 1 - alone));
+            let at = Affine::from(Coord::Var(kk)).plus(&1.into(), 1).unwrap_or_default();
+            let middle = column(&at, Vec::new(), write)?;
+            body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
+        }
+        if last > 1 && alone == 1 {
+            body.extend(column(&(last - 1).into(), late, write)?);
         }
         body.extend(wait);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();

@@ -110,14 +110,11 @@ fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
 
 /// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { ahead: Ahead { stages, fragments, spread, .. }, body, .. } = &stmt.op {
+    if let Op::Pipelined { ahead: Ahead { stages, fragments, .. }, body, .. } = &stmt.op {
         let refused = match (stages, fragments) {
             (1, 2) => {
                 Some("`fragments = 2` runs ahead of the barrier between two turns, and needs two stages")
             }
-            (_, 1) if *spread => Some(
-                "`spread = true` deals copies over the columns of a turn, and with `fragments = 1` a turn has none",
-            ),
             (_, 1 | 2) => None,
             _ => Some("a pipelined loop has 1 or 2 fragments"),
         };
@@ -257,7 +254,7 @@ impl Write {
     fn pipelined(
         &mut self,
         var: Id,
-        Ahead { stages, fragments, exits, spread }: Ahead,
+        Ahead { stages, fragments, exits }: Ahead,
         body: Vec<Stmt>,
         looped: bool,
         (span, by): (Span, Id),
@@ -337,7 +334,7 @@ impl Write {
             written.extend(commit.clone());
         }
         let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
-        let fetch = step(&next, Past::Skip, &reads);
+        let fetch: Vec<Stmt> = step(&next, Past::Skip, &reads).into_iter().chain(commit).collect();
         // Past the last turn what was read before goes once more to a slot that nobody reads again.
         let late = step(&next, Past::Anyway, &writes);
         let wait = flies.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
@@ -348,17 +345,11 @@ impl Write {
                 .map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
-            let parts = [fetch, commit, late].map(|stmt| stmt.into_iter().collect());
-            let [fetch, commit, late] = parts;
-            product.turn(self, var, [fetch, commit, late, wait], spread).map_err(refused)?
+            product.turn(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
         } else {
-            wait.into_iter().chain(fetch).chain(commit).chain(work).chain(late).collect()
+            wait.into_iter().chain(fetch).chain(work).chain(late).collect()
         };
         written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
-        if spread && flies {
-            // Copies of turns that there are not write zeros.
-            written.extend([stmt(Op::CommitCopies), stmt(Op::WaitCopies { pending: 0 })]);
-        }
         Ok(written)
     }
 }
