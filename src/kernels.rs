@@ -33,7 +33,6 @@ pub const PRODUCTS: &[&str] = &[
     "order=serpentine vec=4",
     WIDE,
     DEEP,
-    UNEVEN,
     DOUBLE,
     BATCH,
     SMALL_BATCH,
@@ -71,22 +70,18 @@ pub const DEEP: &str = "name=deep arch=90 staged=both bm=128 bn=64 bk=32 tc=swiz
 
 /// The fastest of f64: the lanes of a warp lie so that each operand's 16 bytes serve two of them at once.
 pub const DOUBLE: &str = "name=double arch=90 dtype=f64 bm=128 bn=128 bk=16 tc=((2,2,2,2),(2,2,2,2)):((1,4,32,64),(2,8,16,128)) values=(2,2) \
-    vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+    vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true";
 
 /// For batches of products of about 128: two groups of threads share the depth.
 pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64)) values=(4,4) vec=4 stages=2 \
-    fragments=2 exits=false order=row_serpentine overlaps=true";
+    fragments=2 exits=false order=row_serpentine";
 
 /// For batches of products of about 64: a warp for each 64×32.
 pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc=swizzled(2,0,-3,(8,4):(1,8)) values=(4,4) vec=4 stages=4 \
-    fragments=2 exits=false order=row_serpentine overlaps=true";
-
-/// For few tiles whose sizes do not divide.
-pub const UNEVEN: &str = "name=uneven arch=90 bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) vec=4 stages=2 \
-    fragments=2 exits=false order=row_serpentine alpha_beta=true overlaps=true";
+    fragments=2 exits=false order=row_serpentine";
 
 /// The products of f32 that benchmarks compare with a library's: which is the fastest depends on sizes and layouts.
-pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, UNEVEN, ""];
+pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, ""];
 
 /// A kernel that comes with tilewright.
 #[derive(Clone, Debug)]

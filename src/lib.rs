@@ -92,7 +92,8 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`. The environment
 ///   variable `TILEWRIGHT_LINTS` sets them, in the same words, for kernels that do not.
 /// - `#[kernel(overlaps)]` lets it be launched before the kernel ahead of it in the stream has ended, which it waits for
-///   before it touches memory: a launch then costs less, on devices from compute capability 9.0.
+///   before it touches memory: a launch then costs less, on devices from compute capability 9.0. That is for kernels whose
+///   blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
 /// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Extents are names that a
 ///   launch finds out. Tensors are column-major with leading dimensions of their own; other strides stand in a layout,
 ///   `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or behind the extents, `Tensor<f32, (M, N), (ldc, _1)>`.

@@ -23,6 +23,7 @@ pub mod kernel_value;
 pub mod launch;
 pub mod lower;
 pub mod matmul;
+mod mention;
 pub mod narrow;
 pub mod pipeline;
 pub mod problem;

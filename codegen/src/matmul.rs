@@ -55,7 +55,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "overlaps",
         "false",
-        "launched before the kernel ahead of it has ended, which it waits for before it touches memory: sm_90",
+        "launched before the kernel ahead of it has ended, which it waits for; for blocks that fill a multiprocessor: sm_90",
     ),
     ("name", "matmul", "the kernel's name"),
 ];

@@ -243,13 +243,13 @@ const GUARD: f64 = 3.0;
 impl Model {
     /// Fitted to one H200.
     pub const FITTED: Model = Model {
-        slots: 0.85,
-        prompt: 0.36,
-        global: 7.0,
-        staged: 185.0,
-        exposed: 909.0,
-        fill: 2700.0,
-        launch: 6090.0,
+        slots: 1.03,
+        prompt: 0.34,
+        global: 3.3,
+        staged: 93.0,
+        exposed: 1000.0,
+        fill: 2070.0,
+        launch: 5960.0,
     };
 
     /// Clocks of some of a block's work when nothing waits.

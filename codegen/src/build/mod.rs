@@ -188,7 +188,8 @@ impl Builder {
     }
 
     /// The kernel may be launched before the one ahead of it in the stream has ended, which it waits for before it
-    /// touches memory. Launches then cost less, on devices from compute capability 9.0; on others nothing changes.
+    /// touches memory. Launches then cost less, on devices from compute capability 9.0; on others nothing changes. For
+    /// kernels whose blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;

@@ -7,7 +7,8 @@ use super::warp::Warp;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::launch::{Passed, Plan};
-use crate::thread::{Kernel, Op, Reg, Space, Stmt, Unroll, Val};
+use crate::mention::mentions;
+use crate::thread::{Kernel, Op, Space, Stmt, Unroll, Val};
 
 /// The work of a block, in instructions of its warps, and where it is spent.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -26,7 +27,7 @@ pub struct Work {
     pub staged: bool,
     /// Type of the sums.
     pub sums: Option<Elem>,
-    /// 32-bit registers that a thread's arrays take.
+    /// The most 32-bit registers that a thread's arrays take at once.
     pub registers: u32,
 }
 
@@ -63,7 +64,7 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let value = |passed: &Passed| if let Passed::Int { value, .. } = passed { *value } else { 0 };
     let warp = Warp::new(kernel).passing(plan.passed.iter().map(value).collect());
     let mut meter = Meter { kernel, warp, sums: None };
-    let registers = kernel.regs.iter().map(Reg::registers).sum();
+    let registers = registers(kernel);
     let (before, turn, after, turns) = match main.map(|at| (at, &body[at].op)) {
         Some((at, Op::For { from, to, step, body: inner, .. })) => {
             (&body[..at], &inner[..], &body[at + 1..], meter.trips(*from, *to, *step))
@@ -73,6 +74,20 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let (exposed, staged) = (exposed(turn, &mut false), staged(turn));
     let [before, turn, after] = [before, turn, after].map(|body| meter.counts(body));
     Work { before, turn, turns, after, exposed, staged, sums: meter.sums, registers }
+}
+
+/// The most 32-bit registers that a thread's arrays take at once; an array takes its own from the first statement of the body
+/// that uses it to the last.
+fn registers(kernel: &Kernel) -> u32 {
+    let mut taken = vec![0; kernel.body.len()];
+    for (id, reg) in (0..).zip(&kernel.regs) {
+        let uses = |stmt: &Stmt| mentions(stmt, id);
+        let (first, last) = (kernel.body.iter().position(uses), kernel.body.iter().rposition(uses));
+        if let (Some(first), Some(last)) = (first, last) {
+            taken[first..=last].iter_mut().for_each(|sum| *sum += reg.registers());
+        }
+    }
+    taken.into_iter().max().unwrap_or(0)
 }
 
 /// Statements without conditions on scalar arguments.

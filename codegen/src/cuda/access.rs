@@ -3,10 +3,10 @@
 use super::Printer;
 use super::int::Level;
 use super::literal::{bits, literal};
-use super::mention::count;
 use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::mention::count;
 use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
 
 /// The type of an access of so many elements, and of how many parts of which type it is made.

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Printer;
-use super::mention::{blocks, count, mentions, reads, value_mentions};
 use super::names::Thing;
 use crate::index::{Int, Ix};
+use crate::mention::{blocks, count, mentions, reads, value_mentions};
 use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
 
 impl Printer<'_> {

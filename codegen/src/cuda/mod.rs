@@ -15,7 +15,6 @@ mod header;
 mod int;
 mod literal;
 mod memory;
-mod mention;
 mod names;
 mod prelude;
 mod regs;

@@ -1,9 +1,9 @@
 //! Statements, in the order of the program.
 
-use super::mention::{in_flight, is_left_from_inside};
 use super::names::Thing;
 use super::{Builtin, Printer};
 use crate::index::{Int, Ix};
+use crate::mention::{in_flight, is_left_from_inside};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 
 /// Registers of a multiprocessor, and the most of one thread.

@@ -9,6 +9,7 @@ use tilewright::codegen::{Counts, Work};
 use tilewright::kernels::choose::{
     DeviceLimits, Facts, Model, Problem, candidates, choose, facts, kernel, rank,
 };
+use tilewright::kernels::{FASTEST, PRODUCTS};
 
 const DEVICE: DeviceLimits = DeviceLimits::H200;
 
@@ -79,7 +80,17 @@ fn the_chosen_is_among_the_fastest() {
     assert!(error <= 1.15, "times are predicted wrong by {error:.3}");
 }
 
-/// Writes `measured.txt` again. Keys that are none any more are left out, and named.
+/// Is this one of the shipped kernels, for launches that overlap or for others? The problem says the type.
+fn is_shipped(keys: &str) -> bool {
+    let words = |keys: &str| -> Vec<String> {
+        let open = ["overlaps=", "dtype=", "name=matmul"];
+        let words = keys.split_whitespace().filter(|word| !open.iter().any(|open| word.starts_with(open)));
+        words.map(str::to_owned).collect()
+    };
+    PRODUCTS.iter().chain(FASTEST).any(|known| words(known) == words(keys))
+}
+
+/// Writes `measured.txt` again. Kernels that are not shipped any more are left out, and named.
 #[test]
 #[ignore = "writes into the source"]
 fn regenerate() {
@@ -103,11 +114,11 @@ fn regenerate() {
             let keys = if contender == "matmul" { "" } else { contender };
             let keys =
                 keys.replace("staged=true", "staged=transposed").replace("staged=false", "staged=none");
-            match kernel(&keys, &problem(suite, sizes)) {
-                Ok(_) => {
+            match is_shipped(&keys) {
+                true => {
                     lines.push(format!("{suite}\t{sizes}\t{:.4e}\t{keys}", row["seconds"].as_f64().unwrap()))
                 }
-                Err(why) => println!("left out: {suite} {sizes} {keys}: {why}"),
+                false => println!("left out: {suite} {sizes} {keys}"),
             }
         }
     }

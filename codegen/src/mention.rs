@@ -4,7 +4,7 @@ use crate::atom::{Done, Effect};
 use crate::thread::{AtomArg, Id, Op, Queue, Stmt, Val};
 
 /// The blocks inside a statement.
-pub(super) fn blocks(op: &Op) -> Vec<&[Stmt]> {
+pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
     match op {
         Op::For { body, .. } | Op::Elect(_, body) => vec![body],
         Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
@@ -14,7 +14,7 @@ pub(super) fn blocks(op: &Op) -> Vec<&[Stmt]> {
 }
 
 /// Is the loop over `var`, whose body this is, left from inside of another loop in it?
-pub(super) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
+pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
     fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
         let inside = inside || matches!(stmt.op, Op::For { .. });
         matches!(stmt.op, Op::Leave { of, .. } if of == var && inside)
@@ -24,7 +24,7 @@ pub(super) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
 }
 
 /// How many statements use the array: this one, and those inside it.
-pub(super) fn count(stmt: &Stmt, id: Id) -> usize {
+pub(crate) fn count(stmt: &Stmt, id: Id) -> usize {
     let own = match &stmt.op {
         Op::Assign { reg, value, .. } => *reg == id || value_mentions(value, id),
         Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => frag.reg == id,
@@ -37,12 +37,12 @@ pub(super) fn count(stmt: &Stmt, id: Id) -> usize {
 }
 
 /// Does the statement use the array?
-pub(super) fn mentions(stmt: &Stmt, id: Id) -> bool {
+pub(crate) fn mentions(stmt: &Stmt, id: Id) -> bool {
     count(stmt, id) > 0
 }
 
 /// Does a simple statement read the array?
-pub(super) fn reads(stmt: &Stmt, id: Id) -> bool {
+pub(crate) fn reads(stmt: &Stmt, id: Id) -> bool {
     match &stmt.op {
         Op::Assign { value, .. } => value_mentions(value, id),
         Op::Load { .. } => false,
@@ -59,7 +59,7 @@ fn is_frag(arg: &AtomArg, id: Id) -> bool {
     matches!(arg, AtomArg::Frag(frag) if frag.reg == id)
 }
 
-pub(super) fn value_mentions(value: &Val, id: Id) -> bool {
+pub(crate) fn value_mentions(value: &Val, id: Id) -> bool {
     match value {
         Val::Reg(reg, _) => *reg == id,
         Val::Lit(..) | Val::Int(..) | Val::Param(_) => false,
@@ -72,7 +72,7 @@ pub(super) fn value_mentions(value: &Val, id: Id) -> bool {
 }
 
 /// The arrays that asynchronous matrix products write, in the order of their first use.
-pub(super) fn in_flight(body: &[Stmt]) -> Vec<Id> {
+pub(crate) fn in_flight(body: &[Stmt]) -> Vec<Id> {
     let mut found = Vec::new();
     for stmt in body {
         let mut add = |id: Id| {
