@@ -3,6 +3,7 @@
 mod address;
 mod bounds;
 mod collective;
+mod edges;
 mod elementwise;
 mod gemm;
 mod moving;
@@ -400,42 +401,6 @@ impl<'p> Lower<'p> {
                 }
             }
         }
-    }
-
-    /// Where the tile of a turn begins whose first is not whole.
-    fn begin(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (at, begin) = (self.affine(turn), self.begin_later(turn, of, tile));
-        let zero = self.int(0);
-        match (self.kernel.exprs.constant(at), self.kernel.exprs.get(begin).lo) {
-            (Some(0), _) => zero,
-            (_, 0..) => begin,
-            _ => {
-                let below = self.exprs().min(begin, zero);
-                self.exprs().sub(begin, below)
-            }
-        }
-    }
-
-    /// The same for turns after the first.
-    fn begin_later(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (turn, whole) = (self.affine(turn), self.int(tile));
-        let turns = self.exprs().mul(turn, whole);
-        self.bound(turns);
-        let short = self.short(of, tile);
-        self.exprs().sub(turns, short)
-    }
-
-    /// How many elements the first tile lacks where all others are whole.
-    fn short(&mut self, of: Symbol, tile: i64) -> Ix {
-        let extent = Value::Sym { times: 1, of, over: 1 };
-        if self.suppose_whole(tile, extent) {
-            return self.int(0);
-        }
-        let (extent, one, most) = (self.value(extent), self.int(1), self.int(tile - 1));
-        let before = self.exprs().sub(extent, one);
-        let past = self.exprs().rem(before, tile);
-        let short = self.exprs().sub(most, past);
-        self.name(short, &format!("{}_short", of.name()))
     }
 
     fn affine(&mut self, affine: &Affine) -> Ix {

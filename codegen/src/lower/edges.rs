@@ -1,0 +1,266 @@
+//! Edges: whether an element could lie outside its tensor, under which condition it lies inside, and what becomes of tiles
+//! that stick out.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::Lower;
+use super::address::{Leaf, leaves};
+use crate::affine::{Affine, Coord};
+use crate::index::Ix;
+use crate::thread::Fact;
+use crate::tile;
+use crate::view::View;
+
+impl Lower<'_> {
+    /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
+    /// takes facts for granted, it is recorded and the answer is no.
+    pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        // Both are asked: each may record the fact that rules it out.
+        let outside = self.outside(view, mode);
+        self.limited(view, mode).is_some() || outside
+    }
+
+    /// The same for the tensor's own extent alone.
+    pub(super) fn outside(&mut self, view: &View, mode: usize) -> bool {
+        let tensor = self.program.tensor(view.tensor);
+        let extent = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().nth(mode).map(|leaf| leaf.0),
+            tile::Space::Shared { .. } => {
+                tensor.plain().mode(mode).and_then(|mode| mode.size()).ok().map(Value::Int)
+            }
+            tile::Space::Registers { .. } => None,
+        };
+        let Some(extent) = extent else {
+            return false;
+        };
+        if let Some((turn, _, tile)) = self.begins(view, mode) {
+            let turn = self.affine(&turn);
+            // In the first turn, where all there is may be less than a tile.
+            self.followed(view.tensor, mode, tile - 1);
+            return self.kernel.exprs.get(turn).lo < 1;
+        }
+        let (mut moving, mut inner) =
+            (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
+        for (coord, factor) in &as_tiles(&view.base[mode]).terms {
+            let of = match coord {
+                Coord::Block(axis) => self.program.grid[usize::from(*axis)],
+                Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
+                _ => None,
+            };
+            match of {
+                Some(of) => moving.push((of, *factor)),
+                None => inner.terms.push((coord.clone(), *factor)),
+            }
+        }
+        let along: Vec<Leaf> = leaves(view).into_iter().filter(|leaf| leaf.mode == mode).collect();
+        let inner = self.affine(&inner);
+        let (mut lo, mut hi) = (self.kernel.exprs.get(inner).lo, self.kernel.exprs.get(inner).hi);
+        for leaf in along {
+            let end = (leaf.extent - 1).saturating_mul(leaf.step);
+            (lo, hi) = (lo.saturating_add(end.min(0)), hi.saturating_add(end.max(0)));
+        }
+        self.followed(view.tensor, mode, hi);
+        // A dynamic mode of the view runs over the whole extent behind it.
+        let open = view.layout.leaves().filter_map(|(n, d)| match (n, d) {
+            (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
+                Some((n, times))
+            }
+            _ => None,
+        });
+        moving.extend(open);
+        let last = |of: &Value| of.int().map_or(i64::MAX, |n| n - 1);
+        let mut reach = hi;
+        for (of, factor) in &moving {
+            let end = last(of).saturating_mul(*factor);
+            (lo, reach) = (lo.saturating_add(end.min(0)), reach.saturating_add(end.max(0)));
+        }
+        if lo < 0 {
+            return true;
+        }
+        if let Value::Int(extent) = extent
+            && reach < extent
+        {
+            return false;
+        }
+        // Tiles of `factor` along this mode, as many as it takes to cover it: whole when `factor` divides the extent.
+        let covers = |(of, factor): &(Value, i64)| *factor > 0 && extent.ceil_div(*factor) == Some(*of);
+        let Some(tiles) = moving.iter().position(covers) else {
+            return true;
+        };
+        let factor = moving.remove(tiles).1;
+        let others = moving
+            .iter()
+            .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
+            .fold(0, i64::saturating_add);
+        hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
+    }
+
+    /// The tile of a turn along a mode, if its first is the one that is not whole: the turn, the extent, and how many
+    /// elements whole ones have. `None` where all are whole.
+    pub(super) fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
+        let begins = |(coord, _): &(Coord, i64)| match coord {
+            Coord::Begin { turn, of, tile } => Some(((**turn).clone(), *of, *tile)),
+            _ => None,
+        };
+        let (turn, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
+        let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 });
+        (!whole).then_some((turn, of, tile))
+    }
+
+    /// Do elements from inside stand for those past the edge of this mode, and could there be such?
+    pub(super) fn holds(&mut self, view: &View, mode: usize) -> bool {
+        view.held.contains(&mode) && self.outside(view, mode)
+    }
+
+    /// A coordinate, or the last one where a vector fits that both it and the extent are multiples of.
+    pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
+        let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
+        let extent = extent.unwrap_or(Value::Int(1));
+        let multiple = self.kernel.exprs.get(coordinate).multiple;
+        let fits = |n: &i64| multiple % n == 0 && (extent.factor() % n == 0 || self.supposed(*n, extent));
+        let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        let (extent, vector) = (self.value(extent), self.int(vector));
+        let last = self.exprs().sub(extent, vector);
+        self.exprs().min(coordinate, last)
+    }
+
+    /// A tile's place is known one turn past the last, too.
+    pub(super) fn passed(&mut self, view: &View, leaves: &[Leaf]) {
+        for mode in 0..view.base.len() {
+            let of_loops = |(coord, _): &(Coord, i64)| matches!(coord, Coord::Var(_));
+            let of_tiles = |coord: &Coord| matches!(coord, Coord::Var(_) | Coord::Block(_));
+            let base = &as_tiles(&view.base[mode]);
+            let turn: i64 = base.terms.iter().filter(|term| of_loops(term)).map(|(_, by)| *by.max(&0)).sum();
+            if turn > 0 {
+                let inner = base.terms.iter().filter(|(coord, _)| !of_tiles(coord)).cloned().collect();
+                let inner = self.affine(&Affine { constant: base.constant, terms: inner });
+                let far =
+                    leaves.iter().filter(|leaf| leaf.mode == mode).map(|leaf| (leaf.extent - 1) * leaf.step);
+                let past = self.kernel.exprs.get(inner).hi.saturating_add(far.sum()).saturating_add(turn);
+                self.followed(view.tensor, mode, past);
+            }
+        }
+    }
+
+    /// Coordinates of a mode go so far past its last one, at most: tiles begin inside.
+    fn followed(&mut self, tensor: u32, mode: usize, past: i64) {
+        let place = self.places[tensor as usize];
+        if !matches!(self.program.tensor(tensor).space, tile::Space::Global { .. }) {
+            return;
+        }
+        for fact in &mut self.kernel.needs {
+            if let Fact::Small { param, beyond } = fact
+                && *param == place
+            {
+                beyond[mode] = beyond[mode].max(past.clamp(0, 1 << 16) as u32);
+            }
+        }
+    }
+
+    /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
+    pub(super) fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
+        let (origin, extent) = view.limits.get(mode)?.clone()?;
+        let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+        let within = self.affine(&within);
+        let steps = leaves(view).into_iter().filter(|leaf| leaf.mode == mode);
+        let far: i64 = steps.map(|leaf| (leaf.extent - 1) * leaf.step.max(0)).sum();
+        (self.kernel.exprs.get(within).hi.saturating_add(far) >= extent).then_some((origin, extent))
+    }
+
+    /// The condition under which the element at `at` lies inside its tensor; `None` when it always does.
+    pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
+        let tensor = self.program.tensor(view.tensor);
+        let extents: Vec<Value> = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+            tile::Space::Shared { .. } => {
+                let sizes = tensor.plain().modes().map(|mode| mode.size().map_or(Value::Int(0), Value::Int));
+                sizes.collect()
+            }
+            tile::Space::Registers { .. } => return None,
+        };
+        let modes: Vec<usize> = (0..extents.len()).filter(|&mode| self.guarded(view, mode)).collect();
+        if modes.is_empty() {
+            return None;
+        }
+        let mut guard = self.int(1);
+        for mode in modes {
+            if self.outside(view, mode) && !view.held.contains(&mode) {
+                let (coordinate, extent) =
+                    (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
+                let end = match self.begins(view, mode) {
+                    Some((turn, of, tile)) => {
+                        let next = turn.plus(&1.into(), 1).unwrap_or_default();
+                        self.begin_later(&next, of, tile)
+                    }
+                    None => extent,
+                };
+                let below = self.exprs().lt(coordinate, end);
+                guard = self.exprs().all(guard, below);
+                if self.kernel.exprs.get(coordinate).lo < 0 {
+                    let zero = self.int(0);
+                    let negative = self.exprs().lt(coordinate, zero);
+                    let inside = self.exprs().not(negative);
+                    guard = self.exprs().all(guard, inside);
+                }
+            }
+            if let Some((origin, extent)) = self.limited(view, mode) {
+                let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+                let within = self.affine(&within);
+                let steps = self.steps(leaves, at, mode);
+                let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
+                let below = self.exprs().lt(within, extent);
+                guard = self.exprs().all(guard, below);
+            }
+        }
+        (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
+    }
+
+    /// Where the tile of a turn begins whose first is not whole.
+    pub(super) fn begin(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (at, begin) = (self.affine(turn), self.begin_later(turn, of, tile));
+        let zero = self.int(0);
+        match (self.kernel.exprs.constant(at), self.kernel.exprs.get(begin).lo) {
+            (Some(0), _) => zero,
+            (_, 0..) => begin,
+            _ => {
+                let below = self.exprs().min(begin, zero);
+                self.exprs().sub(begin, below)
+            }
+        }
+    }
+
+    /// The same for turns after the first.
+    pub(super) fn begin_later(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (turn, whole) = (self.affine(turn), self.int(tile));
+        let turns = self.exprs().mul(turn, whole);
+        self.bound(turns);
+        let short = self.short(of, tile);
+        self.exprs().sub(turns, short)
+    }
+
+    /// How many elements the first tile lacks where all others are whole.
+    fn short(&mut self, of: Symbol, tile: i64) -> Ix {
+        let extent = Value::Sym { times: 1, of, over: 1 };
+        if self.suppose_whole(tile, extent) {
+            return self.int(0);
+        }
+        let (extent, one, most) = (self.value(extent), self.int(1), self.int(tile - 1));
+        let before = self.exprs().sub(extent, one);
+        let past = self.exprs().rem(before, tile);
+        let short = self.exprs().sub(most, past);
+        self.name(short, &format!("{}_short", of.name()))
+    }
+}
+
+/// A coordinate whose tiles are all whole, or counted as if they were.
+pub(super) fn as_tiles(base: &Affine) -> Affine {
+    let mut all = Affine::from(base.constant);
+    for (coord, by) in &base.terms {
+        let (term, by) = match coord {
+            Coord::Begin { turn, tile, .. } => ((**turn).clone(), by * tile),
+            coord => (coord.clone().into(), *by),
+        };
+        all = all.plus(&term, by).unwrap_or_default();
+    }
+    all
+}
