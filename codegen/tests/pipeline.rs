@@ -131,6 +131,50 @@ fn fragments_run_ahead() {
     assert!(source[fetched..].contains("fmaf("), "{source}");
 }
 
+/// Of every tile only some columns are multiplied: which these are does not depend on how deep the matrices are.
+#[test]
+fn parts_of_tiles_stay_where_they_are() {
+    for first in [0, 1] {
+        for k in [4, 6, 7, 8, 13] {
+            let mut b = Builder::new("parts");
+            let p = parts(&mut b, Elem::F32, 1).unwrap();
+            let [a, bt] = ["a", "b"].map(|name| {
+                let tensor = b.program().tensors.iter().position(|tensor| tensor.name == name).unwrap();
+                let extents = symbols(if name == "a" { ["M", "K"] } else { ["N", "K"] });
+                View::whole(tensor as u32, name, &extents).unwrap()
+            });
+            let tiles = [(&a, 0), (&bt, 1)]
+                .map(|(matrix, axis)| b.tile(matrix, (BM, BK), &[block(axis), At::All]).unwrap());
+            let threads = layout!((16, 2));
+            let shared = ["half_a", "half_b"]
+                .map(|name| b.shared(name, Elem::F32, Layout::padded((BM, 2), 1).unwrap()).unwrap());
+            let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+            let left = b.parallelize_over(&shared[0], &layout!((8, 4)), 0, &keep([true, false])).unwrap();
+            let right = b.parallelize_over(&shared[1], &layout!((8, 4)), 0, &keep([false, true])).unwrap();
+            let ahead = Ahead { stages: 2, fragments: 2, exits: true };
+            b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
+                for (tiles, shared) in tiles.iter().zip(&shared) {
+                    let tile = column(b, tiles, &k)?;
+                    let half = b.tile(&tile, (BM, 2), &[At::Index(0.into()), At::Index(first.into())])?;
+                    let (from, to) = (b.parallelize(&half, &threads)?, b.parallelize(shared, &threads)?);
+                    b.copy(&from, &to)?;
+                }
+                b.gemm(&left, &right, &p.acc, Order::Plain)
+            })
+            .unwrap();
+            b.copy(&p.acc, &p.out).unwrap();
+            let (m, n) = (17, 19);
+            let mut args = args(m, n, k);
+            let c = result(b.finish(), &args, "c");
+            for (place, x) in args.arrays.get_mut("a").unwrap().iter_mut().enumerate() {
+                let column = place as i64 / m;
+                *x *= f64::from(u8::from(column % BK / 2 == first));
+            }
+            assert_close(&c, &expected(&args, m, n, k), 1e-6);
+        }
+    }
+}
+
 #[test]
 fn shared_tensors_get_slots() {
     let program = product(3, 4).unwrap();

@@ -172,7 +172,7 @@ impl Product {
         }
         // Groups that share the depth have every so many columns; the first has the first.
         let apart = i64::from(over) / self.depth;
-        if apart * self.depth != i64::from(over) {
+        if apart * self.depth != i64::from(over) || !self.operands.iter().all(|one| one.columns_are(apart)) {
             return None;
         }
         let turn = match &self.begin {
@@ -199,6 +199,17 @@ impl Product {
 }
 
 impl Operand {
+    /// Are its columns so far apart, one like the next?
+    fn columns_are(&self, apart: i64) -> bool {
+        let Ok(columns) = self.from.layout.mode(1) else { return false };
+        let mut next = Some(apart);
+        columns.leaves().filter(|(extent, _)| *extent != Value::Int(1)).all(|(extent, step)| {
+            let here = matches!(step, Value::Basis { times, .. } if Some(times) == next);
+            next = extent.int().zip(next).and_then(|(n, next)| next.checked_mul(n));
+            here
+        })
+    }
+
     fn new(program: &mut Program, from: &View) -> Result<Operand> {
         let tensor = program.tensor(from.tensor);
         let rows = from.layout.mode(0)?.size()?;

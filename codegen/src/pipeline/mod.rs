@@ -399,23 +399,26 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
         let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
         let base = &from.base[mode];
         let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == turn)?;
-        // What else the coordinate is made of stays inside a tile.
-        let mut far = base.constant;
-        for (coord, by) in base.terms.iter().filter(|(coord, _)| *coord != turn) {
-            let Coord::Digit { extent: Some(n), .. } = coord else { return None };
-            far = far.checked_add((n - 1).checked_mul(*by).filter(|_| *by >= 0)?)?;
-        }
-        for (extent, step) in from.layout.leaves() {
-            if let Value::Basis { times, path } = step
-                && usize::from(path.steps()[0]) == mode
-            {
-                far = far.checked_add((extent.int()? - 1).checked_mul(times).filter(|_| times >= 0)?)?;
+        // All of the tile is copied: what else the coordinate is made of are the digits of a place in it.
+        let digits = base.terms.iter().filter(|(coord, _)| *coord != turn).map(|(coord, by)| match coord {
+            Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+            _ => None,
+        });
+        let steps = from.layout.leaves().filter_map(|(extent, step)| match step {
+            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                Some(extent.int().map(|n| (times, n)))
             }
-        }
+            _ => None,
+        });
+        let mut digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
+        digits.retain(|(_, n)| *n > 1);
+        digits.sort_unstable();
+        let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
+        let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
         let covers = extent.ceil_div(tile) == Some(program.vars[var as usize].extent);
-        let inside = base.constant >= 0 && far < tile;
+        let whole = from.limits.get(mode).is_none_or(Option::is_none);
         let begin = Coord::Begin { turn: Box::new(turn.clone().into()), of, tile };
-        (tile > 0 && covers && inside).then_some((mode, begin))
+        (all && covers && whole).then_some((mode, begin))
     };
     let mut all = fetches.iter().map(one);
     let first = all.next()??;
