@@ -3,6 +3,10 @@
 //! Random expressions are made twice, through the arena and as a plain tree, and both are evaluated at the same places:
 //! the tree rounds down, the arena's result divides as CUDA C does, towards zero.
 
+#[path = "common/compute.rs"]
+mod compute;
+
+use compute::compute;
 use proptest::prelude::*;
 use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::Scope;
@@ -218,31 +222,13 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 /// The value of an expression as CUDA C computes it.
 fn compiled(e: &Exprs, of: Ix, at: Place) -> i64 {
-    let value = |of: Ix| compiled(e, of, at);
-    match e.get(of).int {
-        Int::Const(n) => n,
+    match &e.get(of).int {
         Int::Var(_) => at.var,
         Int::Param(_) => at.param,
         Int::Thread => at.thread,
         Int::Block(_) => at.block,
         Int::Grid(_) | Int::ClusterRank => 0,
-        Int::Add(a, b) => value(a) + value(b),
-        Int::Sub(a, b) => value(a) - value(b),
-        Int::Mul(a, b) => value(a) * value(b),
-        Int::Div(a, b) => value(a) / value(b),
-        Int::Rem(a, b) => value(a) % value(b),
-        Int::And(a, b) => value(a) & value(b),
-        Int::Or(a, b) => value(a) | value(b),
-        Int::Xor(a, b) => value(a) ^ value(b),
-        Int::Shl(a, b) => value(a) << value(b),
-        Int::Shr(a, b) => value(a) >> value(b),
-        Int::Min(a, b) => value(a).min(value(b)),
-        Int::Max(a, b) => value(a).max(value(b)),
-        Int::Lt(a, b) => i64::from(value(a) < value(b)),
-        Int::Eq(a, b) => i64::from(value(a) == value(b)),
-        Int::All(a, b) => i64::from(value(a) != 0 && value(b) != 0),
-        Int::Not(a) => i64::from(value(a) == 0),
-        Int::Select(c, a, b) => value(if value(c) != 0 { a } else { b }),
+        int => compute(int, &|of| compiled(e, of, at)),
     }
 }
 

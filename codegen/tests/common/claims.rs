@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 use tilewright_codegen::index::{Int, Ix};
 use tilewright_codegen::thread::{AtomArg, Id, Kernel, Op, Param, Stmt, Val};
 
+use super::compute::compute;
+
 /// Checks all threads of a launch. `size` gives extents and strides by name.
 pub fn check(kernel: &Kernel, grid: [i64; 3], size: &dyn Fn(&str) -> i64) {
     let param = |param: &Param| if let Param::Int { symbol, .. } = param { size(symbol.name()) } else { 0 };
@@ -113,32 +115,14 @@ impl Thread<'_> {
 
     fn int(&self, of: Ix) -> i64 {
         let known = self.kernel.exprs.get(of);
-        let value = |of: Ix| self.int(of);
-        let number = match known.int {
-            Int::Const(n) => n,
-            Int::Var(id) => self.vars[id as usize],
-            Int::Param(id) => self.params[id as usize],
+        let number = match &known.int {
+            Int::Var(id) => self.vars[*id as usize],
+            Int::Param(id) => self.params[*id as usize],
             Int::Thread => self.thread,
-            Int::Block(axis) => self.at[usize::from(axis)],
-            Int::Grid(axis) => self.grid[usize::from(axis)],
+            Int::Block(axis) => self.at[usize::from(*axis)],
+            Int::Grid(axis) => self.grid[usize::from(*axis)],
             Int::ClusterRank => 0,
-            Int::Add(a, b) => value(a) + value(b),
-            Int::Sub(a, b) => value(a) - value(b),
-            Int::Mul(a, b) => value(a) * value(b),
-            Int::Div(a, b) => value(a) / value(b),
-            Int::Rem(a, b) => value(a) % value(b),
-            Int::And(a, b) => value(a) & value(b),
-            Int::Or(a, b) => value(a) | value(b),
-            Int::Xor(a, b) => value(a) ^ value(b),
-            Int::Shl(a, b) => value(a) << value(b),
-            Int::Shr(a, b) => value(a) >> value(b),
-            Int::Min(a, b) => value(a).min(value(b)),
-            Int::Max(a, b) => value(a).max(value(b)),
-            Int::Lt(a, b) => i64::from(value(a) < value(b)),
-            Int::Eq(a, b) => i64::from(value(a) == value(b)),
-            Int::All(a, b) => i64::from(value(a) != 0 && value(b) != 0),
-            Int::Not(a) => i64::from(value(a) == 0),
-            Int::Select(c, a, b) => value(if value(c) != 0 { a } else { b }),
+            int => compute(int, &|of| self.int(of)),
         };
         assert!(known.lo <= number && number <= known.hi, "{known:?} is {number}");
         let multiple = known.multiple;

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 mod claims;
+mod compute;
 mod record;
 
 use std::collections::HashMap;

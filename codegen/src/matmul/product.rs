@@ -1,0 +1,228 @@
+//! The tile program of a product, from what its keys say.
+
+use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
+
+use super::Config;
+use crate::affine::{Affine, Coord};
+use crate::build::Builder;
+use crate::check::limits;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Cmp};
+use crate::tile;
+use crate::view::{At, Deal, View};
+
+/// The program. An error comes with the key to blame.
+pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, &'static str)> {
+    let blame = |key: &'static str| move |problem: Problem| (problem, key);
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    let c = config;
+    b.arch(c.arch);
+    if c.overlaps {
+        b.overlaps();
+    }
+    // A sum of products of 8-bit integers does not fit 8 bits.
+    let result = if matches!(c.dtype, Elem::I8 | Elem::U8) { c.acc } else { c.dtype };
+    let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
+        let ld = Size::symbol(&format!("ld{name}"));
+        let (mut shape, mut stride) =
+            (extents.to_vec(), if rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
+        if !c.batched {
+            return b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written);
+        }
+        shape.push(Size::symbol("L"));
+        stride.push(Size::symbol(&format!("batch_{name}")));
+        let all = b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)?;
+        b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
+    };
+    let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
+    let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
+    let out = operand("c", result, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+
+    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+    let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
+    let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
+    let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
+
+    let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
+    let sb = b.shared("sb", c.dtype, c.sb.clone()).map_err(blame("sb"))?;
+
+    let wide = |rows: bool, vec: i64| Deal {
+        values: if rows { vec![1, vec] } else { vec![vec, 1] },
+        ..Deal::default()
+    };
+    let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
+    // Which modes of the thread layout share rows, columns, depth.
+    let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
+        keep: Some(keep[..c.tc.rank()].to_vec()),
+        values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
+        swizzle: c.swizzle,
+        ..Deal::default()
+    };
+    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
+        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
+    };
+    // Rows past an edge only make sums that nobody stores: rows from inside serve for them, where copies stand among
+    // multiply-adds and conditions would cost.
+    let (ga, gb) = if c.ahead.fragments > 1 { (ga.held(0), gb.held(0)) } else { (ga, gb) };
+    let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc")?;
+    for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
+        if !rows {
+            aligned(layout, vec).map_err(blame(key))?;
+        }
+    }
+    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta")?;
+    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
+    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
+    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
+    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc")?;
+    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc")?;
+
+    let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
+    b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
+    let tiles = k.ceil_div(c.bk).unwrap_or_default();
+    b.pipelined("k", tiles, c.ahead, |b, k| -> Result<()> {
+        let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
+        for (from, to, rows) in [(&ga, &ta_sa, c.a_rows), (&gb, &tb_sb, c.b_rows)] {
+            let how = if c.staged[usize::from(rows)] { tile::How::Staged } else { tile::How::Derive };
+            b.copy_how(from, to, how, None)?;
+        }
+        b.gemm(&tc_sa, &tc_sb, &acc, c.order)
+    })
+    .map_err(blame("stages"))?;
+    let plain = tile::Expr::In(0);
+    let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
+    match (groups > 1 || c.scatters(), scalars) {
+        (false, None) => epilogue(b, c, &acc, &tc_gc, plain, None),
+        (false, Some((alpha, beta))) => epilogue(b, c, &acc, &tc_gc, scaled(alpha), Some(beta)),
+        (true, scalars) => {
+            let beta = match scalars {
+                // What is stored is not the sums themselves, as in the epilogue.
+                Some((alpha, beta)) => {
+                    b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
+                    Some(beta)
+                }
+                None => None,
+            };
+            let (sums, out) = gather(b, c, &acc, &gc, groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, &out, plain, beta)
+        }
+    }
+    .map_err(blame("epilogue"))
+}
+
+impl Config {
+    /// Would a warp that stores its own sums, one by one, leave gaps between them? Where there is room they are better
+    /// put in order in shared memory.
+    fn scatters(&self) -> bool {
+        let run = self.values[usize::from(self.c_rows)];
+        let tiles: i64 = [&self.sa, &self.sb].iter().map(|tile| tile.layout().cosize().unwrap_or(0)).sum();
+        let bytes = |count: i64, elem: Elem| count.saturating_mul(i64::from(elem.bytes()));
+        let tiles = bytes(tiles.saturating_mul(i64::from(self.ahead.stages)), self.dtype);
+        let sums = bytes((self.bm + 4) * (self.bn + 4), self.acc);
+        self.narrow && run > 1 && tiles.saturating_add(sums) <= i64::from(limits::of(self.arch))
+    }
+}
+
+/// Where groups of threads share the depth, each has a part of every sum; where threads would store with gaps between
+/// them, each has all of some: they meet in shared memory, and all threads share what is left to do.
+fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
+    // Padded by one access, so that lanes along the other mode meet other banks.
+    let wide = 16 / i64::from(c.acc.bytes());
+    let parts = match c.c_rows {
+        true => Layout::new((c.bm, c.bn, groups), (c.bn + wide, 1i64, c.bm * (c.bn + wide)))?,
+        false => Layout::new((c.bm, c.bn, groups), (1i64, c.bm + wide, c.bn * (c.bm + wide)))?,
+    };
+    let parts = b.shared("parts", c.acc, parts)?;
+    let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
+    let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
+    let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
+    b.copy(acc, &mine)?;
+    b.sync();
+    // As many threads as there are, along what is contiguous.
+    let threads = c.tc.size()?;
+    let run = if c.c_rows { c.bn } else { c.bm };
+    let fits = run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0;
+    let vec = if fits && !c.narrow { wide } else { 1 };
+    let fast =
+        (1..=(run / vec).min(threads)).rev().find(|n| run % (n * vec) == 0 && threads % n == 0).unwrap_or(1);
+    let (layout, values) = match c.c_rows {
+        true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
+        false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
+    };
+    let deal = Deal { values, ..Deal::default() };
+    let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
+    let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
+    let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
+    let sums = b.registers("sums", c.acc, out.shape())?;
+    let first = part(b, 0)?;
+    b.copy(&first, &sums)?;
+    for group in 1..groups {
+        let more = part(b, group)?;
+        let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
+        b.map(&[sums.clone(), more], &sums, sum)?;
+    }
+    Ok((sums, out))
+}
+
+/// Sizes as a flat tuple.
+fn sizes(of: &[Size]) -> Tuple {
+    Tuple::of(of.iter().map(|&size| Tuple::from(size)))
+}
+
+/// A view at one place of its last mode.
+fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    let mut coord = vec![At::All; view.rank() - 1];
+    coord.push(At::Index(at.clone()));
+    b.slice(view, &coord)
+}
+
+/// What happens to the sums on their way out; `scaled` is a sum times alpha.
+fn epilogue(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    out: &View,
+    scaled: tile::Expr,
+    beta: Option<tile::Expr>,
+) -> Result<()> {
+    let plain = scaled == tile::Expr::In(0);
+    let last = |b: &mut Builder, sum: tile::Expr, ins: &[View]| match &c.epilogue {
+        Some(f) => b.map(ins, out, f.with(&sum)),
+        None => b.map(ins, out, sum),
+    };
+    let Some(beta) = beta else {
+        return match &c.epilogue {
+            None if plain => b.copy(acc, out),
+            _ => last(b, scaled, std::slice::from_ref(acc)),
+        };
+    };
+    // C is read only where beta asks for it. Each end stores sums of its own, so that the sums themselves can lie where
+    // the product reads them best.
+    let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
+    let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), scaled.clone()]));
+    b.when(
+        nonzero,
+        |b| last(b, more, &[acc.clone(), out.clone()]),
+        |b| match plain && c.epilogue.is_none() {
+            true => b.copy(acc, out),
+            false => last(b, scaled, std::slice::from_ref(acc)),
+        },
+    )
+}
+
+/// A shared tile that takes `vec` elements at once: they must lie side by side, and columns must keep their alignment.
+fn aligned(layout: &Composed, vec: i64) -> Result<()> {
+    let mut strides = layout.layout().leaves().map(|(_, stride)| stride.factor());
+    let first = strides.next();
+    match strides.find(|stride| stride % vec != 0) {
+        _ if vec == 1 => Ok(()),
+        None if first == Some(1) => Ok(()),
+        odd => Err(Problem::new(format!(
+            "{vec} elements at once need a shared layout with stride 1 first and multiples of {vec} after it, and this is {}",
+            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: {stride} is not one"))
+        ))
+        .help(format!("pad by a multiple of {vec}, or write vec = 1"))),
+    }
+}
