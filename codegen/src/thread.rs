@@ -58,10 +58,10 @@ pub struct Launch {
     /// Blocks that should fit on a multiprocessor at once; 0 leaves it to the compiler.
     pub blocks_per_sm: u32,
     /// May it begin before the kernel ahead of it in the stream has ended? Every thread then waits for that end before it
-    /// touches memory, and lets the next kernel begin in turn. For kernels of which few blocks fit a multiprocessor: blocks of
-    /// small ones come to wait side by side wherever there is room, and then run there. From compute capability 9.0; older devices, and launches
-    /// that do not ask the driver for it, run one kernel after the other. The simulator runs one launch at a time, for
-    /// which it makes no difference.
+    /// touches memory, and lets the next kernel begin in turn. That is for kernels of which few blocks fit a
+    /// multiprocessor: blocks of small ones come to wait side by side wherever there is room, and then run there. From
+    /// compute capability 9.0; older devices, and launches that do not ask the driver for it, run one kernel after the
+    /// other. The simulator runs one launch at a time, for which it makes no difference.
     pub overlaps: bool,
 }
 
