@@ -145,7 +145,8 @@ language! {
     fn unroll(range: Number) -> Number;
     /// A loop whose copies from global to shared memory run `stages - 1` turns ahead, without waits or barriers in its
     /// body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With `fragments = 2`, where a turn is one product,
-    /// its operands come from shared memory to registers a column ahead, across turns too; `exits = false` then multiplies
-    /// the zeros past the depth, where the last turn would be left otherwise.
+    /// its operands come from shared memory to registers a column ahead, across turns too; `exits = false` then goes
+    /// through all columns of a tile without asking, between them, whether the depth goes on, which else keeps their
+    /// work apart.
     fn pipelined(range: Number, stages: Number) -> Number;
 }

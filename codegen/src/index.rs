@@ -495,6 +495,19 @@ impl Exprs {
         self.intern(Int::Min(a, b), (x.lo.min(y.lo), x.hi.min(y.hi)), gcd(x.multiple, y.multiple), same)
     }
 
+    /// The greater.
+    pub fn max(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        if x.lo >= y.hi {
+            return a;
+        }
+        if y.lo >= x.hi {
+            return b;
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Max(a, b), (x.lo.max(y.lo), x.hi.max(y.hi)), gcd(x.multiple, y.multiple), same)
+    }
+
     /// `a` where `cond` holds, `b` elsewhere.
     pub fn select(&mut self, cond: Ix, a: Ix, b: Ix) -> Ix {
         match self.constant(cond) {

@@ -38,7 +38,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
     ("stages", "1", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
-    ("exits", "true", "columns past the depth are left out, with 2 fragments; false multiplies their zeros"),
+    (
+        "exits",
+        "true",
+        "with 2 fragments: is it asked between columns whether the depth goes on, which keeps their work apart?",
+    ),
     (
         "staged",
         "none",

@@ -378,7 +378,8 @@ pub struct Ahead {
     pub stages: u32,
     /// Columns of a product's operands in registers: 2 brings the next while one is multiplied.
     pub fragments: u32,
-    /// With two columns: a turn is left where the depth ends. Otherwise what lies past it is multiplied, as zeros.
+    /// With two columns: between columns a turn asks whether the depth goes on, and is left where it does not, which keeps
+    /// the columns' work apart. Otherwise a turn goes through all of its tile, zeros past the depth included.
     pub exits: bool,
 }
 

@@ -350,14 +350,7 @@ impl Lower<'_> {
             }
             self.bound(at);
             let end = self.value(edge.end);
-            let below = self.exprs().lt(at, end);
-            guard = self.exprs().all(guard, below);
-            if self.kernel.exprs.get(at).lo < 0 {
-                let zero = self.int(0);
-                let negative = self.exprs().lt(at, zero);
-                let positive = self.exprs().not(negative);
-                guard = self.exprs().all(guard, positive);
-            }
+            guard = self.and_within(guard, at, end);
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }

@@ -194,14 +194,7 @@ impl Lower<'_> {
                     }
                     None => extent,
                 };
-                let below = self.exprs().lt(coordinate, end);
-                guard = self.exprs().all(guard, below);
-                if self.kernel.exprs.get(coordinate).lo < 0 {
-                    let zero = self.int(0);
-                    let negative = self.exprs().lt(coordinate, zero);
-                    let inside = self.exprs().not(negative);
-                    guard = self.exprs().all(guard, inside);
-                }
+                guard = self.and_within(guard, coordinate, end);
             }
             if let Some((origin, extent)) = self.limited(view, mode) {
                 let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
@@ -215,18 +208,23 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
+    /// A condition, and that a coordinate lies from 0 to before an end.
+    pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
+        let below = self.exprs().lt(at, end);
+        let condition = self.exprs().all(condition, below);
+        if self.kernel.exprs.get(at).lo >= 0 {
+            return condition;
+        }
+        let zero = self.int(0);
+        let negative = self.exprs().lt(at, zero);
+        let inside = self.exprs().not(negative);
+        self.exprs().all(condition, inside)
+    }
+
     /// Where the tile of a turn begins whose first is not whole.
     pub(super) fn begin(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (at, begin) = (self.affine(turn), self.begin_later(turn, of, tile));
-        let zero = self.int(0);
-        match (self.kernel.exprs.constant(at), self.kernel.exprs.get(begin).lo) {
-            (Some(0), _) => zero,
-            (_, 0..) => begin,
-            _ => {
-                let below = self.exprs().min(begin, zero);
-                self.exprs().sub(begin, below)
-            }
-        }
+        let (later, zero) = (self.begin_later(turn, of, tile), self.int(0));
+        self.exprs().max(later, zero)
     }
 
     /// The same for turns after the first.

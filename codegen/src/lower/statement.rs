@@ -156,7 +156,8 @@ impl Lower<'_> {
         self.bound(others);
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { turn, of, tile }) = begin {
-            // In the first turn all is left, though its tile may not be whole.
+            // In the first turn all is left, though its tile may not be whole. Said so, and not as what is left of a number
+            // of tiles, of which a compiler would see that it is a multiple and fold the conditions of several columns.
             let later = self.begin_later(&turn, of, tile);
             let after = self.exprs().sub(rest, later);
             rest = match self.kernel.exprs.get(later).lo {

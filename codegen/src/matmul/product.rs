@@ -7,6 +7,7 @@ use crate::affine::{Affine, Coord};
 use crate::build::Builder;
 use crate::check::limits;
 use crate::elem::Elem;
+use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Cmp};
 use crate::tile;
@@ -117,24 +118,35 @@ impl Config {
     /// put in order in shared memory.
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
-        let tiles: i64 = [&self.sa, &self.sb].iter().map(|tile| tile.layout().cosize().unwrap_or(0)).sum();
-        let bytes = |count: i64, elem: Elem| count.saturating_mul(i64::from(elem.bytes()));
-        let tiles = bytes(tiles.saturating_mul(i64::from(self.ahead.stages)), self.dtype);
-        let sums = bytes((self.bm + 4) * (self.bn + 4), self.acc);
-        self.narrow && run > 1 && tiles.saturating_add(sums) <= i64::from(limits::of(self.arch))
+        let bytes = || -> Result<i64> {
+            let slots = i64::from(self.ahead.stages);
+            let tiles = with_slots(&self.sa, slots)?.cosize()? + with_slots(&self.sb, slots)?.cosize()?;
+            let sums = self.parts(1)?.cosize()?;
+            Ok(tiles * i64::from(self.dtype.bytes()) + sums * i64::from(self.acc.bytes()))
+        };
+        self.narrow && run > 1 && bytes().is_ok_and(|bytes| bytes <= i64::from(limits::of(self.arch)))
+    }
+
+    /// How sums of so many groups of threads lie in shared memory: columns or rows padded by one access, so that lanes
+    /// along the other mode meet other banks.
+    fn parts(&self, groups: i64) -> Result<Layout> {
+        let (bm, bn, wide) = (self.bm, self.bn, self.wide());
+        Ok(match self.c_rows {
+            true => Layout::new((bm, bn, groups), (bn + wide, 1i64, bm * (bn + wide)))?,
+            false => Layout::new((bm, bn, groups), (1i64, bm + wide, bn * (bm + wide)))?,
+        })
+    }
+
+    /// Sums in 16 bytes.
+    fn wide(&self) -> i64 {
+        16 / i64::from(self.acc.bytes())
     }
 }
 
 /// Where groups of threads share the depth, each has a part of every sum; where threads would store with gaps between
 /// them, each has all of some: they meet in shared memory, and all threads share what is left to do.
 fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
-    // Padded by one access, so that lanes along the other mode meet other banks.
-    let wide = 16 / i64::from(c.acc.bytes());
-    let parts = match c.c_rows {
-        true => Layout::new((c.bm, c.bn, groups), (c.bn + wide, 1i64, c.bm * (c.bn + wide)))?,
-        false => Layout::new((c.bm, c.bn, groups), (1i64, c.bm + wide, c.bn * (c.bm + wide)))?,
-    };
-    let parts = b.shared("parts", c.acc, parts)?;
+    let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
     let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;

@@ -14,6 +14,9 @@
 //! Each shared tensor that the loop fills gets a mode for its slots. The barrier tells a thread both that the others'
 //! copies have landed and that they are done with the slot that is filled next. Groups are committed on every path, so
 //! their count says which turn is in flight.
+//!
+//! Where a turn is one product, whose columns can come in any order, and the depth does not fill the tiles, it is the first
+//! tile that lacks some: only the copies before the loop then depend on where the depth ends.
 
 mod fragments;
 

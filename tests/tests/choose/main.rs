@@ -90,40 +90,123 @@ fn is_shipped(keys: &str) -> bool {
     PRODUCTS.iter().chain(FASTEST).any(|known| words(known) == words(keys))
 }
 
+/// A row of a benchmark.
+struct Row {
+    suite: String,
+    problem: String,
+    contender: String,
+    seconds: f64,
+    /// Against cuBLASLt.
+    speed: f64,
+    tflops: f64,
+}
+
+/// The rows of some of the results of one H200, or of all.
+fn results(names: &[&str]) -> Vec<Row> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results/h200");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| {
+        let stem = file.file_stem().unwrap().to_str().unwrap();
+        file.extension().is_some_and(|extension| extension == "json")
+            && (names.is_empty() || names.contains(&stem))
+    });
+    files.sort();
+    let mut rows = Vec::new();
+    for file in files {
+        let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        for row in all["results"].as_array().into_iter().flatten() {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+            rows.push(Row {
+                suite: text("suite"),
+                problem: text("problem"),
+                contender: text("contender"),
+                seconds: number("seconds"),
+                speed: number("speed"),
+                tflops: number("tflops"),
+            });
+        }
+    }
+    rows
+}
+
 /// Writes `measured.txt` again. Kernels that are not shipped any more are left out, and named.
 #[test]
 #[ignore = "writes into the source"]
 fn regenerate() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files: Vec<_> = std::fs::read_dir(root.join("../bench/results/h200"))
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
     let mut lines = Vec::new();
-    for file in files {
-        let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-        for row in all["results"].as_array().into_iter().flatten() {
-            let text = |key: &str| row[key].as_str().unwrap_or_default();
-            let (suite, sizes, contender) = (text("suite"), text("problem"), text("contender"));
-            if !(suite.starts_with("gemm ") || suite.starts_with("batched ")) || contender == "cuBLASLt" {
-                continue;
-            }
-            // Before there were three ways, there were two.
-            let keys = if contender == "matmul" { "" } else { contender };
-            let keys =
-                keys.replace("staged=true", "staged=transposed").replace("staged=false", "staged=none");
-            match is_shipped(&keys) {
-                true => {
-                    lines.push(format!("{suite}\t{sizes}\t{:.4e}\t{keys}", row["seconds"].as_f64().unwrap()))
-                }
-                false => println!("left out: {suite} {sizes} {keys}"),
-            }
+    for Row { suite, problem, contender, seconds, .. } in results(&[]) {
+        if !(suite.starts_with("gemm ") || suite.starts_with("batched ")) || contender == "cuBLASLt" {
+            continue;
+        }
+        // Before there were three ways, there were two.
+        let keys = if contender == "matmul" { "" } else { &contender };
+        let keys = keys.replace("staged=true", "staged=transposed").replace("staged=false", "staged=none");
+        match is_shipped(&keys) {
+            true => lines.push(format!("{suite}\t{problem}\t{seconds:.4e}\t{keys}")),
+            false => println!("left out: {suite} {problem} {keys}"),
         }
     }
     lines.sort();
-    std::fs::write(root.join("tests/choose/measured.txt"), lines.join("\n") + "\n").unwrap();
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/choose/measured.txt");
+    std::fs::write(to, lines.join("\n") + "\n").unwrap();
+}
+
+/// The figures of products in the documents are those of the results.
+#[test]
+fn documents_say_what_was_measured() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let (notes, readme) = (read("bench/NOTES.md"), read("README.md"));
+    let says = |document: &str, text: String| {
+        assert!(document.contains(&text), "no document says what was measured: {text}");
+    };
+    let rows = results(&["gemm", "layouts", "uneven", "batched"]);
+    let best = |suite: &str, problem: &str| {
+        let ours = rows.iter().filter(|row| (&*row.suite, &*row.problem) == (suite, problem));
+        ours.filter(|row| is_shipped(&row.contender)).max_by(|x, y| x.speed.total_cmp(&y.speed))
+    };
+    let sizes = ["1024x1024x1024", "2048x2048x256", "2048x2048x2048", "4096x4096x4096", "8192x8192x8192"];
+    let uneven = ["1000x1000x1000", "4095x4097x1023"];
+    let mut speeds = Vec::new();
+    for letters in ["nt", "nn", "tt", "tn"] {
+        let suite = format!("gemm f32 {letters}");
+        let cell = |problem: &&str| {
+            best(&suite, problem)
+                .map_or_else(String::new, |row| format!("{:.2} ({:.1})", row.speed, row.tflops))
+        };
+        let cells: Vec<String> = sizes.iter().chain(&uneven).map(cell).collect();
+        says(&notes, format!("| {} | {} |", letters.to_uppercase(), cells.join(" | ")));
+        let square = sizes.iter().filter(|size| **size != "2048x2048x256");
+        speeds.extend(square.map(|size| best(&suite, size).unwrap().speed));
+    }
+    assert_eq!(speeds.len(), 16);
+    let (mean, least) =
+        (geometric_mean(speeds.iter().copied()), speeds.iter().copied().fold(f64::INFINITY, f64::min));
+    says(&notes, format!("4096³ and 8192³: {mean:.3}; the least {least:.2}."));
+    says(&readme, format!("the shipped products make {mean:.3} of it"));
+    let batches =
+        [("64×128³", "64 of 128x128x128"), ("512×64³", "512 of 64x64x64"), ("64×256³", "64 of 256x256x256")];
+    for (name, problem) in batches {
+        let row = best("batched f32", problem).unwrap();
+        let unit = if name == "64×128³" { " TFLOP/s" } else { "" };
+        says(&notes, format!("{name} {:.2} ({:.1}{unit})", row.speed, row.tflops));
+    }
+    // In the README's table: the library, the plain kernel, the fastest.
+    let large = |wanted: &dyn Fn(&str) -> bool| {
+        let mut all = rows.iter().filter(|row| (&*row.suite, &*row.problem) == ("gemm f32 nt", sizes[4]));
+        let row = all.find(|row| wanted(&row.contender)).unwrap();
+        (row.tflops, row.speed)
+    };
+    let ((library, _), plain, widest) = (
+        large(&|one| one == "cuBLASLt"),
+        large(&|one| ["", "matmul", "name=matmul"].contains(&one)),
+        large(&|one| one.starts_with("name=wide ")),
+    );
+    says(&readme, format!("| cuBLASLt | {library:.1} | 1 |"));
+    says(&readme, format!("| {:.1} | {:.2} |", plain.0, plain.1));
+    says(&readme, format!("| {:.1} | {:.2} |", widest.0, widest.1));
+    says(&notes, format!("and {:.1} at 8192³, where CuTe's same kernel", plain.0));
 }
 
 /// Prints the model's constants for what was measured, and how far they are off.

@@ -37,10 +37,15 @@ fn architectures(program: &Program) -> Vec<&'static str> {
     names
 }
 
+/// Has somebody said that NVRTC, and what takes its binaries apart, must be there?
+fn nothing_may_be_skipped() -> bool {
+    std::env::var_os("TILEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1")
+}
+
 /// NVRTC, or nothing where the tests are to do without.
 fn nvrtc() -> Option<Nvrtc> {
     let installed = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvrtc/nvidia/cu13/lib");
-    let required = std::env::var_os("TILEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1");
+    let required = nothing_may_be_skipped();
     match Nvrtc::find(&[installed]) {
         Ok(nvrtc) => Some(nvrtc),
         Err(Error::Absent(absent)) if !required => {

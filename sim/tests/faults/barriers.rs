@@ -1,0 +1,115 @@
+//! Barriers, loops and shuffles that not all reach.
+
+use super::common::*;
+use tilewright_codegen::Elem::F32;
+use tilewright_codegen::index::Int;
+use tilewright_codegen::thread::*;
+use tilewright_sim::FaultKind;
+
+#[test]
+fn loops_that_not_all_leave() {
+    let left_by = |threads: i64, deep: bool| {
+        let mut b = Build::new(64);
+        let t = b.thread();
+        let some = b.lt(t, threads);
+        let looped = b.repeat(3, Unroll::No, |b, k| {
+            let Int::Var(of) = b.e().get(k).int else { unreachable!() };
+            let leave = b.s(Op::Leave { of, cond: some });
+            if deep { vec![b.if_(some, vec![leave])] } else { vec![leave] }
+        });
+        b.done(vec![looped])
+    };
+    fine(&left_by(64, false), &[]);
+    fine(&left_by(32, false), &[]);
+    check(
+        &left_by(40, false),
+        &[],
+        "
+kernel `probe`: threads that do not arrive together
+  only some threads of a warp leave a loop
+  threads 32-39 of block (0, 0, 0) leave the loop
+    at probe.rs:1
+  threads 40-63 of block (0, 0, 0) of the same warp do not
+    at probe.rs:1
+help: leave loops where all threads do
+seen in variant 1, with seed 0"
+            .trim(),
+    );
+    check(
+        &left_by(40, true),
+        &[],
+        "
+kernel `probe`: a program that cannot run
+  a loop is left from inside of a branch, at probe.rs:1
+seen in variant 1, with seed 0"
+            .trim(),
+    );
+}
+
+#[test]
+fn barriers_that_not_all_reach() {
+    let mut b = Build::new(64);
+    let t = b.thread();
+    let some = b.lt(t, 40);
+    let sync = b.sync();
+    let body = vec![b.if_(some, vec![sync])];
+    check(
+        &b.done(body),
+        &[],
+        "
+kernel `probe`: threads that do not arrive together
+  only some threads of a warp come to a barrier
+  threads 32-39 of block (0, 0, 0) arrive at the barrier
+    at probe.rs:1
+  threads 40-63 of block (0, 0, 0) of the same warp do not
+    at probe.rs:1
+help: keep barriers out of conditions that differ between threads
+seen in variant 1, with seed 0"
+            .trim(),
+    );
+    let mut b = Build::new(64);
+    let t = b.thread();
+    let some = b.lt(t, 32);
+    let sync = b.sync();
+    let body = vec![b.if_(some, vec![sync])];
+    let text = fault(&b.done(body), &[]).to_string();
+    assert!(text.contains("threads 32-63 have ended, and the others wait for ever"), "{text}");
+    assert!(
+        text.contains(
+            "threads 0-31 of block (0, 0, 0) wait at the block's barrier, where 32 of 64 threads have arrived"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn named_barriers() {
+    let kernel = |threads: u32| {
+        let mut b = Build::new(96);
+        let bar = b.bar(Bar::Named { id: 1, threads });
+        let pair = b.s(Op::Sync(bar));
+        let roles = vec![Role { name: "pair".into(), warps: (0, 2), registers: None, body: vec![pair] }];
+        let body = vec![b.s(Op::Roles(roles)), b.sync()];
+        b.done(body)
+    };
+    fine(&kernel(64), &[]);
+    let found = fault(&kernel(96), &[]);
+    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
+    assert!(found.to_string().contains("wait at barrier 1, where 64 of 96 threads have arrived"), "{found}");
+}
+
+#[test]
+fn shuffles_take_whole_warps() {
+    let mut b = Build::new(32);
+    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
+    let by = b.int(1);
+    let mut body = b.fill(x, 1, 1.0, F32);
+    let exchange = b.set(x, 0, Val::ShuffleXor(Box::new(Val::Reg(x, zero)), by));
+    let some = b.lt(t, 16);
+    body.push(b.if_(some, vec![exchange]));
+    let text = fault(&b.done(body), &[]).to_string();
+    assert!(
+        text.contains("16 of the warp's 32 lanes come to an exchange of values between all of them"),
+        "{text}"
+    );
+}

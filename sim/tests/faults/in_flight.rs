@@ -1,0 +1,329 @@
+//! Copies and matrix products that nobody waited for, and fences between proxies.
+
+use super::common::*;
+use tilewright_codegen::Elem::{Bf16, F32};
+use tilewright_codegen::thread::*;
+use tilewright_sim::{Arg, FaultKind, Options, run_program};
+
+/// Each thread copies four bytes asynchronously and reads its neighbour's.
+fn asynchronous(waits: bool, syncs: bool) -> Kernel {
+    let mut b = Build::new(64);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let s = b.shared("s", F32, 64, "");
+    let x = b.reg("x", F32, 1);
+    let t = b.thread();
+    let other = b.sum(&[(t, -1)], 63);
+    let mut body = vec![
+        b.atom("cp_async_4", vec![AtomArg::At(mem(s, t)), AtomArg::At(mem(from, t))]),
+        b.s(Op::Commit(Queue::CpAsync)),
+    ];
+    if waits {
+        body.push(b.s(Op::WaitQueue { queue: Queue::CpAsync, pending: 0 }));
+    }
+    if syncs {
+        body.push(b.sync());
+    }
+    body.extend([b.load(x, s, other, 1), b.store(to, t, x, 1)]);
+    b.done(body)
+}
+
+#[test]
+fn copies_in_flight() {
+    let args = [Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])];
+    let done = fine(&asynchronous(true, true), &args);
+    let wanted: Vec<f32> = (0..64).rev().map(|x| x as f32).collect();
+    assert_eq!(done.get::<f32>("to").unwrap(), wanted);
+    for (waits, syncs) in [(false, true), (true, false), (false, false)] {
+        let found = fault(&asynchronous(waits, syncs), &args);
+        assert!(
+            matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten | FaultKind::Race),
+            "{found}"
+        );
+    }
+    // Without looking for races the missing wait is found all the same.
+    let quick = Options { races: false, ..options() };
+    let text = run_program(&asynchronous(false, true), &args, &quick).unwrap_err().to_string();
+    assert!(text.contains("a copy into element 31 of `s` is in flight"), "{text}");
+    assert!(
+        text.contains("thread 31 of block (0, 0, 0) writes it by an asynchronous copy\n    at probe.rs:1"),
+        "{text}"
+    );
+    assert!(text.contains("help: wait for the copy"), "{text}");
+}
+
+/// One box of a tensor through shared memory.
+struct Boxes {
+    bytes: u32,
+    turn: i64,
+    init: bool,
+    fence: bool,
+    waits: bool,
+    arrivals: u32,
+}
+
+const RIGHT: Boxes = Boxes { bytes: 1024, turn: 0, init: true, fence: true, waits: true, arrivals: 1 };
+
+fn boxes(how: &Boxes) -> Kernel {
+    let mut b = Build::new(64);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let held = b.shared("held", F32, 256, "");
+    let (bar, zero, turn) = (b.mbarriers("full", 1, 1), b.int(0), b.int(how.turn));
+    let (x, t, size) = (b.reg("x", F32, 4), b.thread(), b.int(1024));
+    let at = b.sum(&[(t, 4)], 0);
+    let mut body = Vec::new();
+    if how.init {
+        let mut init = vec![b.s(Op::InitBarriers(bar))];
+        if how.fence {
+            init.push(b.s(Op::Fence(Fence::MbarrierInit)));
+        }
+        body.push(b.one(Scope::Block, init));
+    }
+    body.push(b.sync());
+    let mut begin = vec![b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(how.bytes) })];
+    for _ in 1..how.arrivals {
+        begin.push(b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: None }));
+    }
+    let args = vec![
+        AtomArg::At(mem(held, zero)),
+        AtomArg::At(mem(from, zero)),
+        AtomArg::Int(size),
+        AtomArg::Barrier { bar, slot: zero },
+    ];
+    begin.push(b.atom("bulk_load", args));
+    body.push(b.one(Scope::Block, begin));
+    if how.waits {
+        body.push(b.s(Op::Await { bar, slot: zero, turn }));
+    }
+    body.extend([b.load(x, held, at, 4), b.store(to, at, x, 4)]);
+    b.done(body)
+}
+
+fn boxed_args() -> [Arg; 2] {
+    [Arg::tensor(&count(256), [256]), Arg::output::<f32>([256])]
+}
+
+/// Whether it has landed when the block ends is chance: that nobody waited is not.
+#[test]
+fn a_bulk_copy_that_nobody_waits_for() {
+    let mut kernel = boxes(&RIGHT);
+    // Up to the copy, and then time for it to land with some seeds.
+    kernel.body.truncate(3);
+    let sync = kernel.body[1].clone();
+    kernel.body.extend(vec![sync; 8]);
+    let args = [Arg::tensor(&count(256), [256]), Arg::in_out(&count(256), [256])];
+    let found = fault(&kernel, &args);
+    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
+    assert_eq!(found.message(), "block (0, 0, 0) ends, and a bulk copy still uses its shared memory");
+    assert_eq!(found.parties()[0].line.as_deref(), Some("probe.rs:6"), "{found}");
+}
+
+#[test]
+fn mbarriers() {
+    let done = fine(&boxes(&RIGHT), &boxed_args());
+    assert_eq!(done.get::<f32>("to").unwrap(), count(256));
+    #[track_caller]
+    fn check(how: Boxes, kind: FaultKind, part: &str) {
+        let found = fault(&boxes(&how), &boxed_args());
+        assert!(found.kind() == kind && found.to_string().contains(part), "{found}");
+    }
+    check(
+        Boxes { bytes: 2048, ..RIGHT },
+        FaultKind::Deadlock,
+        "wait for turn 0 of `full[0]`, which has completed 0 and lacks 0 of 1 arrivals and 1024 bytes",
+    );
+    check(Boxes { init: false, ..RIGHT }, FaultKind::Mbarrier, "`full[0]` has not been initialised");
+    check(
+        Boxes { fence: false, ..RIGHT },
+        FaultKind::MissingFence,
+        "`full[0]` was initialised, and no fence tells the copy engine",
+    );
+    check(
+        Boxes { turn: 1, ..RIGHT },
+        FaultKind::Mbarrier,
+        "a wait for turn 1 of `full[0]`, which has completed 0 turns: hardware looks at the turn's parity alone and lets the wait pass",
+    );
+    check(
+        Boxes { arrivals: 2, ..RIGHT },
+        FaultKind::Mbarrier,
+        "`full[0]` takes 1 arrivals in a phase, and another comes before the phase's 1024 bytes",
+    );
+    let found = fault(&boxes(&Boxes { waits: false, ..RIGHT }), &boxed_args());
+    assert!(matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten), "{found}");
+}
+
+/// Threads fill a tile, one of them stores it by the copy engine.
+fn bulk_store(fence: bool, waits: bool) -> Kernel {
+    let mut b = Build::new(64);
+    let to = b.tensor("to", F32, true);
+    let held = b.shared("held", F32, 64, "");
+    let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
+    let mut body = b.fill(x, 1, 1.0, F32);
+    body.push(b.store(held, t, x, 1));
+    if fence {
+        body.push(b.s(Op::Fence(Fence::ProxyAsync)));
+    }
+    body.push(b.sync());
+    let args = vec![AtomArg::At(mem(to, zero)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
+    let mut one = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
+    if waits {
+        one.push(b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }));
+    }
+    body.push(b.one(Scope::Block, one));
+    b.done(body)
+}
+
+#[test]
+fn fences_between_proxies() {
+    let args = [Arg::output::<f32>([64])];
+    let done = fine(&bulk_store(true, true), &args);
+    assert_eq!(done.get::<f32>("to").unwrap(), vec![1.0; 64]);
+    check(
+        &bulk_store(false, true),
+        &args,
+        "
+kernel `probe`: a missing fence between ordinary and asynchronous accesses
+  an asynchronous access to element 0 of `held` follows an ordinary one, and no fence tells it of that
+  thread 0 of block (0, 0, 0) reads element 0 of `held` by a bulk store
+    at probe.rs:4
+  thread 0 of block (0, 0, 0) writes it
+    at probe.rs:2
+help: let each thread that touched it execute a fence (fence.proxy.async) before the barrier
+seen in variant 1, with seed 0",
+    );
+}
+
+#[test]
+fn bulk_copies_end_before_their_block() {
+    let kernel = bulk_store(true, false);
+    let mut found = 0;
+    for seed in 0..40 {
+        if let Err(error) = run_program(&kernel, &[Arg::output::<f32>([64])], &Options { seed, ..options() })
+        {
+            let text = error.to_string();
+            assert!(text.contains("a bulk copy still uses its shared memory"), "{text}");
+            found += 1;
+        }
+    }
+    assert!(found > 20, "{found} of 40 schedules showed it");
+}
+
+#[test]
+fn a_generic_read_before_the_copy_engine_overwrites() {
+    // Two rounds through one slot: everybody reads, arrives, and the slot is filled again.
+    let kernel = |fence: bool| {
+        let mut b = Build::new(32);
+        let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+        let held = b.shared("held", F32, 32, "");
+        let (bar, zero, size) = (b.mbarriers("full", 1, 1), b.int(0), b.int(128));
+        let (x, t) = (b.reg("x", F32, 1), b.thread());
+        let mut body = b.start(&[bar]);
+        body.push(b.repeat(2, Unroll::No, |b, round| {
+            let place = b.sum(&[(round, 32)], 0);
+            let at = b.sum(&[(round, 32), (t, 1)], 0);
+            let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(128) });
+            let args = vec![
+                AtomArg::At(mem(held, zero)),
+                AtomArg::At(mem(from, place)),
+                AtomArg::Int(size),
+                AtomArg::Barrier { bar, slot: zero },
+            ];
+            let copy = b.atom("bulk_load", args);
+            let mut turn = vec![
+                b.one(Scope::Block, vec![arrive, copy]),
+                b.s(Op::Await { bar, slot: zero, turn: round }),
+                b.load(x, held, t, 1),
+                b.store(to, at, x, 1),
+            ];
+            if fence {
+                turn.push(b.s(Op::Fence(Fence::ProxyAsync)));
+            }
+            turn.push(b.sync());
+            turn
+        }));
+        b.done(body)
+    };
+    let args = [Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])];
+    assert_eq!(fine(&kernel(true), &args).get::<f32>("to").unwrap(), count(64));
+    let found = fault(&kernel(false), &args);
+    assert_eq!(found.kind(), FaultKind::MissingFence, "{found}");
+    assert_eq!(found.parties()[1].doing, "reads it", "{found}");
+}
+
+/// A product of a warpgroup, with what may be forgotten.
+fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let tile = b.shared("tile", Bf16, 64 * 64, "");
+    let (acc, x) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8));
+    let (t, zero, one) = (b.thread(), b.int(0), b.int(1));
+    let mut body = b.fill(x, 8, 1.0, Bf16);
+    for round in 0..4 {
+        let at = b.sum(&[(t, 8)], round * 1024);
+        body.push(b.store(tile, at, x, 8));
+    }
+    body.extend(b.fill(acc, 4, 0.0, F32));
+    if proxy {
+        body.push(b.s(Op::Fence(Fence::ProxyAsync)));
+    }
+    body.push(b.sync());
+    if fence {
+        body.push(b.s(Op::Fence(Fence::Wgmma)));
+    }
+    let matrix = || AtomArg::Descriptor { at: mem(tile, zero), leading: 16, stride: 1024, mode: 1 };
+    let args = vec![
+        AtomArg::Frag(frag(acc, zero, 4)),
+        matrix(),
+        matrix(),
+        AtomArg::Int(one),
+        AtomArg::Int(zero),
+        AtomArg::Int(zero),
+    ];
+    body.extend([b.atom("wgmma_m64n8k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
+    if waits {
+        body.push(b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }));
+    }
+    let at = b.sum(&[(t, 4)], 0);
+    body.push(b.store(to, at, acc, 4));
+    b.done(body)
+}
+
+#[test]
+fn matrix_products_in_flight() {
+    let args = [Arg::output::<f32>([512])];
+    let done = fine(&product(true, true, true), &args);
+    assert_eq!(done.get::<f32>("to").unwrap(), vec![16.0; 512]);
+    #[track_caller]
+    fn check(kernel: &Kernel, kind: FaultKind, part: &str) {
+        let found = fault(kernel, &[Arg::output::<f32>([512])]);
+        assert!(found.kind() == kind && found.to_string().contains(part), "{found}");
+    }
+    check(
+        &product(false, true, true),
+        FaultKind::MissingFence,
+        "element 0 of the registers `acc` has been written, and an asynchronous matrix product uses it without a fence between",
+    );
+    check(
+        &product(true, false, true),
+        FaultKind::Locked,
+        "a matrix product in flight uses element 0 of the registers `acc`",
+    );
+    check(
+        &product(true, true, false),
+        FaultKind::MissingFence,
+        "an asynchronous access to element 0 of `tile` follows an ordinary one",
+    );
+}
+
+#[test]
+fn products_take_whole_warps() {
+    let mut b = Build::new(32);
+    let (d, a, w) = (b.reg("d", F32, 4), b.reg("a", Bf16, 8), b.reg("w", Bf16, 4));
+    let (t, zero) = (b.thread(), b.int(0));
+    let some = b.lt(t, 16);
+    let mut body = [b.fill(d, 4, 0.0, F32), b.fill(a, 8, 1.0, Bf16), b.fill(w, 4, 1.0, Bf16)].concat();
+    let args = [(d, 4), (a, 8), (w, 4)].map(|(reg, len)| AtomArg::Frag(frag(reg, zero, len)));
+    let mma = b.atom("mma_m16n8k16_bf16", args.to_vec());
+    body.push(b.if_(some, vec![mma]));
+    let text = fault(&b.done(body), &[]).to_string();
+    assert!(text.contains("`mma_m16n8k16_bf16` takes all 32 lanes of a warp, and 16 come to it"), "{text}");
+}
