@@ -1,6 +1,7 @@
 //! Which integers statements read.
 
 use crate::index::{Exprs, Int, Ix};
+use crate::mention::blocks;
 use crate::thread::{AtomArg, Frag, Id, Mem, Op, Stmt, Val};
 
 /// Takes out names that nobody reads, of this list alone; what is outside of it does not see them.
@@ -56,28 +57,20 @@ fn each_index(stmt: &Stmt, f: &mut dyn FnMut(Ix)) {
             guard.iter().for_each(|&at| f(at));
         }
         Op::Arrive { slot, peer, .. } => [*slot].iter().chain(peer).for_each(|&at| f(at)),
-        Op::Await { slot, turn, .. } => [*slot, *turn].into_iter().for_each(f),
-        Op::For { from, to, body, .. } => {
-            [*from, *to].into_iter().for_each(&mut *f);
-            body.iter().for_each(|stmt| each_index(stmt, f));
-        }
-        Op::If { cond, then, other } => {
-            f(*cond);
-            then.iter().chain(other).for_each(|stmt| each_index(stmt, f));
-        }
-        Op::When { cond, then, other } => {
-            of_value(cond, f);
-            then.iter().chain(other).for_each(|stmt| each_index(stmt, f));
-        }
-        Op::Roles(roles) => roles.iter().flat_map(|role| &role.body).for_each(|stmt| each_index(stmt, f)),
-        Op::Elect(_, body) => body.iter().for_each(|stmt| each_index(stmt, f)),
-        Op::Comment(_)
+        Op::Await { slot, turn, .. } => [*slot, *turn].into_iter().for_each(&mut *f),
+        Op::For { from, to, .. } => [*from, *to].into_iter().for_each(&mut *f),
+        Op::If { cond, .. } => f(*cond),
+        Op::When { cond, .. } => of_value(cond, f),
+        Op::Roles(_)
+        | Op::Elect(..)
+        | Op::Comment(_)
         | Op::Commit(_)
         | Op::WaitQueue { .. }
         | Op::Fence(_)
         | Op::Sync(_)
         | Op::InitBarriers(_) => {}
     }
+    blocks(&stmt.op).into_iter().flatten().for_each(|stmt| each_index(stmt, f));
 }
 
 fn of_places(frag: &Frag, mem: &Mem, f: &mut dyn FnMut(Ix)) {
