@@ -83,6 +83,13 @@ pub struct Expr {
     pub same_for: Scope,
 }
 
+impl Expr {
+    /// Do 32 bits hold every value? Generated code computes in 64 bits what this does not say of.
+    pub fn is_narrow(&self) -> bool {
+        self.lo >= i64::from(i32::MIN) && self.hi <= i64::from(i32::MAX)
+    }
+}
+
 /// The arena.
 #[derive(Clone, Debug, Default)]
 pub struct Exprs {

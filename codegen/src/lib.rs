@@ -27,6 +27,7 @@ mod mention;
 pub mod narrow;
 pub mod pipeline;
 pub mod problem;
+pub mod range;
 pub mod report;
 pub mod thread;
 pub mod tile;

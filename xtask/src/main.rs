@@ -9,6 +9,7 @@ mod ci;
 mod disassembler;
 mod fuzz;
 mod gpu_test;
+mod machine_code;
 mod mutants;
 mod nvrtc;
 mod pip;
@@ -58,6 +59,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         purpose: "the simulator on right and on broken kernels, with 1,000 seeds: some minutes",
         run: mutants::run,
+    },
+    Task {
+        word: "machine-code",
+        arguments: "[TABLE]",
+        purpose: "registers, spills and instructions of all shipped kernels, compared with a table of before",
+        run: machine_code::run,
     },
     Task {
         word: "bench",

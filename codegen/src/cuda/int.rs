@@ -108,8 +108,7 @@ impl Printer<'_> {
 
     /// Does every value of the expression fit 32 bits?
     pub(super) fn is_narrow(&self, at: Ix) -> bool {
-        let known = self.exprs.get(at);
-        known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX)
+        self.exprs.get(at).is_narrow()
     }
 
     pub(super) fn int_piece(&mut self, at: Ix) -> Piece {

@@ -5,7 +5,7 @@ use tilewright_layout::{Symbol, Value};
 use super::{Given, Refusal, Tensor, last_offset};
 use crate::definition::Generated;
 use crate::elem::Elem;
-use crate::lower::MOST_EXTENT;
+use crate::range::MOST_EXTENT;
 use crate::thread::Param;
 
 /// A size, and where it was found out.

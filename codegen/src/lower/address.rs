@@ -58,23 +58,12 @@ impl Lower<'_> {
         let (still, moving) = self.parts(&view.base[mode]);
         let mut sum = self.affine(&still);
         if global {
-            self.bound(sum);
             sum = self.name(sum, &format!("{}_{mode}", view.name));
         }
         let moving = self.affine(&moving);
         sum = self.exprs().add(sum, moving);
         let steps = self.steps(leaves, at, mode);
-        sum = self.exprs().add(sum, steps);
-        if global {
-            self.bound(sum);
-        }
-        sum
-    }
-
-    /// A coordinate of a global tensor fits 32 bits, because extents do with room to spare.
-    pub(super) fn bound(&mut self, coordinate: Ix) {
-        let lo = self.kernel.exprs.get(coordinate).lo;
-        self.exprs().assume(coordinate, lo, i64::from(i32::MAX));
+        self.exprs().add(sum, steps)
     }
 
     /// An offset fits 32 bits, because a fact says so. Its sign stays open: a guard may stand on the same expression.
@@ -130,7 +119,7 @@ impl Lower<'_> {
                 self.offset(&tensor.layout, &coordinates)
             }
         };
-        if matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General {
+        if self.is_small(view) {
             self.small(index);
         }
         Mem { space, index, peer: None }
@@ -146,7 +135,7 @@ impl Lower<'_> {
     /// Each mode has one stride: what does not change is computed once, at the top.
     fn linear_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
         let tensor = self.program.tensor(view.tensor);
-        let small = matches!(tensor.space, tile::Space::Global { .. }) && self.policy != Policy::General;
+        let small = self.is_small(view);
         let global = matches!(tensor.space, tile::Space::Global { .. });
         let (mut still_sum, mut moving_sum) = (self.int(0), self.int(0));
         for (mode, &stride) in strides.iter().enumerate() {
@@ -163,20 +152,14 @@ impl Lower<'_> {
             }
             let (still, moving) = self.parts(&view.base[mode]);
             let mut still = self.affine(&still);
-            if global {
-                self.bound(still);
-                if self.guarded(view, mode) || self.begins(view, mode).is_some() {
-                    still = self.name(still, &format!("{}_{mode}", view.name));
-                }
+            if global && (self.guarded(view, mode) || self.begins(view, mode).is_some()) {
+                still = self.name(still, &format!("{}_{mode}", view.name));
             }
             let term = self.exprs().mul(still, stride);
             still_sum = self.exprs().add(still_sum, term);
             let moving = self.affine(&moving);
             let steps = self.steps(leaves, at, mode);
             for moves in [moving, steps] {
-                if global {
-                    self.bound(moves);
-                }
                 let term = self.exprs().mul(moves, stride);
                 if small {
                     self.small(term);

@@ -331,7 +331,6 @@ impl Lower<'_> {
         for edge in edges {
             let (still, moving) = self.parts(&edge.base);
             let still = self.affine(&still);
-            self.bound(still);
             let still = self.name(still, &edge.name);
             let moving = self.affine(&moving);
             let mut at = self.exprs().add(still, moving);
@@ -348,7 +347,6 @@ impl Lower<'_> {
                     at = self.exprs().add(at, term);
                 }
             }
-            self.bound(at);
             let end = self.value(edge.end);
             guard = self.and_within(guard, at, end);
         }

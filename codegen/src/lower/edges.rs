@@ -3,13 +3,17 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use super::Lower;
 use super::address::{Leaf, leaves};
+use super::{Lower, Policy};
 use crate::affine::{Affine, Coord};
 use crate::index::Ix;
+use crate::range::{Range, most};
 use crate::thread::Fact;
 use crate::tile;
 use crate::view::View;
+
+/// How far beyond a tensor's last coordinate an access may point whose offset a fact holds to 32 bits.
+const FARTHEST: u32 = 1 << 16;
 
 impl Lower<'_> {
     /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
@@ -33,21 +37,15 @@ impl Lower<'_> {
         let Some(extent) = extent else {
             return false;
         };
-        if let Some((turn, _, tile)) = self.begins(view, mode) {
+        if let Some((turn, ..)) = self.begins(view, mode) {
             let turn = self.affine(&turn);
             // In the first turn, where all there is may be less than a tile.
-            self.followed(view.tensor, mode, tile - 1);
             return self.kernel.exprs.get(turn).lo < 1;
         }
         let (mut moving, mut inner) =
             (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
         for (coord, factor) in &as_tiles(&view.base[mode]).terms {
-            let of = match coord {
-                Coord::Block(axis) => self.program.grid[usize::from(*axis)],
-                Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
-                _ => None,
-            };
-            match of {
+            match self.extent_of(coord) {
                 Some(of) => moving.push((of, *factor)),
                 None => inner.terms.push((coord.clone(), *factor)),
             }
@@ -59,7 +57,6 @@ impl Lower<'_> {
             let end = (leaf.extent - 1).saturating_mul(leaf.step);
             (lo, hi) = (lo.saturating_add(end.min(0)), hi.saturating_add(end.max(0)));
         }
-        self.followed(view.tensor, mode, hi);
         // A dynamic mode of the view runs over the whole extent behind it.
         let open = view.layout.leaves().filter_map(|(n, d)| match (n, d) {
             (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
@@ -124,36 +121,67 @@ impl Lower<'_> {
         self.exprs().min(coordinate, last)
     }
 
-    /// A tile's place is known one turn past the last, too.
-    pub(super) fn passed(&mut self, view: &View, leaves: &[Leaf]) {
-        for mode in 0..view.base.len() {
-            let of_loops = |(coord, _): &(Coord, i64)| matches!(coord, Coord::Var(_));
-            let of_tiles = |coord: &Coord| matches!(coord, Coord::Var(_) | Coord::Block(_));
-            let base = &as_tiles(&view.base[mode]);
-            let turn: i64 = base.terms.iter().filter(|term| of_loops(term)).map(|(_, by)| *by.max(&0)).sum();
-            if turn > 0 {
-                let inner = base.terms.iter().filter(|(coord, _)| !of_tiles(coord)).cloned().collect();
-                let inner = self.affine(&Affine { constant: base.constant, terms: inner });
-                let far =
-                    leaves.iter().filter(|leaf| leaf.mode == mode).map(|leaf| (leaf.extent - 1) * leaf.step);
-                let past = self.kernel.exprs.get(inner).hi.saturating_add(far.sum()).saturating_add(turn);
-                self.followed(view.tensor, mode, past);
-            }
+    /// May offsets of a view be taken to fit 32 bits? A fact says so of all that lies so near to the tensor that launch can
+    /// include it; what may lie farther away is computed in 64 bits.
+    pub(super) fn is_small(&mut self, view: &View) -> bool {
+        let global = matches!(self.program.tensor(view.tensor).space, tile::Space::Global { .. });
+        if !global || self.policy == Policy::General {
+            return false;
         }
-    }
-
-    /// Coordinates of a mode go so far past its last one, at most: tiles begin inside.
-    fn followed(&mut self, tensor: u32, mode: usize, past: i64) {
-        let place = self.places[tensor as usize];
-        if !matches!(self.program.tensor(tensor).space, tile::Space::Global { .. }) {
-            return;
-        }
+        let beyond: Option<Vec<u32>> = (0..view.base.len()).map(|mode| self.beyond(view, mode)).collect();
+        let Some(beyond) = beyond else { return false };
+        let place = self.places[view.tensor as usize];
         for fact in &mut self.kernel.needs {
-            if let Fact::Small { param, beyond } = fact
+            if let Fact::Small { param, beyond: known } = fact
                 && *param == place
             {
-                beyond[mode] = beyond[mode].max(past.clamp(0, 1 << 16) as u32);
+                known.iter_mut().zip(&beyond).for_each(|(known, &now)| *known = now.max(*known));
             }
+        }
+        true
+    }
+
+    /// How far elements of a view, or those of its tile one iteration past the last of a loop that runs ahead, can lie
+    /// beyond the first or the last coordinate of a mode. `None` where that is farther than [`FARTHEST`].
+    fn beyond(&self, view: &View, mode: usize) -> Option<u32> {
+        let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode)?.0;
+        let base = as_tiles(&view.base[mode]);
+        let mut terms: Vec<(Range, Option<Value>, i64)> = Vec::new();
+        for (coord, factor) in &base.terms {
+            terms.push((self.program.range_of(coord).times(*factor), self.extent_of(coord), *factor));
+        }
+        for (count, stride) in view.layout.leaves() {
+            match stride {
+                Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                    terms.push((Range::below(most(count)).times(times), Some(count), times));
+                }
+                _ => {}
+            }
+        }
+        // Tiles of `factor` along this mode, as many as it takes to cover it, all begin inside.
+        let covers =
+            |of: &Option<Value>, factor: i64| factor > 0 && of.is_some() && extent.ceil_div(factor) == *of;
+        let mut last = extent.int().map_or(0, |n| i128::from(n) - 1);
+        if let Some(tiles) = terms.iter().position(|(_, of, factor)| covers(of, *factor)) {
+            terms.remove(tiles);
+            last = 0;
+        }
+        let all = terms.iter().fold(Range::only(base.constant), |all, (range, ..)| all.plus(*range));
+        let mut past = all.hi.saturating_sub(last).max(0);
+        if self.ahead {
+            let loops = base.terms.iter().filter(|(coord, _)| matches!(coord, Coord::Var(_)));
+            past = past.saturating_add(loops.map(|(_, by)| i128::from(*by.max(&0))).sum());
+        }
+        let beyond = past.max(-all.lo);
+        u32::try_from(beyond).ok().filter(|&beyond| beyond <= FARTHEST)
+    }
+
+    /// The extent over which a coordinate runs from 0 in steps of 1, if a size says.
+    fn extent_of(&self, coord: &Coord) -> Option<Value> {
+        match coord {
+            Coord::Block(axis) => self.program.grid[usize::from(*axis)],
+            Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
+            _ => None,
         }
     }
 
@@ -231,7 +259,6 @@ impl Lower<'_> {
     pub(super) fn begin_later(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
         let (turn, whole) = (self.affine(turn), self.int(tile));
         let turns = self.exprs().mul(turn, whole);
-        self.bound(turns);
         let short = self.short(of, tile);
         self.exprs().sub(turns, short)
     }

@@ -6,7 +6,8 @@ use super::Lower;
 use super::address::{Leaf, leaves};
 use crate::index::{Int, Ix};
 use crate::problem::{Problem, Result};
-use crate::thread::{Frag, Op, Unroll, Val};
+use crate::range::most;
+use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::{Order, Space};
 use crate::view::View;
 
@@ -40,11 +41,9 @@ impl Lower<'_> {
         let (var, k) = match depth {
             Value::Int(n) => self.loop_var("kk", n),
             _ => {
-                let id = self.var("kk", false);
-                let most = super::MOST_EXTENT;
-                let at =
-                    self.exprs().leaf(crate::index::Int::Var(id), 0, most, 1, crate::thread::Scope::Block);
-                (id, at)
+                let last = most(depth) - 1;
+                let id = self.var("kk", last > i64::from(i32::MAX));
+                (id, self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block))
             }
         };
         let k_at = if depth == Value::Int(1) { self.int(0) } else { k };

@@ -19,11 +19,9 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::problem::Result;
+use crate::range::{MOST_EXTENT, most};
 use crate::thread::{Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Scope, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
-
-/// Largest extent that a launch accepts: tiles that stick out past it still have 32-bit coordinates.
-pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
 
 /// What a variant may take for granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -360,13 +358,11 @@ impl<'p> Lower<'p> {
     }
 
     fn coord(&mut self, coord: &Coord) -> Ix {
-        let last = |extent: &Option<Value>| match extent {
-            Some(Value::Int(n)) => n - 1,
-            _ => MOST_EXTENT,
-        };
         match coord {
             Coord::Block(axis) => {
-                let hi = last(&self.program.grid[usize::from(*axis)]);
+                let blocks = self.program.grid[usize::from(*axis)].map_or(MOST_EXTENT, most);
+                // No device launches more.
+                let hi = blocks.clamp(1, i64::from(i32::MAX)) - 1;
                 self.exprs().leaf(Int::Block(*axis), 0, hi, 1, Scope::Block)
             }
             Coord::Var(var) => {
@@ -428,8 +424,7 @@ impl<'p> Lower<'p> {
         let id = match self.named.iter().find(|(named, id)| *named == at && same(vars, *id)) {
             Some((_, id)) => *id,
             None => {
-                let wide = known.hi > i64::from(i32::MAX) || known.lo < i64::from(i32::MIN);
-                let id = self.var(wanted, wide);
+                let id = self.var(wanted, !known.is_narrow());
                 self.preamble.push(Stmt { site: self.site, op: Op::Let(id, at) });
                 self.named.push((at, id));
                 id
@@ -446,7 +441,7 @@ impl<'p> Lower<'p> {
         let id = match self.held.iter().find(|(held, _)| *held == at) {
             Some((_, id)) => *id,
             None => {
-                let id = self.var(wanted, false);
+                let id = self.var(wanted, !known.is_narrow());
                 self.emit(Op::Let(id, at));
                 self.held.push((at, id));
                 id

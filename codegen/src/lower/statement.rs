@@ -2,10 +2,11 @@
 
 use tilewright_layout::Value;
 
-use super::{Lower, MOST_EXTENT};
+use super::Lower;
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
+use crate::range::most;
 use crate::thread::{Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::{self, How, Past};
 
@@ -79,8 +80,8 @@ impl Lower<'_> {
             tile::Op::For { var, unroll, body } => {
                 let program = self.program;
                 let of = &program.vars[*var as usize];
-                let id = self.var(&of.name, false);
-                let last = of.extent.int().map_or(MOST_EXTENT, |n| n - 1).max(0);
+                let last = most(of.extent).max(1) - 1;
+                let id = self.var(&of.name, last > i64::from(i32::MAX));
                 let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
                 self.vars[*var as usize] = Some(at);
                 if *unroll == Unroll::Full {
@@ -117,10 +118,7 @@ impl Lower<'_> {
             }
             tile::Op::If { left, right, then, other } => {
                 let (at, limit) = (self.affine(left), self.value(*right));
-                let cond = match self.kernel.exprs.get(at).hi > i64::from(i32::MAX) {
-                    true => self.below(left, *right),
-                    false => self.exprs().lt(at, limit),
-                };
+                let cond = self.exprs().lt(at, limit);
                 let (then, other) = (self.arm(then)?, self.arm(other)?);
                 self.emit(Op::If { cond, then, other });
             }
@@ -153,7 +151,6 @@ impl Lower<'_> {
         let begins = |(coord, by): &(Coord, i64)| matches!((coord, by), (Coord::Begin { .. }, 1));
         let begin = others.terms.iter().position(begins).map(|place| others.terms.remove(place).0);
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
-        self.bound(others);
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { turn, of, tile }) = begin {
             // In the first turn all is left, though its tile may not be whole. Said so, and not as what is left of a number
@@ -198,7 +195,7 @@ impl Lower<'_> {
         let value = match known.int {
             Int::Const(_) | Int::Var(_) => at,
             _ => {
-                let id = self.var(&of.name, false);
+                let id = self.var(&of.name, !known.is_narrow());
                 self.emit(Op::Let(id, at));
                 let last = self.kernel.exprs.get(extent).hi - 1;
                 let (lo, hi) = match past {

@@ -275,7 +275,7 @@ impl Lower<'_> {
             let Some(few) = few else {
                 let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
                 let stays = (how == How::Here).then(|| {
-                    let (base, rest) = lower.parts_of(place.index, &pair.from.name);
+                    let (base, rest) = lower.parts_of(place.index, &pair.from);
                     place.index = lower.exprs().add(base, rest);
                     base
                 });
@@ -301,20 +301,18 @@ impl Lower<'_> {
     fn name_parts(&mut self, view: &View, leaves: &[Leaf]) {
         let first = vec![self.int(0); leaves.len()];
         let place = self.place(view, leaves, &first);
-        self.parts_of(place.index, &view.name);
+        self.parts_of(place.index, view);
     }
 
     /// Are a view's offsets those of a later turn's tile, which moves from turn to turn?
-    fn moves_on(&self, view: &View) -> bool {
-        let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
-        self.ahead && global && self.policy != Policy::General
+    fn moves_on(&mut self, view: &View) -> bool {
+        self.ahead && self.is_small(view)
     }
 
     /// Names where a tile that moves begins, before the loops over it.
     fn name_now(&mut self, view: &View, leaves: &[Leaf]) {
         if self.moves_on(view) {
             self.name_parts(view, leaves);
-            self.passed(view, leaves);
         }
     }
 
@@ -322,7 +320,7 @@ impl Lower<'_> {
     fn place_now(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
         let mut place = self.place(view, leaves, at);
         if self.moves_on(view) {
-            let (base, rest) = self.parts_of(place.index, &view.name);
+            let (base, rest) = self.parts_of(place.index, view);
             place.index = self.exprs().add(base, rest);
             self.small(rest);
             self.small(place.index);
@@ -331,7 +329,7 @@ impl Lower<'_> {
     }
 
     /// An index as what stays the same while loops are unrolled, by a name of its own, and the rest.
-    fn parts_of(&mut self, index: Ix, view: &str) -> (Ix, Ix) {
+    fn parts_of(&mut self, index: Ix, view: &View) -> (Ix, Ix) {
         let mut terms = Vec::new();
         self.kernel.exprs.terms(index, &mut terms);
         let (mut base, mut rest) = (self.int(0), self.int(0));
@@ -339,8 +337,11 @@ impl Lower<'_> {
             let part = if self.is_still(term) { &mut base } else { &mut rest };
             *part = self.kernel.exprs.add(*part, term);
         }
+        if self.is_small(view) {
+            self.small(base);
+        }
         if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
-            base = self.hold(base, &format!("{view}_now"));
+            base = self.hold(base, &format!("{}_now", view.name));
         }
         (base, rest)
     }

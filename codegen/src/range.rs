@@ -1,0 +1,161 @@
+//! Ranges of coordinates: what the numbers of a tile program can be, over mathematical integers. Nothing here depends on
+//! how they are computed later, and asking changes nothing.
+
+use tilewright_layout::Value;
+
+use crate::affine::{Affine, Coord};
+use crate::tile::Program;
+
+/// Largest extent that a launch accepts: whole tiles that reach beyond it still have 32-bit coordinates.
+pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
+
+/// The largest value of a size, whatever is launched; sizes are not negative.
+///
+/// ```
+/// use tilewright_codegen::range::{MOST_EXTENT, most};
+/// use tilewright_layout::Value;
+/// assert_eq!(most(Value::Int(7)), 7);
+/// assert_eq!(most(Value::symbol("M")), MOST_EXTENT);
+/// ```
+pub fn most(size: Value) -> i64 {
+    match size {
+        Value::Int(n) => n,
+        Value::Sym { times, over, .. } => {
+            let over = i64::from(over.max(1));
+            let rounded = MOST_EXTENT.div_euclid(over) + i64::from(MOST_EXTENT % over != 0);
+            rounded.saturating_mul(times)
+        }
+        Value::Basis { .. } | Value::Any => MOST_EXTENT,
+    }
+}
+
+/// The numbers from `lo` to `hi`, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// The least.
+    pub lo: i128,
+    /// The greatest.
+    pub hi: i128,
+}
+
+impl Range {
+    /// `0..n`; just 0 where `n` is not positive.
+    pub fn below(n: i64) -> Range {
+        Range { lo: 0, hi: i128::from(n.max(1)) - 1 }
+    }
+
+    /// One number.
+    pub fn only(n: i64) -> Range {
+        Range { lo: n.into(), hi: n.into() }
+    }
+
+    /// All sums of two numbers.
+    pub fn plus(self, other: Range) -> Range {
+        Range { lo: self.lo.saturating_add(other.lo), hi: self.hi.saturating_add(other.hi) }
+    }
+
+    /// All multiples.
+    pub fn times(self, factor: i64) -> Range {
+        let (one, other) = (self.lo.saturating_mul(factor.into()), self.hi.saturating_mul(factor.into()));
+        Range { lo: one.min(other), hi: one.max(other) }
+    }
+
+    /// Do 32 bits hold every number?
+    pub fn is_narrow(self) -> bool {
+        self.lo >= i128::from(i32::MIN) && self.hi <= i128::from(i32::MAX)
+    }
+
+    /// Do 64 bits hold every number, with room for a few sums of such?
+    pub fn is_wide(self) -> bool {
+        const ROOM: i128 = 1 << 61;
+        self.lo >= -ROOM && self.hi <= ROOM
+    }
+}
+
+impl Program {
+    /// The range of a coordinate.
+    pub fn range_of(&self, coord: &Coord) -> Range {
+        match coord {
+            Coord::Block(axis) => Range::below(self.grid[usize::from(*axis)].map_or(MOST_EXTENT, most)),
+            Coord::Var(var) => Range::below(most(self.vars[*var as usize].extent)),
+            Coord::Thread(group) => Range::below(self.threads_of(*group).into()),
+            Coord::Swizzled(group, _) => {
+                Range::below(self.threads_of(*group).max(1).next_power_of_two().into())
+            }
+            Coord::ClusterRank => Range::below(self.cluster.iter().product::<u32>().into()),
+            Coord::Turn(_) => Range::below(i64::MAX),
+            Coord::Begin { turn, tile, .. } => Range { lo: 0, hi: self.range(turn).times(*tile).hi.max(0) },
+            Coord::Digit { of, over, extent } => {
+                let of = self.range(of);
+                let over = i128::from((*over).max(1));
+                let all = Range { lo: of.lo.div_euclid(over), hi: of.hi.div_euclid(over) };
+                match extent {
+                    Some(n) if all.lo < 0 || all.hi >= i128::from(*n) => Range::below(*n),
+                    _ => all,
+                }
+            }
+        }
+    }
+
+    /// The range of a sum of coordinates, each taken by itself.
+    pub fn range(&self, sum: &Affine) -> Range {
+        sum.terms.iter().fold(Range::only(sum.constant), |all, (coord, factor)| {
+            all.plus(self.range_of(coord).times(*factor))
+        })
+    }
+
+    /// Threads of a group.
+    fn threads_of(&self, group: u32) -> u32 {
+        let group = &self.groups[group as usize];
+        match group.warps {
+            Some((first, end)) => (end - first) * 32,
+            None => self.threads(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile::Var;
+
+    fn program() -> Program {
+        let mut program = Program::new("k");
+        program.groups[0].threads = 96;
+        program.grid[0] = Value::symbol("M").ceil_div(128);
+        program.vars.push(Var { name: "k".into(), extent: Value::Int(5) });
+        program
+    }
+
+    #[track_caller]
+    fn check(affine: Affine, lo: i128, hi: i128) {
+        assert_eq!(program().range(&affine), Range { lo, hi });
+    }
+
+    #[test]
+    fn tiles_that_cover_an_extent_begin_inside_it() {
+        let first = Affine::from(Coord::Block(0)).times(128).unwrap();
+        let Range { lo, hi } = program().range(&first);
+        assert!(lo == 0 && hi < i128::from(MOST_EXTENT) && hi + 128 >= i128::from(MOST_EXTENT));
+    }
+
+    #[test]
+    fn sums_and_digits() {
+        let k = Affine::from(Coord::Var(0));
+        check(k.times(-1000).unwrap(), -4000, 0);
+        check(k.plus(&Coord::Thread(0).into(), 10).unwrap(), 0, 954);
+        check(Affine::from(Coord::Thread(0)).digit(32, None), 0, 2);
+        check(Affine::from(Coord::Thread(0)).digit(1, Some(32)), 0, 31);
+        check(Affine::from(Coord::Thread(0)).digit(32, Some(8)), 0, 2);
+        check(Coord::Swizzled(0, (1, 0, 3)).into(), 0, 127);
+        check(k.plus(&(-3).into(), 1).unwrap().digit(2, None), -2, 0);
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        let far = Affine::from(Coord::Block(0)).times(i64::MAX).unwrap();
+        let range = program().range(&far);
+        assert!(!range.is_narrow() && !range.is_wide());
+        assert_eq!(most(Value::symbol("M")), MOST_EXTENT);
+    }
+}
