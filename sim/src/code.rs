@@ -19,6 +19,30 @@ pub(crate) enum Src {
 /// A place in a register file: the file of 32-bit cells or that of 64-bit ones, by the type of what is in it.
 pub(crate) type Slot = u32;
 
+/// Integers from `lo` to `hi`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) lo: i64,
+    pub(crate) hi: i64,
+}
+
+impl Range {
+    /// What 64 bits hold.
+    pub(crate) const ALL: Range = Range { lo: i64::MIN, hi: i64::MAX };
+    /// What 32 bits hold.
+    pub(crate) const NARROW: Range = Range { lo: i32::MIN as i64, hi: i32::MAX as i64 };
+
+    /// `0..n`
+    pub(crate) fn below(n: u32) -> Range {
+        Range { lo: 0, hi: i64::from(n.max(1)) - 1 }
+    }
+
+    /// Do 32 bits hold all of them?
+    pub(crate) fn is_narrow(self) -> bool {
+        self.lo >= Range::NARROW.lo && self.hi <= Range::NARROW.hi
+    }
+}
+
 /// Functions of two integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IntOp {
@@ -37,6 +61,8 @@ pub(crate) enum IntOp {
     Lt,
     Eq,
     All,
+    /// The low 32 bits of the first, with their sign.
+    Wrap,
 }
 
 impl IntOp {
@@ -59,6 +85,37 @@ impl IntOp {
             IntOp::Lt => i64::from(a < b),
             IntOp::Eq => i64::from(a == b),
             IntOp::All => i64::from(a != 0 && b != 0),
+            IntOp::Wrap => i64::from(a as i32),
+        }
+    }
+
+    /// Where the results lie, if the operands lie in these ranges.
+    pub(crate) fn range(self, a: Range, b: Range) -> Range {
+        let corners = |of: fn(i64, i64) -> i64| {
+            let all = [of(a.lo, b.lo), of(a.lo, b.hi), of(a.hi, b.lo), of(a.hi, b.hi)];
+            Range {
+                lo: all.into_iter().fold(i64::MAX, i64::min),
+                hi: all.into_iter().fold(i64::MIN, i64::max),
+            }
+        };
+        let bits = |x: i64| if x <= 0 { 0 } else { i64::MAX >> (x.leading_zeros() - 1) };
+        match self {
+            IntOp::Add => corners(i64::saturating_add),
+            IntOp::Sub => corners(i64::saturating_sub),
+            IntOp::Mul => corners(i64::saturating_mul),
+            IntOp::Div if b.lo > 0 => corners(|a, b| a / b),
+            IntOp::Rem if b.lo > 0 => {
+                let most = b.hi - 1;
+                Range { lo: a.lo.clamp(-most, 0), hi: a.hi.clamp(0, most) }
+            }
+            IntOp::And if b.lo >= 0 => Range { lo: 0, hi: b.hi },
+            IntOp::Or | IntOp::Xor if a.lo >= 0 && b.lo >= 0 => Range { lo: 0, hi: bits(a.hi | b.hi) },
+            IntOp::Shr if a.lo >= 0 => Range { lo: 0, hi: a.hi },
+            IntOp::Min => Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi) },
+            IntOp::Max => Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi) },
+            IntOp::Lt | IntOp::Eq | IntOp::All => Range { lo: 0, hi: 1 },
+            IntOp::Wrap => Range::NARROW,
+            _ => Range::ALL,
         }
     }
 }

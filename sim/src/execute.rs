@@ -18,7 +18,7 @@ fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
             }
         };
     }
-    lanes!(Add Sub Mul Div Rem And Or Xor Shl Shr Min Max Lt Eq All)
+    lanes!(Add Sub Mul Div Rem And Or Xor Shl Shr Min Max Lt Eq All Wrap)
 }
 
 fn class(elem: Elem, f: Bin) -> Class {

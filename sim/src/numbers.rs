@@ -1,9 +1,10 @@
 //! Index expressions of a launch, hash-consed: sizes are folded in, constants gathered, and each knows in which loop it
-//! changes. Simplifies nothing that would depend on ranges.
+//! changes and where its values lie in this launch. Ranges simplify nothing: they only say where 32 bits can overflow, so
+//! that values wrap there as they do in the printed C.
 
 use std::collections::HashMap;
 
-use crate::code::{IntOp, Src};
+use crate::code::{IntOp, Range, Src};
 
 /// A node of the graph.
 pub(crate) type NodeId = u32;
@@ -31,6 +32,8 @@ pub(crate) enum Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) node: Node,
+    /// Its values.
+    pub(crate) range: Range,
     /// Do lanes differ?
     pub(crate) vector: bool,
     /// The innermost loop that changes it.
@@ -73,9 +76,9 @@ impl Numbers {
     }
 
     /// A cell of the warp.
-    pub(crate) fn cell(&mut self, vector: bool, slot: u32, level: u32, volatile: bool) -> Num {
+    pub(crate) fn cell(&mut self, vector: bool, slot: u32, level: u32, volatile: bool, range: Range) -> Num {
         let node = Node::Cell { vector, slot };
-        let known = Known { node, vector, level, volatile, slot: Some(slot) };
+        let known = Known { node, range, vector, level, volatile, slot: Some(slot) };
         let id = self.all.len() as NodeId;
         self.all.push(known);
         self.known.insert(node, id);
@@ -92,7 +95,16 @@ impl Numbers {
             Node::Two(_, a, b) => [a.node, b.node].into_iter().flatten().collect(),
             Node::Select(a, b, c) => [a.node, b.node, c.node].into_iter().flatten().collect(),
         };
-        let mut known = Known { node, vector: false, level: 0, volatile: false, slot: None };
+        let range = match node {
+            Node::Cell { .. } => Range::ALL,
+            Node::Scaled(x, by) => IntOp::Mul.range(self.get(x).range, Range { lo: by, hi: by }),
+            Node::Two(op, a, b) => op.range(self.range(a), self.range(b)),
+            Node::Select(_, a, b) => {
+                let (a, b) = (self.range(a), self.range(b));
+                Range { lo: a.lo.min(b.lo), hi: a.hi.max(b.hi) }
+            }
+        };
+        let mut known = Known { node, range, vector: false, level: 0, volatile: false, slot: None };
         for part in parts {
             let part = self.get(part);
             known.vector |= part.vector;
@@ -103,6 +115,21 @@ impl Numbers {
         self.all.push(known);
         self.known.insert(node, id);
         id
+    }
+
+    /// Where the values of a number lie.
+    pub(crate) fn range(&self, num: Num) -> Range {
+        let node = num.node.map_or(Range { lo: 0, hi: 0 }, |node| self.get(node).range);
+        Range { lo: node.lo.saturating_add(num.add), hi: node.hi.saturating_add(num.add) }
+    }
+
+    /// A number in 32 bits.
+    pub(crate) fn wrapped(&mut self, num: Num) -> Num {
+        match num.as_constant() {
+            Some(n) => Num::constant(IntOp::Wrap.of(n, 0)),
+            None if self.range(num).is_narrow() => num,
+            None => Num { node: Some(self.intern(Node::Two(IntOp::Wrap, num, Num::constant(0)))), add: 0 },
+        }
     }
 
     pub(crate) fn two(&mut self, op: IntOp, a: Num, b: Num) -> Num {
@@ -177,7 +204,7 @@ mod tests {
     #[test]
     fn constants_gather() {
         let mut numbers = Numbers::default();
-        let x = numbers.cell(true, 0, 0, false);
+        let x = numbers.cell(true, 0, 0, false, Range::below(32));
         let (four, ten) = (Num::constant(4), Num::constant(10));
         let a = numbers.two(IntOp::Add, x, four);
         let a = numbers.two(IntOp::Mul, a, ten);
@@ -186,5 +213,21 @@ mod tests {
         let less = numbers.two(IntOp::Sub, a, Num::constant(40));
         assert_eq!(less, scaled);
         assert_eq!(numbers.two(IntOp::Mul, x, Num::constant(0)), Num::constant(0));
+    }
+
+    #[test]
+    fn numbers_wrap_where_they_can_overflow() {
+        let mut numbers = Numbers::default();
+        let lane = numbers.cell(true, 0, 0, false, Range::below(32));
+        let near = numbers.two(IntOp::Mul, lane, Num::constant(1 << 26));
+        assert_eq!(numbers.range(near), Range { lo: 0, hi: 31 << 26 });
+        assert_eq!(numbers.wrapped(near), near);
+        let far = numbers.two(IntOp::Mul, lane, Num::constant(1 << 27));
+        let wrapped = numbers.wrapped(far);
+        assert_ne!(wrapped, far);
+        assert_eq!(numbers.range(wrapped), Range::NARROW);
+        assert_eq!(numbers.wrapped(Num::constant(1 << 31)), Num::constant(-1 << 31));
+        let more = numbers.two(IntOp::Add, near, Num::constant(1 << 31));
+        assert_ne!(numbers.wrapped(more), more);
     }
 }

@@ -12,7 +12,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         return Err("`cargo xtask machine-code` takes one table of before at most".into());
     }
     let environment = setup::prepare()?;
-    let mut command = cargo(["run", "--package", "tilewright-tests", "--example", "machine_code", "--", TABLE]);
+    let mut command =
+        cargo(["run", "--package", "tilewright-tests", "--example", "machine_code", "--", TABLE]);
     command.args(before).envs(environment);
     step("machine code", || spawn(&mut command))
 }

@@ -55,8 +55,21 @@ impl Compiler<'_> {
                 self.numbers.select(c, a, b)
             }
         };
+        // The printed C computes in 32 bits what is said to fit them.
+        let num = match self.kernel.exprs.get(at).is_narrow() {
+            true => self.numbers.wrapped(num),
+            false => num,
+        };
         self.memo.insert(at, num);
         num
+    }
+
+    /// A number as a variable holds it.
+    pub(super) fn held_by(&mut self, var: Id, num: Num) -> Num {
+        match self.kernel.vars[var as usize].wide {
+            true => num,
+            false => self.numbers.wrapped(num),
+        }
     }
 
     pub(super) fn both(&mut self, op: IntOp, a: Ix, b: Ix) -> Num {

@@ -76,9 +76,13 @@ struct Compiler<'k> {
 pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
     let mut numbers = Numbers::default();
     for slot in 0..FIRST_SCALAR {
-        numbers.cell(false, slot, 0, false);
+        let range = match slot.checked_sub(BLOCK).and_then(|axis| given.grid.get(axis as usize)) {
+            Some(&blocks) => Range::below(blocks),
+            None => Range::NARROW,
+        };
+        numbers.cell(false, slot, 0, false, range);
     }
-    numbers.cell(true, THREAD, 0, false);
+    numbers.cell(true, THREAD, 0, false, Range::below(kernel.launch.threads));
     let mut compiler = Compiler {
         kernel,
         given,
@@ -266,14 +270,18 @@ impl Compiler<'_> {
         match &stmt.op {
             Op::Comment(_) => {}
             Op::Let(id, at) | Op::Set(id, at) if self.kernel.vars[*id as usize].mutable => {
-                let a = self.src(*at);
+                let num = self.num(*at);
+                let num = self.held_by(*id, num);
+                let a = self.place_of(num);
                 let known = self.vars[*id as usize].node.map(|node| self.numbers.get(node));
                 let to = match known {
                     Some(known) if known.volatile => known.slot.unwrap_or_default(),
                     _ => {
                         let slot = self.code.vectors;
                         self.code.vectors += 1;
-                        let num = self.numbers.cell(true, slot, 0, true);
+                        let wide = self.kernel.vars[*id as usize].wide;
+                        let range = if wide { Range::ALL } else { Range::NARROW };
+                        let num = self.numbers.cell(true, slot, 0, true, range);
                         self.bind(*id, num);
                         slot
                     }
@@ -281,14 +289,15 @@ impl Compiler<'_> {
                 self.emit(Ins::Set { to, a });
             }
             Op::Let(id, at) => {
-                let mut num = self.num(*at);
+                let num = self.num(*at);
+                let mut num = self.held_by(*id, num);
                 if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
                     // What it is made of changes later, and it does not.
                     let a = self.place_of(num);
                     let to = self.code.vectors;
                     self.code.vectors += 1;
                     self.emit(Ins::Set { to, a });
-                    num = self.numbers.cell(true, to, 0, true);
+                    num = self.numbers.cell(true, to, 0, true, self.numbers.range(num));
                 }
                 self.bind(*id, num);
             }
@@ -457,12 +466,20 @@ impl Compiler<'_> {
         let vector =
             |compiler: &Self, num: Num| num.node.is_some_and(|node| compiler.numbers.get(node).vector);
         let vector = vector(self, from) || vector(self, to);
+        let range = Range {
+            lo: self.numbers.range(from).lo,
+            hi: self.numbers.range(to).hi.saturating_sub(1).max(self.numbers.range(from).lo),
+        };
+        if !self.kernel.vars[var as usize].wide && !range.is_narrow() {
+            let name = &self.kernel.vars[var as usize].name;
+            return self.malformed(format!("the loop over `{name}`, a variable of 32 bits, can pass them"));
+        }
         let (from, to) = (self.place_of(from), self.place_of(to));
         let head = self.label();
         let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
         let cell = *file;
         *file += 1;
-        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false);
+        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false, range);
         self.emit(match vector {
             false => Ins::Loop { var: cell, from, to, exit },
             true => Ins::LoopV { var: cell, from, to, exit },
