@@ -31,6 +31,7 @@ pub mod range;
 pub mod report;
 pub mod thread;
 pub mod tile;
+mod verify;
 pub mod view;
 pub mod wire;
 pub mod words;

@@ -77,7 +77,8 @@ reads!(tiles_backwards, |k| 100 - k, |k| 100 - k);
 fn check_writes(def: &KernelDef) {
     for n in [64, 2000, 2240, 4480, 8960] {
         let x = numbers(n);
-        for outcome in every_variant("writes", def, &[Arg::tensor(&x, [n]), Arg::in_out(&vec![0.5f32; n], [n])])
+        for outcome in
+            every_variant("writes", def, &[Arg::tensor(&x, [n]), Arg::in_out(&vec![0.5f32; n], [n])])
         {
             let wanted: Vec<f32> = (0..n).map(|at| if at < ROWS { x[at] } else { 0.5 }).collect();
             assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{n}, variant {}", outcome.variant());
@@ -121,9 +122,8 @@ fn tiles_that_end_beyond_32_bits_are_guarded() {
         copy(acc, out);
     }
     let ones = [1.0f32];
-    let counts: Vec<f32> = (0..THREADS)
-        .map(|thread| (682 * TILE + thread..EXTENT).step_by(THREADS).count() as f32)
-        .collect();
+    let counts: Vec<f32> =
+        (0..THREADS).map(|thread| (682 * TILE + thread..EXTENT).step_by(THREADS).count() as f32).collect();
     let args = [Arg::tensor(&ones, [EXTENT]).strides([0]), Arg::output::<f32>([THREADS])];
     for outcome in every_variant("count", count().def(), &args) {
         assert_eq!(outcome.get::<f32>("c").unwrap(), counts, "variant {}", outcome.variant());

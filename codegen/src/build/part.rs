@@ -6,6 +6,8 @@ use super::Builder;
 use crate::affine::Coord;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::Space;
+use crate::verify;
 use crate::view::{At, Deal, View};
 
 impl Builder {
@@ -61,7 +63,12 @@ impl Builder {
         if coord.len() == view.rank() {
             self.axes_of(&view.layout, coord, view)?;
         }
-        view.slice(coord)
+        let slice = view.slice(coord)?;
+        let numbers = slice.base.iter().all(|base| base.constant().is_some());
+        if numbers && matches!(self.space(&slice), Space::Registers { .. }) {
+            verify::inside(&self.program, &slice).map_err(|problem| problem.arg(1))?;
+        }
+        Ok(slice)
     }
 
     fn axes_of(&mut self, rest: &Layout, coord: &[At], view: &View) -> Result<()> {

@@ -39,6 +39,7 @@ pub enum Policy {
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
     let program = crate::pipeline::expand(program)?;
+    crate::verify::program(&program)?;
     sayable(&program)?;
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);

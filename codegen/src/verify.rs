@@ -1,0 +1,285 @@
+//! What every tile program must satisfy before it is lowered, whoever made it: arrays of a size that exists, coordinates
+//! that 64 bits hold, and no access beside an array in registers, which has no guard. Front ends refuse most of this with
+//! a better place in the user's text; lowering relies on it.
+
+use tilewright_layout::Value;
+
+use crate::affine::{Affine, Coord};
+use crate::diagnostic::Diagnostic;
+use crate::problem::{Problem, Result};
+use crate::range::{Range, most};
+use crate::thread::{Id, Unroll};
+use crate::tile::{Op, Program, Space, Stmt};
+use crate::view::View;
+
+/// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
+const MOST_BYTES: i128 = i32::MAX as i128;
+
+/// Most elements of a view that one thread goes through in a statement: each is a line of unrolled code.
+const MOST_ELEMENTS: i128 = 1 << 16;
+
+/// Checks a program whose pipelined loops are written out.
+pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
+    arrays(program)?;
+    statements(program, &program.body, &mut Vec::new())
+}
+
+/// The sizes of arrays in shared memory and in registers.
+fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut shared = 0i128;
+    for tensor in &program.tensors {
+        let what = match tensor.space {
+            Space::Global { .. } => continue,
+            Space::Shared { .. } => "shared memory",
+            Space::Registers { .. } => "registers",
+        };
+        let problem = |said: String| Problem::new(said).help("use a smaller tile").at(tensor.span);
+        let len = match tensor.layout.cosize() {
+            Ok(len) => i128::from(len),
+            Err(error) => return Err(problem(format!("the size of `{}`: {error}", tensor.name))),
+        };
+        let bytes = len * i128::from(tensor.elem.bytes());
+        if bytes > MOST_BYTES {
+            let each = tensor.elem.bytes();
+            return Err(problem(format!(
+                "`{}` takes {len} * {each} = {bytes} bytes of {what}, more than 32-bit offsets reach",
+                tensor.name
+            )));
+        }
+        if matches!(tensor.space, Space::Shared { .. }) {
+            shared += bytes;
+        }
+        if shared > MOST_BYTES {
+            let said = format!(
+                "with `{}`, {bytes} bytes, the arrays in shared memory take {shared} bytes, more than 32-bit offsets reach",
+                tensor.name
+            );
+            return Err(problem(said));
+        }
+    }
+    Ok(())
+}
+
+/// The views of statements. `unrolled` are variables of loops around them that are unrolled wholly.
+fn statements(
+    program: &Program,
+    body: &[Stmt],
+    unrolled: &mut Vec<Id>,
+) -> std::result::Result<(), Diagnostic> {
+    for stmt in body {
+        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+            of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
+        }
+        let known = unrolled.len();
+        if let Op::For { var, unroll: Unroll::Full, .. } = &stmt.op {
+            unrolled.push(*var);
+        }
+        for inner in stmt.bodies() {
+            statements(program, inner, unrolled)?;
+        }
+        unrolled.truncate(known);
+    }
+    Ok(())
+}
+
+fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
+    for mode in 0..view.base.len() {
+        let range = reach(program, view, mode);
+        if !range.is_wide() {
+            return Err(Problem::new(format!(
+                "the coordinate of `{}` along mode {mode} of its tensor can be as far off as {} or {}, which 64 bits do not hold",
+                view.name, range.lo, range.hi
+            ))
+            .help("scale the index by a smaller number"));
+        }
+    }
+    let extents = view.layout.leaves().map(|(extent, _)| i128::from(extent.int().unwrap_or(1)));
+    let elements = extents.fold(1i128, i128::saturating_mul);
+    if elements > MOST_ELEMENTS {
+        return Err(Problem::new(format!(
+            "one thread has {elements} elements of `{}`, {}, to go through here, and {MOST_ELEMENTS} are the most",
+            view.name,
+            view.shape()
+        ))
+        .help("partition it over more threads with `parallelize`, or use a smaller tile"));
+    }
+    match program.tensor(view.tensor).space {
+        Space::Registers { .. } => in_registers(program, view, unrolled),
+        _ => Ok(()),
+    }
+}
+
+/// Registers have no addresses: every place is known while compiling, and lies inside.
+pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
+    let fixed = |coord: &Coord| match coord {
+        Coord::Var(var) => unrolled.contains(var),
+        // Judged by what they are made of.
+        Coord::Digit { .. } => true,
+        _ => false,
+    };
+    if let Some(other) = view.base.iter().find(|base| base.any(&|coord| !fixed(coord))) {
+        return Err(Problem::new(format!(
+            "`{}` is in registers, and the index {} is not known while compiling",
+            view.name,
+            text(program, other)
+        ))
+        .help("index registers with numbers, or with the variable of a loop over `unroll(0..4)`"));
+    }
+    inside(program, view)
+}
+
+/// No place of a view of registers lies beside them.
+pub(crate) fn inside(program: &Program, view: &View) -> Result<()> {
+    let tensor = program.tensor(view.tensor);
+    let (name, extents) = (&tensor.name, tensor.layout.layout().modes());
+    for (mode, extent) in extents.enumerate().take(view.base.len()) {
+        let extent = i128::from(extent.size()?);
+        let range = reach(program, view, mode);
+        let outside = if range.lo < 0 { range.lo } else { range.hi };
+        if range.lo < 0 || range.hi >= extent {
+            return Err(Problem::new(format!(
+                "`{name}` has {extent} elements along mode {mode}, numbered from 0, and this reaches element {outside}"
+            ))
+            .help(format!("registers have nothing beyond their ends: stay below {extent}")));
+        }
+    }
+    Ok(())
+}
+
+/// The coordinates of a view's elements along a mode of its tensor.
+fn reach(program: &Program, view: &View, mode: usize) -> Range {
+    let leaves = view.layout.leaves().filter_map(|(count, stride)| match stride {
+        Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+            Some(Range::below(most(count)).times(times))
+        }
+        _ => None,
+    });
+    leaves.fold(program.range(&view.base[mode]), Range::plus)
+}
+
+/// A coordinate as its author would write it.
+fn text(program: &Program, affine: &Affine) -> String {
+    let coord = |coord: &Coord| match coord {
+        Coord::Block(axis) => format!("block.{}", ["x", "y", "z"][usize::from(*axis)]),
+        Coord::Thread(_) | Coord::Swizzled(..) => "thread.x".into(),
+        Coord::Var(var) => program.vars[*var as usize].name.clone(),
+        Coord::ClusterRank => "the block's rank in its cluster".into(),
+        Coord::Turn(ring) => format!("the phase of `{}`", program.rings[*ring as usize].name),
+        Coord::Digit { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
+    };
+    let mut parts: Vec<String> = affine
+        .terms
+        .iter()
+        .map(|(of, by)| if *by == 1 { coord(of) } else { format!("{} * {by}", coord(of)) })
+        .collect();
+    if affine.constant != 0 || parts.is_empty() {
+        parts.push(affine.constant.to_string());
+    }
+    format!("`{}`", parts.join(" + "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::Builder;
+    use crate::elem::Elem;
+    use crate::tile::Expr;
+    use crate::view::At;
+    use tilewright_layout::layout;
+
+    /// What is said of a kernel that writes a slice of the registers `r`, (4,2), in a loop over `0..3`.
+    #[track_caller]
+    fn check_index(at: impl Fn(Affine) -> Affine, expected: &str) {
+        let mut b = Builder::new("beside");
+        let r = b.registers("r", Elem::F32, (4, 2)).unwrap();
+        let c = b.tensor("c", Elem::F32, (4, 2), None, true).unwrap();
+        b.repeat("i", Value::Int(3), Unroll::Full, |b, i| {
+            let r = r.slice(&[At::All, At::Index(at(i))])?;
+            b.fill(&r, Expr::Lit(0.0))
+        })
+        .unwrap();
+        b.parallelize(&c, &layout!((1, 2))).unwrap();
+        assert_eq!(program(&b.finish()).unwrap_err().text(), expected);
+    }
+
+    #[test]
+    fn registers_end_where_they_end() {
+        let beside = |at: i64| {
+            format!(
+                "`r` has 2 elements along mode 1, numbered from 0, and this reaches element {at}\nhelp: registers have nothing beyond their ends: stay below 2"
+            )
+        };
+        check_index(|_| 3.into(), &beside(3));
+        check_index(|_| (-1).into(), &beside(-1));
+        check_index(|i| i, &beside(2));
+        check_index(
+            |_| Coord::Thread(0).into(),
+            "`r` is in registers, and the index `thread.x` is not known while compiling\nhelp: index registers with numbers, or with the variable of a loop over `unroll(0..4)`",
+        );
+    }
+
+    #[test]
+    fn a_number_is_refused_where_it_is_written() {
+        let mut b = Builder::new("beside");
+        let r = b.registers("r", Elem::F32, (4, 2)).unwrap();
+        let refused = b.slice(&r, &[At::All, At::Index(3.into())]).unwrap_err();
+        assert_eq!(refused.arg, Some(1));
+        assert!(b.slice(&r, &[At::All, At::Index(1.into())]).is_ok());
+    }
+
+    #[track_caller]
+    fn check_size(layout: tilewright_layout::Layout, expected: &str) {
+        let mut b = Builder::new("large");
+        let Err(said) = b
+            .shared("s", Elem::F32, layout)
+            .map(|_| ())
+            .map_err(|p| p.message)
+            .and_then(|()| program(&b.finish()).map_err(|refused| refused.message))
+        else {
+            panic!("accepted")
+        };
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn sizes_that_32_bits_do_not_hold_are_refused() {
+        check_size(
+            layout!((128, 33554433)),
+            "`s` takes 4294967424 * 4 = 17179869696 bytes of shared memory, more than 32-bit offsets reach",
+        );
+        check_size(
+            layout!((2, 2) : (1, 536870911)),
+            "`s` takes 536870913 * 4 = 2147483652 bytes of shared memory, more than 32-bit offsets reach",
+        );
+    }
+
+    #[test]
+    fn coordinates_that_64_bits_do_not_hold_are_refused() {
+        let mut b = Builder::new("far");
+        let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
+        let tiles = b.tile(&x, (64i64,), &[At::Index(Coord::Block(0).into())]).unwrap();
+        b.parallelize(&tiles, &layout!(64)).unwrap();
+        let far = Affine::from(Coord::Block(0)).times(1 << 40).unwrap();
+        let far = View { base: vec![far], ..b.parallelize(&tiles, &layout!(64)).unwrap() };
+        b.fill(&far, Expr::Lit(0.0)).unwrap();
+        let said = program(&b.finish()).unwrap_err().message;
+        assert!(
+            said.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn one_thread_goes_through_65536_elements_at_most() {
+        let mut b = Builder::new("long");
+        let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
+        let tiles = b.tile(&x, (1i64 << 31,), &[At::Index(Coord::Block(0).into())]).unwrap();
+        let mine = b.parallelize(&tiles, &layout!(64)).unwrap();
+        b.fill(&mine, Expr::Lit(0.0)).unwrap();
+        let said = program(&b.finish()).unwrap_err().message;
+        assert_eq!(
+            said,
+            "one thread has 33554432 elements of `x`, (33554432), to go through here, and 65536 are the most"
+        );
+    }
+}
