@@ -161,6 +161,8 @@ pub struct Var {
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
+    /// Which of the program's statements; see [`Program::number`].
+    pub id: Id,
     /// Where it stands.
     pub span: Span,
     /// Who does it.
@@ -495,6 +497,17 @@ impl Program {
     pub fn new(name: &str) -> Program {
         let block = Group { name: "block".into(), warps: None, threads: 0, registers: None };
         Program { name: name.into(), groups: vec![block], cluster: [1; 3], arch: 80, ..Program::default() }
+    }
+
+    /// Gives every statement an identity: its place in the text, those inside others included.
+    pub fn number(&mut self) {
+        let mut next = 0;
+        for stmt in &mut self.body {
+            stmt.each_mut(&mut |stmt| {
+                stmt.id = next;
+                next += 1;
+            });
+        }
     }
 
     /// A tensor.

@@ -229,7 +229,7 @@ impl Builder {
     }
 
     fn push(&mut self, op: Op) {
-        let stmt = Stmt { span: self.span, by: self.by, op };
+        let stmt = Stmt { id: 0, span: self.span, by: self.by, op };
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);
         }

@@ -61,7 +61,7 @@ impl Beyond {
     }
 }
 
-/// For each tensor that has been written.
+/// For each tensor that may have been written.
 type State = HashMap<Id, Beyond>;
 
 fn join(left: &State, right: &State) -> State {
@@ -84,7 +84,7 @@ fn forget(state: &mut State, var: Id) {
 }
 
 /// What a reduction does about elements beyond edges.
-pub(super) type Masks = HashMap<*const Stmt, std::result::Result<Vec<Edge>, Diagnostic>>;
+pub(super) type Masks = HashMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>;
 
 /// The number that changes nothing when it is combined.
 ///
@@ -174,7 +174,7 @@ impl Lower<'_> {
                     .help("reduce what was copied from global memory to registers in the same turn, or copy with a fill that changes nothing, such as fill = 0.0")
                     .at(stmt.span)),
                 };
-                masks.insert(stmt as *const Stmt, mask);
+                masks.insert(stmt.id, mask);
                 self.reduced(from, to, same, *across, state);
             }
             Op::For { var, body, .. } => {
@@ -209,11 +209,30 @@ impl Lower<'_> {
                 self.walk(other, &mut second, masks);
                 *state = join(state, &second);
             }
+            Op::Roles(roles) => self.pass_roles(roles, state, masks),
             _ => {
                 for body in stmt.bodies() {
                     self.walk(body, state, masks);
                 }
             }
+        }
+    }
+
+    /// Roles run at the same time: each finds its own registers as they were before, and in shared memory what any of
+    /// them writes.
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, masks: &mut Masks) {
+        let mut entry = state.clone();
+        // The second time round every role has seen what the others leave.
+        for _ in 0..2 {
+            let mut after = entry.clone();
+            for (_, body) in roles {
+                let mut own = entry.clone();
+                self.walk(body, &mut own, masks);
+                after = join(&after, &own);
+            }
+            *state = after.clone();
+            after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
+            entry = join(&entry, &after);
         }
     }
 

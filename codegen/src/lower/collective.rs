@@ -163,7 +163,7 @@ impl Lower<'_> {
             AtomArg::Map { param, at: order.iter().map(|&mode| coordinates[mode]).collect() },
             AtomArg::Barrier { bar, slot },
         ];
-        let atom = crate::thread::Stmt { site: self.site, op: Op::Atom { row, args, guard: None } };
+        let atom = crate::thread::Stmt { site: self.scope.site, op: Op::Atom { row, args, guard: None } };
         self.emit(Op::Elect(Scope::Warp, vec![atom]));
         Ok(())
     }
@@ -324,7 +324,7 @@ impl Lower<'_> {
         let op = Op::Arrive { bar, slot, peer: None, bytes };
         match bytes {
             Some(_) => {
-                let arrive = crate::thread::Stmt { site: self.site, op };
+                let arrive = crate::thread::Stmt { site: self.scope.site, op };
                 self.emit(Op::Elect(Scope::Warp, vec![arrive]));
             }
             None => self.emit(op),
@@ -340,7 +340,7 @@ impl Lower<'_> {
         let (slot, _) = self.turn(ring, turn);
         let bar = self.rings[ring as usize] + 1;
         let op = Op::Arrive { bar, slot, peer: None, bytes: None };
-        let arrive = crate::thread::Stmt { site: self.site, op };
+        let arrive = crate::thread::Stmt { site: self.scope.site, op };
         self.emit(Op::Elect(Scope::Warp, vec![arrive]));
         debug_assert!(matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { .. }));
     }

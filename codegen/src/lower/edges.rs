@@ -168,7 +168,7 @@ impl Lower<'_> {
         }
         let all = terms.iter().fold(Range::only(base.constant), |all, (range, ..)| all.plus(*range));
         let mut past = all.hi.saturating_sub(last).max(0);
-        if self.ahead {
+        if self.scope.ahead {
             let loops = base.terms.iter().filter(|(coord, _)| matches!(coord, Coord::Var(_)));
             past = past.saturating_add(loops.map(|(_, by)| i128::from(*by.max(&0))).sum());
         }

@@ -29,7 +29,7 @@ impl Lower<'_> {
     /// A function of elements. Memory is read and written along one leaf, as many elements at once as each side allows.
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
         let target = self.program.tensor(to.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let (ins, to) = refined(ins, to)?;
         let mut sides: Vec<Side> = ins
             .into_iter()

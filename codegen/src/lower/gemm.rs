@@ -31,7 +31,7 @@ struct Operand<'v> {
 impl Lower<'_> {
     pub(super) fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
         let target = self.program.tensor(acc.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let depth = depth(a, b)?;
         let acc_leaves = leaves(acc);
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
@@ -204,7 +204,7 @@ impl Lower<'_> {
                 // It is used three times.
                 let id = lower.var(if by_rows { "column" } else { "row" }, false);
                 lower.emit(Op::Let(id, turned));
-                lower.unrolled.push(id);
+                lower.scope.unrolled.push(id);
                 let place =
                     lower.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
                 fast = lower.digits(fast_leaves, place);

@@ -3,11 +3,13 @@
 mod address;
 mod bounds;
 mod collective;
+mod commits;
 mod edges;
 mod elementwise;
 mod gemm;
 mod moving;
 mod reduce;
+mod scope;
 mod statement;
 mod transfer;
 mod uses;
@@ -20,8 +22,9 @@ use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::problem::Result;
 use crate::range::{MOST_EXTENT, most};
-use crate::thread::{Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Scope, Shared, Site, Stmt, Unroll, Var};
+use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
+use scope::Scope;
 
 /// What a variant may take for granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,14 +41,15 @@ pub enum Policy {
 
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
-    let program = crate::pipeline::expand(program)?;
+    let mut program = crate::pipeline::expand(program)?.into_owned();
+    program.number();
     crate::verify::program(&program)?;
     sayable(&program)?;
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);
     lower.start_rings();
     lower.statements(&program.body)?;
-    Ok(lower.finish())
+    lower.finish()
 }
 
 pub(crate) use bounds::identity;
@@ -102,33 +106,18 @@ struct Lower<'p> {
     symbols: Vec<(Symbol, Ix)>,
     /// For each tensor: the parameter, shared array or register array that holds it.
     places: Vec<Id>,
-    /// For each loop variable of the program: its value.
-    vars: Vec<Option<Ix>>,
     /// Statements that are the same in every iteration, at the top.
     preamble: Vec<Stmt>,
     /// Names of expressions that have been given one.
     named: Vec<(Ix, Id)>,
     /// Statements of the block at hand.
     block: Vec<Stmt>,
-    site: Id,
-    /// The group that performs the statement at hand.
-    by: Id,
-    /// Was an asynchronous copy begun that no group has closed?
-    uncommitted: bool,
-    /// Was any asynchronous copy begun?
-    asynchronous: bool,
+    /// The environment of that block.
+    scope: Scope,
     /// What reductions do about elements beyond edges.
     masks: bounds::Masks,
-    /// Loops around the statement at hand.
-    turns: u32,
-    /// Is this a later turn's part of a turn?
-    ahead: bool,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
-    /// Variables of loops that are unrolled wholly.
-    unrolled: Vec<Id>,
-    /// Expressions that have a name within the blocks at hand.
-    held: Vec<(Ix, Id)>,
 }
 
 impl<'p> Lower<'p> {
@@ -161,20 +150,12 @@ impl<'p> Lower<'p> {
             kernel,
             symbols: Vec::new(),
             places: vec![0; program.tensors.len()],
-            vars: vec![None; program.vars.len()],
             preamble: Vec::new(),
             named: Vec::new(),
             block: Vec::new(),
-            site: 0,
-            by: 0,
-            uncommitted: false,
-            asynchronous: false,
+            scope: Scope { vars: vec![None; program.vars.len()], ..Scope::default() },
             masks: bounds::Masks::new(),
-            turns: 0,
-            ahead: false,
             rings: Vec::new(),
-            unrolled: Vec::new(),
-            held: Vec::new(),
         };
         lower.declare();
         lower
@@ -212,7 +193,7 @@ impl<'p> Lower<'p> {
             let param = self.kernel.params.len() as Id;
             let name = symbol.name().to_owned();
             self.kernel.params.push(Param::Int { name, symbol, wide: false });
-            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, Scope::Grid);
+            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, thread::Scope::Grid);
             self.symbols.push((symbol, at));
         }
         let mut offset = 0u32;
@@ -247,16 +228,17 @@ impl<'p> Lower<'p> {
         self.kernel.launch.shared_bytes = offset;
     }
 
-    fn finish(mut self) -> Kernel {
+    fn finish(mut self) -> std::result::Result<Kernel, Diagnostic> {
         let mut body = self.preamble;
         body.append(&mut self.block);
         self.kernel.body = body;
+        commits::place(&mut self.kernel)?;
         if self.kernel.launch.blocks_per_sm == 0 {
             // Guards and offsets of 64 bits take more.
             let addresses = if self.policy == Policy::General { 96 } else { 48 };
             self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
         }
-        self.kernel
+        Ok(self.kernel)
     }
 
     fn exprs(&mut self) -> &mut Exprs {
@@ -275,7 +257,7 @@ impl<'p> Lower<'p> {
     /// A fresh variable that runs over `0..extent`, as an expression.
     fn loop_var(&mut self, name: &str, extent: i64) -> (Id, Ix) {
         let id = self.var(name, false);
-        let at = self.exprs().leaf(Int::Var(id), 0, (extent - 1).max(0), 1, Scope::Block);
+        let at = self.exprs().leaf(Int::Var(id), 0, (extent - 1).max(0), 1, thread::Scope::Block);
         (id, at)
     }
 
@@ -285,19 +267,11 @@ impl<'p> Lower<'p> {
     }
 
     fn emit(&mut self, op: Op) {
-        self.block.push(Stmt { site: self.site, op });
+        self.block.push(Stmt { site: self.scope.site, op });
     }
 
     fn comment(&mut self, text: String) {
         self.emit(Op::Comment(text));
-    }
-
-    /// Runs `fill` with an empty block and returns what it emitted.
-    fn nested<T>(&mut self, fill: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Vec<Stmt>, T)> {
-        let outer = std::mem::take(&mut self.block);
-        let done = fill(self);
-        let inner = std::mem::replace(&mut self.block, outer);
-        Ok((inner, done?))
     }
 
     /// A statement's loops: one for each extent over 1, innermost first in `extents`. `body` gets an index for each.
@@ -327,11 +301,13 @@ impl<'p> Lower<'p> {
             return self.loops_from(next, extents, unroll, at, body);
         }
         let (var, index) = self.loop_var(name, *extent);
-        if unroll == Unroll::Full {
-            self.unrolled.push(var);
-        }
         at[next] = index;
-        let (body, ()) = self.nested(|lower| lower.loops_from(next, extents, unroll, at, body))?;
+        let (body, ()) = self.nested(|lower| {
+            if unroll == Unroll::Full {
+                lower.scope.unrolled.push(var);
+            }
+            lower.loops_from(next, extents, unroll, at, body)
+        })?;
         let (from, to) = (self.int(0), self.int(*extent));
         self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
@@ -364,16 +340,16 @@ impl<'p> Lower<'p> {
                 let blocks = self.program.grid[usize::from(*axis)].map_or(MOST_EXTENT, most);
                 // No device launches more.
                 let hi = blocks.clamp(1, i64::from(i32::MAX)) - 1;
-                self.exprs().leaf(Int::Block(*axis), 0, hi, 1, Scope::Block)
+                self.exprs().leaf(Int::Block(*axis), 0, hi, 1, thread::Scope::Block)
             }
             Coord::Var(var) => {
-                let free = self.vars[*var as usize];
+                let free = self.scope.vars[*var as usize];
                 free.unwrap_or_else(|| self.int(0))
             }
             Coord::Thread(group) => {
                 let first = self.program.groups[*group as usize].warps.map_or(0, |(first, _)| first * 32);
                 let hi = i64::from(self.program.threads()) - 1;
-                let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
+                let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, thread::Scope::Thread);
                 let first = self.int(i64::from(first));
                 self.exprs().sub(thread, first)
             }
@@ -387,7 +363,7 @@ impl<'p> Lower<'p> {
             Coord::Turn(_) => self.int(0),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
-                self.exprs().leaf(Int::ClusterRank, 0, hi, 1, Scope::Block)
+                self.exprs().leaf(Int::ClusterRank, 0, hi, 1, thread::Scope::Block)
             }
             Coord::Digit { of, over, extent } => {
                 let of = self.affine(of);
@@ -426,7 +402,7 @@ impl<'p> Lower<'p> {
             Some((_, id)) => *id,
             None => {
                 let id = self.var(wanted, !known.is_narrow());
-                self.preamble.push(Stmt { site: self.site, op: Op::Let(id, at) });
+                self.preamble.push(Stmt { site: self.scope.site, op: Op::Let(id, at) });
                 self.named.push((at, id));
                 id
             }
@@ -439,12 +415,12 @@ impl<'p> Lower<'p> {
     /// A name for an expression within the block at hand and those inside it, given where it is first used.
     fn hold(&mut self, at: Ix, wanted: &str) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
-        let id = match self.held.iter().find(|(held, _)| *held == at) {
+        let id = match self.scope.names.iter().find(|(named, _)| *named == at) {
             Some((_, id)) => *id,
             None => {
                 let id = self.var(wanted, !known.is_narrow());
                 self.emit(Op::Let(id, at));
-                self.held.push((at, id));
+                self.scope.names.push((at, id));
                 id
             }
         };
@@ -486,7 +462,7 @@ impl<'p> Lower<'p> {
 
     fn at_site(&mut self, tensor: &str, span: Span) {
         let site = Site { tensor: tensor.into(), span, coord: Vec::new() };
-        self.site = match self.kernel.sites.iter().position(|known| *known == site) {
+        self.scope.site = match self.kernel.sites.iter().position(|known| *known == site) {
             Some(at) => at as Id,
             None => {
                 self.kernel.sites.push(site);

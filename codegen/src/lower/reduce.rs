@@ -26,7 +26,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         let source = self.program.tensor(from.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let from_leaves = leaves(from);
         let registers = |space| matches!(space, tile::Space::Registers { .. });
         if !registers(source.space) || !registers(target.space) {
@@ -97,7 +97,7 @@ impl Lower<'_> {
         let nothing = identity(with, elem).unwrap_or_default();
         let name = String::from("other");
         let other = self.register(name, elem, 1, false);
-        let thread = self.affine(&crate::affine::Coord::Thread(self.by).into());
+        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         let (threads, zero) = (self.int(threads), self.int(0));
         let mut distance = WARP / 2;
         while distance > 0 {
@@ -136,16 +136,16 @@ impl Lower<'_> {
 
     /// Threads of the group at hand.
     fn combined(&self) -> i64 {
-        let group = &self.program.groups[self.by as usize];
+        let group = &self.program.groups[self.scope.by as usize];
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
     }
 
     fn through_shared(&mut self, reg: u32, with: Bin, elem: Elem, name: &str, warps: i64) -> Result<()> {
         let len = i64::from(self.kernel.regs[reg as usize].len);
         let array = self.scratch_array(&format!("{name}_of_warps"), elem, (warps * len) as u32);
-        let bar = self.barrier(self.by);
-        let thread = self.affine(&crate::affine::Coord::Thread(self.by).into());
-        if self.turns > 0 {
+        let bar = self.barrier(self.scope.by);
+        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
+        if self.scope.loops > 0 {
             // Others may still be reading the results of the turn before.
             self.emit(Op::Sync(bar));
         }

@@ -19,7 +19,7 @@ impl Lower<'_> {
     }
 
     fn statement(&mut self, stmt: &tile::Stmt) -> std::result::Result<(), Diagnostic> {
-        self.by = stmt.by;
+        self.scope.by = stmt.by;
         self.at_site("", stmt.span);
         let problem = |p: crate::problem::Problem| p.at(stmt.span);
         match &stmt.op {
@@ -40,72 +40,38 @@ impl Lower<'_> {
             tile::Op::Await { ring, turn } => self.wait_full(*ring, turn),
             tile::Op::Release { ring, turn } => self.release(*ring, turn),
             tile::Op::Roles(roles) => {
-                let outer = std::mem::take(&mut self.block);
                 let mut all = Vec::new();
                 for (group, body) in roles {
                     let group = &self.program.groups[*group as usize];
-                    self.statements(body)?;
                     all.push(Role {
                         name: group.name.clone(),
                         warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
                         registers: group.registers,
-                        body: std::mem::take(&mut self.block),
+                        body: self.block_of(body)?,
                     });
                 }
-                self.block = outer;
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across } => {
-                let edges =
-                    self.masks.remove(&(stmt as *const tile::Stmt)).unwrap_or_else(|| Ok(Vec::new()))?;
+                let edges = self.masks[&stmt.id].clone()?;
                 self.reduce(from, to, *with, *across, &edges).map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
-                self.uncommitted = false;
             }
             tile::Op::WaitCopies { pending } => {
-                if self.uncommitted {
-                    self.emit(Op::Commit(Queue::CpAsync));
-                    self.uncommitted = false;
-                }
-                if self.asynchronous {
-                    self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
-                }
+                self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
             }
             tile::Op::Sync => {
                 let bar = self.barrier(stmt.by);
                 self.emit(Op::Sync(bar));
             }
-            tile::Op::For { var, unroll, body } => {
-                let program = self.program;
-                let of = &program.vars[*var as usize];
-                let last = most(of.extent).max(1) - 1;
-                let id = self.var(&of.name, last > i64::from(i32::MAX));
-                let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
-                self.vars[*var as usize] = Some(at);
-                if *unroll == Unroll::Full {
-                    self.unrolled.push(id);
-                }
-                let held = self.held.len();
-                let outer = std::mem::take(&mut self.block);
-                self.turns += 1;
-                self.statements(body)?;
-                self.turns -= 1;
-                self.held.truncate(held);
-                let mut body = std::mem::replace(&mut self.block, outer);
-                if *unroll == Unroll::No {
-                    let before = self.moving(id, &mut body);
-                    self.block.extend(before);
-                }
-                let (from, to) = (self.int(0), self.value(of.extent));
-                self.emit(Op::For { var: id, from, to, step: 1, unroll: *unroll, body });
-            }
+            tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, left, right } => {
                 let below = self.below(left, *right);
                 let cond = self.exprs().not(below);
                 if let Some(Int::Var(of)) =
-                    self.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
+                    self.scope.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
                 {
                     self.emit(Op::Leave { of, cond });
                 }
@@ -113,13 +79,13 @@ impl Lower<'_> {
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
-                let (then, other) = (self.arm(then)?, self.arm(other)?);
+                let (then, other) = (self.block_of(then)?, self.block_of(other)?);
                 self.emit(Op::When { cond, then, other });
             }
             tile::Op::If { left, right, then, other } => {
                 let (at, limit) = (self.affine(left), self.value(*right));
                 let cond = self.exprs().lt(at, limit);
-                let (then, other) = (self.arm(then)?, self.arm(other)?);
+                let (then, other) = (self.block_of(then)?, self.block_of(other)?);
                 self.emit(Op::If { cond, then, other });
             }
             other => {
@@ -131,18 +97,44 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// One side of a condition, whose names end with it.
-    fn arm(&mut self, body: &[tile::Stmt]) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let (held, outer) = (self.held.len(), std::mem::take(&mut self.block));
-        self.statements(body)?;
-        self.held.truncate(held);
-        Ok(std::mem::replace(&mut self.block, outer))
+    /// The statements of a block of its own.
+    fn block_of(&mut self, body: &[tile::Stmt]) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        self.nested(|lower| lower.statements(body)).map(|(block, ())| block)
+    }
+
+    /// A loop over `0..` the variable's extent.
+    fn repeat(
+        &mut self,
+        var: Id,
+        unroll: Unroll,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let program = self.program;
+        let of = &program.vars[var as usize];
+        let last = most(of.extent).max(1) - 1;
+        let id = self.var(&of.name, last > i64::from(i32::MAX));
+        let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
+        let (mut body, ()) = self.nested(|lower| {
+            lower.scope.vars[var as usize] = Some(at);
+            if unroll == Unroll::Full {
+                lower.scope.unrolled.push(id);
+            }
+            lower.scope.loops += 1;
+            lower.statements(body)
+        })?;
+        if unroll == Unroll::No {
+            let before = self.moving(id, &mut body);
+            self.block.extend(before);
+        }
+        let (from, to) = (self.int(0), self.value(of.extent));
+        self.emit(Op::For { var: id, from, to, step: 1, unroll, body });
+        Ok(())
     }
 
     /// Whether `left < right`: all but what unrolled loops add is worked out first, and once.
     fn below(&mut self, left: &Affine, right: Value) -> Ix {
         let mine = |(coord, _): &(Coord, i64)| match coord {
-            Coord::Var(var) => self.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
+            Coord::Var(var) => self.scope.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
             _ => false,
         };
         let (own, others) = left.terms.iter().cloned().partition(mine);
@@ -190,32 +182,32 @@ impl Lower<'_> {
         if always == Some(0) {
             return Ok(());
         }
-        let outer = std::mem::take(&mut self.block);
-        let known = self.kernel.exprs.get(at).clone();
-        let value = match known.int {
-            Int::Const(_) | Int::Var(_) => at,
-            _ => {
-                let id = self.var(&of.name, !known.is_narrow());
-                self.emit(Op::Let(id, at));
-                let last = self.kernel.exprs.get(extent).hi - 1;
-                let (lo, hi) = match past {
-                    Past::Anyway => (known.lo, known.hi),
-                    _ => (known.lo.max(0), known.hi.min(last)),
-                };
-                self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
-            }
-        };
-        self.vars[var as usize] = Some(value);
-        let held = self.held.len();
-        let ahead = std::mem::replace(&mut self.ahead, self.turns > 0);
-        self.statements(body)?;
-        self.ahead = ahead;
-        self.held.truncate(held);
-        let then = std::mem::replace(&mut self.block, outer);
+        let (then, ()) = self.nested(|lower| {
+            let value = lower.step_value(&of.name, at, extent, past);
+            lower.scope.vars[var as usize] = Some(value);
+            lower.scope.ahead = lower.scope.loops > 0;
+            lower.statements(body)
+        })?;
         match always {
             Some(_) => self.block.extend(then),
             None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
         }
         Ok(())
+    }
+
+    /// The value of a step's variable, by a name unless it has one.
+    fn step_value(&mut self, name: &str, at: Ix, extent: Ix, past: Past) -> Ix {
+        let known = self.kernel.exprs.get(at).clone();
+        if matches!(known.int, Int::Const(_) | Int::Var(_)) {
+            return at;
+        }
+        let id = self.var(name, !known.is_narrow());
+        self.emit(Op::Let(id, at));
+        let last = self.kernel.exprs.get(extent).hi - 1;
+        let (lo, hi) = match past {
+            Past::Anyway => (known.lo, known.hi),
+            Past::Skip | Past::Last => (known.lo.max(0), known.hi.min(last)),
+        };
+        self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
     }
 }

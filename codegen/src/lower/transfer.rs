@@ -67,7 +67,7 @@ impl Lower<'_> {
     pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: f64) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
-        self.at_site(&target.name, self.kernel.sites[self.site as usize].span);
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let pair = align(from, to)?;
         let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
         let note = |view: &View, tensor: &crate::tile::Tensor| match view.name == tensor.name {
@@ -238,7 +238,6 @@ impl Lower<'_> {
             lower.emit(Op::Atom { row, args, guard: inside });
             Ok(())
         })?;
-        (self.uncommitted, self.asynchronous) = (true, true);
         Ok(true)
     }
 
@@ -306,7 +305,7 @@ impl Lower<'_> {
 
     /// Are a view's offsets those of a later turn's tile, which moves from turn to turn?
     fn moves_on(&mut self, view: &View) -> bool {
-        self.ahead && self.is_small(view)
+        self.scope.ahead && self.is_small(view)
     }
 
     /// Names where a tile that moves begins, before the loops over it.
@@ -350,7 +349,7 @@ impl Lower<'_> {
     fn is_still(&self, term: Ix) -> bool {
         fn unrolled(lower: &Lower<'_>, at: Ix) -> bool {
             match &lower.kernel.exprs.get(at).int {
-                Int::Var(id) => lower.unrolled.contains(id),
+                Int::Var(id) => lower.scope.unrolled.contains(id),
                 // What is held inside a tensor is held for each element by itself.
                 Int::Min(..) => true,
                 int => int.parts().into_iter().any(|part| unrolled(lower, part)),
@@ -363,7 +362,7 @@ impl Lower<'_> {
     pub(super) fn is_unrolled(&self, term: Ix) -> bool {
         match &self.kernel.exprs.get(term).int {
             Int::Const(_) => true,
-            Int::Var(id) => self.unrolled.contains(id),
+            Int::Var(id) => self.scope.unrolled.contains(id),
             Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => false,
             int => int.parts().into_iter().all(|part| self.is_unrolled(part)),
         }

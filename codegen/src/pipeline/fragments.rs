@@ -95,7 +95,7 @@ impl Product {
     }
 
     fn statement(&self, op: Op) -> Stmt {
-        Stmt { span: self.stmt.span, by: self.stmt.by, op }
+        Stmt { id: 0, span: self.stmt.span, by: self.stmt.by, op }
     }
 
     /// Column `column` of both operands, into registers. All of what runs fastest is needed at once, so it comes first; of

@@ -263,7 +263,7 @@ impl Write {
         (span, by): (Span, Id),
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let buffers = fetched(&self.program, &body);
-        let stmt = |op| Stmt { span, by, op };
+        let stmt = |op| Stmt { id: 0, span, by, op };
         let (mut ahead, mut work): (Vec<Stmt>, Vec<Stmt>) =
             body.into_iter().partition(|stmt| fetches(&self.program, stmt));
         work = self.body(work, true)?;
@@ -382,8 +382,8 @@ impl Write {
             let layout = Layout::compact(shape)?.into();
             self.program.tensors.push(Tensor { name, elem, space, layout, span });
             let copy = |from, to, fill| Op::Copy { from, to, how: How::Plain, fill, token };
-            reads.push(Stmt { span: stmt.span, by: stmt.by, op: copy(from, held.clone(), fill) });
-            writes.push(Stmt { span: stmt.span, by: stmt.by, op: copy(held, to, 0.0) });
+            reads.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(from, held.clone(), fill) });
+            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(held, to, 0.0) });
         }
         Ok((reads, writes))
     }

@@ -1,0 +1,139 @@
+//! Groups of asynchronous copies: a wait counts groups, so what was copied before it must have been committed, on every
+//! path that leads there. A forward walk over the thread program commits what is still open where a wait finds it, and
+//! drops waits that no copy can precede.
+//!
+//! This is decided by control flow, not by the order of the text: the copies at the end of a loop's body are waited for at
+//! its beginning.
+
+use crate::ast::Span;
+use crate::atom::Done;
+use crate::diagnostic::Diagnostic;
+use crate::problem::Problem;
+use crate::thread::{Id, Kernel, Op, Queue, Stmt};
+
+/// What may be so where control arrives, over all paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Paths {
+    /// On some path a copy was begun.
+    begun: bool,
+    /// On some path the last copies have not been committed.
+    open: bool,
+    /// On some path all copies have been.
+    closed: bool,
+}
+
+impl Paths {
+    /// The kernel's entry.
+    const ENTRY: Paths = Paths { begun: false, open: false, closed: true };
+    /// No path.
+    const NONE: Paths = Paths { begun: false, open: false, closed: false };
+
+    fn or(self, other: Paths) -> Paths {
+        Paths {
+            begun: self.begun || other.begun,
+            open: self.open || other.open,
+            closed: self.closed || other.closed,
+        }
+    }
+}
+
+/// Commits copies before the waits that count them.
+pub(super) fn place(kernel: &mut Kernel) -> Result<(), Diagnostic> {
+    let mut body = std::mem::take(&mut kernel.body);
+    let mut walk = Walk { leaving: Vec::new(), refused: None };
+    walk.block(&mut body, Paths::ENTRY, true);
+    kernel.body = body;
+    match walk.refused {
+        Some(site) => Err(ambiguous(kernel.sites[site as usize].span)),
+        None => Ok(()),
+    }
+}
+
+fn ambiguous(span: Span) -> Diagnostic {
+    Problem::new(
+        "this wait leaves some groups of copies in flight, and on some paths to it copies have been begun that no group holds",
+    )
+    .help("write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()")
+    .at(span)
+}
+
+struct Walk {
+    /// Loops around the statement, with what holds where they are left from inside.
+    leaving: Vec<(Id, Paths)>,
+    /// A wait that cannot be placed.
+    refused: Option<Id>,
+}
+
+impl Walk {
+    /// The paths that leave a block, for those that enter it. Only with `write` is it changed.
+    fn block(&mut self, block: &mut Vec<Stmt>, mut paths: Paths, write: bool) -> Paths {
+        let mut at = 0;
+        while at < block.len() {
+            let site = block[at].site;
+            match &mut block[at].op {
+                Op::Commit(Queue::CpAsync) => paths = Paths { open: false, closed: true, ..paths },
+                Op::WaitQueue { queue: Queue::CpAsync, pending } => {
+                    let all = *pending == 0;
+                    if paths.open && paths.closed && !all {
+                        self.refused.get_or_insert(site);
+                    }
+                    if !paths.begun && write {
+                        block.remove(at);
+                        continue;
+                    }
+                    if paths.open && write {
+                        block.insert(at, Stmt { site, op: Op::Commit(Queue::CpAsync) });
+                        at += 1;
+                    }
+                    paths = Paths { open: false, closed: true, ..paths };
+                }
+                Op::Atom { row, .. } if row.done == Done::Queue(Queue::CpAsync) => {
+                    paths = Paths { begun: true, open: true, closed: false };
+                }
+                op => paths = self.inside(op, paths, write),
+            }
+            at += 1;
+        }
+        paths
+    }
+
+    fn inside(&mut self, op: &mut Op, paths: Paths, write: bool) -> Paths {
+        match op {
+            Op::For { var, body, .. } => {
+                let mut entry = paths;
+                // What a body leaves, the next iteration finds.
+                loop {
+                    self.leaving.push((*var, Paths::NONE));
+                    let end = self.block(body, entry, false);
+                    let left = self.leaving.pop().map_or(Paths::NONE, |(_, left)| left);
+                    let again = entry.or(end);
+                    if again == entry {
+                        if write {
+                            self.leaving.push((*var, Paths::NONE));
+                            self.block(body, entry, true);
+                            self.leaving.pop();
+                        }
+                        return again.or(left);
+                    }
+                    entry = again;
+                }
+            }
+            Op::Leave { of, .. } => {
+                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| var == of) {
+                    *left = left.or(paths);
+                }
+                paths
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let first = self.block(then, paths, write);
+                first.or(self.block(other, paths, write))
+            }
+            Op::Elect(_, body) => self.block(body, paths, write).or(paths),
+            Op::Roles(roles) => {
+                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, paths, write));
+                ends.fold(Paths::NONE, Paths::or)
+            }
+            _ => paths,
+        }
+    }
+}
