@@ -75,3 +75,50 @@ fn copies_through_registers_are_read_early_and_written_late() {
     let (multiplied, written) = (place("fmaf("), place("] = to_a_in_flight["));
     assert!(read < multiplied && copied < multiplied && multiplied < written, "{source}");
 }
+
+/// The copies at the end of an iteration are waited for at the beginning of the next, and nothing in the text commits
+/// them.
+#[kernel]
+fn waits_before_it_copies(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+    let (sa, sb) = (shared::<f32>(padded((32, 8), 8)), shared::<f32>(padded((32, 8), 8)));
+    let (ga, gb) = (tile(a, (32, 8), (block.x, _)), tile(b, (32, 8), (block.y, _)));
+    let gc = tile(c, (32, 32), (block.x, block.y));
+    let t = layout!((8, 8));
+    let (from_a, to_a) = (parallelize(ga, t, thread.x), parallelize(sa, t, thread.x));
+    let (from_b, to_b) = (parallelize(gb, t, thread.x), parallelize(sb, t, thread.x));
+    let rows = parallelize(sa, t, thread.x, (1, _));
+    let columns = parallelize(sb, t, thread.x, (_, 1));
+    let out = parallelize(gc, t, thread.x);
+    let mut acc = registers_like(out, 0.0);
+    copy(from_a[(_, _, 0)], to_a);
+    copy(from_b[(_, _, 0)], to_b);
+    cp_async_commit();
+    for k in 0..from_a.size(2) {
+        cp_async_wait_all();
+        sync_threads();
+        gemm(rows, columns, &mut acc);
+        sync_threads();
+        copy(from_a[(_, _, k + 1)], to_a);
+        copy(from_b[(_, _, k + 1)], to_b);
+    }
+    cp_async_wait_all();
+    copy(acc, out);
+}
+
+#[test]
+fn copies_are_committed_along_control_flow() {
+    let kernel = waits_before_it_copies().def().generate().unwrap();
+    for (m, n, k) in [(32, 32, 8), (64, 32, 40), (37, 45, 23)] {
+        let numbers = |count: usize, seed: usize| -> Vec<f32> {
+            (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
+        };
+        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
+        let at = |i: usize, j: usize| (0..k).map(|l| a[i + l * m] * b[j + l * n]).sum::<f32>();
+        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
+        let options = Options { schedules: 5, ..Options::default() };
+        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
+            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k}, {}", outcome.variant());
+        }
+    }
+}

@@ -137,3 +137,88 @@ impl Walk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atoms;
+    use crate::index::Ix;
+    use crate::lower::{Lower, Policy};
+    use crate::thread::Unroll;
+    use crate::tile::Program;
+
+    fn copy() -> Op {
+        let row = atoms::find("cp_async_16").expect("a row of the table");
+        Op::Atom { row, args: Vec::new(), guard: None }
+    }
+
+    fn wait(pending: u32) -> Op {
+        Op::WaitQueue { queue: Queue::CpAsync, pending }
+    }
+
+    const COMMIT: Op = Op::Commit(Queue::CpAsync);
+
+    fn block(ops: Vec<Op>) -> Vec<Stmt> {
+        ops.into_iter().map(|op| Stmt { site: 0, op }).collect()
+    }
+
+    fn looped(body: Vec<Op>) -> Op {
+        let at = Ix::default();
+        Op::For { var: 0, from: at, to: at, step: 1, unroll: Unroll::No, body: block(body) }
+    }
+
+    fn either(then: Vec<Op>, other: Vec<Op>) -> Op {
+        Op::If { cond: Ix::default(), then: block(then), other: block(other) }
+    }
+
+    #[track_caller]
+    fn check(before: Vec<Op>, after: Vec<Op>) {
+        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        kernel.body = block(before);
+        place(&mut kernel).unwrap();
+        assert_eq!(kernel.body, block(after));
+    }
+
+    #[test]
+    fn straight_lines() {
+        check(vec![copy(), wait(0)], vec![copy(), COMMIT, wait(0)]);
+        check(vec![copy(), COMMIT, wait(0)], vec![copy(), COMMIT, wait(0)]);
+        check(vec![copy(), COMMIT, copy(), wait(1)], vec![copy(), COMMIT, copy(), COMMIT, wait(1)]);
+        check(vec![wait(0), copy()], vec![copy()]);
+    }
+
+    #[test]
+    fn the_next_iteration_commits_what_this_one_leaves() {
+        check(
+            vec![copy(), COMMIT, looped(vec![wait(0), copy()])],
+            vec![copy(), COMMIT, looped(vec![COMMIT, wait(0), copy()])],
+        );
+        check(
+            vec![looped(vec![wait(0), copy()]), wait(0)],
+            vec![looped(vec![COMMIT, wait(0), copy()]), COMMIT, wait(0)],
+        );
+    }
+
+    #[test]
+    fn what_a_loop_is_left_with_counts() {
+        let leave = || Op::Leave { of: 0, cond: Ix::default() };
+        check(
+            vec![looped(vec![copy(), leave(), COMMIT]), wait(0)],
+            vec![looped(vec![copy(), leave(), COMMIT]), COMMIT, wait(0)],
+        );
+    }
+
+    #[test]
+    fn a_count_must_be_the_same_on_all_paths() {
+        check(
+            vec![either(vec![copy()], vec![]), wait(0)],
+            vec![either(vec![copy()], vec![]), COMMIT, wait(0)],
+        );
+        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        kernel.body = block(vec![either(vec![copy()], vec![]), wait(1)]);
+        assert_eq!(
+            place(&mut kernel).unwrap_err().text(),
+            "this wait leaves some groups of copies in flight, and on some paths to it copies have been begun that no group holds\nhelp: write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()"
+        );
+    }
+}

@@ -39,3 +39,58 @@ impl Lower<'_> {
         Ok((inner, done?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affine::Coord;
+    use crate::build::Builder;
+    use crate::elem::Elem;
+    use crate::lower::Policy;
+    use crate::problem::Problem;
+    use crate::thread::{Bin, Op};
+    use crate::tile::{Across, Expr, Program};
+    use crate::view::At;
+    use tilewright_layout::{Value, layout};
+
+    #[test]
+    fn names_end_with_their_block() {
+        let program = Program::new("k");
+        let mut lower = Lower::new(&program, Policy::General);
+        let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
+        let twice = lower.exprs().mul(block, two);
+        let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.hold(twice, "twice"));
+        let (one, first) = lower.nested(name).unwrap();
+        let (other, second) = lower.nested(name).unwrap();
+        assert_ne!(first, second);
+        for block in [one, other] {
+            assert!(matches!(block[..], [Stmt { op: Op::Let(..), .. }]), "{block:?}");
+        }
+        // A block inside sees the names around it.
+        let outer = lower.hold(twice, "twice");
+        assert_eq!(lower.nested(name).unwrap(), (Vec::new(), outer));
+    }
+
+    #[test]
+    fn a_statement_keeps_its_mask_however_often_it_is_lowered() {
+        let mut b = Builder::new("k");
+        let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false).unwrap();
+        let tile = b.tile(&x, (64i64,), &[At::Index(Coord::Block(0).into())]).unwrap();
+        let mine = b.parallelize(&tile, &layout!(32)).unwrap();
+        let part = b.registers_like("part", &mine, 0.0).unwrap();
+        let sum = b.registers("sum", Elem::F32, (1i64,)).unwrap();
+        b.fill(&sum, Expr::Lit(0.0)).unwrap();
+        b.copy_filled(&mine, &part, 7.0).unwrap();
+        b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
+        let mut program = b.finish();
+        program.number();
+        let mut lower = Lower::new(&program, Policy::General);
+        lower.masks = lower.masks(&program.body);
+        let mut masked = || {
+            let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
+            format!("{block:?}").matches("Guarded").count()
+        };
+        let first = masked();
+        assert_eq!((first, masked()), (1, 1));
+    }
+}
