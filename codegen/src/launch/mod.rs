@@ -21,6 +21,13 @@ pub enum Given {
     Scalar(Elem),
 }
 
+impl Given {
+    /// Is it a tensor without elements?
+    fn is_empty(&self) -> bool {
+        matches!(self, Given::Tensor(tensor) if tensor.extents.contains(&0))
+    }
+}
+
 /// A tensor in some memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
@@ -137,7 +144,10 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
         match why_not(variant, given, limits, &lookup) {
             Some(why) => passed_over.push(why),
             None => {
-                let grid = grid(&variant.program, limits, &lookup)?;
+                let grid = match given.iter().any(Given::is_empty) {
+                    true => [0; 3],
+                    false => grid(&variant.program, limits, &lookup)?,
+                };
                 let passed = passed(&variant.program, given, &lookup);
                 return Ok(Plan { variant: place, passed_over, grid, symbols, passed });
             }

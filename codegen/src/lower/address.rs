@@ -287,6 +287,15 @@ impl Lower<'_> {
                 tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
             strides.retain(|stride| *stride != Value::Int(1));
             fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));
+            // A vector is inside as a whole, or outside: what bounds it are multiples of it.
+            if let Some((origin, extent)) = self.limited(view, leaf.mode) {
+                let within = view.base[leaf.mode].plus(&origin, -1).unwrap_or_default();
+                let within = self.affine(&within);
+                fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
+            }
+            if fits && !global && self.outside(view, leaf.mode) {
+                fits = mode.size().is_ok_and(|size| size % width == 0);
+            }
             if fits && global {
                 fits = !self.guarded(view, leaf.mode)
                     || tensor.plain().leaves().nth(leaf.mode).is_some_and(|(n, _)| self.suppose(width, n));

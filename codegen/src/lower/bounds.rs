@@ -398,8 +398,15 @@ fn taken_over(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64, i6
             // One step size: any view of it has one.
             [(_, step)] => {
                 base = base.plus(&view.base[mode], step)?;
-                for (to, from) in modes.iter_mut().flatten().zip(along(mode).into_iter().flatten()) {
-                    to.1 += from.1 * step;
+                for (to, from) in modes.iter_mut().zip(along(mode)) {
+                    if from.iter().all(|digit| digit.1 == 0) {
+                        continue;
+                    }
+                    // Digits of another mode of the fragment may stand here already, split otherwise.
+                    if to.len() != from.len() {
+                        return None;
+                    }
+                    to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
                 }
             }
             // Several digits stay together: the view shows the whole mode, as one of its own.
@@ -408,8 +415,9 @@ fn taken_over(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64, i6
                 let mut shown =
                     along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
                 let (place, part) = shown.next()?;
-                if shown.next().is_some() || part[..] != [(extent, 1)] || view.base[mode] != Affine::default()
-                {
+                let taken = modes[place].iter().any(|digit| digit.1 != 0);
+                let whole = part[..] == [(extent, 1)] && view.base[mode] == Affine::default();
+                if shown.next().is_some() || taken || !whole {
                     return None;
                 }
                 modes[place] = digits.clone();
