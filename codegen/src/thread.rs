@@ -9,6 +9,7 @@ use crate::ast::Span;
 use crate::atom::Atom;
 use crate::elem::Elem;
 use crate::index::{Exprs, Ix};
+use crate::target::{REGISTERS, Target};
 
 /// Which row of a table.
 pub type Id = u32;
@@ -70,17 +71,17 @@ impl Kernel {
     /// addresses take; a compiler that is told orders work for that many. 0 leaves it to the compiler: where arrays are
     /// small, and where the roles of a block deal registers out themselves.
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
-        const ALL: u32 = 65536;
-        const SHARED: u32 = 227 << 10;
         const SMALL: u32 = 64;
         // Fewer registers than this are never asked for.
         const LEAST: u32 = 128;
         const MOST_BLOCKS: u32 = 16;
-        let arrays: u32 = self.regs.iter().map(Reg::registers).sum();
-        let each = (arrays + addresses).max(LEAST).next_multiple_of(8);
+        // Launch bounds are part of the text, which is one for all targets.
+        let shared = Target::of(90).block_shared;
+        let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
+        let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
         let deals = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
-        let blocks = ALL / (each * self.launch.threads).max(1);
-        let blocks = blocks.min(SHARED / self.launch.shared_bytes.max(1));
+        let blocks = REGISTERS / (each * self.launch.threads).max(1);
+        let blocks = blocks.min(shared / self.launch.shared_bytes.max(1));
         if deals || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
     }
 }

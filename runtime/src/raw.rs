@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
     self, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum as Id,
     CUlaunchAttributeValue, CUlaunchConfig,
 };
-use tilewright_codegen::cuda::STATIC_LIMIT;
+use tilewright_codegen::target::STATIC_SHARED;
 use tilewright_codegen::thread::{Kernel, Launch};
 
 use crate::error::{Error, While};
@@ -57,7 +57,7 @@ impl Shape {
 
     /// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
     fn dynamic(&self) -> u32 {
-        if self.shared_bytes > STATIC_LIMIT { self.shared_bytes } else { 0 }
+        if self.shared_bytes > STATIC_SHARED { self.shared_bytes } else { 0 }
     }
 }
 

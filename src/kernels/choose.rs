@@ -22,6 +22,7 @@ use super::{FASTEST, PRODUCTS};
 use crate::codegen::definition::Param;
 use crate::codegen::kernel_def::Places;
 use crate::codegen::launch::{Given, Limits, Tensor, plan};
+use crate::codegen::target::{self, Target};
 use crate::codegen::words::Words;
 use crate::codegen::{Counts, Definition, Generated, Work, work};
 use crate::{Elem, KernelDef};
@@ -160,7 +161,7 @@ impl DeviceLimits {
     pub const H200: DeviceLimits = DeviceLimits {
         launch: Limits::HOPPER,
         multiprocessors: 132,
-        registers: 65536,
+        registers: target::REGISTERS,
         shared_bytes: 228 << 10,
         threads: 2048,
         blocks: 32,
@@ -181,17 +182,12 @@ impl DeviceLimits {
             registers: all.registers_per_multiprocessor,
             shared_bytes: all.shared_bytes_per_multiprocessor,
             threads: all.threads_per_multiprocessor,
-            blocks: BLOCKS.iter().rev().find(|row| row.0 <= all.arch()).map_or(usual.blocks, |row| row.1),
+            blocks: Target::of(all.arch()).blocks,
             clock,
             bandwidth: if bandwidth > 0.0 { bandwidth } else { usual.bandwidth },
         }
     }
 }
-
-/// Compute capability, and how many blocks a multiprocessor holds from there on (CUDA C++ Programming Guide, technical
-/// specifications).
-#[cfg(feature = "cuda")]
-const BLOCKS: &[(u32, u32)] = &[(70, 32), (75, 16), (80, 32), (86, 16), (89, 24), (90, 32), (120, 24)];
 
 /// Why there is no choice, or why a kernel is none.
 #[derive(Clone, PartialEq, Eq)]
@@ -477,7 +473,7 @@ pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Re
     let registers = (registers.div_ceil(8) * 8).min(most);
     let blocks = [
         device.registers / (registers * 32 * warps),
-        device.shared_bytes / (shared_bytes + 1024),
+        device.shared_bytes / (shared_bytes + target::RESERVED_SHARED),
         device.threads / threads,
         device.blocks,
     ];

@@ -1,23 +1,12 @@
 //! What this machine can do at most in a second, for a type.
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::target::Target;
 
 use super::Result;
 use super::driver::Device;
 use super::helpers::Helpers;
 use super::plot::Roof;
-
-/// Operations of the tensor cores of one multiprocessor in one clock, by compute capability.
-const TENSOR_CORES: &[(u32, Elem, u32)] = &[
-    (80, Elem::F16, 2048),
-    (80, Elem::Bf16, 2048),
-    (80, Elem::I8, 4096),
-    (80, Elem::F64, 128),
-    (90, Elem::F16, 4096),
-    (90, Elem::Bf16, 4096),
-    (90, Elem::I8, 8192),
-    (90, Elem::F64, 256),
-];
 
 /// Measures the roof where ordinary units do the work, and computes that of the tensor cores from the highest clock.
 pub(super) fn of(device: &Device, helpers: &Helpers, elem: Elem) -> Result<Option<Roof>> {
@@ -34,8 +23,9 @@ pub(super) fn of(device: &Device, helpers: &Helpers, elem: Elem) -> Result<Optio
 }
 
 fn on_tensor_cores(capability: u32, elem: Elem, multiprocessors: u32, mhz: u32) -> Option<f64> {
-    let row = TENSOR_CORES.iter().find(|row| (row.0, row.1) == (capability, elem))?;
-    Some(f64::from(row.2) * f64::from(multiprocessors) * f64::from(mhz) * 1e6)
+    // An older row says nothing of a newer device.
+    let target = Some(Target::of(capability)).filter(|target| target.arch == capability)?;
+    Some(f64::from(target.tensor_rate(elem)?) * f64::from(multiprocessors) * f64::from(mhz) * 1e6)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 use super::Builder;
 use crate::affine::Coord;
 use crate::problem::{Problem, Result};
+use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
 use crate::tile::Space;
 use crate::verify;
@@ -164,10 +165,9 @@ impl Builder {
 
     /// All partitions of a group must have the same number of threads.
     pub(crate) fn occupy(&mut self, group: Id, size: i64, view: &View) -> Result<()> {
-        const MOST: i64 = 1024;
-        if size > MOST {
+        if size > i64::from(BLOCK_THREADS) {
             return Err(Problem::new(format!(
-                "`{}` is shared by {size} threads, and a block has at most {MOST}",
+                "`{}` is shared by {size} threads, and a block has at most {BLOCK_THREADS}",
                 view.name
             ))
             .help("let each thread take more elements"));

@@ -1,28 +1,9 @@
 //! Shared memory of a block against what architectures have.
 
 use crate::diagnostic::Diagnostic;
+use crate::target::Target;
 use crate::thread::{Bar, Kernel};
 use crate::tile::{Program, Space};
-
-/// Compute capability, and the most bytes of shared memory that a block can ask for there.
-const SHARED_MEMORY: &[(u32, u32)] = &[
-    (70, 98304),
-    (75, 65536),
-    (80, 166912),
-    (86, 101376),
-    (87, 166912),
-    (89, 101376),
-    (90, 232448),
-    (100, 232448),
-    (110, 232448),
-    (120, 101376),
-];
-
-/// The most bytes that a block of an architecture can have: its own row's, or those of the nearest older one.
-pub(crate) fn of(arch: u32) -> u32 {
-    let row = SHARED_MEMORY.iter().rev().find(|row| row.0 <= arch);
-    row.unwrap_or(&SHARED_MEMORY[0]).1
-}
 
 /// What takes shared memory, and how many bytes: arrays, then barriers.
 pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
@@ -36,7 +17,7 @@ pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
 
 /// An error if a block needs more shared memory than there is.
 pub(super) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagnostic> {
-    let (needed, limit) = (kernel.launch.shared_bytes, of(kernel.arch));
+    let (needed, limit) = (kernel.launch.shared_bytes, Target::of(kernel.arch).block_shared);
     if needed <= limit {
         return None;
     }
@@ -54,18 +35,4 @@ pub(super) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagno
         sum.join(" + ")
     );
     Some(Diagnostic::error(span, message).help("use smaller tiles, fewer stages, or a narrower element type"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_architecture_without_a_row_has_what_the_one_before_it_has() {
-        for (arch, bytes) in
-            [(80, 166912), (86, 101376), (88, 166912), (90, 232448), (121, 101376), (50, 98304)]
-        {
-            assert_eq!(of(arch), bytes, "sm_{arch}");
-        }
-    }
 }

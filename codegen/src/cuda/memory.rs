@@ -2,10 +2,8 @@
 
 use super::Printer;
 use super::names::ARENA;
+use crate::target::STATIC_SHARED;
 use crate::thread::Bar;
-
-/// What a kernel may have without asking the driver for more.
-pub const STATIC_LIMIT: u32 = 48 * 1024;
 
 /// An array to be declared.
 struct Array<'k> {
@@ -63,14 +61,14 @@ impl Printer<'_> {
     /// Small enough, and no two arrays in the same place.
     fn fits_static(&self, arrays: &[Array]) -> bool {
         let apart = |a: &Array, b: &Array| a.end() <= b.offset || b.end() <= a.offset;
-        self.kernel.launch.shared_bytes <= STATIC_LIMIT
+        self.kernel.launch.shared_bytes <= STATIC_SHARED
             && arrays.iter().enumerate().all(|(at, a)| arrays[..at].iter().all(|b| apart(a, b)))
     }
 
     fn arena(&self, arrays: &[Array]) -> String {
         let align = arrays.iter().map(|array| array.align).max().unwrap_or(16).max(16);
         let bytes = self.kernel.launch.shared_bytes;
-        let mut text = if bytes <= STATIC_LIMIT {
+        let mut text = if bytes <= STATIC_SHARED {
             format!("    __shared__ alignas({align}) unsigned char {ARENA}[{bytes}];\n")
         } else {
             format!("    alignas({align}) extern __shared__ unsigned char {ARENA}[];  // {bytes} bytes\n")

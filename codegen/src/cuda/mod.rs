@@ -23,7 +23,6 @@ mod statement;
 mod value;
 
 pub use header::needs;
-pub use memory::STATIC_LIMIT;
 
 use crate::index::Exprs;
 use crate::thread::{Id, Kernel};

@@ -4,10 +4,8 @@ use super::names::Thing;
 use super::{Builtin, Printer};
 use crate::index::{Int, Ix};
 use crate::mention::{in_flight, is_left_from_inside};
+use crate::target::{REGISTERS, THREAD_REGISTERS};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
-
-/// Registers of a multiprocessor, and the most of one thread.
-const REGISTERS: (u32, u32) = (65536, 255);
 
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
@@ -191,8 +189,7 @@ impl Printer<'_> {
     /// What the compiler may give each thread before roles take more or fewer.
     fn registers_at_entry(&self) -> u32 {
         let launch = &self.kernel.launch;
-        let (all, most) = REGISTERS;
-        (all / (launch.threads.max(1) * launch.blocks_per_sm.max(1)) / 8 * 8).min(most)
+        (REGISTERS / (launch.threads.max(1) * launch.blocks_per_sm.max(1)) / 8 * 8).min(THREAD_REGISTERS)
     }
 
     /// The condition that holds for one thread of each group.

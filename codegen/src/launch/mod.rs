@@ -8,6 +8,7 @@ use tilewright_layout::Symbol;
 
 use crate::definition::{Generated, Variant};
 use crate::elem::Elem;
+use crate::target::{BLOCK_THREADS, GRID, Target};
 use crate::thread::{Fact, Id, Kernel, Param};
 
 pub use refusal::Refusal;
@@ -61,7 +62,17 @@ pub struct Limits {
 impl Limits {
     /// Those of the H100 and H200.
     pub const HOPPER: Limits =
-        Limits { arch: 90, shared_bytes: 227 * 1024, threads: 1024, grid: [i32::MAX as u32, 65535, 65535] };
+        Limits { arch: 90, shared_bytes: 227 << 10, threads: BLOCK_THREADS, grid: GRID };
+
+    /// Those of an architecture.
+    ///
+    /// ```
+    /// use tilewright_codegen::launch::Limits;
+    /// assert_eq!(Limits::of(90), Limits::HOPPER);
+    /// ```
+    pub fn of(arch: u32) -> Limits {
+        Limits { arch, shared_bytes: Target::of(arch).block_shared, threads: BLOCK_THREADS, grid: GRID }
+    }
 }
 
 /// What to launch.

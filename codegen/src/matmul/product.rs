@@ -5,10 +5,10 @@ use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 use super::Config;
 use crate::affine::{Affine, Coord};
 use crate::build::Builder;
-use crate::check::limits;
 use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
+use crate::target::Target;
 use crate::thread::{Bin, Cmp};
 use crate::tile;
 use crate::view::{At, Deal, View};
@@ -124,7 +124,9 @@ impl Config {
             let sums = self.parts(1)?.cosize()?;
             Ok(tiles * i64::from(self.dtype.bytes()) + sums * i64::from(self.acc.bytes()))
         };
-        self.narrow && run > 1 && bytes().is_ok_and(|bytes| bytes <= i64::from(limits::of(self.arch)))
+        self.narrow
+            && run > 1
+            && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
     }
 
     /// How sums of so many groups of threads lie in shared memory: columns or rows padded by one access, so that lanes
