@@ -88,8 +88,12 @@ freed. What that rests on:
 - The order. A launch waits for the stream of each buffer, and that stream waits for the launch, by events of its own. A
   buffer is freed in the order of its stream, so after the kernel, whatever is dropped first. Streams that mean something
   else in every thread are refused; where memory is not freed in the order of a stream, the launch waits.
-- Graphs. A launch into a stream that is being captured is refused: the graph could run when the tensors are gone.
-  [`Stream::capture`] is `unsafe`, and says what must hold, as [`Stream::from_cuda`] does for streams of others.
+- Graphs. A captured launch could run when the tensors are gone, and cudarc lets any thread capture any stream of cudarc at
+  any moment. Kernels, copies and allocations of this crate go to streams that no safe call hands out; of buffers' own
+  streams nothing is used but events, and the driver says of an event for certain whether it was captured. What it was not
+  is launched, and anything else refused. [`Stream::capture`] is `unsafe`, and says what must hold, as
+  [`Stream::from_cuda`] and [`Stream::cuda_stream`] do. What cudarc itself submits to a stream that another thread captures
+  is captured: then its own order after a kernel may be lost, which gives wrong results, never wrong addresses.
 - Errors. If anything fails once a kernel is submitted, the launch waits for the kernel before it says so.
 
 Races between threads of one kernel in shared memory are a matter of the checker and the simulator. They give wrong

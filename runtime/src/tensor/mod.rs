@@ -143,7 +143,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         const DOING: &str = "filling a tensor";
         let place = Place::whole(extents, column_major(&extents));
         let tensor = DeviceTensor::allocated(stream, place, needed::<T, R>(&extents, &place.strides)?)?;
-        let (cuda, bytes) = (stream.cuda_stream(), tensor.stored_len() * size_of::<T>());
+        let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
             // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream; any bytes
@@ -156,7 +156,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// Memory with whatever was there.
     fn allocated(stream: &Stream, place: Place<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
-        let storage = Storage::allocate(stream.cuda_stream(), T::ELEM, len)?;
+        let storage = Storage::allocate(stream.cuda(), T::ELEM, len)?;
         Ok(DeviceTensor { storage, device: stream.device().clone(), place, element: PhantomData })
     }
 
@@ -205,12 +205,12 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         if values.is_empty() {
             return Ok(());
         }
-        let own = self.storage.stream();
-        own.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements of this size at this address, and its stream comes after all that
+        let stream = self.storage.copies(&self.device, DOING)?;
+        stream.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements of this size at this address, and the stream comes after all that
         // uses them; `values` is lent until the copy is done, which is waited for also where it fails.
-        let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, own.cu_stream()) };
-        let done = own.synchronize();
+        let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, stream.cu_stream()) };
+        let done = stream.synchronize();
         copied.and(done).doing(DOING)
     }
 
@@ -245,13 +245,13 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         if values.is_empty() {
             return Ok(values);
         }
-        let own = self.storage.stream();
-        own.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements at this address, and its stream comes after all that writes them;
+        let stream = self.storage.copies(&self.device, DOING)?;
+        stream.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that writes them;
         // `values` lives until the copy is done, which is waited for also where it fails.
         let copied =
-            unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), own.cu_stream()) };
-        let done = own.synchronize();
+            unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), stream.cu_stream()) };
+        let done = stream.synchronize();
         copied.and(done).doing(DOING)?;
         Ok(values)
     }
