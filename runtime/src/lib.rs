@@ -32,7 +32,8 @@ Whoever has buffers already lends them. Nothing is copied, and what does not fit
 
 ```no_run
 use tilewright_runtime::{DeviceTensor, Error, Stream, TensorMut, TensorRef, cudarc::driver::CudaContext};
-# fn launch<'a>(stream: &Stream, from: impl Into<TensorRef<'a, f32, 2>>, to: impl Into<TensorMut<'a, f32, 2>>) -> Result<(), Error> { unimplemented!() }
+# use tilewright_runtime::{ReadTensor, WriteTensor};
+# fn launch<'a>(stream: &Stream, from: impl ReadTensor<'a, f32, 2>, to: impl WriteTensor<'a, f32, 2>) -> Result<(), Error> { unimplemented!() }
 
 let context = CudaContext::new(0)?;
 let theirs = context.new_stream()?;
@@ -51,6 +52,7 @@ let from: cudarc::driver::CudaSlice<f32> = tensor.into_slice()?; // and back
 
 cudarc frees a slice of its *default* stream in the order of whatever context is current by then. A launch therefore waits
 for its kernel when such a slice is only lent, and says so in [`Launched::waited`]: use `new_stream`, or hand the slice over.
+So it does on devices without memory pools, where cudarc frees slices at once.
 
 # Arguments that are known at run time
 
@@ -144,5 +146,5 @@ pub use self::{
     kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,
     stream::{Graph, Stream},
-    tensor::{DeviceTensor, Lent, LentMut, Stored, TensorMut, TensorRef},
+    tensor::{DeviceTensor, Lent, LentMut, ReadTensor, Stored, TensorMut, TensorRef, WriteTensor},
 };

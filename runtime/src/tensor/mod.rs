@@ -4,6 +4,7 @@
 mod buffer;
 #[cfg(feature = "ndarray")]
 mod from_ndarray;
+mod passed;
 mod size;
 mod storage;
 mod view;
@@ -20,6 +21,7 @@ use crate::error::{Error, While};
 use crate::stream::{Stream, is_per_thread, per_thread};
 
 pub(crate) use buffer::{Buffer, Owner};
+pub use passed::{ReadTensor, WriteTensor};
 use size::{needed, packed, reach, room};
 use storage::Storage;
 pub(crate) use view::Place;
@@ -27,6 +29,12 @@ pub use view::{Lent, LentMut, TensorMut, TensorRef};
 
 /// A type whose values a device holds as elements: the element types themselves, and with the feature `half` that
 /// crate's `f16` and `bf16`. The list is closed.
+#[diagnostic::on_unimplemented(
+    message = "tensors have no elements of type `{Self}`",
+    label = "not an element type",
+    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i32`, `u32`, `i8` and `u8`, and with the feature `half` the types of that \
+            crate"
+)]
 pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The element type.
     type Elem: Element;
