@@ -131,7 +131,9 @@ pub mod __private {
     pub use tilewright_codegen::{Definition, Elem};
     pub use tilewright_macros::__specialize;
     #[cfg(feature = "cuda")]
-    pub use tilewright_runtime::{Argument, Launch, LaunchError, Launched, Stream, TensorMut, TensorRef};
+    pub use tilewright_runtime::{
+        Argument, Launch, LaunchError, Launched, ReadTensor, Stream, TensorMut, TensorRef, WriteTensor,
+    };
 }
 
 /// What macros write of launching: nothing where the feature `cuda` is off.

@@ -61,11 +61,11 @@ fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, T
     let elem = element(&param.elem.text, types);
     match rank(param) {
         Some((mutable, rank)) => {
-            let kind = format_ident!("{}", if mutable { "TensorMut" } else { "TensorRef" });
+            let kind = format_ident!("{}", if mutable { "WriteTensor" } else { "ReadTensor" });
             let life = life(place);
             let kind = quote!(::tilewright::__private::#kind<#life, #elem, #rank>);
-            let declared = quote!(#name: impl ::core::convert::Into<#kind>);
-            let lent = quote!(::core::convert::Into::<#kind>::into(#name));
+            let declared = quote!(#name: impl #kind);
+            let lent = quote!(<_ as #kind>::lend(#name));
             (declared, quote!(::tilewright::__private::Argument::from(#lent)))
         }
         None => (quote!(#name: #elem), quote!(::tilewright::__private::Argument::scalar::<#elem>(#name))),
@@ -134,7 +134,7 @@ mod tests {
         let head = "fn k(x: &mut Tensor<f32, (M, N)>, by: f32)";
         let takes = [
             "pub fn launch<'t0>(&self, stream: &::tilewright::__private::Stream",
-            "x: impl ::core::convert::Into<::tilewright::__private::TensorMut<'t0, ::core::primitive::f32, 2usize>>",
+            "x: impl ::tilewright::__private::WriteTensor<'t0, ::core::primitive::f32, 2usize>",
             "by: ::core::primitive::f32",
             "::tilewright::__private::Launch::launch_with(self, stream, &mut [",
         ];
@@ -153,7 +153,7 @@ mod tests {
     fn shapes_have_ranks() {
         let check = |shape: &str, rank: &str| {
             let kernel = format!("fn k(x: &mut Tensor<f16, {shape}>) {{ nothing(); }}");
-            check(&kernel, &[&format!("TensorMut<'t0, ::tilewright::__private::f16, {rank}usize>")]);
+            check(&kernel, &[&format!("WriteTensor<'t0, ::tilewright::__private::f16, {rank}usize>")]);
         };
         check("N", "1");
         check("(N,)", "1");

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, CudaStream};
 use tilewright_codegen::launch::Limits;
 
 use crate::absence::Absence;
@@ -24,6 +24,8 @@ struct Inner {
     context: Arc<CudaContext>,
     properties: Properties,
     modules: Modules,
+    /// A stream for copies that are waited for; see [`Device::copies`].
+    copies: Mutex<Option<Arc<CudaStream>>>,
 }
 
 /// What a device is, as the driver says.
@@ -114,7 +116,8 @@ impl Device {
         }
         let context = context()?;
         let properties = Properties::of(&context)?;
-        let device = Device { inner: Arc::new(Inner { context, properties, modules: Modules::default() }) };
+        let (modules, copies) = (Modules::default(), Mutex::new(None));
+        let device = Device { inner: Arc::new(Inner { context, properties, modules, copies }) };
         open.push(device.clone());
         Ok(device)
     }
@@ -157,6 +160,16 @@ impl Device {
 
     pub(crate) fn modules(&self) -> &Modules {
         &self.inner.modules
+    }
+
+    /// A stream of this crate's own, on which nothing waits for an event and which nobody else reaches: what is submitted to
+    /// it is never captured into a graph.
+    pub(crate) fn copies(&self) -> Result<Arc<CudaStream>, Error> {
+        let mut copies = self.inner.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*copies {
+            Some(stream) => Ok(stream.clone()),
+            None => Ok(copies.insert(self.context().new_stream().doing("making a stream")?).clone()),
+        }
     }
 }
 

@@ -207,7 +207,8 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
     }
     let source = &made.generated.variants[variant].source;
     let request = Request { source, name, arch: &arch, options: &[] };
-    let found = Cache::open().compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
+    let cache = Cache::open().for_driver(versions.1);
+    let found = cache.compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
     let (slow, notes): (Vec<_>, Vec<_>) =
         found.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
     let compiled = Compiled {

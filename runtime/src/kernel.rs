@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::jit::{self, Compiled, Made};
 use crate::launch::{Launched, launch};
 use crate::stream::Stream;
-use crate::tensor::{TensorMut, TensorRef};
+use crate::tensor::{ReadTensor, WriteTensor};
 
 /// Compiling and launching of whatever carries a kernel, with arguments whose types are not known while compiling.
 pub trait Launch: Kernel {
@@ -114,9 +114,9 @@ pub trait LaunchMatmul<T: Element> {
     fn launch<'a, 'b, 'c, U: Element, const R: usize>(
         &self,
         stream: &Stream,
-        a: impl Into<TensorRef<'a, T, R>>,
-        b: impl Into<TensorRef<'b, T, R>>,
-        c: impl Into<TensorMut<'c, U, R>>,
+        a: impl ReadTensor<'a, T, R>,
+        b: impl ReadTensor<'b, T, R>,
+        c: impl WriteTensor<'c, U, R>,
     ) -> Result<Launched, Error>;
 
     /// C = alpha·A·Bᵀ + beta·C, for kernels with `alpha_beta = true`. C is not read where beta is 0.
@@ -125,10 +125,10 @@ pub trait LaunchMatmul<T: Element> {
         &self,
         stream: &Stream,
         alpha: f64,
-        a: impl Into<TensorRef<'a, T, R>>,
-        b: impl Into<TensorRef<'b, T, R>>,
+        a: impl ReadTensor<'a, T, R>,
+        b: impl ReadTensor<'b, T, R>,
         beta: f64,
-        c: impl Into<TensorMut<'c, U, R>>,
+        c: impl WriteTensor<'c, U, R>,
     ) -> Result<Launched, Error>;
 }
 
@@ -136,26 +136,26 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
     fn launch<'a, 'b, 'c, U: Element, const R: usize>(
         &self,
         stream: &Stream,
-        a: impl Into<TensorRef<'a, T, R>>,
-        b: impl Into<TensorRef<'b, T, R>>,
-        c: impl Into<TensorMut<'c, U, R>>,
+        a: impl ReadTensor<'a, T, R>,
+        b: impl ReadTensor<'b, T, R>,
+        c: impl WriteTensor<'c, U, R>,
     ) -> Result<Launched, Error> {
         let made = jit::made(self.def())?;
         if made.generated.params.iter().any(|param| param.tensor.is_none()) {
             let message = "the kernel was made with `alpha_beta = true`, and takes two numbers";
             return Err(Refusal::new(message).help("call `launch_scaled`").into());
         }
-        launch(&made, stream, &mut [a.into().into(), b.into().into(), c.into().into()], false)
+        launch(&made, stream, &mut [a.lend().into(), b.lend().into(), c.lend().into()], false)
     }
 
     fn launch_scaled<'a, 'b, 'c, U: Element, const R: usize>(
         &self,
         stream: &Stream,
         alpha: f64,
-        a: impl Into<TensorRef<'a, T, R>>,
-        b: impl Into<TensorRef<'b, T, R>>,
+        a: impl ReadTensor<'a, T, R>,
+        b: impl ReadTensor<'b, T, R>,
         beta: f64,
-        c: impl Into<TensorMut<'c, U, R>>,
+        c: impl WriteTensor<'c, U, R>,
     ) -> Result<Launched, Error> {
         let made = jit::made(self.def())?;
         let mut numbers = made.generated.params.iter().filter(|param| param.tensor.is_none());
@@ -167,7 +167,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
         };
         let (alpha, beta) =
             (number(&first.name, first.elem, alpha)?, number(&second.name, second.elem, beta)?);
-        let arguments = &mut [a.into().into(), b.into().into(), c.into().into(), alpha, beta];
+        let arguments = &mut [a.lend().into(), b.lend().into(), c.lend().into(), alpha, beta];
         launch(&made, stream, arguments, false)
     }
 }

@@ -32,7 +32,8 @@ Whoever has buffers already lends them. Nothing is copied, and what does not fit
 
 ```no_run
 use tilewright_runtime::{DeviceTensor, Error, Stream, TensorMut, TensorRef, cudarc::driver::CudaContext};
-# fn launch<'a>(stream: &Stream, from: impl Into<TensorRef<'a, f32, 2>>, to: impl Into<TensorMut<'a, f32, 2>>) -> Result<(), Error> { unimplemented!() }
+# use tilewright_runtime::{ReadTensor, WriteTensor};
+# fn launch<'a>(stream: &Stream, from: impl ReadTensor<'a, f32, 2>, to: impl WriteTensor<'a, f32, 2>) -> Result<(), Error> { unimplemented!() }
 
 let context = CudaContext::new(0)?;
 let theirs = context.new_stream()?;
@@ -51,6 +52,7 @@ let from: cudarc::driver::CudaSlice<f32> = tensor.into_slice()?; // and back
 
 cudarc frees a slice of its *default* stream in the order of whatever context is current by then. A launch therefore waits
 for its kernel when such a slice is only lent, and says so in [`Launched::waited`]: use `new_stream`, or hand the slice over.
+So it does on devices without memory pools, where cudarc frees slices at once.
 
 # Arguments that are known at run time
 
@@ -88,8 +90,12 @@ freed. What that rests on:
 - The order. A launch waits for the stream of each buffer, and that stream waits for the launch, by events of its own. A
   buffer is freed in the order of its stream, so after the kernel, whatever is dropped first. Streams that mean something
   else in every thread are refused; where memory is not freed in the order of a stream, the launch waits.
-- Graphs. A launch into a stream that is being captured is refused: the graph could run when the tensors are gone.
-  [`Stream::capture`] is `unsafe`, and says what must hold, as [`Stream::from_cuda`] does for streams of others.
+- Graphs. A captured launch could run when the tensors are gone, and cudarc lets any thread capture any stream of cudarc at
+  any moment. Kernels, copies and allocations of this crate go to streams that no safe call hands out; of buffers' own
+  streams nothing is used but events, and the driver says of an event for certain whether it was captured. What it was not
+  is launched, and anything else refused. [`Stream::capture`] is `unsafe`, and says what must hold, as
+  [`Stream::from_cuda`] and [`Stream::cuda_stream`] do. What cudarc itself submits to a stream that another thread captures
+  is captured: then its own order after a kernel may be lost, which gives wrong results, never wrong addresses.
 - Errors. If anything fails once a kernel is submitted, the launch waits for the kernel before it says so.
 
 Races between threads of one kernel in shared memory are a matter of the checker and the simulator. They give wrong
@@ -140,5 +146,5 @@ pub use self::{
     kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,
     stream::{Graph, Stream},
-    tensor::{DeviceTensor, Lent, LentMut, Stored, TensorMut, TensorRef},
+    tensor::{DeviceTensor, Lent, LentMut, ReadTensor, Stored, TensorMut, TensorRef, WriteTensor},
 };

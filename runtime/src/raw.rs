@@ -55,6 +55,10 @@ impl Shape {
         self.cluster.map(|blocks| blocks.max(1))
     }
 
+    fn cluster_blocks(&self) -> u32 {
+        self.cluster().into_iter().fold(1, u32::saturating_mul)
+    }
+
     /// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
     fn dynamic(&self) -> u32 {
         if self.shared_bytes > STATIC_SHARED { self.shared_bytes } else { 0 }
@@ -77,7 +81,7 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
     if shape.dynamic() > 0 {
         set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shape.dynamic() as i32)?;
     }
-    if shape.cluster().iter().product::<u32>() > PORTABLE_CLUSTER {
+    if shape.cluster_blocks() > PORTABLE_CLUSTER {
         set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
     }
     Ok(function)
@@ -155,7 +159,7 @@ fn attributes(shape: &Shape) -> Vec<CUlaunchAttribute> {
     let mut attributes = Vec::new();
     let mut say = |id, value| attributes.push(CUlaunchAttribute { id, pad: [0; 4], value });
     let [x, y, z] = shape.cluster();
-    if x * y * z > 1 {
+    if shape.cluster_blocks() > 1 {
         let mut value = value();
         value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
         say(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value);

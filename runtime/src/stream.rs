@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
-    CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum,
+    self, CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum,
 };
-use cudarc::driver::{CudaGraph, CudaStream, DriverError};
+use cudarc::driver::{CudaEvent, CudaGraph, CudaStream, DriverError};
 
 use crate::device::Device;
 use crate::driver::{GRAPH_FUNCTIONS, driver};
@@ -19,6 +19,10 @@ use crate::error::{Error, While};
 ///
 /// Clones are the same stream. When the last one is dropped, what was launched still runs to its end: every buffer that
 /// it uses is freed in an order that comes after it.
+///
+/// No safe call hands out the driver's stream behind it. Any thread may begin to capture a stream of cudarc into a graph at
+/// any moment, and no call of the driver says afterwards whether a kernel was run or captured; a stream that nobody else
+/// reaches is captured by [`Stream::capture`] alone.
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -47,7 +51,8 @@ impl Stream {
     /// For as long as the result, or a tensor that was made on it, is alive:
     /// - the stream exists and belongs to the context that it names;
     /// - whoever else submits work to it orders that work against tensors that are launched on it; kernels that begin before
-    ///   the one ahead of them has ended (programmatic stream serialization) end after it.
+    ///   the one ahead of them has ended (programmatic stream serialization) end after it;
+    /// - nobody captures it into a graph by other means than [`Stream::capture`].
     pub unsafe fn from_cuda(stream: Arc<CudaStream>) -> Result<Stream, Error> {
         if is_per_thread(&stream) {
             return Err(per_thread("a stream"));
@@ -60,14 +65,24 @@ impl Stream {
         &self.inner.device
     }
 
-    /// The stream that cudarc knows it by.
-    pub fn cuda_stream(&self) -> &Arc<CudaStream> {
+    /// The stream as cudarc knows it. To use buffers of cudarc in order with launches nobody needs it: lend them
+    /// ([`crate::TensorRef`]), or hand them over ([`crate::DeviceTensor::from_slice`]).
+    ///
+    /// # Safety
+    /// As for [`Stream::from_cuda`]:
+    /// - whoever submits work to it orders that work against tensors that are launched on this stream;
+    /// - nobody captures it into a graph by other means than [`Stream::capture`], nor clones of it.
+    pub unsafe fn cuda_stream(&self) -> &Arc<CudaStream> {
+        self.cuda()
+    }
+
+    pub(crate) fn cuda(&self) -> &Arc<CudaStream> {
         &self.inner.cuda
     }
 
     /// Waits until everything that was submitted to it is done, and says whether it went well.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.cuda_stream().synchronize().doing("waiting for a stream")
+        self.cuda().synchronize().doing("waiting for a stream")
     }
 
     /// Runs `work`, which submits to this stream, waits for it, and says how long the device took.
@@ -82,9 +97,9 @@ impl Stream {
     pub fn time<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<(T, Duration), Error> {
         const DOING: &str = "measuring time";
         let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
-        let start = self.cuda_stream().record_event(flags).doing(DOING)?;
+        let start = self.cuda().record_event(flags).doing(DOING)?;
         let result = work()?;
-        let end = self.cuda_stream().record_event(flags).doing(DOING)?;
+        let end = self.cuda().record_event(flags).doing(DOING)?;
         end.synchronize().doing("waiting for what is measured")?;
         start.synchronize().doing(DOING)?;
         // SAFETY: both were made above in the stream's context, with timing, and live through the call.
@@ -110,14 +125,14 @@ impl Stream {
             return Err(crate::Absence::OldDriver { version: driver.version, lacks }.into());
         }
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.cuda_stream().begin_capture(mode).doing(DOING)?;
+        self.cuda().begin_capture(mode).doing(DOING)?;
         self.inner.recording.store(true, Ordering::SeqCst);
         /// A capture ends also where `work` panics.
         struct Ends<'s>(&'s Stream);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
                 if self.0.inner.recording.swap(false, Ordering::SeqCst) {
-                    let _ = end_capture(self.0.cuda_stream());
+                    let _ = end_capture(self.0.cuda());
                 }
             }
         }
@@ -125,7 +140,7 @@ impl Stream {
         work()?;
         self.inner.recording.store(false, Ordering::SeqCst);
         drop(ends);
-        let graph = end_capture(self.cuda_stream()).doing(DOING)?;
+        let graph = end_capture(self.cuda()).doing(DOING)?;
         let graph = graph.ok_or_else(|| Error::refused("nothing was captured"))?;
         Ok(Graph { graph, stream: self.clone() })
     }
@@ -216,4 +231,27 @@ fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverErro
 pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
     let status = stream.capture_status().doing("asking whether a stream is captured into a graph")?;
     Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Was the event recorded for good, outside of every capture? An event keeps what it was when it was recorded, so the
+/// answer holds whatever other threads begin to capture in the meantime; the status of a stream is old when it arrives.
+pub(crate) fn is_recorded(event: &CudaEvent) -> Result<bool, Error> {
+    const DOING: &str = "making sure that the stream of a buffer is not captured into a graph";
+    event.context().bind_to_thread().doing(DOING)?;
+    // A thread that captures some stream, or anybody who captures in the global mode, forbids the question otherwise, and
+    // loses the capture by it.
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the mode is the thread's own, lives through the call, and is set back below.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().doing(DOING)?;
+    // SAFETY: the event is alive, and its context is current.
+    let status = unsafe { sys::cuEventQuery(event.cu_event()) };
+    // SAFETY: as above.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().doing(DOING)?;
+    use cudaError_enum::*;
+    match status {
+        CUDA_SUCCESS | CUDA_ERROR_NOT_READY => Ok(true),
+        // While the capture lasts; once it has ended, the event is none, and the argument not valid.
+        CUDA_ERROR_CAPTURED_EVENT => Ok(false),
+        _ => Err(DriverError(status)).doing(DOING),
+    }
 }

@@ -3,18 +3,24 @@
 //! A cache helps or does nothing. An entry that is torn, altered or not readable is compiled again; a folder that is
 //! full or cannot be written to is a [`Note`], never a reason why a kernel does not run. Many processes may use one
 //! folder at once: an entry appears whole, by renaming, or not at all.
+//!
+//! What is taken from a cache is run on a device. A folder into which other users can put files, or in whose place they can put
+//! another, is therefore not used, and a note says which one and why; neither are files of other users.
 
 mod entry;
 mod folder;
+mod note;
+mod trust;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
-use std::{fmt, process};
 
 use crate::nvrtc::{self, Compiled, Nvrtc};
+pub use note::Note;
 
 /// How many bytes a cache holds unless told otherwise: thousands of kernels.
 const USUAL_LIMIT: u64 = 512 << 20;
@@ -39,6 +45,8 @@ pub struct Request<'a> {
 pub struct Cache {
     folder: Option<PathBuf>,
     limit: u64,
+    /// The newest version of NVRTC whose binaries are of use; see [`Cache::for_driver`].
+    newest: i32,
 }
 
 /// One binary of a cache.
@@ -69,32 +77,11 @@ pub struct Cached {
     pub note: Option<Note>,
 }
 
-/// What keeps the cache from being of use. Kernels run all the same, and are compiled each time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    doing: &'static str,
-    path: PathBuf,
-    why: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { doing, path, why } = self;
-        write!(
-            f,
-            "compiled kernels are not kept: {doing} {} failed: {why}\nhelp: set {} to a folder that can be written to",
-            path.display(),
-            folder::VARIABLE
-        )
-    }
-}
-
-impl std::error::Error for Note {}
-
 impl Cache {
     /// The user's cache: the folder that `TILEWRIGHT_CACHE_DIR` names, else `tilewright` where the platform keeps what
     /// can be made again (`$XDG_CACHE_HOME`, `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). The folder is made when
-    /// something is put there; a user without a home has no cache.
+    /// something is put there; a user without a home has no cache. A folder that other users may write to, or exchange, is not
+    /// used.
     ///
     /// ```
     /// use tilewright_runtime::cache::Cache;
@@ -106,7 +93,7 @@ impl Cache {
     /// }
     /// ```
     pub fn open() -> Cache {
-        Cache { folder: folder::usual(), limit: USUAL_LIMIT }
+        Cache { folder: folder::usual(), limit: USUAL_LIMIT, newest: i32::MAX }
     }
 
     /// A cache of at most `limit` bytes in a folder of one's choice.
@@ -117,7 +104,7 @@ impl Cache {
     /// assert!(cache.list().is_empty());
     /// ```
     pub fn at(folder: impl Into<PathBuf>, limit: u64) -> Cache {
-        Cache { folder: Some(folder.into()), limit }
+        Cache { folder: Some(folder.into()), limit, newest: i32::MAX }
     }
 
     /// No cache: nothing is found, and nothing is kept.
@@ -127,7 +114,19 @@ impl Cache {
     /// assert_eq!(Cache::off().folder(), None);
     /// ```
     pub fn off() -> Cache {
-        Cache { folder: None, limit: 0 }
+        Cache { folder: None, limit: 0, newest: i32::MAX }
+    }
+
+    /// The same cache for a driver that is made for a version of CUDA: where there is no compiler, binaries of newer ones,
+    /// which the driver does not load, are passed over.
+    ///
+    /// ```
+    /// # use tilewright_runtime::cache::Cache;
+    /// let cache = Cache::open().for_driver((13, 0));
+    /// ```
+    #[must_use]
+    pub fn for_driver(self, cuda: (i32, i32)) -> Cache {
+        Cache { newest: cuda.0, ..self }
     }
 
     /// Where it is, if there is one.
@@ -155,14 +154,18 @@ impl Cache {
         if let Some(compiled) = self.get(request, nvrtc.ok().map(Nvrtc::version)) {
             return Ok(Cached { compiled, hit: true, note: None });
         }
-        let nvrtc = nvrtc.map_err(Clone::clone)?;
+        let nvrtc = nvrtc.map_err(|error| match (error, self.trusted()) {
+            // What would serve may lie there.
+            (nvrtc::Error::Absent(absent), Err(note)) => nvrtc::Error::Absent(absent.and(note.into_tried())),
+            (error, _) => error.clone(),
+        })?;
         let compiled = nvrtc.compile(request.source, request.name, request.arch, request.options)?;
         let note = self.put(request, nvrtc.version(), &compiled).err();
         Ok(Cached { compiled, hit: false, note })
     }
 
-    /// What this version of NVRTC made of a request; without a version, what the newest did. Nothing unless the file is
-    /// whole, to the bit.
+    /// What this version of NVRTC made of a request; without a version, what the newest did that the driver knows. Nothing
+    /// unless the file is whole, to the bit, and nobody else can have put it there.
     ///
     /// ```
     /// use tilewright_runtime::cache::{Cache, Request};
@@ -171,7 +174,7 @@ impl Cache {
     /// assert!(Cache::off().get(&request, Some((13, 0))).is_none());
     /// ```
     pub fn get(&self, request: &Request<'_>, nvrtc: Option<(i32, i32)>) -> Option<Compiled> {
-        let folder = self.folder.as_ref()?;
+        let folder = self.folder.as_ref().filter(|_| self.trusted() == Ok(true))?;
         let start = Instant::now();
         let key = entry::key(request);
         let read = |version| read(&folder.join(entry::file_name(&key, version)), &key, version, self.limit);
@@ -180,7 +183,7 @@ impl Cache {
             None => {
                 let mut versions: Vec<_> =
                     files(folder).filter_map(|file| entry::parse_name(&file.name)).collect();
-                versions.retain(|(of, _)| *of == key);
+                versions.retain(|(of, (major, _))| *of == key && *major <= self.newest);
                 versions.sort_unstable_by_key(|(_, version)| std::cmp::Reverse(*version));
                 versions.into_iter().find_map(|(_, version)| read(version))?
             }
@@ -221,13 +224,15 @@ impl Cache {
         let bytes = entry::encode(&key, request, nvrtc, compiled);
         if bytes.len() as u64 > self.limit {
             let why = format!("it has {} bytes, and the cache holds {}", bytes.len(), self.limit);
-            return Err(Note { doing: "keeping a kernel in", path: folder.clone(), why });
+            return Err(Note::failed("keeping a kernel in", folder, why));
         }
         let note = |doing, path: &Path| {
             let path = path.to_path_buf();
-            move |why: io::Error| Note { doing, path, why: why.to_string() }
+            move |why: io::Error| Note::failed(doing, &path, why)
         };
+        self.trusted()?;
         folder::make(folder).map_err(note("making the folder", folder))?;
+        self.trusted()?;
         let (path, temporary) =
             (folder.join(entry::file_name(&key, nvrtc)), folder.join(temporary_name(&key)));
         let written = create(&temporary).and_then(|mut file| {
@@ -241,6 +246,12 @@ impl Cache {
         }
         self.make_room(folder, &path);
         Ok(())
+    }
+
+    /// Is it there, and can nobody else have put there what is in it?
+    fn trusted(&self) -> Result<bool, Note> {
+        let Some(folder) = &self.folder else { return Ok(false) };
+        trust::folder(folder).map_err(|why| Note::distrusted(folder, why))
     }
 
     /// Removes what was not used for longest, never `newest`, until the rest fits. Another process may do the same at
@@ -266,7 +277,7 @@ impl Cache {
         }
     }
 
-    /// What it holds, last used first.
+    /// What it holds, last used first; nothing where others could have put it there.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -275,11 +286,13 @@ impl Cache {
     /// }
     /// ```
     pub fn list(&self) -> Vec<Entry> {
-        let Some(folder) = &self.folder else { return Vec::new() };
+        let Some(folder) = self.folder.as_ref().filter(|_| self.trusted() == Ok(true)) else {
+            return Vec::new();
+        };
         let mut all: Vec<Entry> = files(folder)
             .filter_map(|file| {
                 let (key, nvrtc) = entry::parse_name(&file.name)?;
-                let (name, arch) = entry::about(File::open(&file.path).ok()?, &key, nvrtc)?;
+                let (name, arch) = entry::about(open(&file.path)?.0, &key, nvrtc)?;
                 let Found { path, bytes, used, .. } = file;
                 Some(Entry { name, arch, nvrtc, bytes, used, path })
             })
@@ -302,13 +315,13 @@ impl Cache {
             match fs::remove_file(&file.path) {
                 Ok(()) => removed += usize::from(!file.is_temporary()),
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-                Err(why) => return Err(Note { doing: "removing", path: file.path, why: why.to_string() }),
+                Err(why) => return Err(Note::failed("removing", &file.path, why)),
             }
         }
         Ok(removed)
     }
 
-    /// Can it be written to? A file is made and removed.
+    /// Can it be written to, by this user alone? A file is made and removed.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -319,9 +332,12 @@ impl Cache {
     pub fn check(&self) -> Result<(), Note> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join(temporary_name("check"));
-        let tried = folder::make(folder).and_then(|()| fs::write(&path, "x"));
+        self.trusted()?;
+        let made = folder::make(folder);
+        self.trusted()?;
+        let tried = made.and_then(|()| fs::write(&path, "x"));
         let _ = fs::remove_file(&path);
-        tried.map_err(|why| Note { doing: "writing to", path: folder.clone(), why: why.to_string() })
+        tried.map_err(|why| Note::failed("writing to", folder, why))
     }
 }
 
@@ -365,10 +381,23 @@ fn temporary_name(key: &str) -> String {
     format!("{PREFIX}{:.16}-{}-{call}-{:x}{TEMPORARY}", key, process::id(), now.as_nanos())
 }
 
+/// A plain file that nobody else has written, and its length.
+fn open(path: &Path) -> Option<(File, u64)> {
+    // To open what is none may wait for ever.
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let file = File::open(path).ok()?;
+    let about = file.metadata().ok()?;
+    trust::file(path, &about).ok()?;
+    Some((file, about.len()))
+}
+
 /// What a file holds, if it is whole; it then counts as used now. If it is not, it is of no use to anybody.
 fn read(path: &Path, key: &str, version: (i32, i32), limit: u64) -> Option<Compiled> {
-    let about = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let bytes = if about.len() <= limit { fs::read(path).ok()? } else { Vec::new() };
+    let (file, len) = open(path)?;
+    let mut bytes = Vec::new();
+    if len <= limit {
+        file.take(limit).read_to_end(&mut bytes).ok()?;
+    }
     let compiled = entry::decode(&bytes, key, version);
     match &compiled {
         // In a folder that is only readable the order of use is not known.

@@ -5,6 +5,9 @@ use std::thread;
 
 use super::*;
 
+#[cfg(unix)]
+mod users;
+
 /// A folder that goes with the test.
 struct Folder(PathBuf);
 
@@ -460,4 +463,21 @@ fn a_write_that_the_system_refuses_half_way_is_a_note() {
     let said = finish(outer.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     assert!(said.contains("compiled kernels are not kept: writing "), "{said}");
     assert_eq!(folder.names(), [""; 0]);
+}
+
+#[test]
+fn without_nvrtc_nothing_newer_than_the_driver_serves() {
+    let folder = Folder::new("driver");
+    let cache = folder.cache();
+    for (version, bytes) in [((12, 9), 10), ((13, 1), 20), ((99, 9), 30)] {
+        cache.put(&request("a"), version, &compiled(bytes)).unwrap();
+    }
+    let len = |cuda| {
+        let cache = folder.cache().for_driver(cuda);
+        cache.get(&request("a"), None).map(|found| found.cubin.len())
+    };
+    assert_eq!(len((13, 0)), Some(20));
+    assert_eq!(len((12, 8)), Some(10));
+    assert_eq!(len((11, 8)), None);
+    assert_eq!(len((99, 0)), Some(30));
 }

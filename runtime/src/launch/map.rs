@@ -61,13 +61,7 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
 /// Strides as the encoder takes them: that of a mode with one element may be anything, and it insists on a multiple.
 fn strides(map: &Map) -> Vec<u64> {
     let modes = map.strides.iter().zip(&map.extents[1..]);
-    modes
-        .map(
-            |(&stride, &extent)| {
-                if extent == 1 { stride.next_multiple_of(ALIGNMENT).max(ALIGNMENT) } else { stride }
-            },
-        )
-        .collect()
+    modes.map(|(&stride, &extent)| if extent == 1 { ALIGNMENT } else { stride }).collect()
 }
 
 fn data_type(elem: Elem) -> Type {
@@ -144,6 +138,8 @@ mod tests {
         let one = Map { extents: vec![64, 1], strides: vec![6], ..right() };
         assert!(refusal("a", &one, Elem::Bf16, 1 << 20).is_none());
         assert_eq!(strides(&one), [16]);
+        let far = Map { extents: vec![64, 1], strides: vec![u64::MAX], ..right() };
+        assert!(refusal("a", &far, Elem::Bf16, 1 << 20).is_none());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! What makes a launch safe, in the order in which it happens:
 //! - the kernel is made again from its definition: nothing is believed of the text that a program carries;
 //! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread stream;
-//! - nothing is being captured into a graph, which would run again when the buffers are gone;
+//! - nothing is captured into a graph, which would run again when the buffers are gone: the stream of the launch is one that
+//!   nobody else reaches, and events say for certain whether the streams of the buffers were captured;
 //! - the plan compares types, extents, strides, lengths, addresses and limits, and chooses a variant;
 //! - the kernel waits for the stream of each buffer, and that stream for the kernel, by events of ours: a buffer that is
 //!   freed or used in the order of its own stream is freed or used after the kernel;
@@ -48,7 +49,8 @@ pub struct Launched {
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
     /// Did the launch wait until the kernel had ended? It does where a buffer that is only lent might otherwise be freed
-    /// while the kernel runs: one on cudarc's default stream, or a view of memory that does not come from a pool.
+    /// while the kernel runs: one on cudarc's default stream, one of a device without memory pools, or a view of memory that
+    /// does not come from a pool.
     pub waited: bool,
     /// How long it took to compile or load the kernel, the first time.
     pub prepared: Duration,
@@ -107,8 +109,7 @@ pub(crate) fn launch(
             (Kind::Tensor(_), None) => unreachable!("every buffer has a stream"),
         }
     }
-    // cudarc keeps the errors of its bookkeeping to itself until it is asked.
-    stream.cuda_stream().context().check_err().doing("ordering what cudarc submitted before")?;
+    order.check_errors().doing("ordering what cudarc submitted before")?;
 
     let plan = plan(&made.generated, &given, &stream.device().limits())?;
     if plan.is_empty() {
@@ -130,13 +131,10 @@ pub(crate) fn launch(
     let submitted = unsafe { submit::submit(&loaded, &shape, stream, &mut passed) };
     if let Err(error) = submitted {
         // The driver may report here what went wrong earlier: whether the kernel is on its way nobody says.
-        let _ = stream.cuda_stream().synchronize();
+        let _ = stream.cuda().synchronize();
         return Err(error);
     }
-    let waited = order.after(|| {
-        drop(tracked);
-        stream.cuda_stream().context().check_err()
-    })?;
+    let waited = order.after(|| drop(tracked))?;
     Ok(Launched { waited, prepared, ..Launched::of(&made.generated, plan) })
 }
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUpointer_attribute_enum};
-use cudarc::driver::{CudaStream, DriverError};
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Refusal, Tensor};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, Fault, While};
-use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_same, per_thread};
+use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_recorded, is_same, per_thread};
 use crate::tensor::Owner;
 
 /// The order of one launch among the work of all streams.
@@ -18,6 +18,8 @@ pub(super) struct Order<'s> {
     stream: &'s Stream,
     /// Streams of buffers that are not the launch's own, each once.
     others: Vec<Arc<CudaStream>>,
+    /// The contexts of all streams, each value of cudarc once: two that are equal keep errors apart.
+    contexts: Vec<Arc<CudaContext>>,
     /// Must the launch wait for the kernel, because nothing else keeps a buffer until then?
     waits: bool,
 }
@@ -30,8 +32,9 @@ impl<'s> Order<'s> {
         kernel: &Generated,
         arguments: &[Argument<'_>],
     ) -> Result<Order<'s>, Error> {
-        let launch = stream.cuda_stream();
+        let launch = stream.cuda();
         let (mut others, mut waits) = (Vec::<Arc<CudaStream>>::new(), false);
+        let mut contexts = vec![launch.context().clone()];
         for (place, argument) in arguments.iter().enumerate() {
             let Kind::Tensor(lent) = &argument.kind else { continue };
             let name = kernel.params.get(place).map_or("", |param| &param.name);
@@ -42,14 +45,19 @@ impl<'s> Order<'s> {
             if is_per_thread(own) {
                 return Err(per_thread(&format!("the stream of argument `{name}`")));
             }
-            // cudarc frees such a slice in the order of the default stream of whichever context is current by then.
-            waits |= is_default(own) && !matches!(lent.buffer.owner, Owner::Tensor(_));
+            if !contexts.iter().any(|known| Arc::ptr_eq(known, own.context())) {
+                contexts.push(own.context().clone());
+            }
+            // cudarc frees a slice of the default stream in the order of that of whichever context is current by then, and
+            // one that comes from no pool at once, when it has waited for the stream: also where that failed.
+            let is_ordered = !is_default(own) && own.context().has_async_alloc();
+            waits |= !is_ordered && !matches!(lent.buffer.owner, Owner::Tensor(_));
             if !is_same(own, launch) && !others.iter().any(|other| is_same(own, other)) {
                 others.push(own.clone());
             }
         }
-        launch.context().check_err().doing("looking for errors of what cudarc did before")?;
-        let order = Order { stream, others, waits };
+        let order = Order { stream, others, contexts, waits };
+        order.check_errors().doing("looking for errors of what cudarc did before")?;
         if stream.is_recording() {
             order.recorded()?;
         } else if is_capturing(launch)? {
@@ -61,6 +69,12 @@ impl<'s> Order<'s> {
             }
         }
         Ok(order)
+    }
+
+    /// cudarc keeps the errors of its bookkeeping to itself until it is asked, in the value of the context that each stream
+    /// has. The first is returned, and all are forgotten.
+    pub(super) fn check_errors(&self) -> Result<(), DriverError> {
+        self.contexts.iter().map(|context| context.check_err()).fold(Ok(()), Result::and)
     }
 
     /// What is captured cannot wait, and has no events of other streams in it.
@@ -75,7 +89,7 @@ impl<'s> Order<'s> {
 
     /// Memory that does not come from a pool is not freed in the order of a stream: a module's, for one.
     pub(super) fn view(&mut self, tensor: &Tensor) -> Result<(), Error> {
-        if self.waits || tensor.len == 0 || is_from_pool(self.stream.cuda_stream(), tensor.address)? {
+        if self.waits || tensor.len == 0 || is_from_pool(self.stream.cuda(), tensor.address)? {
             return Ok(());
         }
         self.waits = true;
@@ -89,12 +103,16 @@ impl<'s> Order<'s> {
         !self.stream.is_recording() && self.others.is_empty()
     }
 
-    /// The launch waits for the streams of its buffers.
+    /// The launch waits for the streams of its buffers. Another thread may capture one of them at any moment; the event
+    /// knows whether it was recorded for good, and nothing is submitted unless it was.
     pub(super) fn before(&self) -> Result<(), Error> {
         const DOING: &str = "ordering a launch after its buffers' streams";
-        let launch = self.stream.cuda_stream();
+        let launch = self.stream.cuda();
         for other in &self.others {
             let event = other.record_event(None).doing(DOING)?;
+            if !is_recorded(&event)? {
+                return Err(captured("the stream of a buffer"));
+            }
             launch.wait(&event).doing(DOING)?;
         }
         Ok(())
@@ -102,13 +120,16 @@ impl<'s> Order<'s> {
 
     /// The streams of the buffers wait for the launch, then cudarc is told. When anything fails, the kernel has ended
     /// before that is said. Did it wait?
-    pub(super) fn after(self, told: impl FnOnce() -> Result<(), DriverError>) -> Result<bool, Error> {
-        let launch = self.stream.cuda_stream();
-        let ordered = self
-            .others_wait()
-            .and_then(|()| told())
+    ///
+    /// A stream that is captured cannot wait for what is not: the driver refuses that, and so the launch waits here.
+    pub(super) fn after(self, tell: impl FnOnce()) -> Result<bool, Error> {
+        let launch = self.stream.cuda();
+        let ordered = self.others_wait();
+        tell();
+        let ordered = ordered
+            .and(self.check_errors())
             .map_err(|error| ("ordering a launch before what its buffers' streams do next", error));
-        // Another thread may have begun to capture one of the streams in the meantime.
+        // Only where whoever handed in the stream broke the promise that nobody captures it.
         let captured = if self.stream.is_recording() { Ok(false) } else { is_capturing(launch) };
         if ordered.is_ok() && matches!(captured, Ok(false)) && !self.waits {
             return Ok(false);
@@ -135,7 +156,7 @@ impl<'s> Order<'s> {
         if self.others.is_empty() {
             return Ok(());
         }
-        let event = self.stream.cuda_stream().record_event(None)?;
+        let event = self.stream.cuda().record_event(None)?;
         self.others.iter().try_for_each(|other| other.wait(&event))
     }
 }

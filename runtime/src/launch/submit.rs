@@ -76,7 +76,7 @@ pub(super) unsafe fn submit(
     stream: &Stream,
     passed: &mut Passed,
 ) -> Result<(), Error> {
-    let cuda = stream.cuda_stream();
+    let cuda = stream.cuda();
     cuda.context().bind_to_thread().doing("launching a kernel")?;
     let mut pointers = passed.pointers();
     // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has parameters,

@@ -64,8 +64,8 @@ fn section<'c>(elf: &'c [u8], wanted: &str) -> Option<&'c [u8]> {
     let (count, names) = (at(60, 2)? as usize, at(62, 2)? as usize);
     let header = |nth: usize| table.checked_add(nth.checked_mul(size)?);
     let place = |nth: usize| {
-        let header = header(nth)?;
-        Some((at(header + 24, 8)? as usize, at(header + 32, 8)? as usize))
+        let field = |offset: usize| at(header(nth)?.checked_add(offset)?, 8);
+        Some((field(24)? as usize, field(32)? as usize))
     };
     let name = |nth: usize| {
         let start = place(names)?.0.checked_add(at(header(nth)?, 4)? as usize)?;
@@ -105,6 +105,19 @@ mod tests {
             file.extend(header);
         }
         file
+    }
+
+    /// Places of sections and names are whatever the file says.
+    #[test]
+    fn places_beyond_all_files_are_none() {
+        let whole = elf(&[(MULTIPLY_ADDS[0], 0), back(1)]);
+        for (field, bytes) in [(40, 8), (58, 2)] {
+            for far in [u64::MAX, u64::MAX - 24, 1 << 63] {
+                let mut file = whole.clone();
+                file[field..field + bytes].copy_from_slice(&far.to_le_bytes()[..bytes]);
+                assert_eq!(main_loop(&file, "k", "sm_90"), None, "{far} at {field}");
+            }
+        }
     }
 
     /// A branch so many instructions back from its own place.

@@ -29,6 +29,13 @@ pub struct Absent {
     pub tried: Vec<(PathBuf, String)>,
 }
 
+impl Absent {
+    /// The same with one more place, and why it did not serve.
+    pub(crate) fn and(&self, tried: (PathBuf, String)) -> Absent {
+        Absent { tried: self.tried.iter().cloned().chain([tried]).collect() }
+    }
+}
+
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "NVRTC was not found.")?;

@@ -4,6 +4,7 @@ use ndarray::{Array, ArrayBase, Data, Dim, Dimension, IntoDimension, ShapeBuilde
 use tilewright_codegen::element::Element;
 use tilewright_codegen::launch::Refusal;
 
+use super::size::{packed, room};
 use super::{DeviceTensor, Stored};
 use crate::error::Error;
 use crate::stream::Stream;
@@ -31,7 +32,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let mut extents = [0; R];
         extents.copy_from_slice(array.shape());
         // Read along the reversed modes, the first runs fastest.
-        let values: Vec<S> = array.t().iter().copied().collect();
+        let mut values: Vec<S> = room(packed::<T>(&extents)?)?;
+        values.extend(array.t().iter());
         DeviceTensor::from_host(stream, extents, &values)
     }
 

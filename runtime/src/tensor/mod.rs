@@ -4,6 +4,8 @@
 mod buffer;
 #[cfg(feature = "ndarray")]
 mod from_ndarray;
+mod passed;
+mod size;
 mod storage;
 mod view;
 
@@ -19,12 +21,20 @@ use crate::error::{Error, While};
 use crate::stream::{Stream, is_per_thread, per_thread};
 
 pub(crate) use buffer::{Buffer, Owner};
+pub use passed::{ReadTensor, WriteTensor};
+use size::{needed, packed, reach, room};
 use storage::Storage;
 pub(crate) use view::Place;
 pub use view::{Lent, LentMut, TensorMut, TensorRef};
 
 /// A type whose values a device holds as elements: the element types themselves, and with the feature `half` that
 /// crate's `f16` and `bf16`. The list is closed.
+#[diagnostic::on_unimplemented(
+    message = "tensors have no elements of type `{Self}`",
+    label = "not an element type",
+    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i32`, `u32`, `i8` and `u8`, and with the feature `half` the types of that \
+            crate"
+)]
 pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The element type.
     type Elem: Element;
@@ -89,15 +99,6 @@ pub(crate) fn row_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
     strides
 }
 
-/// How many elements a tensor reaches over, from its first to its last.
-fn reach<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Option<usize> {
-    if extents.contains(&0) {
-        return Some(0);
-    }
-    let mut modes = extents.iter().zip(strides);
-    modes.try_fold(1usize, |reach, (extent, stride)| reach.checked_add((extent - 1).checked_mul(*stride)?))
-}
-
 impl<T: Element, const R: usize> DeviceTensor<T, R> {
     /// A column-major tensor of these values, the first mode running fastest.
     pub fn from_host<S: Stored<Elem = T>>(
@@ -105,6 +106,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         extents: [usize; R],
         values: &[S],
     ) -> Result<DeviceTensor<T, R>, Error> {
+        packed::<T>(&extents)?;
         DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
     }
 
@@ -115,7 +117,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         strides: [usize; R],
         values: &[S],
     ) -> Result<DeviceTensor<T, R>, Error> {
-        let needed = needed::<T, R>(&extents, &strides)?;
+        let needed = needed::<T>(&extents, &strides)?;
         if needed != values.len() {
             let message = format!(
                 "extents {extents:?} with strides {strides:?} reach over {needed} elements, and {} were given",
@@ -142,8 +144,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     fn filled(stream: &Stream, extents: [usize; R], byte: u8) -> Result<DeviceTensor<T, R>, Error> {
         const DOING: &str = "filling a tensor";
         let place = Place::whole(extents, column_major(&extents));
-        let tensor = DeviceTensor::allocated(stream, place, needed::<T, R>(&extents, &place.strides)?)?;
-        let (cuda, bytes) = (stream.cuda_stream(), tensor.stored_len() * size_of::<T>());
+        let tensor = DeviceTensor::allocated(stream, place, packed::<T>(&extents)?)?;
+        let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
             // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream; any bytes
@@ -156,7 +158,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// Memory with whatever was there.
     fn allocated(stream: &Stream, place: Place<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
-        let storage = Storage::allocate(stream.cuda_stream(), T::ELEM, len)?;
+        let storage = Storage::allocate(stream.cuda(), T::ELEM, len)?;
         Ok(DeviceTensor { storage, device: stream.device().clone(), place, element: PhantomData })
     }
 
@@ -165,6 +167,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         slice: CudaSlice<S>,
         extents: [usize; R],
     ) -> Result<DeviceTensor<T, R>, Error> {
+        packed::<T>(&extents)?;
         DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
     }
 
@@ -177,7 +180,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         if is_per_thread(slice.stream()) {
             return Err(per_thread("the stream of the slice"));
         }
-        let (needed, len) = (needed::<T, R>(&extents, &strides)?, slice.len());
+        let (needed, len) = (needed::<T>(&extents, &strides)?, slice.len());
         if needed > len {
             let message = format!(
                 "extents {extents:?} with strides {strides:?} reach over {needed} elements, and the slice has {len}"
@@ -205,24 +208,25 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         if values.is_empty() {
             return Ok(());
         }
-        let own = self.storage.stream();
-        own.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements of this size at this address, and its stream comes after all that
+        let stream = self.storage.copies(&self.device, DOING)?;
+        stream.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements of this size at this address, and the stream comes after all that
         // uses them; `values` is lent until the copy is done, which is waited for also where it fails.
-        let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, own.cu_stream()) };
-        let done = own.synchronize();
+        let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, stream.cu_stream()) };
+        let done = stream.synchronize();
         copied.and(done).doing(DOING)
     }
 
     /// The values, column-major and without gaps, however they are stored.
     pub fn to_host(&self) -> Result<Vec<T>, Error> {
-        let stored = self.to_host_stored()?;
         let Place { extents, strides, .. } = self.place;
         if strides == column_major(&extents) {
-            return Ok(stored);
+            return self.to_host_stored();
         }
-        let count = extents.iter().product();
-        let mut values = Vec::with_capacity(count);
+        // Strides of 0 make tensors larger than their memory.
+        let count = packed::<T>(&extents)?;
+        let mut values = room(count)?;
+        let stored = self.to_host_stored()?;
         let mut at = [0usize; R];
         for _ in 0..count {
             let offset: usize = at.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
@@ -241,17 +245,19 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     /// The elements from the first to the last as they are stored.
     pub fn to_host_stored(&self) -> Result<Vec<T>, Error> {
         const DOING: &str = "copying from a tensor";
-        let mut values = vec![T::ZERO; self.stored_len()];
-        if values.is_empty() {
+        let len = self.stored_len();
+        let mut values = room(len)?;
+        if len == 0 {
             return Ok(values);
         }
-        let own = self.storage.stream();
-        own.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements at this address, and its stream comes after all that writes them;
+        values.resize(len, T::ZERO);
+        let stream = self.storage.copies(&self.device, DOING)?;
+        stream.context().bind_to_thread().doing(DOING)?;
+        // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that writes them;
         // `values` lives until the copy is done, which is waited for also where it fails.
         let copied =
-            unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), own.cu_stream()) };
-        let done = own.synchronize();
+            unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), stream.cu_stream()) };
+        let done = stream.synchronize();
         copied.and(done).doing(DOING)?;
         Ok(values)
     }
@@ -284,19 +290,6 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     /// The tensor for writing, with other strides if need be.
     pub fn view_mut(&mut self) -> TensorMut<'_, T, R> {
         TensorMut::of(self.storage.write(), self.place)
-    }
-}
-
-fn needed<T: Element, const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Result<usize, Error> {
-    let needed = reach(extents, strides);
-    let bytes = needed.and_then(|needed| needed.checked_mul(size_of::<T>()));
-    match (needed, bytes.and_then(|bytes| isize::try_from(bytes).ok())) {
-        (Some(needed), Some(_)) => Ok(needed),
-        _ => {
-            let message =
-                format!("extents {extents:?} with strides {strides:?} reach over more than any memory");
-            Err(Refusal::new(message).into())
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who owns a tensor's memory: a slice of cudarc, of whichever type, freed only where that is in order.
 #![allow(unsafe_code)]
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverErro
 use tilewright_codegen::Elem;
 
 use super::{Buffer, Owner, Stored};
+use crate::device::Device;
 use crate::error::{Error, While};
 use crate::stream::{is_capturing, is_default};
 
@@ -18,6 +19,8 @@ use crate::stream::{is_capturing, is_default};
 pub(super) struct Storage {
     slice: ManuallyDrop<Box<dyn Slice>>,
     address: u64,
+    /// Does nobody but this crate reach the slice's stream? Nothing that is submitted to it is captured then.
+    private: bool,
 }
 
 /// A slice of cudarc, whatever its elements.
@@ -25,10 +28,12 @@ trait Slice: Send + Sync {
     fn stream(&self) -> &Arc<CudaStream>;
     fn read(&self, owner: Owner) -> Buffer<'_>;
     fn write(&mut self, owner: Owner) -> Buffer<'_>;
-    /// Its address; its own stream waits for all that cudarc knows to use it, and cudarc learns of what the stream has
-    /// to do already.
+    /// See [`settle`].
     fn settle(&mut self) -> u64;
+    /// How many elements it has, and its address, which from then on nobody frees.
+    fn leak(self: Box<Self>) -> (usize, u64);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    fn is(&self, ty: TypeId) -> bool;
 }
 
 impl<S: 'static> Slice for CudaSlice<S> {
@@ -45,13 +50,27 @@ impl<S: 'static> Slice for CudaSlice<S> {
     }
 
     fn settle(&mut self) -> u64 {
-        let stream = CudaSlice::stream(self).clone();
-        self.device_ptr_mut(&stream).0
+        settle(self)
+    }
+
+    fn leak(self: Box<Self>) -> (usize, u64) {
+        (self.len(), CudaSlice::leak(*self))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+
+    fn is(&self, ty: TypeId) -> bool {
+        ty == TypeId::of::<Self>()
+    }
+}
+
+/// The slice's address. Its own stream waits for all that cudarc knows to use it, and cudarc learns of what the stream has
+/// to do already.
+fn settle<S>(slice: &mut CudaSlice<S>) -> u64 {
+    let stream = slice.stream().clone();
+    slice.device_ptr_mut(&stream).0
 }
 
 impl Storage {
@@ -81,19 +100,19 @@ impl Storage {
             Elem::U8 | Elem::E4m3 | Elem::E5m2 => slice::<u8>(stream, len),
         };
         let slice = slice.doing("allocating a tensor")?;
-        captured()?; // Another thread may have begun to capture it in the meantime.
-        Storage::around(slice)
+        captured()?;
+        Storage::around(slice, true)
     }
 
     pub(super) fn of<S: 'static>(slice: CudaSlice<S>) -> Result<Storage, Error> {
-        Storage::around(Box::new(slice))
+        Storage::around(Box::new(slice), false)
     }
 
-    fn around(mut slice: Box<dyn Slice>) -> Result<Storage, Error> {
+    fn around(mut slice: Box<dyn Slice>, private: bool) -> Result<Storage, Error> {
         let address = slice.settle();
         // From here on its own stream stands for all that uses the slice, unless cudarc failed to see to that.
         slice.stream().context().check_err().doing("ordering a tensor")?;
-        Ok(Storage { slice: ManuallyDrop::new(slice), address })
+        Ok(Storage { slice: ManuallyDrop::new(slice), address, private })
     }
 
     pub(super) fn address(&self) -> u64 {
@@ -104,6 +123,18 @@ impl Storage {
         self.slice.stream()
     }
 
+    /// A stream on which a copy comes after all that uses the memory so far, and is never captured into a graph. Whoever
+    /// copies waits for it: the memory's own stream knows nothing of it.
+    pub(super) fn copies(&self, device: &Device, doing: &'static str) -> Result<Arc<CudaStream>, Error> {
+        if self.private {
+            return Ok(self.stream().clone());
+        }
+        // The stream is cudarc's, and any thread may begin to capture it between two calls. To wait for it fails while it is
+        // captured, and is never captured itself.
+        self.stream().synchronize().doing(doing)?;
+        device.copies()
+    }
+
     pub(super) fn read(&self) -> Buffer<'_> {
         self.slice.read(Owner::Tensor(self.address))
     }
@@ -112,34 +143,45 @@ impl Storage {
         self.slice.write(Owner::Tensor(self.address))
     }
 
-    /// The slice for cudarc, which then knows of all that uses it.
+    /// The slice for cudarc, which then knows of all that uses it. A stream that only this crate reaches stays here: the
+    /// slice gets one of its own then.
+    ///
+    /// The caller asks for a type `S` that stands for the same elements as the slice's.
     pub(super) fn into_slice<S: Stored>(mut self) -> Result<CudaSlice<S>, Error> {
         const DOING: &str = "giving up a tensor";
-        let stream = self.stream().clone();
-        if is_default(&stream) {
+        let own = self.stream().clone();
+        if is_default(&own) {
             // cudarc frees such a slice in the order of whatever context's default stream is current then.
-            stream.synchronize().doing(DOING)?;
+            own.synchronize().doing(DOING)?;
+        }
+        let mut home = own.clone();
+        if self.private {
+            home = own.context().new_stream().doing(DOING)?;
+            let event = own.record_event(None).doing(DOING)?;
+            home.wait(&event).doing(DOING)?;
         }
         self.slice.settle();
-        stream.context().check_err().doing(DOING)?;
+        own.context().check_err().doing(DOING)?;
+        let is_whole = !self.private && self.slice.is(TypeId::of::<CudaSlice<S>>());
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, and nothing uses the field any more.
         let slice = unsafe { ManuallyDrop::take(&mut this.slice) };
-        let any = match slice.into_any().downcast::<CudaSlice<S>>() {
-            Ok(slice) => return Ok(*slice),
-            Err(any) => any,
-        };
-        // Half-precision numbers have several types, and one representation: two bytes.
-        let Ok(bits) = any.downcast::<CudaSlice<u16>>() else {
-            return Err(Error::refused(
-                "the tensor was made from a slice of another type: ask for that type",
-            ));
-        };
-        let (len, address) = (bits.len(), bits.leak());
+        if is_whole {
+            match slice.into_any().downcast::<CudaSlice<S>>() {
+                Ok(slice) => return Ok(*slice),
+                Err(_) => unreachable!("its type was compared"),
+            }
+        }
+        let (len, address) = slice.leak();
         // cudarc panics where it cannot make events; the memory is lost then, and nothing else.
-        // SAFETY: `leak` gave up so many elements of two bytes, and every bit pattern is a value.
-        let made = catch_unwind(AssertUnwindSafe(|| unsafe { stream.upgrade_device_ptr::<S>(address, len) }));
-        made.map_err(|_| DriverError(cudaError_enum::CUDA_ERROR_UNKNOWN)).doing(DOING)
+        // SAFETY: `leak` gave up so many elements, and `home` comes after all that uses them. What stands for the same
+        // elements has the same size, and every bit pattern is a value of it.
+        let made = catch_unwind(AssertUnwindSafe(|| unsafe { home.upgrade_device_ptr::<S>(address, len) }));
+        let mut made = made.map_err(|_| DriverError(cudaError_enum::CUDA_ERROR_UNKNOWN)).doing(DOING)?;
+        // Its events are new, and nothing was recorded with them.
+        settle(&mut made);
+        own.context().check_err().doing(DOING)?;
+        Ok(made)
     }
 }
 
@@ -152,6 +194,12 @@ impl Drop for Storage {
         let is_current = || context.bind_to_thread().is_ok() || context.bind_to_thread().is_ok();
         if is_default(&stream) && !is_current() {
             return; // Better not freed than freed in the wrong order.
+        }
+        // Memory that does not come from a pool is freed at once, when cudarc has waited for the stream: also where that
+        // failed, as it does while the stream is captured.
+        let is_done = || stream.synchronize().is_ok() || stream.synchronize().is_ok();
+        if !self.private && !context.has_async_alloc() && !is_done() {
+            return;
         }
         // SAFETY: this is the last use of the field.
         unsafe { ManuallyDrop::drop(&mut self.slice) };

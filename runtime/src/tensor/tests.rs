@@ -12,24 +12,6 @@ fn strides_of_columns_and_rows() {
 }
 
 #[test]
-fn tensors_reach_to_their_last_element() {
-    assert_eq!(reach(&[2, 3], &[1, 2]), Some(6));
-    assert_eq!(reach(&[2, 3], &[10, 1]), Some(13));
-    assert_eq!(reach(&[2, 0], &[1, 1 << 60]), Some(0));
-    assert_eq!(reach::<0>(&[], &[]), Some(1));
-    assert_eq!(reach(&[3, usize::MAX], &[usize::MAX, 3]), None);
-}
-
-#[test]
-fn no_memory_is_that_large() {
-    assert_eq!(needed::<f64, 2>(&[1 << 20, 1 << 20], &[1, 1 << 20]).expect("it could be"), 1 << 40);
-    for extents in [[1 << 32, 1 << 32], [usize::MAX, 1], [1 << 31, 1 << 30]] {
-        let said = needed::<f64, 2>(&extents, &column_major(&extents)).unwrap_err().to_string();
-        assert!(said.contains("reach over more than any memory"), "{said}");
-    }
-}
-
-#[test]
 fn tensors_may_cross_threads() {
     fn check<T: Send + Sync>() {}
     check::<DeviceTensor<f32, 2>>();

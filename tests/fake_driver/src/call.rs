@@ -26,7 +26,15 @@ pub(crate) fn enter(
     });
     state.said.clear();
     state.hazards.clear();
-    let status = match state.settings.fails(name) {
+    let failure = state.settings.fails(name);
+    let (call, capture) = (state.settings.call(), state.settings.capture.unwrap_or_default());
+    if call == capture.0 {
+        let stream =
+            arguments.iter().find(|(name, _)| *name == "stream").and_then(|(_, value)| value.as_deref());
+        let handle = stream.and_then(|text| usize::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        state.other_thread_begins(handle.expect("FAKE_CAPTURE: the first call has a stream"));
+    }
+    let status = match failure {
         Some((status, for_good)) => {
             state.lost |= for_good;
             // Who waits in vain has waited all the same: the device has stopped.
@@ -38,6 +46,9 @@ pub(crate) fn enter(
         }
         None => body(state).err().unwrap_or(0),
     };
+    if call == capture.1 {
+        state.other_thread_ends();
+    }
     let Some(log) = log else { return status };
     let mut line = name.to_string();
     for (name, value) in arguments {

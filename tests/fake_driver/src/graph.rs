@@ -1,37 +1,102 @@
 //! Graphs: what was captured is done, as one operation after another, each time that the graph is launched.
 
+use std::thread;
+
+use crate::Status;
 use crate::call::give;
-use crate::state::{Graph, Handle};
+use crate::state::{Capture, Graph, Handle, MODE, State};
 use crate::status::*;
 
-driver! {
-    fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) |state| {
-        let at = state.stream(stream)?;
-        if state.streams[at].handle < 2 {
+const GLOBAL: u32 = 0;
+const RELAXED: u32 = 2;
+
+impl State {
+    fn begin_capture(&mut self, handle: Handle, mode: u32) -> Result<(), Status> {
+        let at = self.stream(handle)?;
+        if self.streams[at].handle < 2 {
             return Err(CAPTURE_UNSUPPORTED);
         }
-        if state.streams[at].capture.is_some() {
+        if self.streams[at].capture.is_some() {
             return Err(ILLEGAL_STATE);
         }
-        let graph = state.make();
-        state.graphs.insert(graph, Graph { operations: Vec::new(), valid: true });
-        state.streams[at].capture = Some(graph);
+        let graph = self.make();
+        self.graphs.insert(graph, Graph { operations: Vec::new(), valid: true });
+        let thread = thread::current().id();
+        self.captures.insert(graph, Capture { origin: at, mode, thread, apart: Vec::new() });
+        self.streams[at].capture = Some(graph);
         Ok(())
     }
 
-    fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) |state| {
-        let at = state.stream(stream)?;
-        let made = state.streams[at].capture.ok_or(ILLEGAL_STATE)?;
-        for stream in &mut state.streams {
-            if stream.capture == Some(made) {
-                stream.capture = None;
-            }
+    /// The graph, unless the capture has become invalid.
+    fn end_capture(&mut self, handle: Handle) -> Result<Handle, Status> {
+        let at = self.stream(handle)?;
+        let made = self.streams[at].capture.ok_or(ILLEGAL_STATE)?;
+        if self.captures.get(&made).is_none_or(|capture| capture.origin != at) {
+            return Err(CAPTURE_UNMATCHED);
         }
-        if !state.graphs.get(&made).is_some_and(|graph| graph.valid) {
-            unsafe { give(graph, 0) };
+        let capture = self.captures.remove(&made).ok_or(ILLEGAL_STATE)?;
+        self.streams.iter_mut().filter(|stream| stream.capture == Some(made)).for_each(|s| s.capture = None);
+        if !self.graphs.get(&made).is_some_and(|graph| graph.valid) {
             return Err(CAPTURE_INVALIDATED);
         }
-        unsafe { give(graph, made) };
+        if !capture.apart.is_empty() {
+            self.invalidate(made);
+            return Err(CAPTURE_UNJOINED);
+        }
+        Ok(made)
+    }
+
+    pub(crate) fn invalidate(&mut self, graph: Handle) {
+        if let Some(graph) = self.graphs.get_mut(&graph) {
+            graph.valid = false;
+        }
+    }
+
+    /// May this thread make a call that a capture would not see? If not, whatever forbids it becomes invalid.
+    pub(crate) fn unseen(&mut self) -> Result<(), Status> {
+        let (thread, relaxed) = (thread::current().id(), MODE.get() == RELAXED);
+        let forbids = |capture: &Capture| match capture.mode {
+            _ if relaxed => false,
+            GLOBAL => true,
+            mode => mode != RELAXED && capture.thread == thread,
+        };
+        let found: Vec<Handle> =
+            self.captures.iter().filter(|(_, capture)| forbids(capture)).map(|(&graph, _)| graph).collect();
+        found.iter().for_each(|&graph| self.invalidate(graph));
+        if found.is_empty() { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
+    }
+
+    /// What `FAKE_CAPTURE` asks for; nothing where the stream is captured already.
+    pub(crate) fn other_thread_begins(&mut self, stream: Handle) {
+        if self.begin_capture(stream, RELAXED).is_ok() {
+            self.other_thread = Some(stream);
+        }
+    }
+
+    /// Nothing that a safe program submits may be in the graph: it could run when the memory is gone.
+    pub(crate) fn other_thread_ends(&mut self) {
+        let Some(stream) = self.other_thread.take() else { return };
+        let Ok(graph) = self.end_capture(stream) else { return };
+        for (what, _) in &self.graphs[&graph].operations {
+            self.hazards.push(format!("another thread has {what} in a graph"));
+        }
+    }
+}
+
+driver! {
+    fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) |state| {
+        state.begin_capture(stream, mode)
+    }
+
+    fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) |state| {
+        let ended = state.end_capture(stream);
+        unsafe { give(graph, ended.unwrap_or(0)) };
+        ended.map(drop)
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) |_state| {
+        // SAFETY: the caller's pointer is to its mode.
+        unsafe { mode.write(MODE.replace(mode.read())) };
         Ok(())
     }
 

@@ -19,6 +19,7 @@
 //! | `FAKE_ATTRIBUTES` | attributes of devices: `97:49152,5:10` |
 //! | `FAKE_MEMORY` | bytes of each device; 80 GiB |
 //! | `FAKE_FAIL` | `cuMemAllocAsync:3:2` fails the third such call with code 2; `*:17:719` the seventeenth of all; `*:17+:719` it and all that follow. Several are separated by commas. |
+//! | `FAKE_CAPTURE` | `17-20`: another thread begins to capture the stream of the seventeenth call right before it, and ends the capture right after the twentieth. What it then has in a graph is a hazard. |
 //! | `FAKE_NVRTC` | the version of the compiler; `13.0` |
 // It is called as a C library is: its functions have C's names, and trust their caller as the driver does.
 #![allow(unsafe_code, non_snake_case, unreachable_pub, missing_docs, clippy::missing_safety_doc)]
@@ -57,6 +58,8 @@ pub(crate) mod status {
     pub(crate) const NOT_SUPPORTED: Status = 801;
     pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
     pub(crate) const CAPTURE_INVALIDATED: Status = 901;
+    pub(crate) const CAPTURE_UNMATCHED: Status = 903;
+    pub(crate) const CAPTURE_UNJOINED: Status = 904;
     pub(crate) const CAPTURE_ISOLATION: Status = 905;
     pub(crate) const CAPTURED_EVENT: Status = 907;
 }

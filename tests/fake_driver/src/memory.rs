@@ -56,13 +56,13 @@ impl State {
         if inside { Ok(()) } else { Err(INVALID_VALUE) }
     }
 
-    /// An operation on a stream, or on the default stream and waited for.
+    /// An operation on a stream, or on the default stream and waited for. Is it done?
     fn transfer(
         &mut self,
         stream: Option<Handle>,
         what: &'static str,
         ranges: Vec<Range>,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         let at = self.stream(stream.unwrap_or(0))?;
         for range in &ranges {
             self.lies(range.from, (range.to - range.from) as usize)?;
@@ -70,12 +70,12 @@ impl State {
         if stream.is_none() && self.streams.iter().any(|stream| stream.capture.is_some()) {
             return Err(CAPTURE_UNSUPPORTED);
         }
-        self.operate(at, what, ranges)?;
+        let done = self.operate(at, what, ranges)?;
         if stream.is_none() {
             let clock = self.streams[at].clock.clone();
             self.done.join(&clock);
         }
-        Ok(())
+        Ok(done)
     }
 }
 
@@ -117,7 +117,7 @@ driver! {
         }
         let made = state.allocate(bytes, true)?;
         // Another stream may use it after this moment only.
-        state.operate(at, "the allocation", vec![written(made, bytes)])?;
+        let _ = state.operate(at, "the allocation", vec![written(made, bytes)])?;
         unsafe { give(address, made) };
         Ok(())
     }
@@ -130,6 +130,10 @@ driver! {
 
     fn cuMemFreeAsync(address: u64, stream: Handle) |state| {
         let at = state.stream(stream)?;
+        // A graph frees only what it has allocated.
+        if state.streams[at].capture.is_some() {
+            return Err(INVALID_VALUE);
+        }
         state.step(at);
         let clock = state.streams[at].clock.clone();
         state.free(address, &clock)
@@ -176,50 +180,58 @@ driver! {
     }
 
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) |state| {
-        state.transfer(None, "a copy", vec![written(to, bytes)])?;
-        unsafe { copy(to as Host, from, bytes) };
+        if state.transfer(None, "a copy", vec![written(to, bytes)])? {
+            unsafe { copy(to as Host, from, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) |state| {
-        state.transfer(Some(stream), "a copy", vec![written(to, bytes)])?;
-        unsafe { copy(to as Host, from, bytes) };
+        if state.transfer(Some(stream), "a copy", vec![written(to, bytes)])? {
+            unsafe { copy(to as Host, from, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemcpyDtoH_v2(to: Host, from: u64, bytes: usize) |state| {
-        state.transfer(None, "a copy", vec![read(from, bytes)])?;
-        unsafe { copy(to, from as Host, bytes) };
+        if state.transfer(None, "a copy", vec![read(from, bytes)])? {
+            unsafe { copy(to, from as Host, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemcpyDtoHAsync_v2(to: Host, from: u64, bytes: usize, stream: Handle) |state| {
-        state.transfer(Some(stream), "a copy", vec![read(from, bytes)])?;
-        unsafe { copy(to, from as Host, bytes) };
+        if state.transfer(Some(stream), "a copy", vec![read(from, bytes)])? {
+            unsafe { copy(to, from as Host, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) |state| {
-        state.transfer(None, "a copy", vec![written(to, bytes), read(from, bytes)])?;
-        unsafe { copy(to as Host, from as Host, bytes) };
+        if state.transfer(None, "a copy", vec![written(to, bytes), read(from, bytes)])? {
+            unsafe { copy(to as Host, from as Host, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) |state| {
-        state.transfer(Some(stream), "a copy", vec![written(to, bytes), read(from, bytes)])?;
-        unsafe { copy(to as Host, from as Host, bytes) };
+        if state.transfer(Some(stream), "a copy", vec![written(to, bytes), read(from, bytes)])? {
+            unsafe { copy(to as Host, from as Host, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemsetD8_v2(to: u64, value: u8, bytes: usize) |state| {
-        state.transfer(None, "a fill", vec![written(to, bytes)])?;
-        unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes) };
+        if state.transfer(None, "a fill", vec![written(to, bytes)])? {
+            unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes) };
+        }
         Ok(())
     }
 
     fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: Handle) |state| {
-        state.transfer(Some(stream), "a fill", vec![written(to, bytes)])?;
-        unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes) };
+        if state.transfer(Some(stream), "a fill", vec![written(to, bytes)])? {
+            unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes) };
+        }
         Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl State {
                 unsafe { self.param(*params.add(n), param, &mut ranges) };
             }
         }
-        self.operate(at, "a kernel", ranges)
+        self.operate(at, "a kernel", ranges).map(drop)
     }
 
     /// # Safety

@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) attributes: HashMap<i32, i32>,
     pub(crate) memory: u64,
     pub(crate) nvrtc: (i32, i32),
+    /// The calls, from 1 on, around which another thread captures the stream of the first of them.
+    pub(crate) capture: Option<(u64, u64)>,
     failures: Vec<Failure>,
     calls: HashMap<&'static str, u64>,
     all_calls: u64,
@@ -57,10 +59,19 @@ impl Settings {
             attributes: list("FAKE_ATTRIBUTES").iter().map(attribute).collect(),
             memory: text("FAKE_MEMORY").map_or(80 << 30, |text| number(&text) as u64),
             nvrtc: (number(major) as i32, number(minor) as i32),
+            capture: text("FAKE_CAPTURE").map(|text| {
+                let (first, last) = text.split_once('-').expect("FAKE_CAPTURE: first-last");
+                (number(first) as u64, number(last) as u64)
+            }),
             failures: list("FAKE_FAIL").iter().map(failure).collect(),
             calls: HashMap::new(),
             all_calls: 0,
         }
+    }
+
+    /// How many calls there were so far, the one that runs included.
+    pub(crate) fn call(&self) -> u64 {
+        self.all_calls
     }
 
     /// Counts a call; how it fails, if it shall, and whether all that follow do.

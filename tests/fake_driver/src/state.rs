@@ -28,6 +28,9 @@ pub(crate) struct State {
     pub(crate) modules: BTreeMap<Handle, Module>,
     pub(crate) functions: BTreeMap<Handle, Function>,
     pub(crate) graphs: BTreeMap<Handle, Graph>,
+    pub(crate) captures: BTreeMap<Handle, Capture>,
+    /// The stream of the capture that `FAKE_CAPTURE` asks for, while it lasts.
+    pub(crate) other_thread: Option<Handle>,
     /// What has finished for certain: somebody waited for it.
     pub(crate) done: Clock,
     handles: Handle,
@@ -52,11 +55,23 @@ pub(crate) struct Stream {
     pub(crate) capture: Option<Handle>,
 }
 
+/// A capture that has begun and not ended.
+pub(crate) struct Capture {
+    /// The stream that it began on.
+    pub(crate) origin: usize,
+    pub(crate) mode: u32,
+    pub(crate) thread: ThreadId,
+    /// Streams with work in it that the origin does not wait for yet.
+    pub(crate) apart: Vec<usize>,
+}
+
 pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) recorded: Option<Clock>,
     pub(crate) asked: bool,
     pub(crate) captured: Option<Handle>,
+    /// The stream that it was last recorded on.
+    pub(crate) stream: usize,
 }
 
 pub(crate) struct Allocation {
@@ -90,6 +105,8 @@ pub(crate) struct Graph {
 
 thread_local! {
     static CURRENT: Cell<Handle> = const { Cell::new(0) };
+    /// How a thread behaves while streams are captured: global, thread-local, relaxed.
+    pub(crate) static MODE: Cell<u32> = const { Cell::new(0) };
 }
 
 impl State {
@@ -107,6 +124,8 @@ impl State {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             graphs: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            other_thread: None,
             done: Clock::default(),
             handles: 0x1_0000,
             implicit: HashMap::new(),
@@ -175,20 +194,25 @@ impl State {
         self.streams[at].clock = clock;
     }
 
-    /// An operation on a stream that touches memory; while the stream is captured it is only written down.
+    /// An operation on a stream that touches memory; while the stream is captured it is only written down. Is it done?
     pub(crate) fn operate(
         &mut self,
         at: usize,
         what: &'static str,
         ranges: Vec<Range>,
-    ) -> Result<(), Status> {
-        if let Some(graph) = self.streams[at].capture {
-            let graph = self.graphs.get_mut(&graph).ok_or(status::CAPTURE_INVALIDATED)?;
-            graph.operations.push((what, ranges));
-            return Ok(());
+    ) -> Result<bool, Status> {
+        let Some(handle) = self.streams[at].capture else {
+            self.carry_out(at, what, &ranges);
+            return Ok(true);
+        };
+        self.said.push(format!("captured={handle:#x}"));
+        let graph = self.graphs.get_mut(&handle).filter(|graph| graph.valid);
+        graph.ok_or(status::CAPTURE_INVALIDATED)?.operations.push((what, ranges));
+        let capture = self.captures.get_mut(&handle).ok_or(status::CAPTURE_INVALIDATED)?;
+        if capture.origin != at && !capture.apart.contains(&at) {
+            capture.apart.push(at);
         }
-        self.carry_out(at, what, &ranges);
-        Ok(())
+        Ok(false)
     }
 
     /// Where a stream stands after one more operation.

@@ -50,7 +50,8 @@ driver! {
 
     fn cuStreamSynchronize(stream: Handle) |state| {
         let at = state.stream(stream)?;
-        if state.streams[at].capture.is_some() {
+        if let Some(graph) = state.streams[at].capture {
+            state.invalidate(graph);
             return Err(CAPTURE_UNSUPPORTED);
         }
         state.catch_up(at);
@@ -70,20 +71,25 @@ driver! {
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) |state| {
         let at = state.stream(stream)?;
         let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
-        match (state.streams[at].capture, found.captured) {
+        let (captured, by, clock) = (found.captured, found.stream, found.recorded.clone());
+        // An event of a capture that has ended is none.
+        if captured.is_some_and(|graph| !state.captures.contains_key(&graph)) {
+            return Err(INVALID_VALUE);
+        }
+        match (state.streams[at].capture, captured) {
             // The stream joins the capture that the event belongs to.
             (None, Some(graph)) => state.streams[at].capture = Some(graph),
-            (Some(graph), Some(of)) if graph == of => {}
-            (Some(graph), _) => {
-                if let Some(graph) = state.graphs.get_mut(&graph) {
-                    graph.valid = false;
+            (Some(graph), Some(of)) if graph == of => {
+                let capture = state.captures.get_mut(&graph).ok_or(CAPTURE_INVALIDATED)?;
+                if capture.origin == at {
+                    capture.apart.retain(|&stream| stream != by);
                 }
+            }
+            (Some(graph), _) => {
+                state.invalidate(graph);
                 return Err(CAPTURE_ISOLATION);
             }
-            (None, None) => {
-                let clock = found.recorded.clone().unwrap_or_default();
-                state.streams[at].clock.join(&clock);
-            }
+            (None, None) => state.streams[at].clock.join(&clock.unwrap_or_default()),
         }
         Ok(())
     }
@@ -110,7 +116,7 @@ driver! {
     fn cuEventCreate(event: *mut Handle, flags: u32) |state| {
         let context = state.current()?;
         let made = state.make();
-        state.events.insert(made, Event { context, recorded: None, asked: false, captured: None });
+        state.events.insert(made, Event { context, recorded: None, asked: false, captured: None, stream: 0 });
         unsafe { give(event, made) };
         Ok(())
     }
@@ -128,7 +134,7 @@ driver! {
         if event.context != context {
             return Err(INVALID_HANDLE);
         }
-        event.captured = capture;
+        (event.captured, event.stream) = (capture, at);
         event.recorded = capture.is_none().then_some(clock);
         event.asked = false;
         Ok(())
@@ -146,9 +152,12 @@ driver! {
 
     // Not yet, when first asked.
     fn cuEventQuery(event: Handle) |state| {
+        state.unseen()?;
         let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
-        if found.captured.is_some() {
-            return Err(CAPTURED_EVENT);
+        if let Some(graph) = found.captured {
+            let lasts = state.captures.contains_key(&graph);
+            state.invalidate(graph);
+            return Err(if lasts { CAPTURED_EVENT } else { INVALID_VALUE });
         }
         let clock = found.recorded.clone().unwrap_or_default();
         let ready = found.asked || state.finished(&clock);

@@ -44,7 +44,7 @@ fn another(host: &[f32]) -> Result<Vec<f32>, Error> {
     graph.launch()?;
     drop(graph);
     let other = device.stream()?;
-    if let Ok(slice) = other.cuda_stream().alloc_zeros::<f32>(128 * 128) {
+    if let Ok(slice) = device.context().new_stream().and_then(|s| s.alloc_zeros::<f32>(128 * 128)) {
         let mut d = DeviceTensor::<f32, 2>::from_slice(slice, [128, 128])?;
         let launched = std::thread::scope(|scope| {
             let thread = scope.spawn(|| MATMUL.launch(&stream, &c, &c, &mut d).map(drop));

@@ -4,6 +4,7 @@
 // What only an unsafe function of cudarc lets happen must be refused or survived too.
 #![allow(unsafe_code)]
 
+mod captures;
 mod compiler;
 mod faults;
 mod harness;

@@ -1,10 +1,12 @@
 //! Launches in all kinds of order: whatever goes first, nothing is freed or overwritten while a kernel may run.
 
 use tilewright::kernels::MATMUL;
+use tilewright::prelude::*;
+use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_runtime::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul, Stream, TensorMut, TensorRef};
+use tilewright_runtime::{Device, DeviceTensor, Launch, LaunchMatmul, Stored, Stream, TensorMut, TensorRef};
 
-use crate::harness::Fake;
+use crate::harness::{Fake, mark};
 
 type Matrix = DeviceTensor<f32, 2>;
 
@@ -151,6 +153,84 @@ fn tensors_from_slices_and_back() {
         });
         run.sound();
     });
+}
+
+macro_rules! copies {
+    ($($name:ident: $ty:ident,)*) => {$(
+        #[kernel]
+        fn $name<const B: usize = 128>(x: &Tensor<$ty, N>, y: &mut Tensor<$ty, N>) {
+            let (x, y) = (tile(x, B, block.x), tile(y, B, block.x));
+            copy(parallelize(x, layout!(B), thread.x), parallelize(y, layout!(B), thread.x));
+        }
+    )*};
+}
+copies! {
+    copies_f32: f32,
+    copies_f16: f16,
+    copies_bf16: bf16,
+}
+
+/// What a kernel may still use becomes a slice, which cudarc overwrites on other streams.
+fn overwritten<T: Element + Stored<Elem = T>>(copies: &impl Launch) {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let zeros = || DeviceTensor::<T, 1>::zeros(&stream, [1024]).unwrap();
+    let (x, mut y, from) = (zeros(), zeros(), zeros());
+    // A slice of cudarc that was a tensor before.
+    let mut taken = DeviceTensor::<T, 1>::from_slice(zeros().into_slice::<T>().unwrap(), [1024]).unwrap();
+    copies.launch_with(&stream, &mut [(&x).into(), (&mut y).into()]).unwrap();
+    copies.launch_with(&stream, &mut [(&x).into(), (&mut taken).into()]).unwrap();
+    let from: CudaSlice<T> = from.into_slice().unwrap();
+    let other = device.context().new_stream().unwrap();
+    for tensor in [y, x, taken] {
+        let mut slice: CudaSlice<T> = tensor.into_slice().unwrap();
+        other.memcpy_dtod(&from, &mut slice).unwrap();
+    }
+}
+
+#[test]
+fn slices_of_every_type_come_after_the_kernel() {
+    both(|fake| {
+        let run = fake.run(|| {
+            overwritten::<f32>(&copies_f32());
+            overwritten::<f16>(&copies_f16());
+            overwritten::<bf16>(&copies_bf16());
+        });
+        run.sound();
+    });
+}
+
+/// cudarc has a value of the context for whoever asks, and each keeps the errors of its own streams.
+#[test]
+fn errors_in_another_value_of_the_context() {
+    let run = |failure: &str| {
+        Fake::new().set("FAKE_FAIL", failure).run(|| {
+            let device = device();
+            let second = CudaContext::new(0).unwrap();
+            let stream = device.stream().unwrap();
+            let (own, other) = (second.new_stream().unwrap(), second.new_stream().unwrap());
+            let (a, mut c) =
+                (own.alloc_zeros::<f32>(1024).unwrap(), own.alloc_zeros::<f32>(128 * 128).unwrap());
+            other.memset_zeros(&mut c).unwrap();
+            mark(&device);
+            let lent = TensorRef::new(&a, [128, 8]);
+            let outcome = MATMUL.launch(&stream, lent.clone(), lent, TensorMut::new(&mut c, [128, 128]));
+            mark(&device);
+            println!("outcome: {}", outcome.map_or_else(|why| why.to_string(), |_| "fine".into()));
+            other.memset_zeros(&mut c).unwrap();
+        })
+    };
+    let right = run("none:1:1").sound();
+    assert_eq!(right.line("outcome: "), "fine");
+    for (number, call) in right
+        .marked()
+        .filter(|(_, call)| call.name.starts_with("cuEvent") || call.name.starts_with("cuStream"))
+    {
+        let failed = run(&format!("*:{number}:1")).sound();
+        let told = failed.line("outcome: ").starts_with("the driver failed while ");
+        // What only tidies up may fail.
+        failed.check(told || call.name == "cuEventDestroy_v2", format!("call {number}, {}", call.name));
+    }
 }
 
 #[test]

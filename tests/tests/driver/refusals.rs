@@ -289,7 +289,8 @@ fn memory() {
     let run = Fake::new().run(|| {
         let mut kit = Kit::on(0);
         let stream = kit.stream.clone();
-        let cuda = stream.cuda_stream();
+        // SAFETY: what is made on it is used here alone.
+        let cuda = unsafe { stream.cuda_stream() };
         let all: CudaSlice<f32> = cuda.alloc_zeros(1 << 17).unwrap();
         let (address, _tracked) = all.device_ptr(cuda);
         // Slices at addresses of one's own are cudarc's unsafe ones: what they say is checked all the same.
@@ -359,7 +360,8 @@ fn streams() {
 
         // cudarc's capture of the launch's own stream, then of a buffer's.
         let flags = tilewright_runtime::cudarc::driver::sys::CUgraphInstantiate_flags(0);
-        let captured = kit.stream.cuda_stream().clone();
+        // SAFETY: none is needed: this is how a broken promise is noticed.
+        let captured = unsafe { kit.stream.cuda_stream() }.clone();
         captured.begin_capture(LOCAL).unwrap();
         let outcome = kit.product(|_, _, _| {});
         refused(
@@ -394,7 +396,8 @@ fn tensors_that_cannot_be() {
         said("reach over 6 elements, and 12 were given", Matrix::from_host(stream, [3, 2], &host));
         let strided = Matrix::from_host_strided(stream, [3, 4], [1, 4], &host);
         said("reach over 15 elements, and 12 were given", strided);
-        let slice = || stream.cuda_stream().alloc_zeros::<f32>(12).unwrap();
+        let theirs = stream.device().context().new_stream().unwrap();
+        let slice = || theirs.alloc_zeros::<f32>(12).unwrap();
         said("reach over 15 elements, and the slice has 12", Matrix::from_slice(slice(), [3, 5]));
         let strided = Matrix::from_slice_strided(slice(), [3, 4], [usize::MAX, 4]);
         assert!(strided.is_err());
@@ -402,6 +405,34 @@ fn tensors_that_cannot_be() {
             assert!(Matrix::zeros(stream, extents).is_err(), "{extents:?}");
             assert!(Matrix::from_host(stream, extents, &host).is_err(), "{extents:?}");
         }
+        said("has 18446744073709551614 elements of f32", Matrix::zeros(stream, [usize::MAX - 1, 1]));
+        let strided = |extents, strides| Matrix::from_host_strided(stream, extents, strides, &[1f32]);
+        said(
+            "18446744073709551616 elements of f32, 73786976294838206464 bytes",
+            strided([2, 1], [usize::MAX, 1]),
+        );
+        // Empty, whatever the other extent.
+        for extents in [[0, usize::MAX], [usize::MAX, 0]] {
+            assert_eq!(Matrix::zeros(stream, extents).unwrap().to_host().unwrap(), []);
+        }
+        // One element, seen from everywhere.
+        for (extents, text) in [
+            (
+                [usize::MAX, usize::MAX],
+                "a tensor with extents [18446744073709551615, 18446744073709551615] has",
+            ),
+            (
+                [1 << 40, 1 << 40],
+                "1208925819614629174706176 elements of f32, 4835703278458516698824704 bytes",
+            ),
+            ([1 << 60, 1], "the host has no room for the 1152921504606846976 elements of the tensor"),
+        ] {
+            let one = strided(extents, [0, 0]).unwrap();
+            assert_eq!(one.to_host_stored().unwrap(), [1.0]);
+            let why = one.to_host().expect_err(text).to_string();
+            assert!(why.contains(text), "{why}");
+        }
+        assert_eq!(strided([2, 2], [0, 0]).unwrap().to_host().unwrap(), [1.0; 4]);
         let mut small = Matrix::zeros(stream, [3, 4]).unwrap();
         let text = small.write(&host[1..]).expect_err("a refusal").to_string();
         assert!(text.contains("the tensor has 12 elements, and 11 were given"), "{text}");

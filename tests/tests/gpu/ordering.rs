@@ -96,7 +96,7 @@ fn graphs_run_again() {
     drop(graph);
 }
 
-/// A capture that safe code began is refused: the graph could run when the tensors are gone.
+/// A capture that this crate did not begin is refused: the graph could run when the tensors are gone.
 #[test]
 fn other_captures_are_refused() {
     use tilewright::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -104,7 +104,8 @@ fn other_captures_are_refused() {
     let (a, mut b) = (zeros(&stream), zeros(&stream));
     increment().launch(&stream, &a, &mut b).unwrap();
     stream.synchronize().unwrap();
-    let theirs = stream.cuda_stream();
+    // SAFETY: none is needed: this is how a broken promise is noticed.
+    let theirs = unsafe { stream.cuda_stream() };
     theirs.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     let refused = increment().launch(&stream, &a, &mut b).unwrap_err().to_string();
     let no_tensor = DeviceTensor::<f32, 2>::zeros(&stream, SHAPE).unwrap_err().to_string();
