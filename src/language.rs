@@ -4,7 +4,8 @@
 //! generator evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
 //!
 //! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
-//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic. In a closure `let` names a part of
+//! the value: `|x| { let y = x * x; y * (y + 1.0) }` is `|x| (x * x) * (x * x + 1.0)`.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -12,8 +13,9 @@ use std::marker::PhantomData;
 /// An argument of a kernel: elements of one type, at coordinates of a shape.
 ///
 /// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are found out at launch;
-/// integers and the kernel's constants are fixed. Without strides a tensor is column-major, with leading dimensions of
-/// its own.
+/// integers and the kernel's constants are fixed. Rust has no place for a bare integer in a tuple of types: write
+/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Without strides a tensor is column-major, with
+/// leading dimensions of its own.
 #[derive(Debug)]
 pub struct Tensor<T, Shape, Stride = ()> {
     _nothing: Infallible,

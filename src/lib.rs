@@ -89,14 +89,16 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - Constants are `const` parameters of type `usize`, with defaults.
 /// - Element types are type parameters; the attribute lists what they stand for: `#[kernel(T = f32 | f64)]`. The first
 ///   is the default.
-/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`. The environment
-///   variable `TILEWRIGHT_LINTS` sets them, in the same words, for kernels that do not.
+/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`; `unwritten` is one about
+///   arguments that nothing writes. The environment variable `TILEWRIGHT_LINTS` sets them, in the same words, for kernels
+///   that do not. To the compiler a warning is the use of something deprecated, as stable Rust lets macros cause no other.
 /// - `#[kernel(overlaps)]` lets it be launched before the kernel ahead of it in the stream has ended, which it waits for
 ///   before it touches memory: a launch then costs less, on devices from compute capability 9.0. That is for kernels whose
 ///   blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
 /// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Extents are names that a
-///   launch finds out. Tensors are column-major with leading dimensions of their own; other strides stand in a layout,
-///   `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or behind the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
+///   launch finds out; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`. Tensors are column-major with
+///   leading dimensions of their own; other strides stand in a layout, `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or
+///   behind the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
 /// - What can be called in the body is listed in [`language`].
 pub use tilewright_macros::kernel;
 

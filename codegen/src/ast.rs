@@ -245,6 +245,13 @@ pub enum ExprKind {
         /// The value.
         body: Box<Expr>,
     },
+    /// `{ let x = …; value }` as a value: names for parts of it.
+    Block {
+        /// What is bound, in order.
+        lets: Vec<(Pattern, Expr)>,
+        /// The value.
+        value: Box<Expr>,
+    },
     /// `if condition { a } else { b }` as a value.
     If {
         /// The condition.
@@ -331,7 +338,7 @@ wire! {
         0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),
         8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
         11 Index { base, index }, 12 Unary(a, b), 13 Binary(a, b, c), 14 Range(a, b), 15 Cast(a, b),
-        16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other },
+        16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other }, 19 Block { lets, value },
     }
     struct Arg { name, value }
     enum Unary { 0 Neg, 1 Not }

@@ -1,6 +1,7 @@
 //! What is said to the author of a kernel: errors, warnings, and what the report lists.
 
-use crate::ast::{Level, Span};
+use crate::ast::{Level, Name, Span};
+use crate::spelling::did_you_mean;
 
 /// One thing said about a kernel, at a place in its text.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,11 +67,26 @@ pub const LINTS: &[Lint] = &[
         level: Level::Allow,
         about: "accesses that could not be shown to be ordered",
     },
+    Lint {
+        name: "unwritten",
+        level: Level::Warn,
+        about: "an argument that is declared `&mut`, and that no statement writes",
+    },
 ];
 
 impl Lint {
     /// The lint of this name.
     pub fn named(name: &str) -> Option<&'static Lint> {
         LINTS.iter().find(|lint| lint.name == name)
+    }
+
+    /// What is wrong with a name that no lint has.
+    pub(crate) fn unknown(name: &Name) -> Option<Diagnostic> {
+        let names = || LINTS.iter().map(|lint| lint.name);
+        let help = || format!("the lints are {}", names().collect::<Vec<_>>().join(", "));
+        Lint::named(&name.text).is_none().then(|| {
+            Diagnostic::error(name.span, format!("there is no lint `{}`", name.text))
+                .help(did_you_mean(&name.text, names()).unwrap_or_else(help))
+        })
     }
 }

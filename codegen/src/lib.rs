@@ -29,6 +29,7 @@ pub mod pipeline;
 pub mod problem;
 pub mod range;
 pub mod report;
+mod spelling;
 pub mod target;
 pub mod thread;
 pub mod tile;

@@ -2,6 +2,7 @@
 //!
 //! Keys are data: the table below is what the macro's documentation, its messages and this module read.
 
+mod blame;
 mod product;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
@@ -9,10 +10,12 @@ use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::build::Builder;
 use crate::definition::Outcome;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
-use crate::evaluate::{Keys, closest};
+use crate::evaluate::{Keys, element};
+use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
+use blame::put_by_keys;
 use product::product;
 
 /// A key: its name, its default in words, and what it means.
@@ -121,30 +124,15 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let config = reader.config(false);
     let (mut diagnostics, levels) = (std::mem::take(&mut reader.errors), reader.levels());
+    diagnostics.extend(levels.iter().filter_map(|(name, _)| Lint::unknown(name)));
     diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
     let mut builder = Builder::new(&config.name);
-    if let Err((problem, key)) = product(&mut builder, &config) {
-        // The key itself, or the one that its default follows.
-        let given = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|n| n.text == key));
-        let blamed = std::iter::once(key).chain(follows(key).iter().copied()).find_map(given);
-        let problem = match (given(key), key) {
-            (None, "ta" | "tb" | "tc") => {
-                let rows = if key == "tb" { config.bn } else { config.bm };
-                let columns = if key == "tc" { config.bn } else { config.bk };
-                problem.help(format!("give `{key}` a layout of threads that divides ({rows}, {columns})"))
-            }
-            (Some(_), "ta" | "tb" | "tc") if problem.help.as_ref().is_some_and(|h| h.contains("ragged")) => {
-                let rows = if key == "tb" { config.bn } else { config.bm };
-                let columns = if key == "tc" { config.bn } else { config.bk };
-                problem.help(format!("its extents must divide ({rows}, {columns}); change it, or the tiles"))
-            }
-            _ => problem,
-        };
-        diagnostics.push(problem.at(blamed.map_or(Span::default(), |arg| arg.value.span)));
+    if let Err((problem, blame)) = product(&mut builder, &config) {
+        diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
     Ok(Programs { wide: builder.finish(), narrow, diagnostics, levels })
@@ -162,19 +150,6 @@ fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     let mut builder = Builder::new(&config.name);
     product(&mut builder, &config).ok()?;
     Some(builder.finish())
-}
-
-/// The keys that the default of a key follows, nearest first.
-fn follows(key: &str) -> &'static [&'static str] {
-    match key {
-        "ta" => &["a", "bm", "bk", "tc"],
-        "tb" => &["b", "bn", "bk", "tc"],
-        "tc" => &["bm", "bn"],
-        "sa" => &["pad", "vec", "bm", "bk"],
-        "sb" => &["pad", "vec", "bn", "bk"],
-        "bn" => &["bm"],
-        _ => &[],
-    }
 }
 
 struct Reader<'a> {
@@ -290,6 +265,11 @@ impl Reader<'_> {
                 self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
+        let ahead = Ahead { stages, fragments, exits };
+        if let Some(problem) = crate::pipeline::unfit(&ahead) {
+            let at = self.find(if fragments > 1 { "fragments" } else { "stages" });
+            self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));
+        }
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let epilogue = match self.find("epilogue").cloned() {
@@ -333,7 +313,7 @@ impl Reader<'_> {
             c_rows,
             sa,
             sb,
-            ahead: Ahead { stages, fragments, exits },
+            ahead,
             vec,
             order,
             alpha_beta,
@@ -360,13 +340,7 @@ impl Reader<'_> {
                 continue;
             }
             if !KEYS.iter().any(|(key, ..)| *key == name.text) {
-                let near = closest(&name.text, KEYS.iter().map(|k| k.0));
-                let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        format!("the keys are {}", KEYS.iter().map(|k| k.0).collect::<Vec<_>>().join(", "))
-                    }
-                };
+                let help = blame::instead_of(&name.text);
                 self.error(name.span, format!("there is no key `{}`", name.text), help);
             }
             if seen.contains(&name.text.as_str()) {
@@ -390,7 +364,7 @@ impl Reader<'_> {
             self.error(
                 span,
                 format!("`{key}` must be between 1 and 1048576, and it is {n}"),
-                format!("the default is {default}"),
+                format!("leave it out for {key} = {default}, or write another number"),
             );
             return default;
         }
@@ -424,11 +398,14 @@ impl Reader<'_> {
         match Elem::named(name) {
             Some(elem) if elem.is_usable() => elem,
             _ => {
-                self.error(
-                    span,
-                    format!("`{key}` must be an element type"),
-                    format!("use one of {}", Elem::usable()),
-                );
+                let help = match &expr.kind {
+                    ExprKind::Str(name) if Elem::named(name).is_some() => {
+                        format!("write {key} = {name}, without quotes")
+                    }
+                    ExprKind::Str(name) => element(name),
+                    _ => element(name),
+                };
+                self.error(span, format!("`{key}` must be an element type"), help);
                 default
             }
         }
@@ -437,16 +414,22 @@ impl Reader<'_> {
     fn choice(&mut self, key: &str, choices: &[&str]) -> usize {
         let Some(expr) = self.find(key) else { return 0 };
         let span = expr.span;
-        let found = match &expr.kind {
-            ExprKind::Name(name) | ExprKind::Str(name) => choices.iter().position(|choice| choice == name),
-            _ => None,
+        let written = match &expr.kind {
+            ExprKind::Name(name) | ExprKind::Str(name) => name.clone(),
+            _ => String::new(),
         };
-        found.unwrap_or_else(|| {
-            self.error(
-                span,
-                format!("`{key}` has no such choice"),
-                format!("write {key} = {}", choices.join(" or ")),
-            );
+        choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
+            // Of operands it is said what a choice means.
+            let about = match key {
+                "a" | "b" | "c" => {
+                    KEYS.iter().find(|(name, ..)| *name == key).map(|(_, _, about)| format!("; {about}"))
+                }
+                _ => None,
+            };
+            let help = did_you_mean(&written, choices.iter().copied()).unwrap_or_else(|| {
+                format!("write {key} = {}{}", choices.join(" or "), about.unwrap_or_default())
+            });
+            self.error(span, format!("`{key}` has no such choice"), help);
             0
         })
     }
@@ -477,11 +460,11 @@ impl Reader<'_> {
     fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
         let span = self.find(key).map_or(Span::default(), |e| e.span);
         if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
-            self.error(
-                span,
-                format!("`{key}` deals out two modes, and {layout} has {}", layout.rank()),
-                "write (16, 16)",
-            );
+            let modes =
+                if ranks.contains(&3) { "two modes, or three where threads share K" } else { "two modes" };
+            let what =
+                format!("`{key}` is a layout of threads with {modes}, and {layout} has {}", layout.rank());
+            self.error(span, what, format!("write {key} = (16, 16)"));
             return None;
         }
         layout.as_layout().cloned()

@@ -12,6 +12,42 @@ pub struct Problem {
     pub help: Option<String>,
     /// The argument of the call that caused it, from 0; the whole call otherwise.
     pub arg: Option<usize>,
+    /// What it is about, where somebody puts it into other words.
+    pub cause: Option<Box<Cause>>,
+}
+
+/// The condition that was broken, with its numbers: for callers whose users know the same thing by another name.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cause {
+    /// Threads along a mode do not divide its extent.
+    Indivisible {
+        /// How many.
+        threads: i64,
+        /// Elements that each takes at once.
+        each: i64,
+        /// The mode.
+        mode: usize,
+        /// Numbers of threads that do, in words; `None` where the elements of one do not.
+        near: Option<String>,
+    },
+    /// A partition has other threads than the first.
+    Threads {
+        /// This one.
+        here: i64,
+        /// The first.
+        first: i64,
+    },
+    /// More threads than a block can have.
+    TooMany {
+        /// How many.
+        threads: i64,
+        /// The limit.
+        most: i64,
+    },
+    /// A thread has not so many registers.
+    Registers,
+    /// Products cannot be summed in this type.
+    Sum,
 }
 
 /// A result whose error is a [`Problem`].
@@ -20,7 +56,7 @@ pub type Result<T> = std::result::Result<T, Problem>;
 impl Problem {
     /// A refusal.
     pub fn new(message: impl Into<String>) -> Problem {
-        Problem { message: message.into(), help: None, arg: None }
+        Problem { message: message.into(), help: None, arg: None, cause: None }
     }
 
     /// Nothing more to say: whoever found it has complained already.
@@ -37,6 +73,12 @@ impl Problem {
     /// Blames an argument.
     pub fn arg(mut self, arg: usize) -> Problem {
         self.arg = Some(arg);
+        self
+    }
+
+    /// Says what it is about.
+    pub fn because(mut self, cause: Cause) -> Problem {
+        self.cause = Some(Box::new(cause));
         self
     }
 

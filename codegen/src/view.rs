@@ -4,7 +4,7 @@
 use tilewright_layout::{Layout, Path, Swizzle, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
-use crate::problem::{Problem, Result};
+use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 
 /// A part of a tensor, seen under its own shape.
@@ -224,13 +224,20 @@ impl View {
                 && extent % (count * values) != 0
                 && !deal.ragged
             {
-                let near = nearest_divisors(extent / values, count);
+                let near = (extent % values == 0).then(|| nearest_divisors(extent / values, count));
+                let instead = match &near {
+                    Some(near) => {
+                        format!("use {near} threads along it, or mark the partition `ragged = true`")
+                    }
+                    None => format!("let each thread take {} elements", nearest_divisors(extent, values)),
+                };
                 let each = if values > 1 { format!(" with {values} elements each") } else { String::new() };
                 return Err(Problem::new(format!(
                     "{count} threads{each} do not divide the extent {extent} of mode {index} of `{}`",
                     self.name
                 ))
-                .help(format!("use {near} threads along it, or mark the partition `ragged = true`"))
+                .help(instead)
+                .because(Cause::Indivisible { threads: count, each: values, mode: index, near })
                 .arg(1));
             }
             if let (Ok(extent), true) = (mode.size(), deal.ragged)

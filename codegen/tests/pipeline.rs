@@ -261,8 +261,13 @@ fn refusals() {
         "`sa` is read here before the copy that fills it: a turn finds only what it copied itself\n\
          help: copy first, then read",
     );
-    check(0.into(), fetch, "a pipelined loop has 1 to 16 stages, and this one 0");
-    check(99.into(), fetch, "a pipelined loop has 1 to 16 stages, and this one 99");
+    for stages in [0, 99] {
+        let said = format!(
+            "a pipelined loop has 1 to 16 stages, and this one {stages}\n\
+             help: write stages = 3: more only take shared memory"
+        );
+        check(stages.into(), fetch, &said);
+    }
     check(
         3.into(),
         nothing,
@@ -314,7 +319,9 @@ fn refusals() {
         check(
             Ahead { stages: 3, fragments, exits: true },
             multiplies,
-            "a pipelined loop has 1 or 2 fragments\nhelp: write stages = 3, fragments = 2",
+            &format!(
+                "a pipelined loop has 1 or 2 fragments, and this one {fragments}\nhelp: write stages = 3, fragments = 2"
+            ),
         );
     }
     check(

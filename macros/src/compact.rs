@@ -104,6 +104,13 @@ pub(crate) fn expr(e: &Expr) -> String {
         ExprKind::Closure { params, body } => {
             format!("|{}| {}", params.iter().map(pattern).collect::<Vec<_>>().join(", "), expr(body))
         }
+        ExprKind::Block { lets, value } => {
+            let lets: String = lets
+                .iter()
+                .map(|(name, value)| format!("let {} = {}; ", pattern(name), expr(value)))
+                .collect();
+            format!("{{ {lets}{} }}", expr(value))
+        }
         ExprKind::If { condition, then, other } => {
             format!("(if {} {{ {} }} else {{ {} }})", expr(condition), expr(then), expr(other))
         }

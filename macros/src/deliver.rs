@@ -16,31 +16,49 @@ pub(crate) struct Said {
     pub(crate) warnings: Vec<TokenStream>,
 }
 
+/// What is being made, for warnings, whose headlines the compiler begins with words of its own.
+#[derive(Clone, Copy)]
+pub(crate) enum Made<'n> {
+    /// A `#[kernel]`, of this name.
+    Kernel(&'n str),
+    /// A `matmul_kernel!`.
+    Product,
+}
+
 impl Said {
-    pub(crate) fn of(diagnostics: &[Diagnostic], text: &Text) -> Said {
+    pub(crate) fn of(diagnostics: &[Diagnostic], made: Made<'_>, text: &Text) -> Said {
         let mut said = Said::default();
         for one in in_order(diagnostics, text) {
-            said.add(one, text.place(one.span), &one.text());
+            said.add(one, made, text.place(one.span), &one.text());
         }
         said
     }
 
     /// The same at a use of a definition that stands elsewhere: what belongs to the definition is said at `at`.
-    pub(crate) fn far_from(definition: &Places, at: Place, diagnostics: &[Diagnostic], text: &Text) -> Said {
+    pub(crate) fn far_from(
+        definition: &Places,
+        at: Place,
+        diagnostics: &[Diagnostic],
+        made: Made<'_>,
+        text: &Text,
+    ) -> Said {
         let mut said = Said::default();
         for one in in_order(diagnostics, text) {
             match definition.of(one.span).filter(|_| text.is_elsewhere(one.span)) {
-                Some(line) => said.add(one, at, &format!("{}\nhelp: this is about {line}", one.text())),
-                None => said.add(one, text.place(one.span), &one.text()),
+                Some(line) => said.add(one, made, at, &format!("{}\nhelp: this is about {line}", one.text())),
+                None => said.add(one, made, text.place(one.span), &one.text()),
             }
         }
         said
     }
 
-    fn add(&mut self, one: &Diagnostic, place: Place, text: &str) {
+    fn add(&mut self, one: &Diagnostic, made: Made<'_>, place: Place, text: &str) {
         match one.level {
             Level::Deny => self.errors.push(error(place, text)),
-            Level::Warn => self.warnings.push(warning(place, one.lint.unwrap_or("tilewright"), text)),
+            Level::Warn => {
+                let lint = one.lint.unwrap_or("tilewright");
+                self.warnings.push(warning(place, lint, &note(made, place, lint, text)));
+            }
             Level::Allow => {}
         }
     }
@@ -72,19 +90,37 @@ pub(crate) fn error(place: Place, text: &str) -> TokenStream {
     quote!(#name #braces)
 }
 
-/// One warning: on stable Rust, the use of something deprecated is the only one that a macro can cause.
+/// The text of a warning: which kernel, which line, what is wrong, what to write, and how to say that it is meant.
+fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
+    let line = place.first.start().line;
+    let (name, allowed) = match made {
+        Made::Kernel(name) => (format!("kernel `{name}`"), format!("`#[kernel(allow({lint}))]`")),
+        Made::Product => ("this product".to_owned(), format!("`allow = {lint}`")),
+    };
+    format!("{name}, line {line}: {text}\nhelp: if it is meant, write {allowed}")
+}
+
+/// One warning. On stable Rust a macro can only cause one of the compiler's own, and these show a text of ours:
+///
+/// - the use of something deprecated: "use of deprecated `…`: text". Functions, constants, fields, methods and modules are
+///   shown with their whole path, `crate::transpose::_::bank_conflicts`; a macro with the name that was written, and no more;
+/// - an unused value that is `#[must_use = "text"]`: the headline says "unused `…` that must be used", the text comes below,
+///   and `cargo fix` would write `let _ =` into the kernel;
+/// - `#[warn(dead_code, reason = "text")]` on something unused, and `#[expect(…, reason = "text")]`: the headline says
+///   "constant `…` is never used" or "this lint expectation is unfulfilled", and the text comes below it.
+///
+/// A deprecated macro it is, of the lint's name: the text stands in the headline, next to the name that levels are set by,
+/// and the compiler underlines the user's token.
 fn warning(place: Place, lint: &str, text: &str) -> TokenStream {
     let declared = syn::Ident::new(lint, Span::call_site());
     let used = syn::Ident::new(lint, place.first);
     quote! {
         const _: () = {
             #[deprecated(note = #text)]
-            #[allow(dead_code)]
-            fn #declared() {}
-            #[allow(dead_code)]
-            fn warning() {
-                #used()
+            macro_rules! #declared {
+                () => {};
             }
+            #used! {}
         };
     }
 }
@@ -98,7 +134,7 @@ mod tests {
     fn check(level: Level, errors: usize, warnings: usize) {
         let said =
             Diagnostic { level, lint: Some("uncoalesced"), ..Diagnostic::error(Definition::NOWHERE, "slow") };
-        let said = Said::of(&[said], &Text::new(Span::call_site()));
+        let said = Said::of(&[said], Made::Kernel("k"), &Text::new(Span::call_site()));
         assert_eq!((said.errors.len(), said.warnings.len()), (errors, warnings));
         assert!(syn::parse2::<syn::File>(said.items()).is_ok());
     }
@@ -108,5 +144,22 @@ mod tests {
         check(Level::Deny, 1, 0);
         check(Level::Warn, 0, 1);
         check(Level::Allow, 0, 0);
+    }
+
+    #[test]
+    fn a_warning_says_which_kernel_which_line_and_what_to_write() {
+        let tokens: TokenStream = "\n\n copy".parse().unwrap();
+        let place = Place::of(&tokens);
+        let text = |made| note(made, place, "uncoalesced", "slow\nhelp: hurry");
+        assert_eq!(
+            text(Made::Kernel("k")),
+            "kernel `k`, line 3: slow\nhelp: hurry\nhelp: if it is meant, write `#[kernel(allow(uncoalesced))]`"
+        );
+        assert_eq!(
+            text(Made::Product),
+            "this product, line 3: slow\nhelp: hurry\nhelp: if it is meant, write `allow = uncoalesced`"
+        );
+        let items = warning(place, "uncoalesced", "slow").to_string();
+        assert!(items.contains("macro_rules ! uncoalesced") && items.contains("note = \"slow\""), "{items}");
     }
 }

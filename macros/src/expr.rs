@@ -212,7 +212,10 @@ fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
             ("nothing is awaited here", "write `start(copy(…))` and later `wait(…)`")
         }
         Expr::Struct(_) => ("there are no structs in a kernel", "write a tuple"),
-        Expr::Repeat(_) => ("there are no arrays in a kernel", "write `registers::<f32>(layout!(…))`"),
+        Expr::Repeat(_) => (
+            "there are no arrays in a kernel",
+            "write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
+        ),
         Expr::Try(_) => ("nothing fails here", "leave out the `?`"),
         _ => ("this has no meaning in a kernel", "write it with calls, tuples and arithmetic"),
     };
@@ -412,14 +415,34 @@ fn argument(from: &Expr, text: &mut Text) -> Arg {
     Arg { name: None, value: expr(from, text) }
 }
 
-/// A block that stands for a value.
+/// A block that stands for a value: an expression, behind names for parts of it.
 fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
-    if let [syn::Stmt::Expr(value, None)] = &block.stmts[..] {
-        return Some(expr(value, text));
+    let whole = around(block.brace_token.span);
+    let Some((syn::Stmt::Expr(value, None), before)) = block.stmts.split_last() else {
+        let instead = match block.stmts.last() {
+            Some(syn::Stmt::Expr(_, Some(_))) => "leave out its last `;`",
+            _ => "end it with an expression: `{ let y = x * x; y + 1.0 }`",
+        };
+        text.wrong(whole, "this block has no value", instead);
+        return None;
+    };
+    let mut lets = Vec::new();
+    for stmt in before {
+        match crate::stmt::statement(stmt, text)? {
+            ast::Stmt { kind: ast::StmtKind::Let { pattern, value }, .. } => lets.push((pattern, value)),
+            other => {
+                let place = text.place(other.span);
+                let instead = "statements stand outside of it, in the kernel's body";
+                text.wrong(place, "only `let` can stand in front of a value", instead);
+                return None;
+            }
+        }
     }
-    let instead = "give intermediate results names before it, with `let`";
-    text.wrong(around(block.brace_token.span), "a value is one expression here", instead);
-    None
+    let value = expr(value, text);
+    if lets.is_empty() {
+        return Some(value);
+    }
+    Some(ast::Expr { span: text.span(whole), kind: ExprKind::Block { lets, value: Box::new(value) } })
 }
 
 fn operator(op: &BinOp) -> Option<Binary> {
@@ -473,7 +496,8 @@ impl Parse for LayoutTokens {
         let stride = if input.parse::<Option<Token![:]>>()?.is_some() { Some(input.parse()?) } else { None };
         input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {
-            let said = "a layout is a shape and at most one stride: `layout!((4, 8) : (8, 1))`";
+            let said = "a layout is a shape and at most one stride\n\
+                        help: write each in parentheses, with a colon between them: `layout!((4, 8) : (8, 1))`";
             return Err(input.error(said));
         }
         Ok(LayoutTokens { shape, stride })

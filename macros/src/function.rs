@@ -1,7 +1,7 @@
 //! `#[kernel]`: a function to a definition, and the definition to items.
 
 use crate::attribute::{Attribute, attribute};
-use crate::deliver::{self, Said};
+use crate::deliver::{self, Made, Said};
 use crate::guard;
 use crate::text::{Place, Text};
 use crate::{carry, generate, launch, levels, names, signature, specialize, stmt};
@@ -44,10 +44,11 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) 
             outcome = Some((generate::generate(&definition, &set), definition));
         }
     }
-    let mut said = Said::of(&text.problems, &text);
+    let name = head.name.to_string();
+    let mut said = Said::of(&text.problems, Made::Kernel(&name), &text);
     let items = match &outcome {
         Some((made, definition)) => {
-            said = Said::of(&made.diagnostics, &text);
+            said = Said::of(&made.diagnostics, Made::Kernel(&name), &text);
             let made = made.kernel.as_ref().filter(|_| said.errors.is_empty());
             head.items(made.map(|kernel| (kernel, definition)), &text.lines())
         }

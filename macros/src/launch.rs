@@ -159,5 +159,7 @@ mod tests {
         check("(N,)", "1");
         check("(M, N, L)", "3");
         check("layout!((M, N) : (ldc, 1))", "2");
+        check("{(N, 4)}", "2");
+        check("{4}", "1");
     }
 }

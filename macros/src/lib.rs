@@ -23,6 +23,8 @@ mod matmul;
 #[cfg(test)]
 mod mistakes;
 mod names;
+#[cfg(test)]
+mod newcomer;
 mod pattern;
 mod signature;
 mod specialize;

@@ -1,6 +1,6 @@
 //! `matmul_kernel!`: keys to a value.
 
-use crate::deliver::Said;
+use crate::deliver::{Made, Said};
 use crate::specialize::failed;
 use crate::text::{Place, Text};
 use crate::{carry, generate, guard, keys, levels};
@@ -14,10 +14,10 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let definition = read(tokens.clone(), &mut text);
     let set = levels::levels(lints, &mut text);
     if !text.problems.is_empty() {
-        return failed(&Said::of(&text.problems, &text));
+        return failed(&Said::of(&text.problems, Made::Product, &text));
     }
     let outcome = generate::generate(&definition, &set);
-    let said = Said::of(&outcome.diagnostics, &text);
+    let said = Said::of(&outcome.diagnostics, Made::Product, &text);
     let Some(made) = outcome.kernel.filter(|_| said.errors.is_empty()) else {
         return failed(&said);
     };

@@ -4,6 +4,7 @@
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use std::collections::BTreeMap;
+use tilewright_codegen::Elem;
 use tilewright_codegen::evaluate::FUNCTIONS;
 
 /// How a name is recognised, so that a variable of the same name is none.
@@ -35,11 +36,17 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
         return TokenStream::new();
     }
     // Each on its own and at its token: what is not imported is said there, as in any other function.
-    let uses = found.values().map(|name| {
-        quote_spanned! {name.span()=>
+    let uses = found.values().map(|name| match Elem::named(&name.to_string()) {
+        // Some are names of types that Rust itself has, if not yet on stable: an import of such a name is ambiguous with
+        // the prelude's glob, a mention in a type is not.
+        Some(_) => quote_spanned! {name.span()=>
+            #[allow(dead_code, deprecated)]
+            const _: ::core::marker::PhantomData<#name> = ::core::marker::PhantomData;
+        },
+        None => quote_spanned! {name.span()=>
             #[allow(unused_imports, deprecated)]
             use #name as _;
-        }
+        },
     });
     quote!(const _: () = { #(#uses)* };)
 }
@@ -97,6 +104,18 @@ mod tests {
     fn paths_need_no_import() {
         check("a: tilewright::Tensor<f32, tilewright::layout!(N)>", &[]);
         check("(a: Tensor<f32, layout!(N)>)", &["Tensor", "layout"]);
+    }
+
+    #[test]
+    fn element_types_are_not_imported_again() {
+        let text = used(&"a: &Tensor<bf16, (M, N)>, b: &Tensor<f16, N>".parse().unwrap()).to_string();
+        assert!(text.contains("use Tensor as _"), "{text}");
+        for elem in ["bf16", "f16"] {
+            assert!(
+                !text.contains(&format!("use {elem}")) && text.contains(&format!("< {elem} >")),
+                "{text}"
+            );
+        }
     }
 
     #[test]

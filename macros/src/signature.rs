@@ -229,7 +229,7 @@ fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
                 text.wrong(
                     Place::of(other),
                     "this is not an extent",
-                    "write a name such as `M`, or a number inside a layout: `layout!((M, 4) : (4, 1))`",
+                    "write a name such as `M`, or a number in braces: `{(M, 4)}`",
                 );
                 return None;
             }

@@ -1,6 +1,6 @@
 //! `name!(BM = 64)`: a definition from elsewhere, with other constants, to a value.
 
-use crate::deliver::Said;
+use crate::deliver::{Made, Said};
 use crate::function::MOST_TYPES;
 use crate::keys::settings;
 use crate::text::{Place, Text};
@@ -35,12 +35,12 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let set_levels = levels::levels(lints, &mut text);
     text.problems.extend(set.repeated());
     if !text.problems.is_empty() {
-        return failed(&Said::of(&text.problems, &text));
+        return failed(&Said::of(&text.problems, Made::Kernel(&kernel.name.text), &text));
     }
     let (name, types) = (kernel.name.text.clone(), types(&kernel, &set));
     let definition = Definition::Function(kernel, set);
     let outcome = generate::generate(&definition, &set_levels);
-    let said = Said::far_from(&places, at, &outcome.diagnostics, &text);
+    let said = Said::far_from(&places, at, &outcome.diagnostics, Made::Kernel(&name), &text);
     let Some(made) = outcome.kernel.filter(|_| said.errors.is_empty()) else {
         return failed(&said);
     };

@@ -15,7 +15,7 @@ fn statements(from: &[syn::Stmt], text: &mut Text) -> Vec<Stmt> {
     from.iter().filter_map(|stmt| statement(stmt, text)).collect()
 }
 
-fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
+pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
     let (place, kind) = match from {
         syn::Stmt::Local(local) => {
             attributes(&local.attrs, text);

@@ -95,6 +95,11 @@ fn expressions() {
     value("0..=n", "0..(n + 1)");
     value("|x, (y, _)| x + y", "|x, (y, _)| (x + y)");
     value("|x| { x }", "|x| x");
+    value(
+        "|x| { let y = x * x; let (a, b) = (y, 1.0); a + b }",
+        "|x| { let y = (x * x); let (a, b) = (y, 1.0); (a + b) }",
+    );
+    value("if a { let b = 1; b } else { 2 }", "(if a { { let b = 1; b } } else { 2 })");
     value("if x > 0.0 { x } else { 0.0 }", "(if (x > 0.0) { x } else { 0.0 })");
     value("if a { 1 } else if b { 2 } else { 3 }", "(if a { 1 } else { (if b { 2 } else { 3 }) })");
 }
@@ -140,6 +145,9 @@ fn heads() {
     head("", "pub(crate) unsafe fn f() -> ()", "unsafe fn f() {}");
     head("", "fn f<const BM: usize = 128, const BN: usize = { 2 }>()", "fn f<BM = 128, BN = 2>() {}");
     head("", "fn f<const BM: usize>()", "fn f<BM>() {}");
+    // Numbers in the place of a type: braces, or an underscore.
+    head("", "fn f(a: &Tensor<f32, {(N, 4)}>)", "fn f(a: &f32(N, 4)) {}");
+    head("", "fn f(a: &Tensor<f32, (N, _4), {(ld, 1)}>)", "fn f(a: &f32(N, 4) : (ld, 1)) {}");
     head(
         "T = f32 | f64, deny(bank_conflicts),",
         "fn f<T>(x: T)",
@@ -199,7 +207,7 @@ fn mistakes_in_bodies() {
     wrong(
         "let x = [0.0; 4];",
         "[0.0; 4]",
-        "there are no arrays in a kernel; help: write `registers::<f32>(layout!(…))`",
+        "there are no arrays in a kernel; help: write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
     );
     wrong("let x = y?;", "?", "nothing fails here; help: leave out the `?`");
     wrong(
@@ -220,7 +228,7 @@ fn mistakes_in_bodies() {
     wrong(
         "let x = layout!(4 : 1 : 2);",
         ":",
-        "a layout is a shape and at most one stride: `layout!((4, 8) : (8, 1))`",
+        "a layout is a shape and at most one stride; help: write each in parentheses, with a colon between them: `layout!((4, 8) : (8, 1))`",
     );
     wrong(
         "let x = x.cast::<f16>();",
@@ -304,7 +312,7 @@ fn mistakes_in_heads() {
         "",
         "fn f(a: &Tensor<f32, (M, [N; 2])>)",
         "[N; 2]",
-        "this is not an extent; help: write a name such as `M`, or a number inside a layout: `layout!((M, 4) : (4, 1))`",
+        "this is not an extent; help: write a name such as `M`, or a number in braces: `{(M, 4)}`",
     );
     wrong(
         "",

@@ -81,7 +81,7 @@ use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
 use crate::ast::Span;
 use crate::elem::Elem;
-use crate::problem::{Problem, Result};
+use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Arg, Expr, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
 use crate::view::View;
@@ -365,7 +365,8 @@ impl Builder {
                 "a fragment of {count} elements of {elem} takes {} registers of each thread, and 255 is the limit",
                 (bytes + 3) / 4
             ))
-            .help("use smaller tiles, or more threads"));
+            .help("use smaller tiles, or more threads")
+            .because(Cause::Registers));
         }
         let flat = Tuple::flat(&flat);
         let id = self.add(name, elem, Space::Registers { words }, Layout::compact(flat.clone())?.into());

@@ -4,7 +4,7 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
 use super::Builder;
 use crate::affine::Coord;
-use crate::problem::{Problem, Result};
+use crate::problem::{Cause, Problem, Result};
 use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
 use crate::tile::Space;
@@ -38,7 +38,24 @@ impl Builder {
                 view.rank(),
                 view.shape()
             ))
-            .help("write one extent for each mode, with `_` for modes that stay whole")
+            .help(match view.rank() {
+                1 => "write one extent; a tensor of two modes is declared as `Tensor<f32, (M, N)>`",
+                _ => "write one extent for each mode, with `_` for modes that stay whole",
+            })
+            .arg(1));
+        }
+        // One extent divides one mode, or all elements in their order where their number is known.
+        if matches!(tiler, Tiler::Layout(_)) && view.rank() > 1 && view.extents().is_none() {
+            let example = vec!["64"; view.rank()].join(", ");
+            return Err(Problem::new(format!(
+                "the tile has one mode, and `{}` has {}: {}",
+                view.name,
+                view.rank(),
+                view.shape()
+            ))
+            .help(format!(
+                "write one extent for each mode, such as ({example}), with `_` for modes that stay whole"
+            ))
             .arg(1));
         }
         let rest = view.layout.zipped_divide(&tiler)?.mode(1)?;
@@ -170,7 +187,8 @@ impl Builder {
                 "`{}` is shared by {size} threads, and a block has at most {BLOCK_THREADS}",
                 view.name
             ))
-            .help("let each thread take more elements"));
+            .help("let each thread take more elements")
+            .because(Cause::TooMany { threads: size, most: BLOCK_THREADS.into() }));
         }
         let known = &mut self.program.groups[group as usize];
         let first = &mut self.partitions[group as usize];
@@ -180,7 +198,8 @@ impl Builder {
                     "`{}` is shared by {size} threads, and {first}",
                     view.name
                 ))
-                .help("all partitions of a block need the same number of threads"));
+                .help("all partitions of a block need the same number of threads")
+                .because(Cause::Threads { here: size, first: i64::from(known.threads) }));
             }
             Some(_) => {}
             None => {

@@ -3,7 +3,7 @@
 use tilewright_layout::Tuple;
 
 use super::Builder;
-use crate::problem::{Problem, Result};
+use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Order, Space};
 use crate::view::View;
@@ -301,6 +301,7 @@ impl Builder {
                 true => format!("sum in {}", x.accumulator()),
                 false => "multiply integers with integers, or floating-point numbers with their like".into(),
             })
+            .because(Cause::Sum)
             .arg(2));
         }
         Ok(())

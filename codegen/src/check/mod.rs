@@ -12,6 +12,7 @@ mod races;
 #[cfg(test)]
 mod tests;
 mod touch;
+mod unwritten;
 mod warp;
 mod work;
 
@@ -76,6 +77,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)]) -> Checked {
     let all = budget.left;
     let found = races::find(program, &mut budget);
     let mut checked = Checked { diagnostics: found.errors, undecided: Vec::new(), spent: all - budget.left };
+    checked.diagnostics.extend(unwritten::find(program, levels));
     for (span, text) in found.undecided {
         checked.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
         checked.undecided.push(text);

@@ -2,11 +2,11 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
-use super::Evaluator;
-use super::expression::closest;
 use super::value::Value;
+use super::{Evaluator, advice};
 use crate::ast::{Arg, Expr, Name, Span};
 use crate::problem::Problem;
+use crate::spelling::did_you_mean;
 use crate::thread::{Bin, Un};
 use crate::tile::{self, Across, How, Order};
 use crate::view::{Deal, View};
@@ -93,10 +93,7 @@ impl Evaluator {
         let naming = self.naming.take();
         let Some((known, _)) = FUNCTIONS.iter().find(|(name, _)| *name == function.text) else {
             let problem = Problem::new(format!("kernels have no function `{}`", function.text));
-            let help = match closest(&function.text, FUNCTIONS.iter().map(|f| f.0)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "inside a kernel only tile operations can be called".to_owned(),
-            };
+            let help = advice::function(&function.text, self.lookup(&function.text));
             return self.complain(function.span, problem.help(help));
         };
         let mut all = Args { call: span, name: (*known).to_owned(), values: Vec::new(), named: Vec::new() };
@@ -120,8 +117,12 @@ impl Evaluator {
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
         {
             let problem = Problem::new(format!("`{known}` has no argument named `{}`", name.text));
-            let span = name.span;
-            return self.complain(span, problem.help(all.usage()));
+            let help = match (did_you_mean(&name.text, allowed.iter().copied()), allowed) {
+                (Some(near), _) => near,
+                (None, []) => all.usage(),
+                (None, _) => format!("its named arguments are {}", allowed.join(", ")),
+            };
+            return self.complain(name.span, problem.help(help));
         }
         self.builder.at(span);
         match self.apply(&all, types, naming.as_deref()) {
@@ -152,14 +153,21 @@ impl Evaluator {
             Some(Value::View(view)) => Ok(view.clone()),
             _ => Err(need(n, "a tensor")),
         };
+        // What a thread works on has extents known while compiling.
+        let part = |n: usize| match view(n)? {
+            whole if whole.extents().is_none() => Err(advice::whole(&whole, &args.name).arg(n)),
+            part => Ok(part),
+        };
         let layout = |n: usize| of(n).and_then(Value::layout).ok_or_else(|| need(n, "a layout"));
         let tiler = |n: usize| of(n).and_then(Value::tiler).ok_or_else(|| need(n, "a shape or a layout"));
         let most = |n: usize| {
             if count > n {
-                let problem = Problem::new(format!(
-                    "`{}` takes at most {n} arguments, and this is one more",
-                    args.name
-                ));
+                let most = match n {
+                    0 => "no arguments".to_owned(),
+                    1 => "one argument".to_owned(),
+                    n => format!("at most {n} arguments"),
+                };
+                let problem = Problem::new(format!("`{}` takes {most}, and this is one more", args.name));
                 return Err(problem.help(args.usage()).arg(n));
             }
             Ok(())
@@ -168,7 +176,13 @@ impl Evaluator {
             "shared" => "tile",
             _ => "fragment",
         });
-        let number = |n: usize| of(n).and_then(Value::number).ok_or_else(|| need(n, "a number"));
+        let number = |n: usize| match of(n) {
+            Some(Value::View(_)) => Err(need(n, "a number").help(format!(
+                "elements are computed inside `map`: map((x, y), |x, y| {}(x, y))",
+                args.name
+            ))),
+            value => value.and_then(Value::number).ok_or_else(|| need(n, "a number")),
+        };
         let float = |n: usize| match of(n) {
             Some(Value::Int(x)) => Ok(*x as f64),
             Some(Value::Float(x)) => Ok(*x),
@@ -183,9 +197,11 @@ impl Evaluator {
             "tile" => {
                 most(3)?;
                 let (tensor, tiler) = (view(0)?, tiler(1)?);
-                let coord = of(2)
-                    .and_then(Value::ats)
-                    .ok_or_else(|| need(2, "coordinates, such as (block.x, _),"))?;
+                of(1).map_or(Ok(()), tile_extents)?;
+                let coord = match of(2) {
+                    Some(at) => at.ats().ok_or_else(|| advice::coordinate(at, &args.usage()).arg(2))?,
+                    None => return Err(need(2, "coordinates, such as (block.x, _),")),
+                };
                 Ok(Value::View(self.builder.tile(&tensor, tiler, &coord)?))
             }
             "parallelize" => {
@@ -231,6 +247,9 @@ impl Evaluator {
                     }
                     _ => return Err(need(0, "a layout")),
                 };
+                if !layout.layout().is_static() {
+                    return Err(advice::known_at_launch("a tile in shared memory", &layout).arg(0));
+                }
                 let made = self.builder.shared(name, elem, layout);
                 Ok(Value::View(made?))
             }
@@ -238,6 +257,9 @@ impl Evaluator {
                 most(2)?;
                 let elem = self.type_argument(types, args)?;
                 let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                if shape.product().is_none() {
+                    return Err(advice::known_at_launch("a tile in registers", &shape).arg(0));
+                }
                 let fragment = self.builder.registers(name, elem, shape)?;
                 if count == 2 {
                     self.builder.fill(&fragment, number(1)?)?;
@@ -259,6 +281,10 @@ impl Evaluator {
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
+                if from.rank() == to.rank() {
+                    part(0)?;
+                    part(1)?;
+                }
                 let (mut how, mut fill) = (How::Derive, None);
                 for (name, value, span) in &args.named {
                     match (name.text.as_str(), value) {
@@ -440,8 +466,12 @@ impl Evaluator {
         let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
         let (params, body) = closure;
         if params.len() != ins.len() {
-            let problem = format!("the closure has {} parameters for {} tensors", params.len(), ins.len());
-            return Err(Problem::new(problem).arg(args.values.len() - 1));
+            let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
+            let (takes, given) = (advice::count(params.len(), "number"), advice::count(ins.len(), "tensor"));
+            let problem = format!("the closure takes {takes}, and `map` is given {given}");
+            let help =
+                names.map_or("write one parameter for each".into(), |names| format!("write |{names}| …"));
+            return Err(Problem::new(problem).help(help).arg(args.values.len() - 1));
         }
         let depth = self.scope.len();
         for (n, pattern) in params.iter().enumerate() {
@@ -453,6 +483,7 @@ impl Evaluator {
             Value::Poison => return Ok(Value::Poison),
             value => value.number().ok_or_else(|| {
                 Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                    .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
                     .arg(args.values.len() - 1)
             })?,
         };
@@ -461,6 +492,7 @@ impl Evaluator {
                 self.builder.map(&ins, &to, value)?;
                 Ok(Value::Unit)
             }
+            None if ins[0].extents().is_none() => Err(advice::whole(&ins[0], "map").arg(0)),
             None => {
                 let elem = self.builder.elem(&ins[0]);
                 let fragment = self.builder.registers(name, elem, ins[0].shape())?;
@@ -486,8 +518,7 @@ impl Evaluator {
             _ => Bin::Max,
         };
         let elem = self.builder.elem(from);
-        let mut extents =
-            from.extents().ok_or_else(|| Problem::new("a fragment of known size is needed").arg(0))?;
+        let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -530,7 +561,8 @@ impl Evaluator {
                     },
                     None => {
                         let problem = Problem::new(format!("{} has the modes 0..{rank}", of.kind()));
-                        self.complain(args[0].value.span, problem)
+                        let help = "modes are counted from 0";
+                        self.complain(args[0].value.span, problem.help(help))
                     }
                 }
             }
@@ -545,11 +577,22 @@ impl Evaluator {
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {
-                let methods = "size(mode), size(), rank(), shape()";
                 let problem =
                     Problem::new(format!("{} has no method `{name}` with these arguments", of.kind()));
-                self.complain(method.span, problem.help(format!("tensors and layouts have {methods}")))
+                self.complain(method.span, problem.help(advice::method(name, &of)))
             }
         }
+    }
+}
+
+/// A tile's extents are positive, and known while compiling.
+fn tile_extents(shape: &Value) -> Result<(), Problem> {
+    match shape {
+        Value::Int(n) if *n < 1 => Err(Problem::new(format!("a tile has the extent {n}"))
+            .help("write one of at least 1, or `_` for the whole mode")
+            .arg(1)),
+        Value::Size(size) => Err(advice::known_at_launch("a tile", size).arg(1)),
+        Value::Tuple(items) => items.iter().try_for_each(tile_extents),
+        _ => Ok(()),
     }
 }

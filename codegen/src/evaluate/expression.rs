@@ -2,8 +2,8 @@
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
-use super::Evaluator;
 use super::value::Value;
+use super::{Evaluator, advice};
 use crate::affine::{Affine, Coord};
 use crate::ast::{Binary, Expr, ExprKind, Name, Span, Unary};
 use crate::problem::Problem;
@@ -12,6 +12,21 @@ use crate::tile;
 
 impl Evaluator {
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+        let value = self.value(expr);
+        match &value {
+            Value::Number(made) if !is_bounded(made) => {
+                let problem = Problem::new(format!(
+                    "this takes more than {MOST_OPERATIONS} operations, or more than {DEEPEST} one inside the other: names \
+                     stand for their expressions"
+                ));
+                let help = "make a tile of a part of it first: `let part = map(x, |x| …)`";
+                self.complain(expr.span, problem.help(help))
+            }
+            _ => value,
+        }
+    }
+
+    fn value(&mut self, expr: &Expr) -> Value {
         match &expr.kind {
             ExprKind::Int(n) => Value::Int(*n),
             ExprKind::Float(x) => Value::Float(*x),
@@ -27,12 +42,13 @@ impl Evaluator {
                 let problem = Problem::new(format!(
                     "the value of `{path}` cannot be read while the kernel is compiled"
                 ));
-                self.complain(
-                    expr.span,
-                    problem.help(format!(
+                let help = match self.in_kernel {
+                    true => format!(
                         "write the number, add a parameter `const {last}: usize = …` to the kernel, or build it at run time"
-                    )),
-                )
+                    ),
+                    false => advice::NAMES_IN_KEYS.to_owned(),
+                };
+                self.complain(expr.span, problem.help(help))
             }
             ExprKind::Tuple(items) => {
                 self.naming = None;
@@ -58,6 +74,15 @@ impl Evaluator {
             ExprKind::Cast(inner, to) => self.cast(inner, to),
             ExprKind::Layout { shape, stride } => self.layout_literal(shape, stride.as_deref(), expr.span),
             ExprKind::Closure { params, body } => Value::Closure(params.clone(), body.clone()),
+            ExprKind::Block { lets, value } => {
+                let depth = self.scope.len();
+                for (pattern, value) in lets {
+                    self.bind_let(pattern, value);
+                }
+                let value = self.expr(value);
+                self.scope.truncate(depth);
+                value
+            }
             ExprKind::If { condition, then, other } => match self.expr(condition) {
                 Value::Bool(true) => self.expr(then),
                 Value::Bool(false) => self.expr(other),
@@ -66,14 +91,16 @@ impl Evaluator {
                     let (x, y) = (self.expr(then), self.expr(other));
                     match (x.number(), y.number()) {
                         (Some(x), Some(y)) => Value::Number(tile::Expr::Pick(Box::new([test, x, y]))),
-                        _ => self.complain(expr.span, Problem::new("both branches must be numbers")),
+                        _ => {
+                            let problem = Problem::new("both branches must be numbers");
+                            self.complain(
+                                expr.span,
+                                problem.help("end each with arithmetic: if x > 0.0 { x } else { 0.0 }"),
+                            )
+                        }
                     }
                 }
-                found => {
-                    let problem =
-                        Problem::new(format!("a condition is needed, and this is {}", found.kind()));
-                    self.complain(condition.span, problem)
-                }
+                found => self.complain(condition.span, advice::condition(&found)),
             },
         }
     }
@@ -93,18 +120,11 @@ impl Evaluator {
                 if let Some(Size::Int(n)) = super::static_stride(name) {
                     return Value::Int(n);
                 }
-                let mut problem = Problem::new(format!("`{name}` is not known in this kernel"));
-                let shouted = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-                let names = || self.scope.iter().map(|(known, _)| known.as_str());
-                problem = match closest(name, names()) {
-                    Some(near) => problem.help(format!("did you mean `{near}`?")),
-                    None if shouted => problem.help(format!(
-                        "constants outside the kernel cannot be read; write the number, or add `const {name}: usize = …` to \
-                         the kernel"
-                    )),
-                    None => problem.help("bind it with `let` first"),
-                };
-                self.complain(span, problem)
+                let names: Vec<&str> = self.scope.iter().map(|(known, _)| known.as_str()).collect();
+                let at = if self.in_kernel { "in this kernel" } else { "here" };
+                let problem = Problem::new(format!("`{name}` is not known {at}"));
+                let help = advice::variable(name, &names, self.in_kernel);
+                self.complain(span, problem.help(help))
             }
         }
     }
@@ -132,13 +152,21 @@ impl Evaluator {
                 None => {
                     let problem =
                         Problem::new(format!("a tuple of {} has no `.{}`", items.len(), field.text));
-                    self.complain(field.span, problem)
+                    self.complain(field.span, problem.help("its entries are counted from 0: `.0`, `.1`"))
                 }
             },
             (Value::Poison, _) => Value::Poison,
             (other, _) => {
                 let problem = Problem::new(format!("{} has no field `{}`", other.kind(), field.text));
-                self.complain(field.span, problem)
+                let help = match &other {
+                    Value::Special("block") => "a block has `block.x`, `block.y` and `block.z`".to_owned(),
+                    Value::View(view) => format!(
+                        "{name}.size(0) is the extent of its first mode, {name}.rank() the number of its modes",
+                        name = view.name
+                    ),
+                    _ => "tuples have fields: `.0`, `.1`".to_owned(),
+                };
+                self.complain(field.span, problem.help(help))
             }
         }
     }
@@ -152,17 +180,17 @@ impl Evaluator {
                     Err(problem) => self.complain(index.span, problem),
                 },
                 None => {
-                    let problem =
-                        Problem::new(format!("an index of coordinates is needed, and this is {}", at.kind()));
-                    self.complain(index.span, problem.help("write coordinates and `_`, such as [(_, _, k)]"))
+                    let usage = "write coordinates and `_`, such as [(_, _, k)]";
+                    self.complain(index.span, advice::coordinate(&at, usage))
                 }
             },
             (Value::Tuple(items), Value::Int(n)) if n >= 0 && (n as usize) < items.len() => {
                 items[n as usize].clone()
             }
             (other, _) => {
-                let problem = Problem::new(format!("{} cannot be indexed", other.kind()));
-                self.complain(base.span, problem)
+                let problem = Problem::new(format!("{} cannot be indexed like this", other.kind()));
+                let help = "entries of a tuple are counted from 0: `.0`, `.1`; tensors are indexed by one entry for each mode";
+                self.complain(base.span, problem.help(help))
             }
         }
     }
@@ -183,7 +211,10 @@ impl Evaluator {
                 Some(number) => Value::Number(tile::Expr::Cast(elem, Box::new(number))),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));
-                    self.complain(inner.span, problem)
+                    self.complain(
+                        inner.span,
+                        problem.help("elements are cast inside `map`: map(x, |x| x as f32)"),
+                    )
                 }
             },
         }
@@ -197,14 +228,16 @@ impl Evaluator {
         }
         let Some(extents) = extents.tuple() else {
             let problem = Problem::new(format!("a shape is needed here, and this is {}", extents.kind()));
-            return self.complain(shape.span, problem);
+            return self.complain(shape.span, problem.help("write numbers, such as layout!((32, 8))"));
         };
         let made = match strides.map(|s| s.tuple()) {
             None => Layout::compact(extents),
             Some(Some(strides)) => Layout::new(extents, strides),
             Some(None) => {
                 let problem = Problem::new("a stride is a number or a tuple of numbers");
-                return self.complain(stride.map_or(span, |s| s.span), problem);
+                let at = stride.map_or(span, |s| s.span);
+                return self
+                    .complain(at, problem.help("write one for each extent: layout!((32, 8) : (8, 1))"));
             }
         };
         match made {
@@ -223,7 +256,11 @@ impl Evaluator {
             (Unary::Neg, Value::Index(x)) => x.times(-1).map_or(Value::Poison, Value::Index),
             (_, other) => {
                 let problem = Problem::new(format!("this operator does not work on {}", other.kind()));
-                self.complain(span, problem)
+                let help = match &other {
+                    Value::View(_) => "elements are computed inside `map`: map(x, |x| -x)",
+                    _ => "`-` is for numbers, and `!` for `true` and `false`",
+                };
+                self.complain(span, problem.help(help))
             }
         }
     }
@@ -238,7 +275,8 @@ impl Evaluator {
                 None => {
                     let problem =
                         Problem::new(format!("this arithmetic on {x} and {y} has no result in 64 bits"));
-                    return self.complain(span, problem);
+                    return self
+                        .complain(span, problem.help("divide by a positive number, or write smaller ones"));
                 }
             },
             (Value::Bool(x), Value::Bool(y)) => match op {
@@ -269,13 +307,7 @@ impl Evaluator {
             },
         };
         made.unwrap_or_else(|| {
-            let mut problem =
-                Problem::new(format!("this operator does not work on {} and {}", left.kind(), right.kind()));
-            if matches!((&left, &right), (Value::Index(_), Value::Size(_)) | (Value::Size(_), Value::Index(_))) {
-                problem = problem.help(
-                    "no bounds need to be written: accesses are guarded wherever a tile can reach past its tensor",
-                );
-            }
+            let problem = advice::operator(op, &left, &right);
             self.complain(span, problem)
         })
     }
@@ -387,25 +419,25 @@ pub(super) fn arithmetic(op: Binary, x: tile::Expr, y: tile::Expr) -> Option<til
     }
 }
 
-/// The known name that is spelt most like this one, if any is close.
-pub(crate) fn closest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
-    let near = |a: &str, b: &str| {
-        let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-        let mut row: Vec<usize> = (0..=b.len()).collect();
-        for (i, x) in a.iter().enumerate() {
-            let mut before = row[0];
-            row[0] = i + 1;
-            for (j, y) in b.iter().enumerate() {
-                let change = before + usize::from(x != y);
-                before = row[j + 1];
-                row[j + 1] = change.min(before + 1).min(row[j] + 1);
-            }
+/// Operations that one value may take, and how many of them may stand one inside the other. Names stand for their
+/// expressions, so that a few of them could make a value without end.
+const MOST_OPERATIONS: usize = 2048;
+const DEEPEST: usize = 256;
+
+/// Is the value within those bounds? Looks at no more of it than they allow.
+fn is_bounded(value: &tile::Expr) -> bool {
+    fn walk(of: &tile::Expr, deep: usize, left: &mut usize) -> bool {
+        if *left == 0 || deep == 0 {
+            return false;
         }
-        row[b.len()]
-    };
-    known
-        .map(|k| (near(name, k), k))
-        .filter(|(distance, k)| *distance <= 1 + k.len() / 5 && *distance < k.len())
-        .min()
-        .map(|(_, k)| k.to_owned())
+        *left -= 1;
+        let mut all = |parts: &[&tile::Expr]| parts.iter().all(|part| walk(part, deep - 1, left));
+        match of {
+            tile::Expr::In(_) | tile::Expr::Lit(_) | tile::Expr::Scalar(_) | tile::Expr::Coord(..) => true,
+            tile::Expr::Un(_, x) | tile::Expr::Cast(_, x) => all(&[x]),
+            tile::Expr::Bin(_, x, y) | tile::Expr::Cmp(_, x, y) => all(&[x, y]),
+            tile::Expr::Fma(parts) | tile::Expr::Pick(parts) => all(&parts.each_ref()),
+        }
+    }
+    walk(value, DEEPEST, &mut MOST_OPERATIONS.clone())
 }

@@ -1,6 +1,7 @@
 //! Runs the text of a kernel while it is compiled: layouts, tuples, constants and static loops are evaluated; what is
 //! left becomes calls on the builder. All mistakes are collected, each at its own tokens.
 
+mod advice;
 mod calls;
 mod expression;
 mod value;
@@ -13,10 +14,11 @@ use crate::definition::{Outcome, Settings};
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
 use crate::problem::Problem;
+use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::{self, Ahead};
+pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
-pub(crate) use expression::closest;
 use value::Value;
 
 /// Statements that one kernel may run while it is compiled: static loops end.
@@ -37,19 +39,14 @@ pub(crate) fn program(
     if kernel.overlaps {
         run.builder.overlaps();
     }
+    run.heads(kernel);
     run.constants(kernel, settings);
     run.params(kernel);
     run.body(&kernel.body);
     let mut levels = kernel.levels.clone();
     levels.extend(settings.levels.iter().cloned());
     for (name, _) in &levels {
-        if Lint::named(&name.text).is_none() {
-            let known: Vec<_> = crate::diagnostic::LINTS.iter().map(|lint| lint.name).collect();
-            run.diagnostics.push(
-                Diagnostic::error(name.span, format!("there is no lint `{}`", name.text))
-                    .help(format!("the lints are {}", known.join(", "))),
-            );
-        }
+        run.diagnostics.extend(Lint::unknown(name));
     }
     (run.builder.finish(), run.diagnostics, levels)
 }
@@ -64,6 +61,8 @@ struct Evaluator {
     /// The name that a `let` is about to give.
     naming: Option<String>,
     steps: u32,
+    /// Keys are read outside of any kernel.
+    in_kernel: bool,
 }
 
 impl Evaluator {
@@ -75,6 +74,7 @@ impl Evaluator {
             types: Vec::new(),
             naming: None,
             steps: 0,
+            in_kernel: true,
         }
     }
 
@@ -95,7 +95,8 @@ impl Evaluator {
                 let known: Vec<_> = kernel.consts.iter().map(|c| c.name.text.as_str()).collect();
                 let help = match known[..] {
                     [] => format!("`{}` has no constants", kernel.name.text),
-                    _ => format!("its constants are {}", known.join(", ")),
+                    _ => did_you_mean(&name.text, known.iter().copied())
+                        .unwrap_or_else(|| format!("its constants are {}", known.join(", "))),
                 };
                 let problem = Problem::new(format!("`{}` has no constant `{}`", kernel.name.text, name.text));
                 self.complain(name.span, problem.help(help));
@@ -146,9 +147,27 @@ impl Evaluator {
             }
             None => {
                 let problem = Problem::new(format!("`{}` is not an element type", name.text));
-                self.complain(name.span, problem.help(format!("use one of {}", Elem::usable())));
+                self.complain(name.span, problem.help(element(&name.text)));
                 None
             }
+        }
+    }
+
+    /// Names of the head: constants, element types and arguments have one of their own each.
+    fn heads(&mut self, kernel: &Kernel) {
+        let consts = kernel.consts.iter().map(|constant| (&constant.name, "constant"));
+        let types = kernel.types.iter().map(|ty| (&ty.name, "element type"));
+        let params = kernel.params.iter().map(|param| (&param.name, "argument"));
+        let all: Vec<(&Name, &str)> = consts.chain(types).chain(params).collect();
+        for (at, (name, what)) in all.iter().enumerate() {
+            let Some((_, first)) = all[..at].iter().find(|(earlier, _)| earlier.text == name.text) else {
+                continue;
+            };
+            let problem = Problem::new(match first == what {
+                true => format!("`{}` is the name of two {what}s", name.text),
+                false => format!("`{}` is the name of this {what} and of a {first}", name.text),
+            });
+            self.complain(name.span, problem.help("rename one of them"));
         }
     }
 
@@ -213,16 +232,37 @@ impl Evaluator {
                 let sizes: Vec<_> = items.iter().map(|item| self.sizes(item)).collect();
                 Some(Tuple::of(sizes.into_iter().collect::<Option<Vec<_>>>()?))
             }
-            _ => match self.expr(expr) {
-                Value::Int(n) => Some(n.into()),
-                Value::Poison => None,
-                other => {
-                    let problem =
-                        Problem::new(format!("a size is needed here, and this is {}", other.kind()));
-                    self.complain(expr.span, problem.help("write a number, a constant, or a name such as M"));
-                    None
+            _ => {
+                if let Some(name) = self.unknown_in(expr) {
+                    self.complain(expr.span, advice::computed_extent(&name));
+                    return None;
                 }
-            },
+                match self.expr(expr) {
+                    Value::Int(n) => Some(n.into()),
+                    Value::Poison => None,
+                    other => {
+                        let problem =
+                            Problem::new(format!("a size is needed here, and this is {}", other.kind()));
+                        self.complain(
+                            expr.span,
+                            problem.help("write a number, a constant, or a name such as M"),
+                        );
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// A name in arithmetic that is no constant: one that only a launch finds out.
+    fn unknown_in(&self, expr: &ast::Expr) -> Option<String> {
+        use ast::ExprKind::{Binary, Call, Name as Named, Unary};
+        match &expr.kind {
+            Named(name) => self.lookup(name).is_none().then(|| name.clone()),
+            Unary(_, inner) => self.unknown_in(inner),
+            Binary(_, left, right) => self.unknown_in(left).or_else(|| self.unknown_in(right)),
+            Call { args, .. } => args.iter().find_map(|arg| self.unknown_in(&arg.value)),
+            _ => None,
         }
     }
 
@@ -265,14 +305,7 @@ impl Evaluator {
                 Value::Bool(false) => self.body(other),
                 Value::Poison => {}
                 found => {
-                    let problem = Problem::new(format!(
-                        "`if` needs a condition known while compiling, and this is {}",
-                        found.kind()
-                    ));
-                    self.complain(
-                        condition.span,
-                        problem.help("bounds are derived; for masks use `map` with a choice inside"),
-                    );
+                    self.complain(condition.span, advice::condition(&found));
                 }
             },
             StmtKind::Block { head, .. } => {
@@ -328,7 +361,7 @@ impl Evaluator {
             (Pattern::Tuple(span, patterns), value) => {
                 if !matches!(value, Value::Poison) {
                     let problem = Problem::new(format!("{} names for {}", patterns.len(), value.kind()));
-                    self.complain(*span, problem);
+                    self.complain(*span, problem.help("write as many names as there are values"));
                 }
                 for pattern in patterns {
                     self.bind(pattern, Value::Poison);
@@ -345,10 +378,8 @@ impl Evaluator {
             Value::Poison => return,
             other => {
                 let problem = Problem::new(format!("{} cannot be changed", other.kind()));
-                self.complain(
-                    target.span,
-                    problem.help("only tensors hold values; constants are bound with `let`"),
-                );
+                let help = "only tensors hold values that change: let mut total = registers::<f32>((1), 0.0)";
+                self.complain(target.span, problem.help(help));
                 return;
             }
         };
@@ -360,7 +391,7 @@ impl Evaluator {
                 Some(number) => (vec![to.clone()], number),
                 None => {
                     let problem = Problem::new(format!("elements cannot be set to {}", other.kind()));
-                    self.complain(value.span, problem);
+                    self.complain(value.span, problem.help("write a number, or a tensor of the same shape"));
                     return;
                 }
             },
@@ -501,7 +532,7 @@ pub(crate) struct Keys(Evaluator);
 
 impl Keys {
     pub(crate) fn new() -> Keys {
-        Keys(Evaluator::new(""))
+        Keys(Evaluator { in_kernel: false, ..Evaluator::new("") })
     }
 
     /// What was wrong with the values so far.
@@ -509,10 +540,10 @@ impl Keys {
         std::mem::take(&mut self.0.diagnostics)
     }
 
-    fn refuse(&mut self, span: Span, what: &str, found: &Value) {
+    fn refuse(&mut self, span: Span, what: &str, found: &Value, help: &str) {
         if !matches!(found, Value::Poison) {
             let problem = Problem::new(format!("{what} is needed here, and this is {}", found.kind()));
-            self.0.complain(span, problem);
+            self.0.complain(span, problem.help(help));
         }
     }
 
@@ -520,7 +551,12 @@ impl Keys {
         match self.0.expr(expr) {
             Value::Int(n) => Some(n),
             found => {
-                self.refuse(expr.span, "an integer", &found);
+                self.refuse(
+                    expr.span,
+                    "an integer",
+                    &found,
+                    "write it without a point or quotes, such as 128",
+                );
                 None
             }
         }
@@ -539,7 +575,12 @@ impl Keys {
                 }
             },
             _ => {
-                self.refuse(expr.span, "a layout or a shape", &found);
+                self.refuse(
+                    expr.span,
+                    "a layout or a shape",
+                    &found,
+                    "write (16, 16), or layout!((16, 16) : (16, 1))",
+                );
                 None
             }
         }
@@ -549,11 +590,13 @@ impl Keys {
     pub(crate) fn closure(&mut self, expr: &ast::Expr) -> Option<tile::Expr> {
         let found = self.0.expr(expr);
         let Value::Closure(params, body) = &found else {
-            self.refuse(expr.span, "a closure, such as |x| max(x, 0.0),", &found);
+            self.refuse(expr.span, "a closure", &found, "write it out: |x| max(x, 0.0)");
             return None;
         };
         let [param] = &params[..] else {
-            self.0.complain(expr.span, Problem::new("the closure takes one number"));
+            let takes = advice::count(params.len(), "number");
+            let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
+            self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
             return None;
         };
         self.0.bind(param, Value::Number(tile::Expr::In(0)));
@@ -561,7 +604,7 @@ impl Keys {
         self.0.scope.pop();
         let number = value.number();
         if number.is_none() {
-            self.refuse(body.span, "a number", &value);
+            self.refuse(body.span, "a number", &value, "end the closure with arithmetic on its parameter");
         }
         number
     }

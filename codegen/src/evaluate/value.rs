@@ -102,6 +102,14 @@ impl Value {
         }
     }
 
+    /// As a coordinate that is no integer.
+    pub(super) fn affine(&self) -> Option<&Affine> {
+        match self {
+            Value::Index(index) => Some(index),
+            _ => None,
+        }
+    }
+
     /// As a layout without a swizzle.
     pub(super) fn layout(&self) -> Option<Layout> {
         match self {

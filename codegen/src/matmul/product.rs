@@ -13,9 +13,17 @@ use crate::thread::{Bin, Cmp};
 use crate::tile;
 use crate::view::{At, Deal, View};
 
+/// Who is to blame for a refusal.
+pub(super) struct Blame {
+    /// The key.
+    pub(super) key: &'static str,
+    /// The keys of the sizes that threads were to divide, mode by mode.
+    pub(super) sizes: [&'static str; 2],
+}
+
 /// The program. An error comes with the key to blame.
-pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, &'static str)> {
-    let blame = |key: &'static str| move |problem: Problem| (problem, key);
+pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
+    let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     let c = config;
     b.arch(c.arch);
@@ -61,37 +69,37 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         swizzle: c.swizzle,
         ..Deal::default()
     };
-    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key| {
-        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blame(key))
+    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key, sizes| {
+        let blamed = |problem| (problem, Blame { key, sizes });
+        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blamed)
     };
     // Rows past an edge only make sums that nobody stores: rows from inside serve for them, where copies stand among
     // multiply-adds and conditions would cost.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.held(0), gb.held(0)) } else { (ga, gb) };
-    let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc")?;
+    let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc", ["bm", "bn"])?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
         }
     }
-    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta")?;
-    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta")?;
-    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb")?;
-    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb")?;
-    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc")?;
-    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc")?;
+    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta", ["bm", "bk"])?;
+    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta", ["bm", "bk"])?;
+    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb", ["bn", "bk"])?;
+    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb", ["bn", "bk"])?;
+    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
+    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
-    b.pipelined("k", tiles, c.ahead, |b, k| -> Result<()> {
-        let (ga, gb) = (column(b, &ta_ga, &k)?, column(b, &tb_gb, &k)?);
-        for (from, to, rows) in [(&ga, &ta_sa, c.a_rows), (&gb, &tb_sb, c.b_rows)] {
+    b.pipelined("k", tiles, c.ahead, |b, k| {
+        for (from, to, rows, key) in [(&ta_ga, &ta_sa, c.a_rows, "ta"), (&tb_gb, &tb_sb, c.b_rows, "tb")] {
+            let from = column(b, from, &k).map_err(blame(key))?;
             let how = if c.staged[usize::from(rows)] { tile::How::Staged } else { tile::How::Derive };
-            b.copy_how(from, to, how, None)?;
+            b.copy_how(&from, to, how, None).map_err(blame(key))?;
         }
-        b.gemm(&tc_sa, &tc_sb, &acc, c.order)
-    })
-    .map_err(blame("stages"))?;
+        b.gemm(&tc_sa, &tc_sb, &acc, c.order).map_err(blame("acc"))
+    })?;
     let plain = tile::Expr::In(0);
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
     match (groups > 1 || c.scatters(), scalars) {

@@ -111,23 +111,27 @@ fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
     all
 }
 
-/// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
-fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { ahead: Ahead { stages, fragments, .. }, body, .. } = &stmt.op {
-        let refused = match (stages, fragments) {
-            (1, 2) => {
-                Some("`fragments = 2` runs ahead of the barrier between two turns, and needs two stages")
-            }
-            (_, 1 | 2) => None,
-            _ => Some("a pipelined loop has 1 or 2 fragments"),
-        };
-        if let Some(message) = refused {
-            return Err(Problem::new(message).help("write stages = 3, fragments = 2").at(stmt.span));
-        }
-        if !(1..=MOST_STAGES).contains(stages) {
+/// Why no loop can run ahead like this.
+pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
+    let Ahead { stages, fragments, .. } = *ahead;
+    let message = match (stages, fragments) {
+        (1, 2) => "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages".into(),
+        (_, 0 | 3..) => format!("a pipelined loop has 1 or 2 fragments, and this one {fragments}"),
+        _ if !(1..=MOST_STAGES).contains(&stages) => {
             let problem = Problem::new(format!(
                 "a pipelined loop has 1 to {MOST_STAGES} stages, and this one {stages}"
             ));
+            return Some(problem.help("write stages = 3: more only take shared memory"));
+        }
+        _ => return None,
+    };
+    Some(Problem::new(message).help("write stages = 3, fragments = 2"))
+}
+
+/// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
+fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
+    if let Op::Pipelined { ahead: ahead @ Ahead { stages, .. }, body, .. } = &stmt.op {
+        if let Some(problem) = unfit(ahead) {
             return Err(problem.at(stmt.span));
         }
         let buffers = fetched(program, body);

@@ -11,8 +11,8 @@ use crate::ast::{self, Arg, Binary, Expr, ExprKind, Level, Name, Span, Unary};
 use crate::definition::{Definition, Generated, Outcome, Settings};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::evaluate::closest;
 use crate::kernel_def::{KernelDef, Places};
+use crate::spelling::did_you_mean;
 
 /// Keys with their values, and where in the text each part of them stands.
 #[derive(Clone, Debug)]
@@ -134,8 +134,8 @@ impl Words {
             } else if !constants().any(|constant| constant == name.text) {
                 let what = format!("`{}` has no constant `{}`", kernel.name.text, name.text);
                 let known: Vec<&str> = constants().chain(types()).collect();
-                let help = match closest(&name.text, known.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
+                let help = match did_you_mean(&name.text, known.iter().copied()) {
+                    Some(near) => near,
                     None if known.is_empty() => format!("`{}` has no constants", kernel.name.text),
                     None => format!("it has {}", known.join(", ")),
                 };

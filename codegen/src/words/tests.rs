@@ -96,7 +96,7 @@ fn what_cannot_be_read() {
 fn what_the_keys_refuse() {
     refused(
         "bm=64 dtype=f31",
-        "`dtype` must be an element type\n  bm=64 dtype=f31\n              ^^^\nhelp: use one of f64, f32, f16, bf16, i32, u32, i8, u8",
+        "`dtype` must be an element type\n  bm=64 dtype=f31\n              ^^^\nhelp: did you mean `f32`?",
     );
     refused("bm=64 bm=32", "`bm` is given twice\n  bm=64 bm=32\n        ^^\nhelp: remove one of them");
 }

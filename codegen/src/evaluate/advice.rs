@@ -1,0 +1,299 @@
+//! What a message suggests: the words of other languages and what stands for them here, what a condition can be, what is
+//! known while compiling. Texts alone; nothing here changes the kernel.
+
+use super::calls::FUNCTIONS;
+use super::value::Value;
+use crate::affine::{Affine, Coord};
+use crate::ast::Binary;
+use crate::elem::Elem;
+use crate::problem::Problem;
+use crate::spelling::{by_likeness, did_you_mean};
+use crate::view::View;
+
+/// Words of CUDA, Triton and CuTe for variables and functions, and what is written here in their place.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["blockIdx"], "the block's coordinates are `block.x`, `block.y` and `block.z`"),
+    (
+        &["threadIdx"],
+        "the thread's number is `thread.x`; parallelize(tile, layout!((32, 8)), thread.x) gives it two modes",
+    ),
+    (&["blockDim"], "a block has as many threads as its thread layouts: 256 with layout!((32, 8))"),
+    (
+        &["grid", "gridDim", "num_programs"],
+        "the grid has one block for each tile that `block.x` and `block.y` name in `tile`",
+    ),
+    (&["program_id"], "write `block.x`, `block.y` or `block.z`"),
+    (&["tl", "triton", "cute", "cuda"], "functions are called by their names alone: copy(from, to)"),
+    (&["arange", "make_range"], "a tile has its coordinates already: write tile(tensor, (256), (block.x))"),
+    (
+        &["load", "store", "ld", "st"],
+        "write copy(from, to): it is predicated where a tile reaches past its tensor",
+    ),
+    (
+        &["zeros", "full", "zeros_like", "make_fragment_like"],
+        "write registers::<f32>((8, 8), 0.0), or registers_like(tensor, 0.0)",
+    ),
+    (&["dot", "mma", "matmul"], "write gemm(a, b, &mut acc)"),
+    (&["where"], "write select(condition, a, b)"),
+    (&["cdiv"], "write ceil_div(a, b)"),
+    (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
+    (&["relu"], "write max(x, 0.0)"),
+    (&["sigmoid"], "write 1.0 / (1.0 + exp(-x))"),
+    (&["pow", "powf", "powi"], "write x * x, or exp(y * log(x)) for a positive x"),
+    (&["fmaxf", "fmax", "maxf"], "write max(a, b)"),
+    (&["fminf", "fmin", "minf"], "write min(a, b)"),
+    (&["fabs", "fabsf"], "write abs(x)"),
+    (&["local_tile"], "write tile(tensor, (BM, BK), (block.x, _))"),
+    (&["local_partition", "partition"], "write parallelize(tensor, layout!((32, 8)), thread.x)"),
+    (
+        &["make_layout", "make_shape", "make_stride", "Layout"],
+        "write layout!((32, 8) : (8, 1)), a shape and its strides",
+    ),
+    (&["make_tensor"], "write shared::<f32>(layout!((32, 8))), or registers::<f32>((8, 8), 0.0)"),
+    (&["barrier", "debug_barrier"], "write sync_threads()"),
+    (
+        &["atomic_add", "atomicAdd", "atomic_max", "atomicMax"],
+        "there are no atomic operations yet: let every block write its part to a tensor, and add the parts in a second kernel",
+    ),
+];
+
+/// Names that other languages have for element types.
+const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
+    (&["float", "fp32", "float32"], Elem::F32),
+    (&["double", "fp64", "float64"], Elem::F64),
+    (&["half", "__half", "fp16", "float16", "half_t"], Elem::F16),
+    (&["bfloat16", "__nv_bfloat16", "nv_bfloat16", "bfloat16_t"], Elem::Bf16),
+    (&["int", "int32", "int32_t"], Elem::I32),
+    (&["uint", "unsigned", "uint32", "uint32_t"], Elem::U32),
+    (&["char", "int8", "int8_t"], Elem::I8),
+    (&["uint8", "uint8_t", "byte"], Elem::U8),
+];
+
+fn elsewhere(name: &str) -> Option<String> {
+    ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
+}
+
+/// What to write for an element type that nobody knows.
+pub(crate) fn element(name: &str) -> String {
+    let row = TYPES_ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
+    let usable = Elem::usable();
+    match (row, name) {
+        (Some((_, elem)), _) => format!("write `{elem}`"),
+        (None, "usize" | "isize" | "i64" | "u64") => {
+            format!("sizes are read off tensors, such as `a.size(0)`; for numbers use one of {usable}")
+        }
+        _ => did_you_mean(name, usable.split(", ")).unwrap_or_else(|| format!("use one of {usable}")),
+    }
+}
+
+/// What to write for a function that nobody knows; `bound` is what the name stands for, if it is a name of the kernel.
+pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
+    match bound {
+        Some(Value::Closure(params, _)) => {
+            let of = if params.len() == 1 { "x" } else { "(x, y)" };
+            return format!("a closure is not called but passed on: map({of}, {name})");
+        }
+        Some(value) => return format!("`{name}` is {} here", value.kind()),
+        None => {}
+    }
+    let names = || FUNCTIONS.iter().map(|(known, _)| *known);
+    if let Some(near) = did_you_mean(name, names()) {
+        return near;
+    }
+    elsewhere(name).unwrap_or_else(|| {
+        let known = by_likeness(name, names()).join(", ");
+        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x)\nhelp: what can be called: {known}")
+    })
+}
+
+/// What to write for a name that nobody knows.
+pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
+    let shouted = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let known = scope.iter().copied().chain(["block", "thread"].into_iter().filter(|_| in_kernel));
+    if let Some(instead) = elsewhere(name) {
+        return if in_kernel { instead } else { format!("{instead}, inside a closure: |x| …") };
+    }
+    if let Some(near) = did_you_mean(name, known) {
+        return near;
+    }
+    match (shouted, in_kernel) {
+        (true, true) => format!(
+            "constants outside the kernel cannot be read; write the number, or add `const {name}: usize = …` to the kernel"
+        ),
+        (_, false) => NAMES_IN_KEYS.into(),
+        (false, true) if scope.is_empty() => "bind it with `let` first".into(),
+        (false, true) => {
+            let names: Vec<_> = scope.iter().map(|name| format!("`{name}`")).collect();
+            format!("bind it with `let` first; known here are {}", names.join(", "))
+        }
+    }
+}
+
+/// What a name in keys is to the macro.
+pub(super) const NAMES_IN_KEYS: &str =
+    "a macro sees this name, not its value: write the value, or set it at run time with `.specialize(…)`";
+
+/// What to write for a method that a value does not have.
+pub(super) fn method(name: &str, of: &Value) -> String {
+    const METHODS: [&str; 4] = ["size", "cosize", "rank", "shape"];
+    let usage = FUNCTIONS.iter().find(|(known, _)| *known == name).map(|(_, usage)| usage);
+    match (of, usage) {
+        (_, Some(usage)) => format!("functions are called by their names: {usage}"),
+        (Value::Range(..), _) => {
+            "a loop runs over 0..n; for steps, write for i in unroll(0..4) and multiply i".into()
+        }
+        (Value::View(_) | Value::Layout(_), None) => {
+            let known = "tensors and layouts have size(mode), size(), rank(), shape()";
+            match did_you_mean(name, METHODS) {
+                Some(near) if !METHODS.contains(&name) => format!("{near}\nhelp: {known}"),
+                _ => known.into(),
+            }
+        }
+        _ => format!("only tensors and layouts have methods: {}", function(name, None)),
+    }
+}
+
+/// What `if` can be.
+const CONDITIONS: &str =
+    "`if` is decided while compiling, by integers, `const` parameters and variables of unrolled loops";
+
+/// What is written where elements decide.
+const CHOICES: &str = "a choice between elements is select(x > 0.0, x, 0.0), inside `map`";
+
+/// Why conditions on coordinates are seldom needed.
+const BOUNDS: &str =
+    "bounds need no condition: accesses are predicated wherever a tile can reach past its tensor";
+
+/// Why this cannot be a condition, and what to write.
+pub(super) fn condition(found: &Value) -> Problem {
+    match found {
+        Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
+            .help("compare it: `if n == 4`"),
+        Value::Number(_) => Problem::new("this condition is known only while the kernel runs")
+            .help(format!("{CONDITIONS}\nhelp: {CHOICES}")),
+        other => Problem::new(format!("`if` needs a condition, and this is {}", other.kind()))
+            .help(format!("{CONDITIONS}\nhelp: {CHOICES}")),
+    }
+}
+
+/// An operator that two values do not have.
+pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
+    let compares = matches!(op, Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge | Binary::Eq | Binary::Ne);
+    let has = |is: fn(&Value) -> bool| is(left) || is(right);
+    let problem = Problem::new(match compares {
+        true => format!("{} cannot be compared with {}", clause(left), right.kind()),
+        false => format!("this operator does not work on {} and {}", clause(left), right.kind()),
+    });
+    if has(|value| matches!(value, Value::View(_))) {
+        let two = matches!((left, right), (Value::View(_), Value::View(_)));
+        return problem.help(match (compares, two) {
+            (true, _) => "elements are compared inside `map`: map(x, |x| select(x > 0.0, x, 0.0))",
+            (false, true) => {
+                "elements are computed inside `map`: map((x, y), |x, y| x + y); x += y changes `x` itself"
+            }
+            (false, false) => {
+                "elements are computed inside `map`: map(x, |x| 2.0 * x); x *= 2.0 changes `x` itself"
+            }
+        });
+    }
+    let sizes = has(|value| matches!(value, Value::Size(_)));
+    if !compares {
+        const SIZES: &str =
+            "sizes known at launch are multiplied by integers, and divided by ceil_div(size, n)";
+        const NUMBERS: &str = "operators work on integers and coordinates, and inside `map` on elements and literals such as 2.0";
+        return problem.help(if sizes { SIZES } else { NUMBERS });
+    }
+    let coordinates: Vec<_> = [left, right].into_iter().filter_map(Value::affine).collect();
+    if coordinates.is_empty() {
+        let more = if sizes { BOUNDS } else { CHOICES };
+        return problem.help(format!("{CONDITIONS}\nhelp: {more}"));
+    }
+    let loops = |index: &&Affine| index.terms.iter().any(|(coord, _)| matches!(coord, Coord::Var(_)));
+    let instead = if coordinates.iter().any(|index| index.per_thread()) {
+        "every thread runs every statement; fewer threads take part where their partition is `ragged = true`"
+    } else if coordinates.iter().any(loops) {
+        "write the iteration that differs before or behind the loop, or unroll it: `for k in unroll(0..4)`"
+    } else {
+        "every block runs every statement; which part of a tensor it takes is the coordinate in `tile`"
+    };
+    problem.help(format!("{CONDITIONS}\nhelp: {instead}\nhelp: {CHOICES}\nhelp: {BOUNDS}"))
+}
+
+/// What a value is, where more of the sentence follows.
+fn clause(value: &Value) -> String {
+    let kind = value.kind();
+    if kind.contains(", ") { format!("{kind},") } else { kind }
+}
+
+/// So many things, in words.
+pub(super) fn count(n: usize, of: &str) -> String {
+    match n {
+        1 => format!("one {of}"),
+        n => format!("{n} {of}s"),
+    }
+}
+
+/// An index or a coordinate that is none; `usage` shows how it is written.
+pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
+    let items = match at {
+        Value::Tuple(items) => &items[..],
+        one => std::slice::from_ref(one),
+    };
+    let is_data = |value: &&Value| matches!(value, Value::View(_) | Value::Number(_) | Value::Float(_));
+    match items.iter().find(is_data) {
+        Some(Value::View(view)) => Problem::new(format!(
+            "`{}` is read from memory, and coordinates that depend on data are not possible yet",
+            view.name
+        ))
+        .help(COORDINATES),
+        Some(Value::Number(_)) => {
+            Problem::new("coordinates that depend on arguments or elements are not possible yet")
+                .help(COORDINATES)
+        }
+        _ => match items.iter().find(|item| item.at().is_none()) {
+            Some(wrong) => {
+                Problem::new(format!("a coordinate is needed here, and this is {}", wrong.kind())).help(usage)
+            }
+            None => Problem::new("coordinates are needed here").help(usage),
+        },
+    }
+}
+
+/// What coordinates can be.
+const COORDINATES: &str = "coordinates are made of integers, `block.x`, `thread.x` and loop variables; a row that data chooses \
+    has to be gathered before the launch, or by a kernel written in CUDA C";
+
+/// A layout or a shape whose size a launch decides, where it must be known earlier; `what` needs it.
+pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Problem {
+    Problem::new(format!("{what} needs sizes known while compiling, and {shape} is known only at launch"))
+        .help(KNOWN)
+}
+
+/// Which sizes are known while compiling.
+const KNOWN: &str =
+    "known while compiling are numbers, `const` parameters of the kernel, and what is computed from them";
+
+/// A size in the type of an argument that is computed from one that launch finds out.
+pub(super) fn computed_extent(from: &str) -> Problem {
+    Problem::new(format!(
+        "this is computed from `{from}`, known only at launch, and an extent of an argument is a name, a number or a constant"
+    ))
+    .help(format!("give it a name of its own, such as P, which a launch reads off its tensor\nhelp: {KNOWN}"))
+}
+
+/// A view some of whose extents a launch decides, where the part of a thread is needed.
+pub(super) fn whole(view: &View, function: &str) -> Problem {
+    let problem = Problem::new(format!(
+        "`{}` has the shape {}, known only at launch, and `{function}` takes the part that a thread has",
+        view.name,
+        view.shape()
+    ));
+    if !view.per_thread() {
+        return problem.help(
+            "take a tile, and each thread's part of it: parallelize(tile(…), layout!((32, 8)), thread.x)",
+        );
+    }
+    let open = |mode: tilewright_layout::Layout| if mode.size().is_ok() { "_" } else { "k" };
+    let at: Vec<&str> = view.layout.modes().map(open).collect();
+    problem.help(format!("take one tile at a time, in a loop over k: {}[({})]", view.name, at.join(", ")))
+}

@@ -1,0 +1,146 @@
+//! What a newcomer writes who comes from CUDA, Triton or CuTe, and what is said to it: every mistake with the tokens that
+//! are underlined, the message and its help, in one snapshot, to be read from top to bottom.
+
+mod table;
+
+use crate::function;
+use crate::matmul;
+use crate::text::Text;
+use proc_macro2::{Span, TokenStream};
+use tilewright_codegen::Definition;
+use tilewright_codegen::ast::Level;
+
+/// Where a mistake stands.
+#[derive(Clone, Copy)]
+enum In {
+    /// Between the parentheses of `matmul_kernel!`.
+    Keys,
+    /// In the body of the kernel that `HEAD` begins.
+    Body,
+    /// In a head of its own; the body follows.
+    Kernel,
+}
+use In::{Body, Kernel, Keys};
+use table::MISTAKES;
+
+/// The head that bodies have, with what most of them need.
+const HEAD: &str = "fn k<const B: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N)>, alpha: f32) {\n\
+    let t = layout!((32, 8));\n\
+    let from = parallelize(tile(a, (B, 8), (block.x, block.y)), t, thread.x);\n\
+    let to = parallelize(tile(b, (B, 8), (block.x, block.y)), t, thread.x);\n";
+
+/// What is said about a text, with the tokens that each message is about.
+fn said(place: In, text: &str) -> String {
+    let source = match place {
+        Keys | Kernel => text.to_owned(),
+        Body => format!("{HEAD}{text}\n}}"),
+    };
+    let Ok(tokens) = source.parse::<TokenStream>() else { return "rustc cannot read the tokens".into() };
+    let mut places = Text::new(Span::call_site());
+    let definition = match place {
+        Keys => Some(matmul::read(tokens, &mut places)),
+        Body | Kernel => function::read(TokenStream::new(), tokens, &mut places)
+            .map(|kernel| Definition::Function(kernel, Default::default())),
+    };
+    let mut all = std::mem::take(&mut places.problems);
+    if all.is_empty() {
+        all.extend(definition.into_iter().flat_map(|definition| definition.generate().diagnostics));
+    }
+    let one = |said: &tilewright_codegen::diagnostic::Diagnostic| {
+        let at = places.place(said.span);
+        let (from, to) = (at.first.start(), at.last.end());
+        let level = match said.level {
+            Level::Deny => "error",
+            Level::Warn => said.lint.unwrap_or("warning"),
+            Level::Allow => "allowed",
+        };
+        format!("{level} at `{}`: {}\n", between(&source, from, to), said.text())
+    };
+    all.iter().map(one).collect()
+}
+
+/// The text from one place to another.
+fn between(source: &str, from: proc_macro2::LineColumn, to: proc_macro2::LineColumn) -> String {
+    let byte = |at: proc_macro2::LineColumn| {
+        let line = source.split_inclusive('\n').take(at.line - 1).map(str::len).sum::<usize>();
+        let rest = &source[line..];
+        line + rest.char_indices().nth(at.column).map_or(rest.len(), |(byte, _)| byte)
+    };
+    source.get(byte(from)..byte(to)).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn every_mistake_is_answered() {
+    // Names from inside of the generator, and operations that nobody wrote.
+    const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
+    let mut shown = String::new();
+    for (place, text) in MISTAKES {
+        let said = said(*place, text);
+        assert!(!said.is_empty(), "nothing is said about {text}");
+        for one in said.split("error at ").skip(1) {
+            assert!(
+                one.contains("\nhelp: ") || one.contains(". Write "),
+                "{text}: what is to be written? {one}"
+            );
+            assert!(!OURS.iter().any(|name| one.contains(name)), "{text}: {one}");
+        }
+        shown += &format!("{text}\n{said}\n");
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn numbers_in_braces_are_extents() {
+    let part =
+        |name: &str| format!("parallelize(tile({name}, (32, 4), (block.x, 0)), layout!((32, 4)), thread.x)");
+    let head = "fn k(a: &Tensor<f32, {(M, 4)}>, b: &mut Tensor<f32, (M, _4)>)";
+    assert_eq!(said(Kernel, &format!("{head} {{ copy({}, {}); }}", part("a"), part("b"))), "");
+}
+
+/// The CUDA C of a kernel's body, or what is said about it.
+fn source(body: &str) -> String {
+    let said = said(Body, body);
+    if !said.is_empty() {
+        return said;
+    }
+    let item = format!("{HEAD}{body}\n}}").parse().unwrap_or_default();
+    let kernel =
+        function::read(TokenStream::new(), item, &mut Text::new(Span::call_site())).expect("a kernel");
+    let made = Definition::Function(kernel, Default::default()).generate().kernel.expect("a kernel");
+    made.source().to_owned()
+}
+
+#[test]
+fn names_in_closures_stand_for_their_expressions() {
+    let same = |block: &str, plain: &str| {
+        let of = |value: &str| source(&format!("copy(map(from, |x| {value}), to);"));
+        assert!(of(plain).contains("__global__"), "{}", of(plain));
+        assert_eq!(of(block), of(plain));
+    };
+    same("{ let y = x * x; let z = y + 1.0; y * z }", "(x * x) * (x * x + 1.0)");
+    same("{ let (y, z) = (2.0 * x, 3.0); { let y = y - z; y } }", "2.0 * x - 3.0");
+    same("if x > 0.0 { let y = exp(x); y } else { 0.0 }", "if x > 0.0 { exp(x) } else { 0.0 }");
+    let key = |epilogue: &str| {
+        let keys = matmul::read(
+            format!("epilogue = {epilogue}").parse().unwrap(),
+            &mut Text::new(Span::call_site()),
+        );
+        keys.generate().kernel.map(|kernel| kernel.source().to_owned())
+    };
+    assert!(key("|x| max(x, 0.0)").is_some());
+    assert_eq!(key("|x| { let zero = 0.0; max(x, zero) }"), key("|x| max(x, 0.0)"));
+}
+
+#[test]
+fn names_in_closures_make_no_value_without_end() {
+    let doubled: String = (1..60).map(|n| format!("let x{n} = x{} * x{}; ", n - 1, n - 1)).collect();
+    let nested: String = (1..600).map(|n| format!("let x{n} = -x{}; ", n - 1)).collect();
+    for lets in [doubled, nested] {
+        let said = source(&format!("copy(map(from, |x0| {{ {lets} x3 }}), to);"));
+        assert!(said.contains("names stand for their expressions"), "{said}");
+        assert_eq!(said.matches("error at").count(), 1, "{said}");
+    }
+    // Names of a block are unknown behind it, and hide others only inside.
+    let said = source("copy(map(from, |x| { let y = x; y } + y), to);");
+    assert!(said.contains("`y` is not known"), "{said}");
+}

@@ -1,0 +1,17 @@
+// A lint that warns: the compiler's headline begins with words of its own, and names the lint.
+#![deny(deprecated)]
+use tilewright::prelude::*;
+
+#[kernel(allow(uncoalesced))]
+fn transpose(from: &Tensor<f32, (M, N)>, to: &mut Tensor<f32, (N, M)>) {
+    let s = shared::<f32>(layout!((32, 32)));
+    let (down, across) = (layout!((32, 8)), layout!((8, 32) : (32, 1)));
+    copy(parallelize(tile(from, (32, 32), (block.x, block.y)), down, thread.x), parallelize(s, down, thread.x));
+    cp_async_wait_all();
+    sync_threads();
+    copy(parallelize(s, across, thread.x), parallelize(tile(to, (32, 32), (block.y, block.x)), across, thread.x));
+}
+
+const K: MatmulKernel<f32> = matmul_kernel!(sa = layout!((128, 8) : (8, 1)));
+
+fn main() {}
