@@ -373,6 +373,27 @@ impl Exprs {
         self.intern(Int::Div(a, n), range, 1, same)
     }
 
+    /// `a / b` of numbers that launch knows: `a` is not negative, and `b` is positive.
+    pub fn quotient(&mut self, a: Ix, b: Ix) -> Ix {
+        if let Some(n) = self.constant(b) {
+            return self.div(a, n.max(1));
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        let range = (x.lo.max(0) / y.hi.max(1), x.hi.max(0) / y.lo.max(1));
+        let same = self.both(a, b);
+        self.intern(Int::Div(a, b), range, 1, same)
+    }
+
+    /// `a % b` of numbers that launch knows: `a` is not negative, and `b` is positive.
+    pub fn remainder(&mut self, a: Ix, b: Ix) -> Ix {
+        if let Some(n) = self.constant(b) {
+            return self.rem(a, n.max(1));
+        }
+        let hi = self.get(a).hi.min(self.get(b).hi - 1).max(0);
+        let same = self.both(a, b);
+        self.intern(Int::Rem(a, b), (0, hi), 1, same)
+    }
+
     /// `a % n`, never negative; `n` positive.
     pub fn rem(&mut self, a: Ix, n: i64) -> Ix {
         if n == 1 {

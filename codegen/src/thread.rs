@@ -50,6 +50,9 @@ pub struct Kernel {
 pub struct Launch {
     /// Blocks along x, y, z.
     pub grid: [Vec<Value>; 3],
+    /// A persistent kernel: as many clusters, along x, as the device holds at once, but no more than there are tiles. The
+    /// axes of `grid` count tiles then, one for a cluster.
+    pub persistent: bool,
     /// Blocks of a cluster along x, y, z.
     pub cluster: [u32; 3],
     /// Threads of a block.

@@ -155,6 +155,7 @@ impl Device {
             shared_bytes: p.shared_bytes_per_block_optin,
             threads: p.threads_per_block,
             grid: p.grid,
+            multiprocessors: p.multiprocessors,
         }
     }
 

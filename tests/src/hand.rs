@@ -23,6 +23,7 @@ impl Hand {
             shared_bytes: 0,
             blocks_per_sm: 0,
             overlaps: false,
+            persistent: false,
         };
         let k = Kernel {
             name: name.into(),

@@ -3,6 +3,7 @@
 pub mod draw;
 pub mod gallery;
 pub mod hand;
+pub mod hopper;
 pub mod number;
 pub mod problem;
 pub mod programs;

@@ -53,6 +53,10 @@ pub fn needs(kernel: &Kernel) -> Vec<String> {
 }
 
 fn grid(kernel: &Kernel) -> String {
+    if kernel.launch.persistent {
+        let tiles: Vec<String> = kernel.launch.grid.iter().flatten().map(|count| count.to_string()).collect();
+        return format!("persistent, for {} tiles", tiles.join(" * "));
+    }
     let mut axes: Vec<String> = kernel.launch.grid.iter().map(|axis| product(axis)).collect();
     while axes.len() > 1 && axes.last().is_some_and(|axis| axis == "1") {
         axes.pop();

@@ -268,6 +268,7 @@ mod tests {
             shared_bytes: 0,
             blocks_per_sm: 0,
             overlaps: false,
+            persistent: false,
         };
         let kernel = Kernel {
             name: "k".into(),

@@ -34,6 +34,7 @@ pub(crate) use names::Names;
 /// use tilewright_codegen::{cuda, index::Exprs, thread::{Kernel, Launch}};
 /// let launch = Launch {
 ///     grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, overlaps: false,
+///     persistent: false,
 /// };
 /// let kernel = Kernel {
 ///     name: "nothing".into(), arch: 80, arch_specific: false, launch, needs: vec![], params: vec![], shared: vec![],

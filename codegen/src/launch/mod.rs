@@ -57,21 +57,28 @@ pub struct Limits {
     pub threads: u32,
     /// Blocks along x, y, z.
     pub grid: [u32; 3],
+    /// Multiprocessors, which bound how many blocks of a persistent kernel there are.
+    pub multiprocessors: u32,
 }
 
 impl Limits {
     /// Those of the H100 and H200.
-    pub const HOPPER: Limits =
-        Limits { arch: 90, shared_bytes: 227 << 10, threads: BLOCK_THREADS, grid: GRID };
+    pub const HOPPER: Limits = Limits {
+        arch: 90,
+        shared_bytes: 227 << 10,
+        threads: BLOCK_THREADS,
+        grid: GRID,
+        multiprocessors: 132,
+    };
 
-    /// Those of an architecture.
+    /// Those of an architecture, with the multiprocessors of an H100.
     ///
     /// ```
     /// use tilewright_codegen::launch::Limits;
     /// assert_eq!(Limits::of(90), Limits::HOPPER);
     /// ```
     pub fn of(arch: u32) -> Limits {
-        Limits { arch, shared_bytes: Target::of(arch).block_shared, threads: BLOCK_THREADS, grid: GRID }
+        Limits { arch, shared_bytes: Target::of(arch).block_shared, ..Limits::HOPPER }
     }
 }
 
@@ -262,6 +269,9 @@ fn grid(
     limits: &Limits,
     lookup: &dyn Fn(Symbol) -> Option<i64>,
 ) -> Result<[u32; 3], Refusal> {
+    if program.launch.persistent {
+        return resident(program, limits, lookup);
+    }
     let mut grid = [0; 3];
     for (axis, factors) in program.launch.grid.iter().enumerate() {
         let values: Option<Vec<i64>> = factors.iter().map(|factor| factor.evaluate(lookup)).collect();
@@ -278,6 +288,30 @@ fn grid(
         }
     }
     Ok(grid)
+}
+
+/// The grid of a persistent kernel: clusters that the device holds at once, no more than there are tiles.
+fn resident(
+    program: &Kernel,
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Result<[u32; 3], Refusal> {
+    let mut tiles = 1i128;
+    for factor in program.launch.grid.iter().flatten() {
+        match factor.evaluate(lookup) {
+            Some(count) => tiles = tiles.saturating_mul(count.into()),
+            None => return Err(Refusal::unknown(std::slice::from_ref(factor))),
+        }
+    }
+    // The rounds of a cluster are counted in 32 bits, its blocks included.
+    let most = i32::MAX as u32 - limits.multiprocessors.saturating_mul(64);
+    if tiles > i128::from(most) {
+        return Err(Refusal::grid(0, tiles, most));
+    }
+    let cluster = program.launch.cluster.iter().product::<u32>().max(1);
+    let blocks = limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1));
+    let clusters = tiles.clamp(0, i128::from((blocks / cluster).max(1))) as u32;
+    Ok([clusters * cluster, 1, 1])
 }
 
 fn passed(program: &Kernel, given: &[Given], lookup: &dyn Fn(Symbol) -> Option<i64>) -> Vec<Passed> {

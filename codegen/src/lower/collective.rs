@@ -4,13 +4,11 @@ use tilewright_layout::{Composed, Value};
 
 use super::Lower;
 use super::address::{Leaf, leaves};
-use crate::affine::Affine;
 use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
-use crate::thread::{AtomArg, Bar, Fact, Fence, Frag, Id, Mem, Op, Param, Queue, Scope, Space, Unroll};
-use crate::tile::Ring;
+use crate::thread::{AtomArg, Fact, Fence, Frag, Id, Mem, Op, Param, Queue, Scope, Space, Unroll};
 use crate::view::View;
 
 fn row(name: &str) -> Result<&'static Atom> {
@@ -158,13 +156,16 @@ impl Lower<'_> {
         let place = self.start_of(to, &to_leaves, &zeros);
         let slot = self.slot_of(to);
         let bar = self.rings[ring];
-        let args = vec![
+        let mut args = vec![
             AtomArg::At(place),
             AtomArg::Map { param, at: order.iter().map(|&mode| coordinates[mode]).collect() },
             AtomArg::Barrier { bar, slot },
         ];
-        let atom = crate::thread::Stmt { site: self.scope.site, op: Op::Atom { row, args, guard: None } };
-        self.emit(Op::Elect(Scope::Warp, vec![atom]));
+        if row.operand('k').is_some() {
+            let everybody = (1i64 << self.program.cluster.iter().product::<u32>()) - 1;
+            args.push(AtomArg::Int(self.int(everybody)));
+        }
+        self.elect(vec![Op::Atom { row, args, guard: None }]);
         Ok(())
     }
 
@@ -185,7 +186,14 @@ impl Lower<'_> {
     }
 
     /// A product by a row of the table: fragments, or matrices in shared memory.
-    pub(super) fn gemm_by(&mut self, name: &str, a: &View, b: &View, acc: &View) -> Result<()> {
+    pub(super) fn gemm_by(
+        &mut self,
+        name: &str,
+        a: &View,
+        b: &View,
+        acc: &View,
+        in_flight: bool,
+    ) -> Result<()> {
         let row = row(name)?;
         self.arch_of(row);
         let Effect::Mma { m, n, k } = row.effect else {
@@ -244,7 +252,9 @@ impl Lower<'_> {
         })?;
         if asynchronous {
             self.emit(Op::Commit(Queue::Wgmma));
-            self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
+            if !in_flight {
+                self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
+            }
         }
         Ok(())
     }
@@ -257,8 +267,9 @@ impl Lower<'_> {
         let swizzle = i64::from(swizzle_bytes(&tensor.layout, tensor.elem.bytes())?);
         let stride = |leaf: &Leaf| -> Option<i64> {
             let mode = tensor.plain().modes().nth(leaf.mode)?;
-            match mode.leaves().collect::<Vec<_>>()[..] {
-                [(_, Value::Int(d))] => Some(d * leaf.step),
+            let mut parts = mode.leaves().filter(|(extent, _)| *extent != Value::Int(1));
+            match (parts.next(), parts.next()) {
+                (Some((_, Value::Int(d))), None) => Some(d * leaf.step),
                 _ => None,
             }
         };
@@ -279,70 +290,6 @@ impl Lower<'_> {
         }
         let at = self.start_of(view, all, at);
         Ok(AtomArg::Descriptor { at, leading: 16, stride: (8 * apart * bytes) as u32, mode })
-    }
-
-    /// How many arrivals make a slot empty: one of each reading warp.
-    pub(super) fn readers(&self, ring: &Ring) -> u32 {
-        match self.program.groups[ring.to as usize].warps {
-            Some((first, end)) => end - first,
-            None => self.program.threads().div_ceil(32),
-        }
-    }
-
-    /// Mbarriers are initialised by one thread, before anybody uses them.
-    pub(super) fn start_rings(&mut self) {
-        if self.rings.is_empty() {
-            return;
-        }
-        let bars: Vec<Id> = self.rings.iter().flat_map(|&full| [full, full + 1]).collect();
-        let stmt = |op| crate::thread::Stmt { site: 0, op };
-        let init = bars.into_iter().map(|bar| stmt(Op::InitBarriers(bar))).collect();
-        self.emit(Op::Elect(Scope::Block, init));
-        self.emit(Op::Fence(Fence::MbarrierInit));
-        self.emit(Op::Sync(0));
-    }
-
-    /// The slot of a turn, and how often the ring has gone round.
-    fn turn(&mut self, ring: Id, turn: &Affine) -> (Ix, Ix) {
-        let slots = i64::from(self.program.rings[ring as usize].slots);
-        let turn = self.affine(turn);
-        (self.exprs().rem(turn, slots), self.exprs().div(turn, slots))
-    }
-
-    pub(super) fn acquire(&mut self, ring: Id, turn: &Affine) {
-        let (slot, round) = self.turn(ring, turn);
-        let bar = self.rings[ring as usize] + 1;
-        // The first round finds every slot free: it waits for the phase before the first.
-        let before = self.int(-1);
-        let turn = self.exprs().add(round, before);
-        self.emit(Op::Await { bar, slot, turn });
-    }
-
-    pub(super) fn publish(&mut self, ring: Id, turn: &Affine, bytes: Option<u32>) {
-        let (slot, _) = self.turn(ring, turn);
-        let bar = self.rings[ring as usize];
-        let op = Op::Arrive { bar, slot, peer: None, bytes };
-        match bytes {
-            Some(_) => {
-                let arrive = crate::thread::Stmt { site: self.scope.site, op };
-                self.emit(Op::Elect(Scope::Warp, vec![arrive]));
-            }
-            None => self.emit(op),
-        }
-    }
-
-    pub(super) fn wait_full(&mut self, ring: Id, turn: &Affine) {
-        let (slot, round) = self.turn(ring, turn);
-        self.emit(Op::Await { bar: self.rings[ring as usize], slot, turn: round });
-    }
-
-    pub(super) fn release(&mut self, ring: Id, turn: &Affine) {
-        let (slot, _) = self.turn(ring, turn);
-        let bar = self.rings[ring as usize] + 1;
-        let op = Op::Arrive { bar, slot, peer: None, bytes: None };
-        let arrive = crate::thread::Stmt { site: self.scope.site, op };
-        self.emit(Op::Elect(Scope::Warp, vec![arrive]));
-        debug_assert!(matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { .. }));
     }
 }
 

@@ -9,6 +9,8 @@ mod elementwise;
 mod gemm;
 mod moving;
 mod reduce;
+mod ring;
+mod schedule;
 mod scope;
 mod statement;
 mod transfer;
@@ -48,7 +50,9 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);
     lower.start_rings();
+    lower.start_phases(&program.body);
     lower.statements(&program.body)?;
+    lower.end_rings();
     lower.finish()
 }
 
@@ -62,33 +66,29 @@ fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
     };
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            let own = |affine: &Affine| affine.any(&|coord| matches!(coord, Coord::Turn(_)));
-            let views = stmt.reads().into_iter().chain(stmt.writes());
-            if views.into_iter().any(|view| view.base.iter().any(own)) {
-                refuse(stmt.span, "a ring's own turn");
-            }
             if stmt.writes().into_iter().any(|view| !view.held.is_empty()) {
                 refuse(stmt.span, "writing where elements from inside stand for those past an edge");
             }
             match &stmt.op {
-                tile::Op::Wait { .. } => refuse(stmt.span, "waiting for a token"),
-                tile::Op::Advance { .. } => refuse(stmt.span, "a ring's own turn"),
-                tile::Op::Acquire { turn, .. }
-                | tile::Op::Publish { turn, .. }
-                | tile::Op::Await { turn, .. }
-                | tile::Op::Release { turn, .. }
-                    if own(turn) =>
-                {
-                    refuse(stmt.span, "a ring's own turn");
-                }
-                tile::Op::Tiles { .. } => refuse(stmt.span, "dealing tiles out to a grid that stays"),
+                tile::Op::Copy { token: Some(_), .. } => refuse(stmt.span, "a copy that a token stands for"),
                 tile::Op::Ordered { .. } => refuse(stmt.span, "groups that take turns"),
                 _ => {}
             }
         });
     }
-    if program.launch == tile::LaunchRule::Persistent {
-        refuse(Span::default(), "a grid that stays");
+    let tiles = |stmt: &tile::Stmt| {
+        let mut found = false;
+        stmt.each(&mut |stmt| found |= matches!(stmt.op, tile::Op::Tiles { .. }));
+        found
+    };
+    match (program.launch, program.body.iter().find(|stmt| tiles(stmt))) {
+        (tile::LaunchRule::Persistent, None) => {
+            refuse(Span::default(), "a persistent kernel without a loop over its tiles");
+        }
+        (tile::LaunchRule::PerTile, Some(stmt)) => {
+            refuse(stmt.span, "a loop over tiles in a kernel that is not persistent");
+        }
+        _ => {}
     }
     refused.map_or(Ok(()), Err)
 }
@@ -133,6 +133,7 @@ impl<'p> Lower<'p> {
                 shared_bytes: 0,
                 blocks_per_sm: program.blocks_per_sm,
                 overlaps: program.overlaps,
+                persistent: program.launch == tile::LaunchRule::Persistent,
             },
             needs: Vec::new(),
             params: Vec::new(),
@@ -218,7 +219,7 @@ impl<'p> Lower<'p> {
         }
         for ring in &self.program.rings {
             self.rings.push(self.kernel.bars.len() as Id);
-            for (what, count) in [("full", ring.arrivals), ("empty", self.readers(ring))] {
+            for (what, count) in [("full", ring.arrivals), ("empty", self.releases(ring))] {
                 offset = offset.next_multiple_of(8);
                 let name = format!("{}_{what}", ring.name);
                 self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count });
@@ -233,6 +234,11 @@ impl<'p> Lower<'p> {
         body.append(&mut self.block);
         self.kernel.body = body;
         commits::place(&mut self.kernel)?;
+        if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
+        {
+            // Roles change how many registers their threads have, which takes a bound at entry.
+            self.kernel.launch.blocks_per_sm = 1;
+        }
         if self.kernel.launch.blocks_per_sm == 0 {
             // Guards and offsets of 64 bits take more.
             let addresses = if self.policy == Policy::General { 96 } else { 48 };
@@ -359,8 +365,7 @@ impl<'p> Lower<'p> {
                 self.exprs().xor(thread, flip)
             }
             Coord::Begin { turn, of, tile } => self.begin(turn, *of, *tile),
-            // Refused before anything is lowered.
-            Coord::Turn(_) => self.int(0),
+            Coord::Turn(ring) => self.phase(*ring),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
                 self.exprs().leaf(Int::ClusterRank, 0, hi, 1, thread::Scope::Block)

@@ -84,7 +84,8 @@ impl Lower<'_> {
         let still = Line { start: at, step: zero, multiplies: false };
         let int = self.kernel.exprs.get(at).int.clone();
         if let Int::Var(id) = int {
-            let outside = id < turn.first || self.named.iter().any(|(_, named)| *named == id);
+            let changes = self.kernel.vars[id as usize].mutable;
+            let outside = !changes && (id < turn.first || self.named.iter().any(|(_, named)| *named == id));
             let known = turn.lines.iter().find(|(known, _)| *known == id).map(|(_, line)| *line);
             return known.or(outside.then_some(still));
         }

@@ -22,6 +22,10 @@ pub(super) struct Scope {
     pub(super) names: Vec<(Ix, Id)>,
     /// Loops around the statement at hand.
     pub(super) loops: u32,
+    /// For each ring: how many of its slots the group has been through, once that is counted.
+    pub(super) phases: Vec<Option<Ix>>,
+    /// Does one warp of the group do this, for all of it?
+    pub(super) one_warp: bool,
     /// Is this part of a later iteration, which runs ahead?
     pub(super) ahead: bool,
 }

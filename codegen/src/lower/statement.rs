@@ -31,10 +31,13 @@ impl Lower<'_> {
             }
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
-            tile::Op::Gemm { a, b, acc, how: How::Atom(name), .. } => {
-                self.gemm_by(name, a, b, acc).map_err(problem)?;
+            tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
+                self.gemm_by(name, a, b, acc, token.is_some()).map_err(problem)?;
             }
             tile::Op::Gemm { a, b, acc, order, .. } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Wait { token, but } => self.wait_for(*token, *but),
+            tile::Op::Advance { ring } => self.advance(*ring),
+            tile::Op::Tiles { vars, raster, body } => self.tiles(vars, *raster, body)?,
             tile::Op::Acquire { ring, turn } => self.acquire(*ring, turn),
             tile::Op::Publish { ring, turn, bytes } => self.publish(*ring, turn, *bytes),
             tile::Op::Await { ring, turn } => self.wait_full(*ring, turn),
@@ -47,7 +50,7 @@ impl Lower<'_> {
                         name: group.name.clone(),
                         warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
                         registers: group.registers,
-                        body: self.block_of(body)?,
+                        body: self.role(body)?,
                     });
                 }
                 self.emit(Op::Roles(all));

@@ -227,7 +227,15 @@ fn staged() -> Kernel {
         name: "staged".into(),
         arch: 90,
         arch_specific: false,
-        launch: Launch { grid, cluster: [1; 3], threads, shared_bytes, blocks_per_sm: 0, overlaps: false },
+        launch: Launch {
+            grid,
+            cluster: [1; 3],
+            threads,
+            shared_bytes,
+            blocks_per_sm: 0,
+            overlaps: false,
+            persistent: false,
+        },
         needs: vec![],
         params: vec![
             pointer("x", false),

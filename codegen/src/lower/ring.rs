@@ -1,0 +1,225 @@
+//! Rings: their mbarriers and phases, who arrives and who waits, and the roles that fill and empty them.
+
+use super::Lower;
+use crate::affine::{Affine, Coord};
+use crate::atom::{Done, OperandKind};
+use crate::atoms;
+use crate::diagnostic::Diagnostic;
+use crate::index::{Int, Ix};
+use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
+use crate::tile::{self, How, Ring, Stmt};
+
+/// A ring's phases are counted in 32 bits, with room to look ahead.
+const MOST_PHASES: i64 = 1 << 30;
+
+impl Lower<'_> {
+    fn cluster_size(&self) -> u32 {
+        self.program.cluster.iter().product()
+    }
+
+    /// Arrivals that make a slot empty: one of each reading warp, of every block whose copies fill it.
+    pub(super) fn releases(&self, ring: &Ring) -> u32 {
+        let warps = match self.program.groups[ring.to as usize].warps {
+            Some((first, end)) => end - first,
+            None => self.program.threads().div_ceil(32),
+        };
+        match ring.over_cluster {
+            Some(_) => warps * self.cluster_size(),
+            None => warps,
+        }
+    }
+
+    /// Mbarriers are initialised by one thread, before anybody uses them: of the block, or of the cluster.
+    pub(super) fn start_rings(&mut self) {
+        if self.rings.is_empty() {
+            return;
+        }
+        let bars: Vec<Id> = self.rings.iter().flat_map(|&full| [full, full + 1]).collect();
+        let stmt = |op| thread::Stmt { site: 0, op };
+        let init = bars.into_iter().map(|bar| stmt(Op::InitBarriers(bar))).collect();
+        self.emit(Op::Elect(Scope::Block, init));
+        self.emit(Op::Fence(Fence::MbarrierInit));
+        let bar = self.cluster_barrier();
+        self.emit(Op::Sync(bar));
+    }
+
+    /// A block whose shared memory or mbarriers others of its cluster reach does not end before they are done.
+    pub(super) fn end_rings(&mut self) {
+        if self.program.rings.iter().any(|ring| ring.over_cluster.is_some()) {
+            let bar = self.cluster_barrier();
+            self.emit(Op::Sync(bar));
+        }
+    }
+
+    /// The barrier of all threads that a ring can reach.
+    fn cluster_barrier(&mut self) -> Id {
+        if self.program.rings.iter().all(|ring| ring.over_cluster.is_none()) {
+            return 0;
+        }
+        match self.kernel.bars.iter().position(|bar| *bar == Bar::Cluster) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.bars.push(Bar::Cluster);
+                self.kernel.bars.len() as Id - 1
+            }
+        }
+    }
+
+    /// Begins to count the phases of rings that these statements advance, those inside roles aside: every role has a count
+    /// of its own.
+    pub(super) fn start_phases(&mut self, body: &[Stmt]) {
+        let mut advanced = Vec::new();
+        body.iter().for_each(|stmt| advances(stmt, &mut advanced));
+        for ring in advanced {
+            let name = format!("{}_phase", self.program.rings[ring as usize].name);
+            let id = self.var(&name, false);
+            self.kernel.vars[id as usize].mutable = true;
+            let zero = self.int(0);
+            self.emit(Op::Let(id, zero));
+            let phase = self.exprs().leaf(Int::Var(id), 0, MOST_PHASES, 1, Scope::Warp);
+            let phases = &mut self.scope.phases;
+            phases.resize(phases.len().max(ring as usize + 1), None);
+            phases[ring as usize] = Some(phase);
+        }
+    }
+
+    /// How many of a ring's slots the group has been through.
+    pub(super) fn phase(&mut self, ring: Id) -> Ix {
+        match self.scope.phases.get(ring as usize).copied().flatten() {
+            Some(phase) => phase,
+            // Nobody advances it: the first slot is at hand throughout.
+            None => self.int(0),
+        }
+    }
+
+    pub(super) fn advance(&mut self, ring: Id) {
+        let (phase, one) = (self.phase(ring), self.int(1));
+        if let Int::Var(id) = self.kernel.exprs.get(phase).int {
+            let next = self.exprs().add(phase, one);
+            self.emit(Op::Set(id, next));
+        }
+    }
+
+    /// What some warps do. Where that is nothing but to fill rings by bulk copies, one warp does it.
+    pub(super) fn role(&mut self, body: &[Stmt]) -> Result<Vec<thread::Stmt>, Diagnostic> {
+        let group = body.first().map_or(0, |stmt| stmt.by);
+        let warps = self.program.groups[group as usize].warps.map_or(1, |(first, end)| end - first);
+        let alone = warps > 1 && body.iter().all(|stmt| stmt.by == group && only_fills(stmt));
+        let (block, ()) = self.nested(|lower| {
+            lower.start_phases(body);
+            if !alone {
+                return lower.statements(body);
+            }
+            let thread = lower.coord(&Coord::Thread(group));
+            let (warp, zero) = (lower.exprs().div(thread, 32), lower.int(0));
+            let cond = lower.exprs().eq(warp, zero);
+            let (then, ()) = lower.nested(|lower| {
+                lower.scope.one_warp = true;
+                lower.statements(body)
+            })?;
+            lower.emit(Op::If { cond, then, other: Vec::new() });
+            Ok(())
+        })?;
+        Ok(block)
+    }
+
+    /// One thread of the group at hand does this.
+    pub(super) fn elect(&mut self, ops: Vec<Op>) {
+        let group = self.program.groups[self.scope.by as usize].warps;
+        let warps = group.map_or(self.program.threads().div_ceil(32), |(first, end)| end - first);
+        let scope = if warps == 1 || self.scope.one_warp { Scope::Warp } else { Scope::Block };
+        let site = self.scope.site;
+        self.emit(Op::Elect(scope, ops.into_iter().map(|op| thread::Stmt { site, op }).collect()));
+    }
+
+    /// The slot of a phase, and how often the ring has gone round.
+    fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
+        let slots = i64::from(self.program.rings[ring as usize].slots);
+        let phase = self.affine(phase);
+        (self.exprs().rem(phase, slots), self.exprs().div(phase, slots))
+    }
+
+    pub(super) fn acquire(&mut self, ring: Id, phase: &Affine) {
+        let (slot, round) = self.slot(ring, phase);
+        let bar = self.rings[ring as usize] + 1;
+        // The first round finds every slot free: it waits for the phase before the first.
+        let before = self.int(-1);
+        let turn = self.exprs().add(round, before);
+        self.emit(Op::Await { bar, slot, turn });
+    }
+
+    pub(super) fn publish(&mut self, ring: Id, phase: &Affine, bytes: Option<u32>) {
+        let (slot, _) = self.slot(ring, phase);
+        let bar = self.rings[ring as usize];
+        let op = Op::Arrive { bar, slot, peer: None, bytes };
+        match bytes {
+            Some(_) => self.elect(vec![op]),
+            None => self.emit(op),
+        }
+    }
+
+    pub(super) fn wait_full(&mut self, ring: Id, phase: &Affine) {
+        let (slot, round) = self.slot(ring, phase);
+        self.emit(Op::Await { bar: self.rings[ring as usize], slot, turn: round });
+    }
+
+    /// Every reading warp says that it is done with a slot, to all blocks whose copies fill it.
+    pub(super) fn release(&mut self, ring: Id, phase: &Affine) {
+        let (slot, _) = self.slot(ring, phase);
+        let bar = self.rings[ring as usize] + 1;
+        debug_assert!(matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { .. }));
+        let peers: Vec<Option<Ix>> = match self.program.rings[ring as usize].over_cluster {
+            None => vec![None],
+            Some(_) => (0..self.cluster_size()).map(|rank| Some(self.int(rank.into()))).collect(),
+        };
+        let site = self.scope.site;
+        let arrive = |peer| thread::Stmt { site, op: Op::Arrive { bar, slot, peer, bytes: None } };
+        self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
+    }
+
+    /// Waits until all but the last operations under a token are done. Groups of products are counted in the order in which
+    /// they were begun: where other tokens stand between, all are waited for.
+    pub(super) fn wait_for(&mut self, token: Id, but: u32) {
+        let mut others = false;
+        let mut queued = false;
+        for stmt in &self.program.body {
+            stmt.each(&mut |stmt| {
+                if let tile::Op::Gemm { token: Some(other), how: How::Atom(name), .. } = &stmt.op {
+                    let products = atoms::find(name).is_some_and(|row| row.done == Done::Queue(Queue::Wgmma));
+                    others |= *other != token && products;
+                    queued |= *other == token && products;
+                }
+            });
+        }
+        if queued {
+            let pending = if others { 0 } else { but };
+            self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending });
+        }
+    }
+}
+
+/// The rings that a statement advances, those inside roles aside.
+fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
+    match &stmt.op {
+        tile::Op::Advance { ring } if !to.contains(ring) => to.push(*ring),
+        tile::Op::Roles(_) => {}
+        _ => stmt.bodies().into_iter().flatten().for_each(|stmt| advances(stmt, to)),
+    }
+}
+
+/// Does a statement do nothing but fill rings, by copies that one thread begins?
+fn only_fills(stmt: &Stmt) -> bool {
+    match &stmt.op {
+        tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. } => {
+            true
+        }
+        tile::Op::Copy { how: How::Atom(name), .. } => atoms::find(name).is_some_and(|row| {
+            row.group == Scope::Thread
+                && row.operands.iter().any(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }))
+        }),
+        tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. } => {
+            stmt.bodies().into_iter().flatten().all(only_fills)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,106 @@
+//! Tile schedulers: the tiles of a persistent kernel, distributed over the clusters that are resident.
+
+use tilewright_layout::Value;
+
+use super::Lower;
+use crate::diagnostic::Diagnostic;
+use crate::index::{Int, Ix};
+use crate::range::most;
+use crate::thread::{Id, Op, Scope, Unroll};
+use crate::tile::{self, Raster};
+
+impl Lower<'_> {
+    /// The body for each tile of this cluster: the first is the cluster's number, and others follow a whole grid later.
+    pub(super) fn tiles(
+        &mut self,
+        vars: &[Id],
+        raster: Raster,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let extents: Vec<Value> = vars.iter().map(|&var| self.program.vars[var as usize].extent).collect();
+        let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+        let one = self.int(1);
+        let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));
+        // Launch refuses more.
+        self.exprs().assume(all, 1, i64::from(i32::MAX));
+        let all = self.name(all, "tiles");
+        let (first, apart) = self.cluster_of_grid();
+        // No cluster is launched that has no tile.
+        let left = self.exprs().sub(all, first);
+        let hi = self.kernel.exprs.get(all).hi;
+        self.exprs().assume(left, 0, hi);
+        let left = self.exprs().add(left, apart);
+        let left = self.exprs().sub(left, one);
+        self.exprs().assume(left, 0, i64::from(i32::MAX));
+        let rounds = self.exprs().quotient(left, apart);
+        let rounds = self.name(rounds, "rounds");
+        let last = self.kernel.exprs.get(rounds).hi.max(1) - 1;
+        let round = self.var("round", last > i64::from(i32::MAX));
+        let at = self.exprs().leaf(Int::Var(round), 0, last, 1, Scope::Cluster);
+        let (body, ()) = self.nested(|lower| {
+            let far = lower.exprs().mul(at, apart);
+            let tile = lower.exprs().add(first, far);
+            let hi = lower.kernel.exprs.get(all).hi - 1;
+            lower.exprs().assume(tile, 0, hi);
+            let tile = lower.hold(tile, "tile");
+            let places = lower.places_of(tile, &counts, raster);
+            for ((&var, place), extent) in vars.iter().zip(places).zip(&extents) {
+                lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
+                let name = lower.program.vars[var as usize].name.clone();
+                let place = lower.hold(place, &name);
+                lower.scope.vars[var as usize] = Some(place);
+            }
+            lower.scope.loops += 1;
+            lower.statements(body)
+        })?;
+        let zero = self.int(0);
+        self.emit(Op::For { var: round, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
+        Ok(())
+    }
+
+    /// The number of this cluster, and how many there are, along x.
+    fn cluster_of_grid(&mut self) -> (Ix, Ix) {
+        let blocks = i64::from(i32::MAX);
+        let size = i64::from(self.program.cluster.iter().product::<u32>());
+        let block = self.exprs().leaf(Int::Block(0), 0, blocks - 1, 1, Scope::Block);
+        let grid = self.exprs().leaf(Int::Grid(0), 1, blocks, size, Scope::Grid);
+        let (number, count) = (self.exprs().div(block, size), self.exprs().div(grid, size));
+        let most = self.kernel.exprs.get(count).hi;
+        self.exprs().assume(count, 1, most);
+        (self.name(number, "cluster"), self.name(count, "clusters"))
+    }
+
+    /// Where the tile of a number stands, mode by mode.
+    fn places_of(&mut self, tile: Ix, counts: &[Ix], raster: Raster) -> Vec<Ix> {
+        match (raster, counts) {
+            (Raster::Bands(width), [rows, columns]) if width > 1 => {
+                let width = self.int(i64::from(width));
+                let full = self.exprs().mul(*columns, width);
+                let (band, within) = (self.exprs().quotient(tile, full), self.exprs().remainder(tile, full));
+                let start = self.exprs().mul(band, width);
+                let start = self.hold(start, "band");
+                // The last band can have fewer rows; it has one at least.
+                let rest = self.exprs().sub(*rows, start);
+                let height = self.exprs().min(rest, width);
+                let hi = self.kernel.exprs.get(height).hi;
+                self.exprs().assume(height, 1, hi);
+                let (height, within) = (self.hold(height, "height"), self.hold(within, "within"));
+                let (row, column) =
+                    (self.exprs().remainder(within, height), self.exprs().quotient(within, height));
+                vec![self.exprs().add(start, row), column]
+            }
+            _ => {
+                let (mut places, mut rest) = (Vec::new(), tile);
+                for (mode, &count) in counts.iter().enumerate() {
+                    if mode + 1 == counts.len() {
+                        places.push(rest);
+                    } else {
+                        places.push(self.exprs().remainder(rest, count));
+                        rest = self.exprs().quotient(rest, count);
+                    }
+                }
+                places
+            }
+        }
+    }
+}
