@@ -164,7 +164,8 @@ impl Layout {
         }
         let period = tile.period("")?;
         let gaps = tile.complement_in(Value::Int(1), "")?;
-        let reach = tile.cosize()? + gaps.cosize()? - 1;
+        let reach = (tile.cosize()? - 1).checked_add(gaps.cosize()?);
+        let reach = reach.ok_or_else(|| LayoutError::new("", Condition::Overflow { leaf: None }))?;
         let need = TileObligation { period, reach, of };
         match of {
             _ if need.is_settled() => Ok(None),

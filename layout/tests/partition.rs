@@ -89,6 +89,8 @@ fn obligations_in_words() {
         assert_eq!(found, expected, "{layout} by {tiler}");
     };
     check("M:1", "4:2", "8 divides M");
+    check("M:1", "9223372036854775807:1", "9223372036854775807 divides M");
+    check("M:1", "2:9223372036854775806", "tile_obligations: the size or the largest offset passes 63 bits");
     check("(M,M):(1,lda)", "(4,4)", "4 divides M");
     check("(M,M):(1,lda)", "(4,8)", "8 divides M");
     check("(M,K):(1,lda)", "(128,_)", "128 divides M");
