@@ -49,6 +49,11 @@ fn evaluates_expressions() {
     prints(&["zipped_divide((8,8):(1,8), (4,4):(1,4))"], "((4,4),4):((1,4),16)\n");
     prints(&["coalesce( composition( (8,8):(1,8), <4:1,_> ) )"], "(4,8):(1,8)\n");
     prints(&["complement(4:2, 24)"], "(2,3):(1,8)\n");
+    prints(&["tile_obligations((M,M):(1,lda), <4:2,8:1>)"], "8 divides M\n");
+    prints(
+        &["tile_obligations(M:1, (2,2):(1,3))"],
+        "M leaves a remainder of 0 or at least 5 when divided by 6\n",
+    );
     prints(&["(4,(2,3))"], "(4,(2,3)):(1,(4,8))\n");
     prints(&["size(right_inverse((4,8):(8,1)))"], "32\n");
     prints(
@@ -118,6 +123,7 @@ fn explains() {
     insta::assert_snapshot!("explain_result", explained("coalesce(composition((6,2):(8,2), (4,3):(3,1)))"));
     insta::assert_snapshot!("explain_division", explained("zipped_divide((8,8):(1,8), (4,4):(1,4))"));
     insta::assert_snapshot!("explain_error", explained("composition((6,2):(1,7), (3,2):(2,3))"));
+    insta::assert_snapshot!("explain_complement", explained("complement((2,2,2):(0,2,3), 24)"));
     insta::assert_snapshot!("explain_inverse", explained("left_inverse((2,2):(1,3))"));
 }
 

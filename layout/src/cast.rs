@@ -2,16 +2,18 @@
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
-use crate::partition::Obligation;
+use crate::obligation::{Obligation, distinct};
 use crate::value::Value;
 
 impl Layout {
-    /// The layout in units of `n` elements: every contiguous group of `n` becomes one, and an offset becomes the number of
-    /// the group it lies in. Strides must divide; what a symbolic stride leaves open comes back as obligations.
+    /// The layout in units of `n` elements: leaf by leaf, groups of coordinates become one, and an offset becomes the
+    /// number of the `n` elements in which it lies. Each group begins at a multiple of `n` and all of it lies in the same
+    /// `n` elements; where no groups do that, it is refused. What a symbol leaves open comes back as obligations.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
     /// assert_eq!(layout!((8, 4) : (1, 16)).upcast(4)?.0.to_string(), "(2,4):(1,4)");
+    /// assert_eq!(layout!(((2, 2), 4) : ((1, 2), 16)).upcast(4)?.0.to_string(), "((1,1),4):((1,1),4)");
     /// assert!(layout!((8, 4) : (1, 129)).upcast(4).is_err());
     /// let (wide, needs) = "(128,K):(1,lda)".parse::<Layout>()?.upcast(4)?;
     /// assert_eq!(wide.to_string(), "(32,K):(1,ceil(lda/4))");
@@ -37,26 +39,33 @@ impl Layout {
                     wide.stride[leaf] = wider;
                     needs.push(Obligation { divisor: n, of: stride });
                 }
-                (_, Value::Int(d)) if d > 0 && n % d == 0 => {
+                (_, Value::Int(d))
+                    if d > 0 && n % d == 0 && (extent.int().is_none_or(|e| e % (n / d) == 0)) =>
+                {
                     let group = n / d;
                     within = within.saturating_add(n - d);
-                    if within >= n {
-                        return refuse(d, n);
-                    }
                     wide.stride[leaf] = Value::Int(1);
                     wide.shape[leaf] = match extent {
                         _ if extent.factor() % group == 0 => extent.with_factor(extent.factor() / group),
-                        Value::Sym { .. } => {
+                        _ => {
                             needs.push(Obligation { divisor: group, of: extent });
                             extent.ceil_div(group).ok_or_else(|| self.symbolic(OP, extent))?
                         }
-                        _ => return refuse(extent.factor(), group),
                     };
                 }
+                // The whole leaf lies inside: what is refused below is that it does not.
+                (Value::Int(e), Value::Int(d)) if d > 0 && (e - 1).saturating_mul(d) < n => {
+                    within = within.saturating_add((e - 1) * d);
+                    (wide.shape[leaf], wide.stride[leaf]) = (Value::Int(1), Value::Int(1));
+                }
+                (_, Value::Int(d)) if d > 0 && n % d == 0 => return refuse(extent.factor(), n / d),
                 _ => return refuse(stride.factor(), n),
             }
+            if within >= n {
+                return refuse(stride.factor(), n);
+            }
         }
-        Ok((wide.recheck(OP)?, needs))
+        Ok((wide.recheck(OP)?, distinct(needs)))
     }
 
     /// The layout in units of one `n`-th of an element: every element becomes `n` contiguous ones.
@@ -103,17 +112,16 @@ impl Layout {
         const OP: &str = "recast";
         self.width(OP, from)?;
         self.width(OP, to)?;
-        if to % from == 0 {
-            self.upcast(to / from)
-        } else if from % to == 0 {
-            Ok((self.downcast(from / to)?, Vec::new()))
-        } else {
-            let (mut common, mut rest) = (from, to);
-            while rest != 0 {
-                (common, rest) = (rest, common % rest);
-            }
-            self.downcast(from / common)?.upcast(to / common)
+        let (mut common, mut rest) = (from, to);
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
         }
+        let narrow = if from == common { Ok(self.clone()) } else { self.downcast(from / common) };
+        let wide = narrow.and_then(|narrow| match to / common {
+            1 => Ok((narrow, Vec::new())),
+            n => narrow.upcast(n),
+        });
+        wide.map_err(|e| e.within(OP, [self.into()]))
     }
 
     fn width(&self, op: &'static str, n: i64) -> Result<()> {

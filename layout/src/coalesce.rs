@@ -130,7 +130,8 @@ impl Layout {
             let condition = Condition::BadArgument { what, value: theirs };
             return Err(LayoutError::new("reshape", condition).with(self).with(&shape));
         }
-        self.composition(Layout::compact(shape)?)
+        self.composition(Layout::compact(&shape)?)
+            .map_err(|e| e.within("reshape", [self.into(), (&shape).into()]))
     }
 }
 

@@ -1,5 +1,6 @@
-//! Complement and inverses: what a layout leaves out, and how to get back from offsets to coordinates.
+//! Complement: what a layout leaves out; and what two layouts have in common.
 
+use crate::differences::closest;
 use crate::error::{Condition, LayoutError, Result};
 use crate::few::Few;
 use crate::layout::Layout;
@@ -7,15 +8,28 @@ use crate::value::Value;
 
 /// A leaf that moves: extent, stride, and the stride of its coordinate in the layout's own index.
 #[derive(Clone, Copy, Default)]
-struct Moving {
-    extent: i64,
-    stride: i64,
-    index: i64,
+pub(crate) struct Moving {
+    pub(crate) extent: i64,
+    pub(crate) stride: i64,
+    pub(crate) index: i64,
+}
+
+/// Modes that interleave, with what fills the gaps between their elements.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    /// Its first mode, of those sorted by stride.
+    first: usize,
+    /// The end of the block below it: what must fit between two elements.
+    below: i64,
+    /// How far apart the closest two elements are.
+    apart: i64,
+    /// Where a copy of it may begin.
+    end: i64,
 }
 
 impl Layout {
     /// Leaves with extent over 1 as integers, with the index at which each starts.
-    fn moving(&self, op: &'static str) -> Result<Few<Moving>> {
+    pub(crate) fn moving(&self, op: &'static str) -> Result<Few<Moving>> {
         let (mut all, mut index) = (Few::empty(Moving::default()), 1);
         for (extent, stride) in self.leaves() {
             let extent = extent.int().ok_or_else(|| self.symbolic(op, extent))?;
@@ -28,14 +42,23 @@ impl Layout {
         Ok(all)
     }
 
-    /// The layout that fills what this one leaves out of `0..size`: ordered, disjoint from it, as large as fits into the
-    /// gaps, and together they reach at least `size`. Padding that is smaller than a copy stays empty. Negative strides
-    /// count by their magnitude, zero strides not at all.
+    /// The layout `R` that fills what this one leaves out of `0..size`. Negative strides count by their magnitude, zero
+    /// strides not at all. Each gap between what the smaller strides fill and the next stride gets as many whole copies
+    /// of what is below it as fit; then all of that is repeated until it fills `size`. So
+    ///
+    /// - `R` is ordered: each of its strides is at least the extent times the stride before;
+    /// - no two sums of an offset of this layout and one of `R` are equal;
+    /// - all of them lie below `size`, rounded up to whole periods: what repeats has the period of the largest extent times
+    ///   its stride, or, where modes interleave, the largest offset more than the closest two elements are apart;
+    /// - where each stride is a multiple of the extent times the stride before it, nothing below that is left out.
+    ///
+    /// There is one for every layout whose moving modes are injective, and for no other.
     ///
     /// ```
     /// use tilewright_layout::{Value, layout};
     /// assert_eq!(layout!(4 : 2).complement(24)?.to_string(), "(2,3):(1,8)");
     /// assert_eq!(layout!((8, 5) : (1, 10)).complement(120)?.to_string(), "3:50"); // two of ten stay empty
+    /// assert_eq!(layout!((2, 3) : (2, 3)).complement(27)?.to_string(), "3:9"); // 0 2 3 5 6 8, then from 9 on
     /// assert_eq!(layout!(128 : 1).complement(Value::symbol("M"))?.to_string(), "ceil(M/128):128");
     /// assert!(layout!((2, 2) : (1, 1)).complement(8).is_err()); // not injective
     /// # Ok::<(), tilewright_layout::LayoutError>(())
@@ -52,24 +75,12 @@ impl Layout {
             let condition = Condition::BadArgument { what: "the size to fill must be at least 1", value: n };
             return Err(LayoutError::new(op, condition).with(self));
         }
-        let mut moving = self.moving(op)?;
-        for m in moving.iter_mut() {
-            m.stride = m.stride.abs();
-        }
-        moving.sort_unstable_by_key(|m| (m.stride, m.extent));
+        let blocks = self.blocks(op)?;
         let mut gaps: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
-        let mut filled = Moving { extent: 1, stride: 1, index: 1 };
-        for m in moving.iter().filter(|m| m.stride != 0) {
-            let end = filled.extent * filled.stride;
-            if m.stride < end {
-                return Err(self.no_chain(op, filled, m.stride, end));
-            }
-            if m.stride / end > 1 {
-                gaps.push((Value::Int(m.stride / end), Value::Int(end)));
-            }
-            filled = *m;
+        for block in blocks.iter().filter(|block| block.apart / block.below > 1) {
+            gaps.push((Value::Int(block.apart / block.below), Value::Int(block.below)));
         }
-        let end = filled.extent.checked_mul(filled.stride).unwrap_or(i64::MAX);
+        let end = blocks.last().map_or(1, |block| block.end);
         let rest = size.ceil_div(end).ok_or_else(|| self.symbolic(op, size))?;
         gaps.push((rest, Value::Int(end)));
         let full = Layout::flat_of(&gaps).recheck(op)?.coalesce();
@@ -78,28 +89,55 @@ impl Layout {
         Ok(if nothing { Layout::leaf(Value::Int(1), Value::Int(end)) } else { full })
     }
 
-    fn no_chain(&self, op: &'static str, before: Moving, stride: i64, multiple_of: i64) -> LayoutError {
-        let condition = self.shared_offset().unwrap_or(Condition::NoChain {
-            before: (before.extent, before.stride),
-            stride,
-            multiple_of,
-        });
-        LayoutError::new(op, condition).with(self)
+    /// After how many elements a copy of this layout, and of what fills its gaps, may follow.
+    pub(crate) fn period(&self, op: &'static str) -> Result<i64> {
+        Ok(self.blocks(op)?.last().map_or(1, |block| block.end))
     }
 
-    /// Two coordinates with the same offset, if they are easily found.
-    fn shared_offset(&self) -> Option<Condition> {
-        /// Larger layouts are judged by their strides alone.
-        const MOST: i64 = 1 << 14;
-        let size = self.size().ok()?;
-        let mut seen = std::collections::HashMap::new();
-        for (index, offset) in (0..size.min(MOST)).zip(self.offsets().ok()?) {
-            if let Some(&first) = seen.get(&offset) {
-                return Some(Condition::NotInjective { coords: (first, index), offset });
+    /// The modes that move, by magnitude of their strides, in blocks: a block is a mode, or several that interleave.
+    fn blocks(&self, op: &'static str) -> Result<Few<Block>> {
+        let mut moving: Few<Moving> = self.moving(op)?.iter().copied().filter(|m| m.stride != 0).collect();
+        moving.sort_unstable_by_key(|m| (m.stride.abs(), m.extent));
+        let mut blocks: Few<Block> = Few::empty(Block::default());
+        for (mode, m) in moving.iter().enumerate() {
+            let mut first = mode;
+            let mut apart = m.stride.abs();
+            let mut below = blocks.last().map_or(1, |block| block.end);
+            // No room between its elements for what is below: they interleave.
+            while apart < below {
+                let Some(block) = blocks.pop() else { break };
+                (first, below) = (block.first, block.below);
+                apart = self.closest(&moving[first..=mode], op)?;
             }
-            seen.insert(offset, index);
+            let end = moving[first..=mode].iter().try_fold(apart, |end, m| {
+                (m.extent - 1).checked_mul(m.stride.abs()).and_then(|reach| end.checked_add(reach))
+            });
+            blocks.push(Block { first, below, apart, end: end.unwrap_or(i64::MAX) });
         }
-        None
+        Ok(blocks)
+    }
+
+    /// How far apart the closest two elements of these modes are, sorted by magnitude of their strides. An error if they
+    /// share an offset.
+    pub(crate) fn closest(&self, modes: &[Moving], op: &'static str) -> Result<i64> {
+        let refuse = |condition| Err(LayoutError::new(op, condition).with(self));
+        let plain: Vec<(i64, i64)> = modes.iter().map(|m| (m.extent, m.stride.abs())).collect();
+        let Some(found) = closest(&plain) else {
+            return refuse(Condition::Undecided {
+                whether: "whether two of its coordinates share an offset",
+            });
+        };
+        if found.distance > 0 {
+            return Ok(found.distance);
+        }
+        let (mut one, mut other, mut offset) = (0, 0, 0);
+        for (m, steps) in modes.iter().zip(found.steps) {
+            let steps = steps * m.stride.signum();
+            one += steps.max(0) * m.index;
+            other += (-steps).max(0) * m.index;
+            offset += steps.max(0) * m.stride;
+        }
+        refuse(Condition::NotInjective { coords: (one.min(other), one.max(other)), offset })
     }
 
     /// Does every coordinate have an offset of its own? `None` when symbols or size keep it from being decided.
@@ -129,6 +167,10 @@ impl Layout {
         if size - 1 > reach {
             return Some(false);
         }
+        let plain: Vec<(i64, i64)> = moving.iter().map(|m| (m.extent, m.stride.abs())).collect();
+        if let Some(found) = closest(&plain) {
+            return Some(found.distance > 0);
+        }
         const MOST: i64 = 1 << 22;
         if size > MOST {
             return None;
@@ -142,85 +184,6 @@ impl Layout {
         }
         let mut seen = std::collections::HashSet::new();
         Some(self.offsets().ok()?.all(|at| seen.insert(at)))
-    }
-
-    /// The `R` with `self(R(i)) = i` that follows whole modes: the one of stride 1, then the one that begins where it
-    /// ends, and so on. Stride-0 modes are left out, and where two modes could be next the left one is.
-    ///
-    /// ```
-    /// use tilewright_layout::layout;
-    /// assert_eq!(layout!((4, 8) : (8, 1)).right_inverse()?.to_string(), "(8,4):(4,1)");
-    /// assert_eq!(layout!((2, 2) : (0, 1)).right_inverse()?.to_string(), "2:2");
-    /// # Ok::<(), tilewright_layout::LayoutError>(())
-    /// ```
-    pub fn right_inverse(&self) -> Result<Layout> {
-        let moving = self.moving("right_inverse")?;
-        let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
-        let mut next = 1i64;
-        while let Some(m) = moving.iter().find(|m| m.stride == next) {
-            modes.push((Value::Int(m.extent), Value::Int(m.index)));
-            next = match next.checked_mul(m.extent) {
-                Some(next) => next,
-                None => break,
-            };
-        }
-        Ok(Layout::flat_of(&modes).coalesce())
-    }
-
-    /// The `L` with `L(self(i)) = i`. The layout must be injective and its strides, sorted, must divide each other in
-    /// turn; gaps between them are allowed.
-    ///
-    /// ```
-    /// use tilewright_layout::layout;
-    /// assert_eq!(layout!((4, 8) : (8, 1)).left_inverse()?.to_string(), "(8,4):(4,1)");
-    /// assert_eq!(layout!((2, 2) : (1, 3)).left_inverse()?.to_string(), "(3,2):(1,2)");
-    /// let error = layout!((6, 5) : (8, 3)).left_inverse().unwrap_err();
-    /// assert!(error.line().contains("do not form a divisible chain"));
-    /// # Ok::<(), tilewright_layout::LayoutError>(())
-    /// ```
-    pub fn left_inverse(&self) -> Result<Layout> {
-        const OP: &str = "left_inverse";
-        let mut moving = self.moving(OP)?;
-        moving.sort_unstable_by_key(|m| m.stride);
-        let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
-        let mut before = Moving { extent: 1, stride: 1, index: 0 };
-        for m in moving.iter() {
-            if m.stride < 0 {
-                let condition =
-                    Condition::BadArgument { what: "every stride must be positive", value: m.stride };
-                return Err(LayoutError::new(OP, condition).with(self));
-            }
-            let steps = m.stride / before.stride;
-            if m.stride % before.stride != 0 || steps < before.extent {
-                let multiple_of =
-                    if steps < before.extent { before.extent * before.stride } else { before.stride };
-                return Err(self.no_chain(OP, before, m.stride, multiple_of));
-            }
-            if steps > 1 {
-                modes.push((Value::Int(steps), Value::Int(before.index)));
-            }
-            before = *m;
-        }
-        modes.push((Value::Int(before.extent), Value::Int(before.index)));
-        let back = Layout::flat_of(&modes).recheck(OP);
-        Ok(back.map_err(|e| e.with(self))?.coalesce())
-    }
-
-    /// The layout of the coordinates that do not move: `self(nullspace(i)) = 0` for all of it.
-    ///
-    /// ```
-    /// use tilewright_layout::layout;
-    /// assert_eq!(layout!((4, 3, 2) : (1, 0, 4)).nullspace()?.to_string(), "3:4");
-    /// # Ok::<(), tilewright_layout::LayoutError>(())
-    /// ```
-    pub fn nullspace(&self) -> Result<Layout> {
-        let still = self.moving("nullspace")?;
-        let modes: Few<_> = still
-            .iter()
-            .filter(|m| m.stride == 0)
-            .map(|m| (Value::Int(m.extent), Value::Int(m.index)))
-            .collect();
-        Ok(Layout::flat_of(&modes).coalesce())
     }
 
     /// Coordinates that both layouts send, in the same order, to consecutive offsets from 0: as many as whole modes and the
@@ -268,8 +231,11 @@ impl Layout {
         if width.checked_mul(rest.size().ok()?)? != self.size().ok()? {
             return None;
         }
-        let both = self.composition(Layout::from_modes([group, rest]).ok()?).ok()?;
-        both.mode(1).ok()
+        let copies = Layout::from_modes([group, rest]).ok()?;
+        if copies.cosize() != self.size() {
+            return None;
+        }
+        self.composition(copies).ok()?.mode(1).ok()
     }
 
     /// How many consecutive elements of both layouts lie side by side, everywhere: the widest copy between them, in

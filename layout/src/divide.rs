@@ -39,11 +39,9 @@ impl Layout {
         };
         let rest = right.complement_in(size, op).map_err(within)?;
         let both = Layout::from_modes([right.clone(), rest]).map_err(within)?;
-        self.composition(&both).map_err(|e| match e.condition() {
-            Condition::Carry { .. } | Condition::RunDoesNotDivide { .. } => {
-                e.within(op, [Operand::Layout(self.clone()), Operand::Layout(right.clone())])
-            }
-            _ => within(e),
+        self.composition(&both).map_err(|e| match e.is_a_bend() {
+            true => e.within(op, [Operand::Layout(self.clone()), Operand::Layout(right.clone())]),
+            false => within(e),
         })
     }
 
@@ -223,13 +221,19 @@ impl Layout {
     }
 
     /// This block, repeated to fill `shape`, with the blocks laid down in `order` (leftmost first when none is given).
-    /// The block must divide the shape.
+    /// The block must divide the shape, and be injective where it moves.
+    ///
+    /// Blocks stand in the gaps of one another where the block has gaps and a layout can say so, as in a
+    /// [`logical_product`](Layout::logical_product); else one behind the other.
     ///
     /// ```
     /// use tilewright_layout::layout;
     /// let atom = layout!((8, 4) : (4, 1));
     /// assert_eq!(atom.tile_to_shape((16, 8), None)?.to_string(), "(16,(4,2)):(4,(1,64))");
     /// assert!(atom.tile_to_shape((16, 6), None).is_err());
+    /// let every_other = layout!((2, 2) : (2, 8));
+    /// assert_eq!(every_other.tile_to_shape((4, 2), None)?.to_string(), "((2,2),2):((2,1),8)");
+    /// assert_eq!(every_other.tile_to_shape((6, 2), None)?.to_string(), "((2,3),2):((2,16),8)"); // three do not fit
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn tile_to_shape(&self, shape: impl Into<Tuple>, order: Option<Tuple>) -> Result<Layout> {
@@ -268,8 +272,15 @@ impl Layout {
             Some(order) => Layout::ordered(counts, order),
         };
         let copies = copies.map_err(within)?;
-        let both = block.product(&Tiler::Layout(copies), OP).map_err(within)?;
-        let (tile, copy) = (both.mode(0)?, both.mode(1)?);
+        let copies = match block.product(&Tiler::Layout(copies.clone()), OP) {
+            Ok(both) => both.mode(1)?,
+            Err(e) if e.is_a_bend() => {
+                let apart = block.period(OP).map_err(within)?;
+                Layout::leaf(Value::Int(1), Value::Int(apart)).composition(&copies).map_err(within)?
+            }
+            Err(e) => return Err(within(e)),
+        };
+        let (tile, copy) = (block, copies);
         let modes: Result<Vec<_>> =
             tile.modes().zip(copy.modes()).map(|(t, c)| Ok(Layout::from_modes([t, c])?.coalesce())).collect();
         Layout::from_modes(modes?)

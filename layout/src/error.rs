@@ -169,15 +169,6 @@ pub enum Condition {
         /// The offset that they share.
         offset: i64,
     },
-    /// Sorted by stride, one mode's end is not where a later one may begin.
-    NoChain {
-        /// Extent and stride of the mode before.
-        before: (i64, i64),
-        /// The stride that does not fit.
-        stride: i64,
-        /// What it must be a multiple of.
-        multiple_of: i64,
-    },
     /// A tile that does not divide what it tiles.
     TileDoesNotDivide {
         /// The mode.
@@ -186,6 +177,27 @@ pub enum Condition {
         tile: Value,
         /// The extent to be tiled.
         extent: Value,
+    },
+    /// A tile with gaps that does not fit a whole number of times into what it tiles.
+    TilesReachBeyond {
+        /// The mode.
+        mode: usize,
+        /// After how many elements tiles repeat.
+        period: i64,
+        /// Over how many of them they reach.
+        reach: i64,
+        /// The extent to be tiled.
+        extent: i64,
+    },
+    /// No layout takes the offsets back to their coordinates, although each has one of its own.
+    NoLayoutThrough {
+        /// The largest offset.
+        last: i64,
+    },
+    /// A question whose answer would take too long to find.
+    Undecided {
+        /// The question, beginning with `whether`.
+        whether: &'static str,
     },
     /// A stride or extent that a change of element width cannot divide.
     WidthDoesNotDivide {
@@ -317,6 +329,11 @@ impl LayoutError {
     /// The smallest coordinate at which no layout can be right, where there is one.
     pub fn counterexample(&self) -> Option<&Tuple> {
         self.0.counterexample.as_ref()
+    }
+
+    /// Is it that no layout follows the bends of the left operand?
+    pub(crate) fn is_a_bend(&self) -> bool {
+        matches!(self.0.condition, Condition::Carry { .. } | Condition::RunDoesNotDivide { .. })
     }
 
     /// The nearest right operand for which the operation has an answer, where one was found nearby. Searches, so ask
@@ -480,14 +497,21 @@ impl fmt::Display for Condition {
                     "a layout that must be injective is not: its coordinates {a} and {b} share the offset {offset}"
                 )
             }
-            NoChain { before: (n, d), stride, multiple_of } => write!(
-                f,
-                "its strides do not form a divisible chain: after {n}:{d} the next stride must be a multiple of \
-                 {multiple_of}, and it is {stride}"
-            ),
             TileDoesNotDivide { mode, tile, extent } => {
                 write!(f, "the tile's extent {tile} does not divide {extent} in mode {mode}")
             }
+            TilesReachBeyond { mode, period, reach, extent } => write!(
+                f,
+                "tiles repeat every {period} elements and reach over {reach} of them, so the last of {extent} \
+                 elements are {} of a tile in mode {mode}",
+                extent % period
+            ),
+            NoLayoutThrough { last } => write!(
+                f,
+                "no layout leads from its offsets back to its coordinates: every way to nest 0..={last} was tried, and none \
+                 has strides that do"
+            ),
+            Undecided { whether } => write!(f, "{whether} could not be decided in reasonable time"),
             WidthDoesNotDivide { leaf, value, by } => {
                 write!(f, "{value} in leaf {leaf} cannot be divided by {by} without a remainder")
             }
@@ -537,7 +561,12 @@ impl Condition {
                 "Move fewer elements at once, or make the mode that a vector runs along contiguous."
             }
             Misaligned { .. } => "Move fewer bytes at once, or pad the strides to a multiple of them.",
-            TileDoesNotDivide { .. } => "Round the shape up to a multiple of the tile first.",
+            NoLayoutThrough { .. } => {
+                "Choose strides that, sorted, are multiples of one another, each past the end of the mode before."
+            }
+            TileDoesNotDivide { .. } | TilesReachBeyond { .. } => {
+                "Round the shape up to a multiple of the tile first."
+            }
             _ => return None,
         })
     }

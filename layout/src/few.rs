@@ -45,6 +45,17 @@ impl<T: Copy> Few<T> {
         }
     }
 
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        match self {
+            Few::Inline(0, _) => None,
+            Few::Inline(len, all) => {
+                *len -= 1;
+                Some(all[*len as usize])
+            }
+            Few::Heap(more) => more.pop(),
+        }
+    }
+
     #[cold]
     fn push_to_heap(&mut self, item: T) {
         match self {

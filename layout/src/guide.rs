@@ -189,7 +189,8 @@
 //! # Inverses: from an offset back to a coordinate
 //!
 //! [`right_inverse`](crate::Layout::right_inverse) gives back which element is at an offset: `A(R(i)) = i`, as far as the
-//! offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout: `L(A(i)) = i`, gaps or not.
+//! offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout, gaps or not: `L(A(i)) = i`, where a
+//! layout can.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -265,7 +266,8 @@
 //!
 //! The matrices that a kernel works on have sizes `M` and `K` that are known when it is launched. Extents and strides may
 //! be such names. Operations whose result does not depend on them go through; the others refuse, by name, and what is
-//! left to be seen at launch comes back as an [`Obligation`](crate::Obligation):
+//! left to be seen at launch comes back as an [`Obligation`](crate::Obligation), or, for tiles, a
+//! [`TileObligation`](crate::TileObligation):
 //!
 //! ```
 //! use tilewright_layout::{ALL, Layout};

@@ -1,6 +1,6 @@
 //! For an operation without an answer: the nearest right operand that has one. Only error messages ask.
 
-use crate::error::{Condition, LayoutError, Operand};
+use crate::error::{LayoutError, Operand};
 use crate::layout::Layout;
 use crate::value::Value;
 
@@ -18,9 +18,8 @@ pub(crate) fn nearest(error: &LayoutError) -> Option<Operand> {
         }
         _ => return None,
     };
-    let carries = matches!(error.condition(), Condition::Carry { .. } | Condition::RunDoesNotDivide { .. });
     match right {
-        Operand::Layout(right) if carries => {
+        Operand::Layout(right) if error.is_a_bend() => {
             around(right).find(|right| run(left, right)).map(Operand::Layout)
         }
         _ => None,

@@ -4,38 +4,7 @@ use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
 use crate::tiler::Tiler;
 use crate::tuple::Tuple;
-use crate::value::{Symbol, Value};
-
-/// Something that launch must find true, because a symbol leaves it open here.
-///
-/// ```
-/// use tilewright_layout::{Layout, Symbol};
-/// let a: Layout = "(M,8):(1,lda)".parse()?;
-/// let needs = a.tile_obligations((128, 4))?;
-/// assert_eq!(needs.iter().map(|n| n.to_string()).collect::<Vec<_>>(), ["128 divides M"]);
-/// assert_eq!(needs[0].holds(&|_| Some(256)), Some(true));
-/// # Ok::<(), tilewright_layout::LayoutError>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Obligation {
-    /// The divisor.
-    pub divisor: i64,
-    /// What it must divide.
-    pub of: Value,
-}
-
-impl Obligation {
-    /// Whether it holds for these values; `None` when one is missing.
-    pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
-        Some(self.of.evaluate(lookup)? % self.divisor == 0)
-    }
-}
-
-impl std::fmt::Display for Obligation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} divides {}", self.divisor, self.of)
-    }
-}
+use crate::value::Value;
 
 impl Layout {
     /// Fixes the modes that have a number and keeps those with `_`. Returns what is kept and the offset of the rest.
@@ -214,54 +183,6 @@ impl Layout {
             }
         }
         Ok((Layout::from_modes(tiles)?, offset))
-    }
-
-    /// What must hold at launch for every tile to be whole. A tile that never fits is not an obligation: it shows as
-    /// [`Condition::TileDoesNotDivide`].
-    ///
-    /// ```
-    /// use tilewright_layout::{Layout, layout};
-    /// let needs = "(M,256):(1,lda)".parse::<Layout>()?.tile_obligations((128, 8))?;
-    /// assert_eq!(needs.iter().map(|need| need.to_string()).collect::<Vec<_>>(), ["128 divides M"]);
-    /// assert!(layout!((100, 256)).tile_obligations((128, 8)).is_err()); // never whole
-    /// # Ok::<(), tilewright_layout::LayoutError>(())
-    /// ```
-    pub fn tile_obligations(&self, tiler: impl Into<Tiler>) -> Result<Vec<Obligation>> {
-        let tiler = tiler.into();
-        tiler.check("tile")?;
-        let Tiler::Modes(tilers) = &tiler else {
-            return match &tiler {
-                Tiler::Layout(tile) => Ok(self.whole(tile, 0)?.into_iter().collect()),
-                _ => Ok(Vec::new()),
-            };
-        };
-        let mut needs = Vec::new();
-        for (index, (mode, tiler)) in self.modes().zip(tilers).enumerate() {
-            if let Tiler::Layout(tile) = tiler {
-                needs.extend(mode.whole(tile, index)?);
-            } else {
-                needs.extend(mode.tile_obligations(tiler)?);
-            }
-        }
-        Ok(needs)
-    }
-
-    fn whole(&self, tile: &Layout, mode: usize) -> Result<Option<Obligation>> {
-        let divisor = tile.size()?;
-        let of = match (self.size(), &*self.shape) {
-            (Ok(size), _) => Value::Int(size),
-            (_, [extent]) => *extent,
-            (Err(e), _) => return Err(e),
-        };
-        match of {
-            Value::Int(size) if size % divisor == 0 => Ok(None),
-            Value::Int(_) => {
-                let condition = Condition::TileDoesNotDivide { mode, tile: Value::Int(divisor), extent: of };
-                Err(LayoutError::new("tile", condition).with(self).with(tile))
-            }
-            Value::Sym { times, over: 1, .. } if times % divisor == 0 => Ok(None),
-            _ => Ok(Some(Obligation { divisor, of })),
-        }
     }
 
     /// The part of this tensor that belongs to one thread of `threads`: mode by mode, every thread takes each

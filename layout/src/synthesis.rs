@@ -4,11 +4,12 @@
 use std::fmt;
 
 use crate::access::{LANES, Transfer, WarpAccess, first_lanes, not_a_vector, vector_bytes};
-use crate::banks::{BANK, BANK_ROW, BankReport, wavefronts};
+use crate::banks::BankReport;
 use crate::error::{Condition, LayoutError, Operand, Result};
 use crate::layout::Layout;
-use crate::swizzle::{Composed, Swizzle};
-use crate::tuple::Tuple;
+use crate::padding::Padding;
+use crate::swizzle::Composed;
+use crate::swizzling::Swizzling;
 use crate::value::Value;
 
 /// A tile in shared memory, laid out plainly, with the accesses that threads make to it.
@@ -26,49 +27,25 @@ use crate::value::Value;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SharedTile {
-    plain: Layout,
+    pub(crate) plain: Layout,
     /// The plain layout once more, as a table.
-    offsets: Vec<i64>,
-    cosize: i64,
-    element_bytes: i64,
-    accesses: Vec<TileAccess>,
+    pub(crate) offsets: Vec<i64>,
+    pub(crate) cosize: i64,
+    pub(crate) element_bytes: i64,
+    pub(crate) accesses: Vec<TileAccess>,
 }
 
 #[derive(Clone, Debug)]
-struct TileAccess {
-    transfer: Transfer,
+pub(crate) struct TileAccess {
+    pub(crate) transfer: Transfer,
     /// Elements that a lane moves at once.
-    vector: i64,
+    pub(crate) vector: i64,
     /// For each instruction of each warp: which lanes, and where in the plain layout they begin.
-    warps: Vec<(u32, [i64; LANES])>,
+    pub(crate) warps: Vec<(u32, [i64; LANES])>,
     /// The warps once more for the fast path: those that are linear in the bits of the lane, by their columns and how
     /// many have them; the others by their place in `warps`.
-    linear: Vec<([u64; 5], u32)>,
-    curved: Vec<usize>,
-}
-
-/// The padded layout with the fewest conflicts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Padding {
-    /// The layout; the plain one if padding does not help.
-    pub layout: Layout,
-    /// Elements after which the padding is put: a stride of the plain layout.
-    pub every: i64,
-    /// How many elements are put there; 0 if padding does not help.
-    pub by: i64,
-    /// How many elements larger the tile becomes.
-    pub extra: i64,
-    /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
-    pub excess: Option<u32>,
-}
-
-/// The swizzled layout with the fewest conflicts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Swizzling {
-    /// The layout; the plain one if no swizzle helps.
-    pub layout: Composed,
-    /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
-    pub excess: Option<u32>,
+    pub(crate) linear: Vec<([u64; 5], u32)>,
+    pub(crate) curved: Vec<usize>,
 }
 
 /// What was found for a [`SharedTile`], and how much was tried.
@@ -205,7 +182,7 @@ impl SharedTile {
         Ok(reports)
     }
 
-    fn warp(
+    pub(crate) fn warp(
         &self,
         access: &TileAccess,
         active: u32,
@@ -225,16 +202,18 @@ impl SharedTile {
 
     /// Looks for the smallest padding and the smallest XOR swizzle without bank conflicts.
     ///
-    /// **Padding** puts `by` elements after every `every`, where `every` is a stride of the plain layout that the larger
-    /// strides are multiples of: `(32,32):(1,32)` becomes `(32,32):(1,32+by)`. Of two paddings without conflicts the
-    /// one that makes the tile less large wins. All `by` below a row of banks (128 bytes) are tried, and that is all
-    /// there is: a whole row more moves every address by whole rows, so each stays in its bank. So for a tile of two
-    /// modes, one of them contiguous, "no padding" means none at all.
+    /// **Padding** gives one stride of the plain layout another value, and moves larger strides along:
+    /// `(32,32):(1,32)` becomes `(32,32):(1,33)`. The stride begins where the modes below it end, so a plain layout with
+    /// padding may lose some; larger values are tried up to a row of banks (128 bytes) beyond, and that is all there is
+    /// for that stride: a whole row more moves every address by whole rows, so each stays in its bank. So for a tile of
+    /// two modes, one of them contiguous, "no padding" means none at all. Several strides are not changed apart from one
+    /// another. Of two paddings without conflicts the one that makes the tile less large wins.
     ///
-    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, all that can make a difference: those
-    /// that keep vectors whole, change a bit that selects the bank, and read only bits that the tile's offsets have.
-    /// One that reads bits which select the bank, and no others, only renames banks; one that reaches further does the
-    /// same as a smaller one. "No swizzle" means that no XOR of one group of bits onto another will do.
+    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards, all that can
+    /// make a difference: those that let bits beyond the banks select the bank, and those that let bits inside a word,
+    /// of elements of one or two bytes, select the word. Every other one leaves as many conflicts as a smaller one,
+    /// or breaks vectors. They are tried on the layout without the padding that it may have, then on the plain one. "No
+    /// swizzle" means that no XOR of one group of bits onto another will do on either.
     ///
     /// If nothing is free of conflicts, the answer is what has the fewest; see [`Synthesis::conflict_free`].
     pub fn synthesize(&self) -> Synthesis {
@@ -247,7 +226,7 @@ impl SharedTile {
     }
 
     /// Wavefronts lost, unless a vector is misaligned or there are `limit` or more.
-    fn excess(&self, to: &dyn Fn(i64) -> i64, limit: u32) -> Option<u32> {
+    pub(crate) fn excess(&self, to: &dyn Fn(i64) -> i64, limit: u32) -> Option<u32> {
         let mut excess = 0;
         for access in &self.accesses {
             for (active, starts) in &access.warps {
@@ -260,157 +239,11 @@ impl SharedTile {
         }
         Some(excess)
     }
-
-    fn pad(&self, plain: Option<u32>, tried: &mut u32) -> Padding {
-        let mut best =
-            Padding { layout: self.plain.clone(), every: self.cosize, by: 0, extra: 0, excess: plain };
-        let mut places: Vec<i64> = Vec::new();
-        for (extent, stride) in self.plain.leaves() {
-            if extent != Value::Int(1) && stride.factor() > 1 && !places.contains(&stride.factor()) {
-                places.push(stride.factor());
-            }
-        }
-        places.sort_unstable();
-        for every in places {
-            if !self.can_pad(every) {
-                continue;
-            }
-            for by in 1..BANK_ROW / self.element_bytes {
-                let pad = |at: i64| at + at / every * by;
-                let extra = pad(self.cosize - 1) + 1 - self.cosize;
-                if best.excess == Some(0) && (best.by == 0 || extra >= best.extra) {
-                    break;
-                }
-                *tried += 1;
-                // as good as the best is good enough if it is smaller, but more is not needed than to beat it
-                let limit = best.excess.map_or(u32::MAX, |e| e.saturating_add(u32::from(extra < best.extra)));
-                let Some(excess) = self.excess(&pad, limit) else {
-                    continue;
-                };
-                if let Some(layout) = self.padded(every, by) {
-                    let excess = Some(excess);
-                    best = Padding { layout, every, by, extra, excess };
-                }
-            }
-        }
-        best
-    }
-
-    /// Do the modes below this stride stay below it, the others jump by multiples of it, and does no vector cross one?
-    fn can_pad(&self, every: i64) -> bool {
-        let mut below = 0;
-        for (extent, stride) in self.plain.leaves() {
-            let (extent, stride) = (extent.factor(), stride.factor());
-            if extent > 1 && stride < every {
-                below += (extent - 1) * stride;
-            } else if extent > 1 && stride % every != 0 {
-                return false;
-            }
-        }
-        let whole = |access: &TileAccess| {
-            let mut starts = access.warps.iter().flat_map(|(_, starts)| starts);
-            starts.all(|start| start % every + access.vector <= every)
-        };
-        below < every && self.accesses.iter().all(whole)
-    }
-
-    fn padded(&self, every: i64, by: i64) -> Option<Layout> {
-        let stride = self.plain.stride();
-        let wider: Vec<i64> =
-            (stride.leaves().iter()).map(|d| d.factor() + d.factor() / every * by).collect();
-        let stride = Tuple { leaves: wider.into_iter().map(Value::Int).collect(), profile: stride.profile };
-        Layout::new(self.plain.shape(), stride).ok()
-    }
-
-    fn swizzle(&self, plain: Option<u32>, tried: &mut u32) -> Swizzling {
-        let mut best = Swizzling { layout: self.plain.clone().into(), excess: plain };
-        if plain.is_none_or(|excess| excess == 0) {
-            return best; // nothing to do, or vectors that no swizzle aligns
-        }
-        let log = |n: i64| 63 - n.leading_zeros() as i32;
-        // offset bits in elements: [word, row) select the bank, [0, reach) exist
-        let word = log((BANK / self.element_bytes).max(1));
-        let row = log(BANK_ROW / self.element_bytes);
-        let reach = log((self.cosize - 1).max(1)) + 1;
-        for bits in 1..=row {
-            for base in 0..row {
-                let selects_bank = base >= word && base + bits <= row;
-                let down = (bits..=reach - base - bits).filter(|_| selects_bank);
-                // upwards only from bits inside a word: from bits that select the bank it would only rename banks
-                let up = (bits.max(word - base)..=row - base - bits).filter(|_| base < word);
-                for shift in down.chain(up.map(|s| -s)) {
-                    let Ok(swizzle) = Swizzle::new(bits as u32, base as u32, shift) else {
-                        continue;
-                    };
-                    *tried += 1;
-                    let limit = best.excess.unwrap_or(u32::MAX);
-                    if let Some(excess) = self.swizzled_excess(swizzle, limit) {
-                        best = Swizzling {
-                            layout: Composed::new(swizzle, 0, self.plain.clone()),
-                            excess: Some(excess),
-                        };
-                        if excess == 0 {
-                            return best;
-                        }
-                    }
-                }
-            }
-        }
-        best
-    }
-
-    /// As [`SharedTile::excess`], by ranks where the lanes are linear: a swizzle moves columns like offsets.
-    fn swizzled_excess(&self, swizzle: Swizzle, limit: u32) -> Option<u32> {
-        let mut excess = 0;
-        for access in &self.accesses {
-            if !access.stays_whole(swizzle) {
-                return None;
-            }
-            let bytes = access.vector * self.element_bytes;
-            for (columns, count) in &access.linear {
-                let mut moved = *columns;
-                for column in &mut moved {
-                    *column = (swizzle.apply(*column as i64) * self.element_bytes) as u64;
-                }
-                let (passes, ideal) = wavefronts(moved, bytes, access.transfer);
-                excess += count * (passes - ideal);
-                if excess >= limit {
-                    return None;
-                }
-            }
-            for warp in &access.curved {
-                let (active, starts) = &access.warps[*warp];
-                let to = |at| swizzle.apply(at);
-                excess += self.warp(access, *active, starts, &to).banks().ok()?.excess();
-                if excess >= limit {
-                    return None;
-                }
-            }
-        }
-        Some(excess)
-    }
-}
-
-impl TileAccess {
-    /// Do the elements of every vector stay side by side? A swizzle that leaves the bits inside a vector alone sees to
-    /// that; another one might, if the access keeps to a part of the tile.
-    fn stays_whole(&self, swizzle: Swizzle) -> bool {
-        if 1 << swizzle.base() >= self.vector {
-            return true;
-        }
-        self.warps.iter().all(|(active, starts)| {
-            let mut lanes = (0..LANES).filter(|lane| active >> lane & 1 == 1);
-            lanes.all(|lane| {
-                let (start, first) = (starts[lane], swizzle.apply(starts[lane]));
-                (1..self.vector).all(|v| swizzle.apply(start + v) == first + v)
-            })
-        })
-    }
 }
 
 impl Synthesis {
-    /// The layout without bank conflicts: the plain one if it has none, else the swizzled one, which takes no room,
-    /// else the padded one.
+    /// The layout without bank conflicts: the plain one if it has none, else the swizzled or the padded one, whichever
+    /// takes less room.
     ///
     /// ```
     /// use tilewright_layout::{SharedTile, Transfer, layout};
@@ -423,13 +256,18 @@ impl Synthesis {
     pub fn conflict_free(&self) -> Option<Composed> {
         if self.plain == Some(0) {
             Some(self.padding.layout.clone().into())
-        } else if self.swizzle.excess == Some(0) {
+        } else if self.swizzle.excess == Some(0) && !self.is_padding_smaller() {
             Some(self.swizzle.layout.clone())
         } else if self.padding.excess == Some(0) {
             Some(self.padding.layout.clone().into())
         } else {
             None
         }
+    }
+
+    /// Is there a padding without conflicts that takes less room than the swizzle?
+    fn is_padding_smaller(&self) -> bool {
+        self.padding.excess == Some(0) && self.padding.extra < self.swizzle.extra
     }
 }
 
@@ -444,8 +282,8 @@ impl fmt::Display for Synthesis {
         }
         let Padding { layout, extra, excess, by, .. } = &self.padding;
         match excess {
-            Some(0) => write!(f, "none with {layout}, {extra} elements larger")?,
-            Some(lost) if *by > 0 => write!(
+            Some(0) => write!(f, "none with {layout}, {}", larger(*extra))?,
+            Some(lost) if *by != 0 => write!(
                 f,
                 "no padding of {} avoids them all, the best is {layout} with {lost}",
                 self.paddings_tried
@@ -453,9 +291,10 @@ impl fmt::Display for Synthesis {
             _ => write!(f, "no padding of {} helps", self.paddings_tried)?,
         }
         f.write_str("; ")?;
-        let Swizzling { layout, excess } = &self.swizzle;
+        let Swizzling { layout, extra, excess } = &self.swizzle;
         match excess {
-            Some(0) => write!(f, "none with {layout}"),
+            Some(0) if *extra == 0 => write!(f, "none with {layout}"),
+            Some(0) => write!(f, "none with {layout}, {}", larger(*extra)),
             Some(lost) if *excess < self.plain => write!(
                 f,
                 "no XOR swizzle of {} avoids them all, the best is {layout} with {lost}",
@@ -466,8 +305,15 @@ impl fmt::Display for Synthesis {
     }
 }
 
+fn larger(extra: i64) -> String {
+    match extra {
+        0 => "no larger".to_owned(),
+        _ => format!("{} elements {}", extra.abs(), if extra > 0 { "larger" } else { "smaller" }),
+    }
+}
+
 /// Warps whose offsets are linear in the bits of the lane, by their columns; and the others.
-fn sort_out(warps: &[(u32, [i64; LANES])]) -> (Vec<([u64; 5], u32)>, Vec<usize>) {
+pub(crate) fn sort_out(warps: &[(u32, [i64; LANES])]) -> (Vec<([u64; 5], u32)>, Vec<usize>) {
     let (mut linear, mut curved): (Vec<([u64; 5], u32)>, Vec<usize>) = Default::default();
     for (warp, (active, starts)) in warps.iter().enumerate() {
         let mut columns = [0u64; 5];
@@ -542,7 +388,7 @@ mod tests {
             4,
             &[across, rows, columns],
             "96 wavefronts lost to bank conflicts; none with (128,8):(1,132), 21 elements larger; \
-             no XOR swizzle of 90 avoids them all, the best is Sw<1,4,3> o 0 o (128,8):(1,129) with 32",
+             none with Sw<3,2,5> o 0 o (128,8):(1,128), 7 elements smaller",
         );
     }
 
@@ -587,7 +433,8 @@ mod tests {
             "(8,8):(1,9)",
             4,
             &[("(8,4):(8,1)", 4, Load)],
-            "a vector is misaligned; none with (8,8):(1,12), 21 elements larger; no XOR swizzle of 0 helps",
+            "a vector is misaligned; none with (8,8):(1,12), 21 elements larger; \
+             none with Sw<1,2,3> o 0 o (8,8):(1,8), 7 elements smaller",
         );
     }
 
@@ -600,7 +447,7 @@ mod tests {
             "64:1",
             4,
             &pairs,
-            "32 wavefronts lost to bank conflicts; no padding of 0 helps; no XOR swizzle of 22 helps",
+            "32 wavefronts lost to bank conflicts; no padding of 0 helps; no XOR swizzle of 5 helps",
         );
     }
 

@@ -309,6 +309,37 @@ fn shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
     )
 }
 
+/// A tile with up to two accesses of any kind: linear in the bits of the lane, along a line, or by part of a warp.
+fn any_shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
+    let shape =
+        (prop::sample::select(&[8i64, 12, 16, 32, 64][..]), prop::sample::select(&[8i64, 10, 16, 32][..]));
+    let bits = prop::collection::vec(prop_oneof![Just(0u32), 0u32..12], 5);
+    let access =
+        (bits, prop_oneof![3 => Just(None), 1 => (1i64..40, 3i64..=32).prop_map(Some)], 0..2u32, 0..3usize);
+    let accesses = prop::collection::vec(access, 1..3);
+    (shape, prop::sample::select(&[1i64, 1, 2, 2, 4][..]), 0..3i64, accesses).prop_filter_map(
+        "an access that the tile does not have",
+        |((m, n), element_bytes, pad, accesses)| {
+            let plain = layout!((m, n) : (1, m + pad));
+            let mut tile = SharedTile::new(&plain, element_bytes).unwrap();
+            for (bits, line, log_vector, transfer) in accesses {
+                let vector = 1i64 << log_vector;
+                let tv = match line {
+                    Some((step, lanes)) => layout!((lanes, vector) : (step * vector, 1)),
+                    None => {
+                        let steps: Vec<i64> =
+                            bits.iter().map(|bit| (1i64 << bit) / vector * vector).collect();
+                        let lanes = Layout::new((2, 2, 2, 2, 2), Tuple::flat(&steps)).unwrap();
+                        Layout::from_modes([lanes, layout!(vector : 1)]).unwrap()
+                    }
+                };
+                tile = tile.access(&tv, vector, TRANSFERS[transfer]).ok()?;
+            }
+            Some((plain, tile))
+        },
+    )
+}
+
 fn lost(tile: &SharedTile, layout: impl Into<Composed>) -> Option<u32> {
     let reports = tile.report(layout).ok()?;
     Some(reports.iter().map(|report| report.excess()).sum())
@@ -319,7 +350,7 @@ proptest! {
 
     /// Nothing free of conflicts is missed, nothing smaller is passed over, and what is found is true.
     #[test]
-    fn synthesis_is_complete((plain, tile) in shared_tile()) {
+    fn synthesis_is_complete((plain, tile) in prop_oneof![shared_tile(), any_shared_tile()]) {
         let found = tile.synthesize();
         prop_assert_eq!(found.plain == Some(0), lost(&tile, &plain) == Some(0));
         prop_assert_eq!(found.padding.excess == Some(0), lost(&tile, &found.padding.layout) == Some(0));
@@ -327,19 +358,64 @@ proptest! {
         if let Some(best) = found.conflict_free() {
             prop_assert_eq!(lost(&tile, best), Some(0));
         }
+        let room = |layout: &Composed| layout.cosize().unwrap() - plain.cosize().unwrap();
+        prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));
+        prop_assert_eq!(found.swizzle.extra, room(&found.swizzle.layout));
 
+        // every distance of the columns, from none between them to well beyond a row of banks
         let (shape, stride) = (plain.shape().ints().unwrap(), plain.stride().ints().unwrap());
         let (m, n, stride) = (shape[0], shape[1], stride[1]);
-        let padded = (0..300).find(|by| lost(&tile, layout!((m, n) : (1, stride + by))) == Some(0));
+        let free = |apart: &i64| lost(&tile, layout!((m, n) : (1, *apart))) == Some(0);
+        let padded = if free(&stride) { Some(0) } else { (m..m + 300).find(free).map(|apart| apart - stride) };
         let by = (found.padding.excess == Some(0)).then_some(found.padding.by);
         prop_assert_eq!(by, padded, "{}", found);
 
-        let smallest = (0..6u32).find(|&bits| {
-            let all = (0..10).flat_map(|base| (-12..=12).map(move |shift| (base, shift)));
+        // every swizzle whose bits the offsets have, and then some
+        let smallest = |layout: Layout| (0..6u32).find(|&bits| {
+            let all = (0..14u32).flat_map(|base| (-14..=14).map(move |shift| (base, shift)));
             all.filter_map(|(base, shift)| Swizzle::new(bits, base, shift).ok())
-                .any(|swizzle| lost(&tile, Composed::new(swizzle, 0, plain.clone())) == Some(0))
+                .any(|swizzle| lost(&tile, Composed::new(swizzle, 0, layout.clone())) == Some(0))
         });
+        let packed = if stride > m && lost(&tile, &plain) != Some(0) { smallest(layout!((m, n))) } else { None };
+        let smallest = packed.or_else(|| smallest(plain.clone()));
         let bits = (found.swizzle.excess == Some(0)).then(|| found.swizzle.layout.swizzle().bits());
         prop_assert_eq!(bits, smallest, "{}", found);
     }
+}
+
+/// Searches that used to end too early.
+#[test]
+fn what_synthesis_finds() {
+    let check = |tile: &str, element_bytes: i64, accesses: &[(&str, i64, Transfer)], expected: &str| {
+        let mut tile = SharedTile::new(&tile.parse().unwrap(), element_bytes).unwrap();
+        for (tv, vector, transfer) in accesses {
+            tile = tile.access(&tv.parse().unwrap(), *vector, *transfer).unwrap();
+        }
+        assert_eq!(tile.synthesize().to_string(), expected);
+    };
+    let store = Transfer::Store;
+    // Bytes 0 and 130 are words of one bank, and every other bank is taken in one access or the other. Bit 1 lies inside
+    // a word, and 7 beyond the banks: if that is flipped, byte 130 comes to lie in the word of byte 0.
+    check(
+        "(256,2):(1,256)",
+        1,
+        &[("((2,16),1):((130,4),0)", 1, store), ("((2,16),1):((130,8),0)", 1, store)],
+        "2 wavefronts lost to bank conflicts; no padding of 127 helps; none with Sw<1,1,-6> o 0 o (256,2):(1,256)",
+    );
+    // Padding is what conflicts: without it, columns are 31 words apart.
+    check(
+        "(31,8):(1,32)",
+        4,
+        &[("8:31", 1, store)],
+        "7 wavefronts lost to bank conflicts; none with (31,8):(1,31), 7 elements smaller; \
+         none with (31,8):(1,31), 7 elements smaller",
+    );
+    // The slots begin at a multiple of four words, which is none of 32: they move along all the same.
+    check(
+        "(32,9,3):(1,32,292)",
+        4,
+        &[("9:32", 1, store)],
+        "8 wavefronts lost to bank conflicts; none with (32,9,3):(1,33,296), 16 elements larger; \
+         none with Sw<4,0,5> o 0 o (32,9,3):(1,32,288), 8 elements smaller",
+    );
 }

@@ -49,9 +49,13 @@ fn every_condition() {
         l("(2,1000000000,4):(1,3,2999999999)").composition(l("2000000000:1000000001"));
         l("(4,4):(1,8)").composition(l("4:-1"));
         l("(2,2):(1,1)").complement(8);
-        l("(6,5):(8,3)").left_inverse();
         l("(8,4):(4,1)").tile_to_shape((16, 6), None);
         l("(8,4):(1,129)").upcast(4);
+        l("(3,3):(2,3)").left_inverse();
+        l("(2,2,2):(0,1,1)").complement(8);
+        l("(4,3):(3,1)").reshape((6, 2));
+        l("(8,4):(1,18)").recast(8, 32);
+        l("9:1").tile_obligations(l("(2,2):(1,3)"));
         l("8:1").complement(0);
         l("24:2").reshape((4, 5));
         Swizzle::new(3, 0, 2);

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use tilewright_layout::{ALL, Composed, Layout, Swizzle, Tiler, Tuple};
+use tilewright_layout::{ALL, Composed, Condition, Layout, Swizzle, Tiler, Tuple};
 
 /// What composition must answer, by brute force: the values of `A∘B`.
 fn composed(a: &Layout, b: &Layout) -> Vec<i64> {
@@ -251,30 +251,44 @@ proptest! {
 
     #[test]
     fn complement(a in any_layout(), size in 1i64..400) {
-        let own = a.filter();
+        let own: Vec<(i64, i64)> = leaves(&a).into_iter().filter(|l| l.0 > 1 && l.1 != 0).map(|(n, d)| (n, d.abs())).collect();
+        let apart = reached(&own);
         let Ok(rest) = a.complement(size) else {
-            let strides: Vec<i64> = leaves(&own).iter().map(|l| l.1.abs()).collect();
-            let mut sorted: Vec<(i64, i64)> = leaves(&own).into_iter().map(|(n, d)| (d.abs(), n)).collect();
-            sorted.sort_unstable();
-            prop_assert!(sorted.windows(2).any(|w| w[0].0 * w[0].1 > w[1].0), "{} {:?}", own, strides);
+            prop_assert!(!all_different(&apart), "{} is injective", a);
             return Ok(());
         };
         let places = leaves(&rest);
         prop_assert!(places.windows(2).all(|w| w[0].0 * w[0].1 <= w[1].1), "ordered: {}", rest);
-        let both: Vec<i64> = offsets(&rest).iter().flat_map(|j| offsets(&own).into_iter().map(move |i| i + j)).collect();
+        let mut both: Vec<i64> = offsets(&rest).iter().flat_map(|j| apart.iter().map(move |i| i + j)).collect();
         prop_assert!(all_different(&both), "disjoint: {} with {}", a, rest);
-        // the next copy of all of it would begin at `size` or beyond
-        let reached = leaves(&own).iter().chain(&places).map(|(n, d)| n * d.abs()).max().unwrap();
-        prop_assert!(reached >= size, "{} with {} reaches {} of {}", a, rest, reached, size);
+        // The period says where the next copy begins: `size` is rounded up to whole periods, and all lies below that.
+        let period = period(&a);
+        let bound = (size + period - 1) / period * period;
+        prop_assert!(both.iter().all(|at| (0..bound).contains(at)), "{} with {} passes {}", a, rest, bound);
+        // Nothing is left out that another copy of everything could fill: one more begins at the bound.
+        let gaps = a.complement(1).unwrap().size().unwrap();
+        prop_assert_eq!(rest.size().unwrap(), gaps * (bound / period), "{} with {}", a, rest);
+        let mut sorted = own.clone();
+        sorted.sort_unstable_by_key(|l| l.1);
+        if sorted.windows(2).all(|w| w[0].0 * w[0].1 <= w[1].1) {
+            prop_assert_eq!(period, sorted.last().map_or(1, |l| l.0 * l.1));
+            // and each gap of a chain holds as many copies of what is below it as fit
+            let mut below = 1;
+            let mut expected = 1;
+            for (n, d) in sorted {
+                expected *= d / below;
+                below = n * d;
+            }
+            prop_assert_eq!(gaps, expected);
+        }
         // where nothing is padded, everything is covered
-        let mut chain: Vec<(i64, i64)> = leaves(&own).into_iter().chain(places).filter(|l| l.0 > 1).collect();
+        let mut chain: Vec<(i64, i64)> = own.into_iter().chain(places).filter(|l| l.0 > 1).collect();
         chain.sort_unstable_by_key(|l| l.1);
         let mut next = 1;
         let exact = chain.iter().all(|&(n, d)| { let fits = d == next; next = n * d; fits });
         if exact {
-            let mut all = both;
-            all.sort_unstable();
-            prop_assert!(all.into_iter().eq(0..next) && next >= size);
+            both.sort_unstable();
+            prop_assert!(both.into_iter().eq(0..next) && next >= size);
         }
     }
 
@@ -290,6 +304,7 @@ proptest! {
             prop_assert_eq!(by_index(&a, by_index(&right, i)), i, "{} then {}", right, a);
             prop_assert!((0..a.size().unwrap()).contains(&by_index(&right, i)));
         }
+        prop_assert_eq!(right.size().unwrap(), longest_chain(&leaves(&a), 1), "{}: {}", a, right);
         match a.left_inverse() {
             Ok(left) => {
                 prop_assert!(left.size().is_ok());
@@ -297,11 +312,9 @@ proptest! {
                     prop_assert_eq!(by_index(&left, at), i as i64, "{} then {}", a, left);
                 }
             }
-            Err(_) => {
-                let mut moving: Vec<(i64, i64)> = leaves(&a).into_iter().filter(|l| l.0 > 1).map(|(n, d)| (d, n)).collect();
-                moving.sort_unstable();
-                let chain = moving.windows(2).all(|w| w[0].0 > 0 && w[1].0 % w[0].0 == 0 && w[1].0 / w[0].0 >= w[0].1);
-                prop_assert!(!chain || moving.iter().any(|m| m.0 <= 0), "{}", a);
+            Err(error) => {
+                let below = leaves(&a).iter().any(|l| l.0 > 1 && l.1 < 0);
+                prop_assert!(below || !all_different(&offsets(&a)) || matches!(error.condition(), Condition::NoLayoutThrough { .. }), "{}: {}", a, error);
             }
         }
         let null = a.nullspace().unwrap();
@@ -422,16 +435,26 @@ proptest! {
         }
         let times: Vec<i64> = shape.iter().zip(&sizes).map(|(s, n)| s / n).collect();
         let grid = order.map_or_else(|| Layout::compact(Tuple::flat(&times)), |o| Layout::ordered(Tuple::flat(&times), Tuple::flat(&o))).unwrap();
-        let rest = copies_of(&a, grid.size().unwrap()).unwrap();
-        let Ok(found) = found else {
-            prop_assert!(rest.composition(&grid).is_err());
-            return Ok(());
-        };
+        let found = found.unwrap();
         prop_assert_eq!(found.rank(), shape.len());
+        // Each block is a copy of the first, none touches another, and they begin in the order asked for.
+        let mut begins = vec![0; grid.size().unwrap() as usize];
+        for which in positions(&times) {
+            let begin: Vec<i64> = which.iter().zip(&sizes).map(|(x, n)| x * n).collect();
+            begins[by_modes(&grid, &which) as usize] = by_modes(&found, &begin);
+        }
+        prop_assert!(begins.windows(2).all(|pair| pair[0] < pair[1]), "{} to {:?}: {}", a, shape, found);
         for at in positions(&shape) {
             let within: Vec<i64> = at.iter().zip(&sizes).map(|(x, n)| x % n).collect();
             let which: Vec<i64> = at.iter().zip(&sizes).map(|(x, n)| x / n).collect();
-            prop_assert_eq!(by_modes(&found, &at), by_modes(&a, &within) + by_index(&rest, by_modes(&grid, &which)));
+            prop_assert_eq!(by_modes(&found, &at), by_modes(&a, &within) + begins[by_modes(&grid, &which) as usize]);
+        }
+        if all_different(&offsets(&a)) {
+            prop_assert!(all_different(&offsets(&found)), "{} to {:?}: {}", a, shape, found);
+        }
+        // Where the complement has room in that order, the blocks stand in it.
+        if let Ok(begin) = copies_of(&a, grid.size().unwrap()).unwrap().composition(&grid) {
+            prop_assert!(positions(&times).iter().all(|which| by_modes(&begin, which) == begins[by_modes(&grid, which) as usize]));
         }
     }
 
@@ -446,6 +469,93 @@ proptest! {
         let plain = Composed::new(Swizzle::new(0, 4, 3).unwrap(), 0, a);
         prop_assert_eq!(plain.to_string().parse::<Composed>().unwrap(), plain);
     }
+}
+
+/// All sums of these leaves.
+fn reached(leaves: &[(i64, i64)]) -> Vec<i64> {
+    let size: i64 = leaves.iter().map(|l| l.0).product();
+    (0..size).map(|index| eval(leaves, index)).collect()
+}
+
+/// The distance between the copies that a complement makes of a layout, from one of unknown size.
+fn period(a: &Layout) -> i64 {
+    let rest = a.complement(tilewright_layout::Value::symbol("S")).unwrap();
+    let last = rest.leaves().last().unwrap();
+    assert!(last.0.int().is_none(), "{a}: {rest}");
+    last.1.int().unwrap()
+}
+
+/// The largest number of offsets, from 0, that whole modes reach one after another, whichever is taken next.
+fn longest_chain(leaves: &[(i64, i64)], next: i64) -> i64 {
+    let follow = leaves.iter().filter(|l| l.0 > 1 && l.1 == next);
+    follow.map(|l| longest_chain(leaves, next * l.0)).max().unwrap_or(next)
+}
+
+/// Is there a layout of up to three modes, with small strides, that takes these indices to these values?
+fn some_layout_goes_through(points: &[(i64, i64)]) -> bool {
+    let far = points.iter().map(|p| p.0).max().unwrap();
+    let strides = || -4i64..=8;
+    let fits = |leaves: &[(i64, i64)]| points.iter().all(|&(at, value)| eval(leaves, at) == value);
+    strides().any(|last| fits(&[(1, last)]))
+        || (2..=far).any(|n| {
+            strides().any(|d| {
+                // what lies below the first wrap settles the first stride
+                points.iter().all(|&(at, value)| at >= n || at * d == value)
+                    && (strides().any(|last| fits(&[(n, d), (1, last)]))
+                        || (2..=far / n).any(|m| {
+                            strides().any(|e| strides().any(|last| fits(&[(n, d), (m, e), (1, last)])))
+                        }))
+            })
+        })
+}
+
+/// What has no left inverse: every layout of two small modes, against every small layout that could be one.
+#[test]
+fn left_inverses_that_do_not_exist() {
+    let (mut found, mut refused) = (0, 0);
+    for (n, m) in [(2, 2), (2, 3), (3, 2), (3, 3)] {
+        for (d, e) in (1..=6).flat_map(|d| (1..=6).map(move |e| (d, e))) {
+            let a = Layout::new((n, m), (d, e)).unwrap();
+            let points: Vec<(i64, i64)> = offsets(&a).into_iter().zip(0..).collect();
+            match a.left_inverse() {
+                Ok(left) => {
+                    assert!(points.iter().all(|&(at, index)| by_index(&left, at) == index), "{a}: {left}");
+                    found += 1;
+                }
+                Err(error) => {
+                    assert!(!some_layout_goes_through(&points), "{a}: {error}");
+                    let nothing = matches!(error.condition(), Condition::NoLayoutThrough { .. });
+                    assert_eq!(nothing, all_different(&offsets(&a)), "{a}: {error}");
+                    refused += i32::from(nothing);
+                }
+            }
+        }
+    }
+    assert!(found >= 100 && refused >= 6, "{found} have one, {refused} have none");
+}
+
+/// What is answered without a divisible chain of strides.
+#[test]
+fn gaps_and_interleaved_modes() {
+    let check = |found: tilewright_layout::Result<Layout>, expected: &str| {
+        assert_eq!(found.map_or_else(|e| e.line(), |found| found.to_string()), expected);
+    };
+    let l = |text: &str| text.parse::<Layout>().unwrap();
+    check(l("(3,3):(4,16)").complement(45), "4:1");
+    check(l("(3,3):(4,16)").complement(49), "(4,2):(1,48)");
+    check(l("(2,3):(2,3)").complement(24), "3:9"); // 0 2 3 5 6 8, and then again
+    check(l("(2,2):(4,6)").complement(24), "(2,2):(1,12)"); // pairs fit between 0 4 6 10
+    check(l("(2,2,2):(0,2,3)").complement(24), "4:6"); // what does not move is left out
+    check(l("(2,3,4):(2,3,100)").complement(800), "(11,2):(9,400)");
+    check(
+        l("(2,2,2):(0,1,1)").complement(8),
+        "complement: a layout that must be injective is not: its coordinates 2 and 4 share the offset 1",
+    );
+    check(l("(1000000000,2):(3,2999999999)").complement(9), "2:1"); // no two are closer than 2
+    check(l("(2,2):(3,5)").left_inverse(), "(2,3,2):(0,1,2)");
+    check(l("(2,3,2):(1,1,3)").right_inverse(), "6:2");
+    check(l("4:2").tile_to_shape(12, None), "(12):(2)");
+    check(l("(2,2):(3,5)").tile_to_shape((4, 4), None), "((2,2),4):((3,1),5)");
 }
 
 /// Where copies of a layout begin: a complement with room for at least this many.

@@ -4,7 +4,9 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use tilewright_layout::{ALL, Composed, Layout, MmaAtom, Swizzle, Symbol, TiledCopy, TiledMma, Tiler, Tuple};
+use tilewright_layout::{
+    ALL, Composed, Condition, Layout, MmaAtom, Swizzle, Symbol, TiledCopy, TiledMma, Tiler, Tuple,
+};
 
 fn by_index(layout: &Layout, index: i64) -> i64 {
     eval(&leaves(layout), index)
@@ -54,6 +56,69 @@ fn threads() -> impl Strategy<Value = Layout> {
     ]
 }
 
+/// A tile of a few elements, with gaps, nested or not.
+fn strided_tile() -> impl Strategy<Value = Layout> {
+    let stride = prop_oneof![1 => Just(0i64), 3 => Just(1), 3 => 1i64..=4, 2 => 1i64..=12];
+    proptest::collection::vec((1i64..=4, stride), 1..=3).prop_map(|modes| {
+        let (shape, stride): (Vec<i64>, Vec<i64>) = modes.into_iter().unzip();
+        Layout::new(Tuple::flat(&shape), Tuple::flat(&stride)).unwrap()
+    })
+}
+
+/// Does every tile of a mode lie inside it? By the definition of a division: the tile, and copies of it in its complement.
+fn tile_is_whole(tile: &Layout, size: i64) -> bool {
+    let Ok(rest) = tile.complement(size) else { return false };
+    offsets(&rest).iter().all(|from| offsets(tile).iter().all(|at| from + at < size))
+}
+
+fn all_coordinates(extents: &[i64]) -> Vec<Vec<i64>> {
+    let size: i64 = extents.iter().product();
+    let digits = |mut index: i64| extents.iter().map(|n| (index % n, index /= n).0).collect();
+    (0..size).map(digits).collect()
+}
+
+/// Obligations as text; or the refusal.
+#[test]
+fn obligations_in_words() {
+    let check = |layout: &str, tiler: &str, expected: &str| {
+        let (layout, tiler): (Layout, Tiler) = (layout.parse().unwrap(), tiler.parse().unwrap());
+        let found = layout.tile_obligations(&tiler).map_or_else(
+            |error| error.line(),
+            |needs| needs.iter().map(|need| need.to_string()).collect::<Vec<_>>().join(", "),
+        );
+        assert_eq!(found, expected, "{layout} by {tiler}");
+    };
+    check("M:1", "4:2", "8 divides M");
+    check("M:1", "9223372036854775807:1", "9223372036854775807 divides M");
+    check("M:1", "2:9223372036854775806", "tile_obligations: the size or the largest offset passes 63 bits");
+    check("(M,M):(1,lda)", "(4,4)", "4 divides M");
+    check("(M,M):(1,lda)", "(4,8)", "8 divides M");
+    check("(M,K):(1,lda)", "(128,_)", "128 divides M");
+    check("M:1", "(4,2):(1,0)", "4 divides M"); // a replicated element is one
+    check("6*M:1", "4:1", "4 divides 6*M");
+    check("8*M:1", "4:1", "");
+    check("4*ceil(M/3):1", "4:1", "");
+    // 0 1 3 4, again from 6 on: five of six are as good as all
+    check("M:1", "(2,2):(1,3)", "M leaves a remainder of 0 or at least 5 when divided by 6");
+    check("5:1", "(2,2):(1,3)", "");
+    check(
+        "9:1",
+        "(2,2):(1,3)",
+        "tile_obligations: tiles repeat every 6 elements and reach over 5 of them, so the last of 9 elements are 3 of a tile in mode 0",
+    );
+    check("(8,100):(1,8)", "(4,64)", "tile_obligations: the tile's extent 64 does not divide 100 in mode 1");
+    check(
+        "12:1",
+        "4:2",
+        "tile_obligations: tiles repeat every 8 elements and reach over 8 of them, so the last of 12 elements are 4 of a tile in mode 0",
+    );
+    check(
+        "M:1",
+        "4:-1",
+        "tile_obligations: the stride -1 leads to negative indices, where the left operand is not defined",
+    );
+}
+
 proptest! {
     #[test]
     fn upcast(a in prop_oneof![any_layout(), dense()], n in prop_oneof![Just(2i64), Just(3), Just(4), Just(6), Just(8)]) {
@@ -81,6 +146,63 @@ proptest! {
         }
         if let Ok((recast, _)) = a.recast(2 * n, 3 * n) {
             prop_assert_eq!(recast, a.downcast(2).unwrap().upcast(3).unwrap().0);
+        }
+    }
+
+    /// Refused means that no groups will do, whichever divisors of the extents they are.
+    #[test]
+    fn upcasts_exist_exactly_when_groups_do(modes in proptest::collection::vec((1i64..=6, -3i64..=12), 1..=3), n in 1i64..=8) {
+        let (shape, stride): (Vec<i64>, Vec<i64>) = modes.iter().copied().unzip();
+        let a = Layout::new(Tuple::flat(&shape), Tuple::flat(&stride)).unwrap();
+        let groups: Vec<Vec<i64>> = shape.iter().map(|n| (1..=*n).filter(|g| n % g == 0).collect()).collect();
+        let places = all_coordinates(&shape);
+        let offset = |at: &[i64]| -> i64 { at.iter().zip(&stride).map(|(x, d)| x * d).sum() };
+        // a group begins at a multiple of the width and stays inside it
+        let whole = |groups: &[i64]| places.iter().all(|at| {
+            let begin: Vec<i64> = at.iter().zip(groups).map(|(x, g)| x / g * g).collect();
+            offset(&begin) % n == 0 && (0..n).contains(&(offset(at) - offset(&begin)))
+        });
+        let counts: Vec<i64> = groups.iter().map(|g| g.len() as i64).collect();
+        let possible = all_coordinates(&counts).iter().any(|pick| {
+            whole(&pick.iter().zip(&groups).map(|(i, g)| g[*i as usize]).collect::<Vec<_>>())
+        });
+        match a.upcast(n) {
+            Ok((wide, _)) => {
+                prop_assert!(possible, "{} by {}: {}", a, n, wide);
+                let groups: Vec<i64> = leaves(&a).iter().zip(leaves(&wide)).map(|(a, w)| a.0 / w.0).collect();
+                prop_assert!(whole(&groups), "{} by {}: {}", a, n, wide);
+            }
+            Err(error) => prop_assert!(!possible, "{}", error),
+        }
+    }
+
+    /// The obligations hold for concrete sizes exactly when no tile has an element outside.
+    #[test]
+    fn obligations_are_exact(tiles in proptest::collection::vec(proptest::option::of(strided_tile()), 1..=2), m in 1i64..=80, k in 1i64..=80) {
+        let lookup = |s: Symbol| match s.name() { "M" => Some(m), "K" => Some(k), "lda" => Some(m), _ => None };
+        let tiler = Tiler::Modes(tiles.iter().map(|t| t.as_ref().map_or(Tiler::Keep, Tiler::from)).collect());
+        for text in ["(M,K):(1,lda)", "(M,12):(1,lda)", "(M,M):(1,lda)", "(2*M,K):(1,lda)"] {
+            let symbolic: Layout = text.parse().unwrap();
+            let now = symbolic.bind(&lookup).unwrap();
+            let mode_sizes = sizes(&now);
+            let without = tiles.iter().flatten().any(|tile| tile.complement(1).is_err());
+            let whole = tiles.iter().zip(&mode_sizes).all(|(tile, size)| tile.as_ref().is_none_or(|tile| tile_is_whole(tile, *size)));
+            match symbolic.tile_obligations(&tiler) {
+                Err(error) => match error.condition() {
+                    Condition::NotInjective { .. } => prop_assert!(without, "{}", error),
+                    Condition::TileDoesNotDivide { .. } | Condition::TilesReachBeyond { .. } => prop_assert!(!whole, "{}", error),
+                    _ => prop_assert!(false, "{}", error),
+                },
+                Ok(needs) => {
+                    prop_assert!(!without);
+                    let hold = needs.iter().all(|need| need.holds(&lookup).unwrap());
+                    prop_assert_eq!(hold, whole, "{} by {} for {}, {}: {:?}", text, tiler, m, k, needs);
+                    for (i, need) in needs.iter().enumerate() {
+                        prop_assert!(!needs[..i].iter().any(|other| other == need), "twice: {}", need);
+                    }
+                }
+            }
+            prop_assert_eq!(now.tile_obligations(&tiler).is_ok_and(|needs| needs.is_empty()), whole && !without);
         }
     }
 

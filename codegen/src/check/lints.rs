@@ -102,9 +102,13 @@ fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget
     let found = tile.synthesize();
     let written = |layout: &Layout| layout.to_string().replace(':', " : ").replace(',', ", ");
     let compact = tensor.layout.size().ok() == tensor.layout.cosize().ok();
-    let padded = (found.padding.excess == Some(0) && found.padding.by > 0).then(|| {
-        let (by, more) = (found.padding.by, if compact { "" } else { " more" });
-        format!("pad by {by}{more}: layout!({})", written(&found.padding.layout))
+    let padded = (found.padding.excess == Some(0) && found.padding.by != 0).then(|| {
+        let by = match found.padding.by {
+            fewer if fewer < 0 => format!("{} less", -fewer),
+            by if compact => by.to_string(),
+            by => format!("{by} more"),
+        };
+        format!("pad by {by}: layout!({})", written(&found.padding.layout))
     });
     let swizzle = found.swizzle.layout.swizzle();
     let swizzled = (found.swizzle.excess == Some(0) && !swizzle.is_identity()).then(|| {
@@ -112,12 +116,17 @@ fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget
         format!("swizzled({bits}, {base}, {shift}, layout!({}))", written(found.swizzle.layout.layout()))
     });
     match (padded, swizzled) {
-        (Some(padded), Some(swizzled)) => format!("{padded}, or without more memory {swizzled}"),
+        (Some(padded), Some(_)) if found.padding.extra <= found.swizzle.extra => padded,
+        (Some(padded), Some(swizzled)) if found.swizzle.extra <= 0 => {
+            format!("{padded}, or without more memory {swizzled}")
+        }
+        (Some(padded), Some(swizzled)) => format!("{padded}, or with less memory {swizzled}"),
         (Some(padded), None) => padded,
         (None, Some(swizzled)) => format!("lay `{}` out as {swizzled}", tensor.name),
-        (None, None) => {
-            format!("no padding or swizzle avoids it; change how threads share `{}`", tensor.name)
-        }
+        (None, None) => format!(
+            "none of the {} paddings and {} swizzles tried avoids it; change how threads share `{}`",
+            found.paddings_tried, found.swizzles_tried, tensor.name
+        ),
     }
 }
 

@@ -207,6 +207,7 @@ fn transpose(tile: impl Into<Composed>, inside: impl FnOnce(&mut Builder, &View,
     let x = b.tensor("x", Elem::F32, sizes(["M", "N"]), None, false).unwrap();
     let y = b.tensor("y", Elem::F32, sizes(["N", "M"]), None, true).unwrap();
     let s = b.at(Span(7)).shared("s", Elem::F32, tile).unwrap();
+    let s = if s.layout.rank() == 3 { column(&mut b, &s, &0.into()) } else { s };
     let gx = b.tile(&x, (32, 32), &[block(0), block(1)]).unwrap();
     let gy = b.tile(&y, (32, 32), &[block(1), block(0)]).unwrap();
     let (columns, rows) = (layout!((32, 8)), layout!((8, 32) : (32, 1)));
@@ -323,6 +324,31 @@ fn bank_conflicts() {
         );
         insta::assert_snapshot!(format!("report_{what}"), outcome.kernel.unwrap().report);
     }
+}
+
+/// What is offered takes no more memory than it must, and what is denied was tried.
+#[test]
+fn remedies_of_bank_conflicts() {
+    let check = |tile: Layout, help: &str| {
+        let outcome = finish(transpose(tile, |b, _, _| b.sync()), None, Vec::new(), &[]);
+        let text = said(&outcome.diagnostics);
+        assert_eq!(text.split_once("help: ").map(|(_, help)| help), Some(help), "{text}");
+    };
+    // Padding that the tile has is what conflicts.
+    check(
+        layout!((32, 32) : (48, 1)),
+        "pad by 15 less: layout!((32, 32) : (33, 1)), or without more memory swizzled(5, 0, 5, layout!((32, 32) : (32, 1)))",
+    );
+    // More padding than there is, or the same tile without any.
+    check(
+        layout!((32, 32) : (1, 34)),
+        "pad by 1 less: layout!((32, 32) : (1, 33)), or without more memory swizzled(5, 0, 5, layout!((32, 32) : (1, 32)))",
+    );
+    // Slots whose distance is no multiple of that of the columns.
+    check(
+        layout!((32, 32, 2) : (1, 36, 1156)),
+        "pad by 3 less: layout!((32, 32, 2) : (1, 33, 1056)), or without more memory swizzled(5, 0, 5, layout!((32, 32, 2) : (1, 32, 1024)))",
+    );
 }
 
 #[test]

@@ -1,0 +1,194 @@
+//! A layout through points: given values at some indices, one layout that has them all, or the proof that none has.
+//!
+//! A layout reads the digits of an index in a mixed base, its extents, and takes their sum weighted by its strides. Every
+//! base is a refinement of prime extents, so it is enough to try those; for each the strides solve a linear system
+//! over the integers, which is solved point by point. The last mode is never wrapped: an extent beyond the largest index
+//! is no different from none.
+
+use crate::error::{Condition, LayoutError, Result};
+use crate::layout::Layout;
+use crate::value::Value;
+
+/// Larger indices are not begun with.
+const MOST: i64 = 1 << 16;
+/// How many bases are tried before giving up.
+const MOST_BASES: u32 = 1 << 15;
+
+/// The layout with the fewest prime extents that takes every index to its value. Indices must not be negative.
+pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> Result<Layout> {
+    let refuse = |condition| Err(LayoutError::new(op, condition));
+    let undecided = Condition::Undecided { whether: "whether some layout leads back" };
+    points.sort_unstable();
+    let last = points.last().map_or(0, |point| point.0);
+    if last > MOST {
+        return refuse(undecided);
+    }
+    let mut search = Search { points: &points, last, base: Vec::new(), left: MOST_BASES };
+    for deep in 0.. {
+        match search.extend(deep, 1, 0, &Strides::none()) {
+            Found::Strides(strides) => {
+                let mut place = 1;
+                let mut modes = Vec::new();
+                for (mode, stride) in strides.into_iter().enumerate() {
+                    let extent = search.base.get(mode).copied().unwrap_or(last / place + 1);
+                    modes.push((Value::Int(extent), Value::Int(stride)));
+                    place *= extent;
+                }
+                return Ok(Layout::flat_of(&modes).coalesce());
+            }
+            Found::Deeper => {}
+            Found::Nothing => return refuse(Condition::NoLayoutThrough { last }),
+            Found::OutOfTime => return refuse(undecided),
+        }
+    }
+    refuse(undecided)
+}
+
+/// A number passed 63 bits.
+struct Overflow;
+
+/// What a search to some depth says.
+enum Found {
+    Strides(Vec<i64>),
+    /// None so far, and there are deeper bases.
+    Deeper,
+    Nothing,
+    OutOfTime,
+}
+
+struct Search<'a> {
+    points: &'a [(i64, i64)],
+    last: i64,
+    base: Vec<i64>,
+    left: u32,
+}
+
+impl Search<'_> {
+    /// Bases that begin with the present one, whose extents have the product `place`, with at most `deep` more extents.
+    /// The strides fit the first `fitted` points, those below `place`.
+    fn extend(&mut self, deep: u32, place: i64, fitted: usize, strides: &Strides) -> Found {
+        if self.left == 0 {
+            return Found::OutOfTime;
+        }
+        self.left -= 1;
+        let free = strides.with_another();
+        if deep == 0 {
+            return match self.fit(free, fitted, i64::MAX) {
+                Err(Overflow) => Found::OutOfTime,
+                Ok(Some((all, _))) => Found::Strides(all.one),
+                Ok(None) if place * 2 <= self.last => Found::Deeper,
+                Ok(None) => Found::Nothing,
+            };
+        }
+        let mut deeper = false;
+        let most = self.last / place;
+        for prime in primes().take_while(|prime| *prime <= most) {
+            let next = place * prime;
+            let (all, upto) = match self.fit(free.clone(), fitted, next) {
+                Err(Overflow) => return Found::OutOfTime,
+                Ok(None) => continue,
+                Ok(Some(fits)) => fits,
+            };
+            self.base.push(prime);
+            match self.extend(deep - 1, next, upto, &all) {
+                Found::Nothing => {}
+                Found::Deeper => deeper = true,
+                done => return done,
+            }
+            self.base.pop();
+        }
+        if deeper { Found::Deeper } else { Found::Nothing }
+    }
+
+    /// Narrows the strides down to those that fit the points below `end`, too. `Err` is an overflow.
+    fn fit(
+        &self,
+        mut strides: Strides,
+        from: usize,
+        end: i64,
+    ) -> std::result::Result<Option<(Strides, usize)>, Overflow> {
+        let mut at = from;
+        while let Some(&(index, value)) = self.points.get(at).filter(|point| point.0 < end) {
+            let mut digits = Vec::with_capacity(strides.one.len());
+            let mut rest = index;
+            for mode in 0..strides.one.len() {
+                // The mode that is being added takes all the rest.
+                let extent = if mode + 1 < strides.one.len() { self.base[mode] } else { i64::MAX };
+                digits.push(rest % extent);
+                rest /= extent;
+            }
+            match strides.narrowed(&digits, value) {
+                None => return Err(Overflow),
+                Some(false) => return Ok(None),
+                Some(true) => at += 1,
+            }
+        }
+        Ok(Some((strides, at)))
+    }
+}
+
+/// All strides that fit the points so far: one solution, and what may be added to it any number of times.
+#[derive(Clone)]
+struct Strides {
+    one: Vec<i64>,
+    free: Vec<Vec<i64>>,
+}
+
+impl Strides {
+    fn none() -> Strides {
+        Strides { one: Vec::new(), free: Vec::new() }
+    }
+
+    /// One more mode, of any stride.
+    fn with_another(&self) -> Strides {
+        let mut more = self.clone();
+        more.one.push(0);
+        more.free.iter_mut().for_each(|direction| direction.push(0));
+        let mut last = vec![0; more.one.len()];
+        if let Some(last) = last.last_mut() {
+            *last = 1;
+        }
+        more.free.push(last);
+        more
+    }
+
+    /// Keeps those with `digits · strides = value`; false if there are none. `None` is an overflow.
+    fn narrowed(&mut self, digits: &[i64], value: i64) -> Option<bool> {
+        let dot = |strides: &[i64]| {
+            digits.iter().zip(strides).try_fold(0i64, |sum, (a, b)| sum.checked_add(a.checked_mul(*b)?))
+        };
+        let missing = value.checked_sub(dot(&self.one)?)?;
+        // Euclid's algorithm among the directions, until at most one of them changes this sum.
+        let mut moves: Vec<i64> = self.free.iter().map(|direction| dot(direction)).collect::<Option<_>>()?;
+        let pivot = loop {
+            let changing = || (0..moves.len()).filter(|&i| moves[i] != 0);
+            let Some(least) = changing().min_by_key(|&i| moves[i].unsigned_abs()) else {
+                return Some(missing == 0);
+            };
+            let Some(other) = changing().find(|&i| i != least) else {
+                break least;
+            };
+            let times = moves[other] / moves[least];
+            moves[other] -= times * moves[least];
+            let by = self.free[least].clone();
+            add(&mut self.free[other], &by, -times)?;
+        };
+        if missing % moves[pivot] != 0 {
+            return Some(false);
+        }
+        let by = self.free.remove(pivot);
+        add(&mut self.one, &by, missing / moves[pivot])?;
+        Some(true)
+    }
+}
+
+fn add(to: &mut [i64], what: &[i64], times: i64) -> Option<()> {
+    for (to, what) in to.iter_mut().zip(what) {
+        *to = to.checked_add(what.checked_mul(times)?)?;
+    }
+    Some(())
+}
+
+fn primes() -> impl Iterator<Item = i64> {
+    (2i64..).filter(|n| (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0))
+}
