@@ -43,6 +43,7 @@ mod count;
 mod error;
 mod execute;
 mod fault;
+mod fp8;
 mod global;
 mod machine;
 mod memory;
