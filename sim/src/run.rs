@@ -195,7 +195,7 @@ fn execute(
             Some(line) => format!("{}, at {line}", malformed.message),
             None => malformed.message,
         };
-        fault(FaultKind::Malformed, message, Vec::new(), "")
+        fault(FaultKind::Malformed, message, Vec::new(), &malformed.help)
     })?;
     let mut first: Option<(Merged, Counts)> = None;
     for schedule in 0..options.schedules.max(1) {

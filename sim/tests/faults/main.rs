@@ -7,3 +7,4 @@ mod common;
 mod in_flight;
 mod memory;
 mod races;
+mod resources;
