@@ -149,13 +149,13 @@ impl Cluster<'_> {
             let slot = at[lane as usize];
             let there = (0..self.blocks.len() as i64).contains(&block);
             if !(0..i64::from(*slots)).contains(&slot) || !there || self.blocks[block as usize].running == 0 {
-                let what = if (0..i64::from(*slots)).contains(&slot) {
-                    format!("there is no running block {block} in the cluster")
-                } else {
-                    format!("there is no `{name}[{slot}]`, but {slots} of them")
-                };
+                if (0..i64::from(*slots)).contains(&slot) {
+                    return Err(self.no_peer(w, (name, "arrives at"), lane, block, self.site(w)));
+                }
+                let what = format!("there is no `{name}[{slot}]`, but {slots} of them");
                 let party = self.party(w, 1 << lane, format!("uses `{name}`"), self.site(w));
-                return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], ""));
+                let help = format!("take the slot modulo {slots}");
+                return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], help));
             }
             all[lane as usize] = (block as usize, self.ctx.bars[bar as usize] + slot as usize);
         }
@@ -344,6 +344,7 @@ impl Cluster<'_> {
     // Queues.
 
     pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) {
+        self.closed[w.first as usize / LANES].close(queue, w.seen.epoch);
         let groups = match queue {
             Queue::CpAsync => &mut w.copies,
             Queue::Bulk | Queue::BulkRead => &mut w.stores,
@@ -411,7 +412,8 @@ impl Cluster<'_> {
             return false;
         }
         if self.ctx.world.races {
-            let component = self.component(Component::Products(w.block as u32, group as u32));
+            // The other warps' parts may still be going on: they wait for themselves.
+            let component = self.component(Component::Products(w.block as u32, w.number));
             w.seen.acquire_one(w.live, w.live, component, number as u32);
         }
         w.locks.retain(|lock| lock.product > number);
