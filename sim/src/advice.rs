@@ -6,31 +6,25 @@ use crate::clock::{Component, Seen};
 use crate::fault::{Fault, FaultKind, Party};
 use crate::machine::Cluster;
 use crate::shadow::{By, Conflict, Stamp};
-use crate::warp::LANES;
+use crate::warp::{LANES, Warp};
 
 /// In which epochs a warp closed its groups of asynchronous operations: whoever has seen that epoch has met the warp since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed {
     copies: Vec<u32>,
-    stores: Vec<u32>,
+    /// Epochs of all warps then.
+    stores: Vec<Vec<u32>>,
 }
 
 impl Closed {
-    pub(crate) fn close(&mut self, queue: Queue, epoch: u32) {
-        match queue {
-            Queue::CpAsync => self.copies.push(epoch),
-            Queue::Bulk | Queue::BulkRead => self.stores.push(epoch),
-            Queue::Wgmma => {}
-        }
-    }
-
     /// The epoch in which a group was closed, if it has been; groups count from 1.
     fn copies(&self, number: u32) -> Option<u32> {
         self.copies.get((number as usize).checked_sub(1)?).copied()
     }
 
-    fn stores(&self, number: u32) -> Option<u32> {
-        self.stores.get((number as usize).checked_sub(1)?).copied()
+    /// The same, of all warps.
+    fn stores(&self, number: u32) -> Option<&[u32]> {
+        self.stores.get((number as usize).checked_sub(1)?).map(|all| &**all)
     }
 }
 
@@ -92,6 +86,17 @@ impl Cluster<'_> {
             store.doing = "reads it by a bulk store, and has not waited for it".into();
             let message = format!("{what} is written while a bulk store may still read it");
             return self.ctx.fault(FaultKind::InFlight, message, vec![write, store], help);
+        }
+        if let (Component::Thread(writer), By::Warpgroup(warps)) = (before, clash.by)
+            && let Some(part) = (writer / LANES as u32).checked_sub(clash.me.thread / LANES as u32)
+            && let Some(own) = warps.get(part as usize)
+            && !own.seen.has(own.lane, writer, earlier.epoch)
+        {
+            // Its own warp had begun the product before.
+            let [product, mut write] = clash.parties;
+            write.doing = format!("writes {}, and its warp has not waited for the product", clash.what);
+            let message = format!("{what} is written while a matrix product may still read it");
+            return self.ctx.fault(FaultKind::InFlight, message, vec![write, product], PRODUCT_WAIT);
         }
         let one_block = clash.parties[0].block == clash.parties[1].block;
         let help = match (after, shared, one_block) {
@@ -188,8 +193,9 @@ impl Cluster<'_> {
 
     /// A thread's bulk store of a group of this number, before somebody's write.
     fn about_stores(&self, thread: u32, number: u32, me: Stamp, by: &By<'_>, waited: bool) -> &'static str {
-        let closed = self.closed[thread as usize / LANES].stores(number);
-        let met = closed.is_some_and(|epoch| by.knows(thread, epoch));
+        let warp = thread as usize / LANES;
+        let closed = self.closed[warp].stores(number);
+        let met = closed.is_some_and(|epochs| by.knows(thread, epochs[warp]));
         match (me.component == thread, met, waited) {
             (true, ..) => STORE_ITSELF,
             (_, true, _) => STORE_MEETS_TOO_EARLY,
@@ -203,13 +209,33 @@ impl Cluster<'_> {
         if writer == storing {
             return Some(STORE_ITSELF);
         }
-        let closed = self.closed[storing as usize / LANES].stores(number)?;
-        let (warp, lane) = (writer as usize / LANES, writer % LANES as u32);
-        if self.warps[warp].as_ref().is_some_and(|warp| warp.seen.has(lane, storing, closed)) {
-            return Some(STORE_MEETS_TOO_EARLY);
+        let [by, of] = [writer, storing].map(|thread| thread as usize / LANES);
+        let begun = self.closed[of].stores(number)?;
+        if by == of {
+            // Lanes of one warp count epochs together.
+            let met = self.warps[by]
+                .as_ref()
+                .is_some_and(|warp| warp.seen.has(writer % LANES as u32, storing, begun[of]));
+            let help = if met { STORE_MEETS_TOO_EARLY } else { STORE_DOES_NOT_WAIT };
+            return (epoch >= begun[by]).then_some(help);
         }
-        // Lanes of one warp count epochs together.
-        (warp == storing as usize / LANES && epoch >= closed).then_some(STORE_DOES_NOT_WAIT)
+        let met = |warp: &Warp| warp.seen.has(writer % LANES as u32, storing, begun[of]);
+        let since = epoch > begun[by] && self.warps[by].as_deref().is_some_and(met);
+        since.then_some(STORE_MEETS_TOO_EARLY)
+    }
+
+    /// A group of operations is closed.
+    pub(crate) fn closes(&mut self, w: &Warp, queue: Queue) {
+        let warp = w.first as usize / LANES;
+        match queue {
+            Queue::CpAsync => self.closed[warp].copies.push(w.seen.epoch),
+            Queue::Bulk | Queue::BulkRead => {
+                let epoch = |warp: &Option<Box<Warp>>| warp.as_ref().map_or(w.seen.epoch, |w| w.seen.epoch);
+                let epochs = self.warps.iter().map(epoch).collect();
+                self.closed[warp].stores.push(epochs);
+            }
+            Queue::Wgmma => {}
+        }
     }
 
     /// Has whoever began an operation waited for it?

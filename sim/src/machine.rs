@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::launch::Map;
-use tilewright_codegen::thread::{Bar, Kernel};
+use tilewright_codegen::thread::{Bar, Id, Kernel};
 
 use crate::advice::Closed;
 use crate::agent::{Agent, Products};
@@ -130,6 +130,8 @@ pub(crate) struct Block {
     pub(crate) barriers: HashMap<u32, Barrier>,
     pub(crate) mbarriers: Vec<Mbarrier>,
     pub(crate) groups: Vec<Products>,
+    /// Warps that have come to each named barrier, by row of the program's barriers.
+    pub(crate) members: HashMap<Id, u32>,
     pub(crate) running: u32,
 }
 
@@ -199,6 +201,7 @@ impl<'c> Cluster<'c> {
                 barriers: HashMap::new(),
                 mbarriers: vec![Mbarrier::default(); components.mbarriers as usize],
                 groups: (0..components.groups).map(|_| Products::default()).collect(),
+                members: HashMap::new(),
                 running: warps,
             })
             .collect();

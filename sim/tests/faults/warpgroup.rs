@@ -161,3 +161,15 @@ fn every_warp_gives_a_slot_back() {
     assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
     assert!(found.parties()[1].doing.contains("read it by a matrix product"), "{found}");
 }
+
+#[test]
+fn a_write_while_a_product_reads() {
+    let mut kernel = filled(true, true);
+    // The wait stands behind the writes.
+    let wait = kernel.body.iter().position(|stmt| matches!(stmt.op, Op::WaitQueue { .. })).unwrap();
+    let wait = kernel.body.remove(wait);
+    kernel.body.insert(kernel.body.len() - 1, wait);
+    let found = fault(&kernel, &[Arg::output::<f32>([512])]);
+    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
+    assert!(found.help().starts_with("each warp waits for its own part of the product"), "{found}");
+}
