@@ -113,7 +113,8 @@ impl By<'_> {
         }
     }
 
-    pub(crate) fn order(&self, all: &Components, me: &Stamp, component: u32, epoch: u32) -> Order {
+    #[inline]
+    fn order(&self, all: &Components, me: &Stamp, component: u32, epoch: u32) -> Order {
         match self {
             By::Lane { seen, lane } => {
                 if component == me.component || seen.has(*lane, component, epoch) {
@@ -122,6 +123,14 @@ impl By<'_> {
                     Order::None
                 }
             }
+            _ => self.order_in_flight(all, component, epoch),
+        }
+    }
+
+    #[inline(never)]
+    fn order_in_flight(&self, all: &Components, component: u32, epoch: u32) -> Order {
+        match self {
+            By::Lane { .. } => Order::None,
             By::Agent(knowledge) => knowledge.order(all, component, epoch),
             // What one warp knows, the others do not.
             By::Warpgroup(warps) => {

@@ -65,14 +65,27 @@ impl Shared {
         }
     }
 
-    /// What is there has not been written as another array's data.
-    fn owned(&self, cells: Range<usize>, me: Stamp) -> Result<(), Trouble> {
+    /// Where arrays overlap: what is there has not been written as another array's data.
+    #[cold]
+    fn owned(&self, mut cells: Range<usize>, me: Stamp) -> Result<(), Trouble> {
         let Some(owners) = &self.owners else { return Ok(()) };
         let mine = owners.array(me);
-        match cells.clone().find(|&cell| owners.array(owners.written[cell]) != mine) {
+        match cells.find(|&cell| owners.array(owners.written[cell]) != mine) {
             Some(cell) => Err(Trouble::Overwritten(cell * self.grain, owners.written[cell])),
             None => Ok(()),
         }
+    }
+
+    /// Where arrays overlap: from now on it is this array's data.
+    #[cold]
+    fn own(&mut self, cells: Range<usize>, touch: Touch, me: Stamp) -> Result<(), Trouble> {
+        if touch == Touch::Atomic {
+            self.owned(cells.clone(), me)?;
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.written[cells].fill(me);
+        }
+        Ok(())
     }
 
     fn grains(&self, at: usize, len: usize) -> Range<usize> {
@@ -93,8 +106,8 @@ impl Shared {
             .map_err(|conflict| Trouble::Conflict(cell * self.grain, conflict))
     }
 
-    /// May these bytes be read?
-    #[inline]
+    /// May these bytes be read? Every load asks, so it stands where it is asked.
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         all: &Components,
@@ -111,7 +124,10 @@ impl Shared {
             }
             self.touch(all, cell, Touch::Read, by, me)?;
         }
-        self.owned(self.grains(at, len), me)
+        if self.owners.is_some() {
+            return self.owned(self.grains(at, len), me);
+        }
+        Ok(())
     }
 
     /// May these bytes be written?
@@ -136,12 +152,8 @@ impl Shared {
             self.touch(all, cell, touch, by, me)?;
             self.state[cell] = HELD;
         }
-        let cells = self.grains(at, len);
-        if touch == Touch::Atomic {
-            self.owned(cells.clone(), me)?;
-        }
-        if let Some(owners) = &mut self.owners {
-            owners.written[cells].fill(me);
+        if self.owners.is_some() {
+            return self.own(self.grains(at, len), touch, me);
         }
         Ok(())
     }
