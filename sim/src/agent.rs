@@ -1,6 +1,7 @@
 //! Asynchronous operations: begun by a warp, they land some time before somebody has waited for them. When, a seed decides.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use tilewright_codegen::thread::Space;
 
@@ -70,7 +71,8 @@ pub(crate) struct Product {
     pub(crate) atom: u32,
     pub(crate) site: u32,
     pub(crate) begun: u32,
-    pub(crate) carried: Carried,
+    /// What each of the four knew when it began.
+    pub(crate) carried: [Carried; 4],
     /// Operands that all its warps give: matrices' first bytes, and integers.
     pub(crate) operands: Vec<i64>,
 }
@@ -197,7 +199,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    fn space(&self, access: u32) -> Space {
+    pub(crate) fn space(&self, access: u32) -> Space {
         self.ctx.code.accesses[access as usize].space
     }
 
@@ -217,12 +219,12 @@ impl Cluster<'_> {
             let span = Span { buffer, at: from, len: read / size };
             self.overlay
                 .read(&ctx.world, span, &by, stamp(agent.from), &mut held[..read])
-                .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block))?;
+                .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block, &by))?;
         }
         let shared = &mut self.blocks[block].shared;
         let outcome = shared.write(&ctx.world.components, to, bytes, Touch::Write, &by, stamp(agent.to));
         shared.bytes[to..to + bytes].copy_from_slice(&held[..bytes]);
-        outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block))
+        outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block, &by))
     }
 
     fn land_load(
@@ -250,14 +252,14 @@ impl Cluster<'_> {
                     let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
                     self.overlay
                         .read(&ctx.world, span, &by, stamp(agent.from), &mut held[lo * size..hi * size])
-                        .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block))?;
+                        .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block, &by))?;
                 }
                 let (to, len) = (piece.shared, piece.count as usize * size);
                 let shared = &mut self.blocks[block].shared;
                 let outcome =
                     shared.write(&ctx.world.components, to, len, Touch::Write, &by, stamp(agent.to));
                 shared.bytes[to..to + len].copy_from_slice(&held[..len]);
-                outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block))?;
+                outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block, &by))?;
             }
             self.blocks[block].mbarriers[at].bytes -= bytes;
             self.maybe_complete(block, at);
@@ -286,7 +288,7 @@ impl Cluster<'_> {
             let shared = &mut self.blocks[block].shared;
             let outcome = shared.read(&ctx.world.components, at, len, &by, stamp);
             held.extend_from_slice(&shared.bytes[at..at + len]);
-            outcome.map_err(|trouble| self.trouble(trouble, stamp, false, block))?;
+            outcome.map_err(|trouble| self.trouble(trouble, stamp, false, block, &by))?;
         }
         Ok(held)
     }
@@ -305,6 +307,7 @@ impl Cluster<'_> {
         let thread = agent.first + lane;
         let component = self.component(Component::BulkWrites(thread));
         let knowledge = agent.knowledge(lane);
+        let by = By::Agent(&knowledge);
         let stamp = Stamp { component, epoch: agent.number, access: agent.to, thread };
         let mut at = 0;
         for piece in pieces {
@@ -313,8 +316,8 @@ impl Cluster<'_> {
                 let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
                 let bytes = &held[at + lo * size..at + hi * size];
                 self.overlay
-                    .write(&ctx.world, span, &By::Agent(&knowledge), stamp, bytes)
-                    .map_err(|trouble| self.trouble(trouble, stamp, true, block))?;
+                    .write(&ctx.world, span, &by, stamp, bytes)
+                    .map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;
             }
             at += piece.count as usize * size;
         }
@@ -435,14 +438,15 @@ impl Cluster<'_> {
         }
         all
     }
+}
 
-    /// A product's own knowledge: what its four warps had seen.
-    pub(crate) fn knowledge_of(product: &Product) -> Knowledge {
-        let seen = Seen {
-            plain: std::rc::Rc::new(product.carried.plain.clone()),
-            fenced: std::rc::Rc::new(product.carried.fenced.clone()),
-            ..Seen::default()
-        };
-        Knowledge { seen, lane: 0, own: None, asynchronous: true }
+impl Product {
+    /// What each of its warps had seen.
+    pub(crate) fn knowledge(&self) -> [Knowledge; 4] {
+        self.carried.each_ref().map(|carried| {
+            let (plain, fenced) = (Rc::new(carried.plain.clone()), Rc::new(carried.fenced.clone()));
+            let seen = Seen { plain, fenced, ..Seen::default() };
+            Knowledge { seen, lane: 0, own: None, asynchronous: true }
+        })
     }
 }

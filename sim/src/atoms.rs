@@ -197,7 +197,7 @@ impl Cluster<'_> {
                 }
             }
             if let Err(trouble) = outcome {
-                return Err(self.trouble(trouble, me, !loads, block));
+                return Err(self.trouble(trouble, me, !loads, block, &by));
             }
         }
         if loads {
@@ -356,8 +356,8 @@ impl Cluster<'_> {
                         continue;
                     }
                     if block >= self.blocks.len() || self.blocks[block].running == 0 {
-                        return self
-                            .malformed(w, format!("there is no running block {block} in the cluster"));
+                        let what = (ctx.name_of(self.space(shared.access)), "copies into");
+                        return Err(self.no_peer(w, what, lane, block as i64, self.site(w)));
                     }
                     self.usable(w, lane, (block, slot), true)?;
                     targets.push((block, slot));

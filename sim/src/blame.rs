@@ -1,13 +1,14 @@
 //! Faults in words: who did what to which element, at which line.
 
-use tilewright_codegen::thread::{Bar, Param, Space};
+use tilewright_codegen::thread::{Bar, Param, Shared, Space};
 use tilewright_layout::Composed;
 
-use crate::clock::Component;
+use crate::advice::Clash;
+use crate::clock::{Component, Order};
 use crate::code::What;
 use crate::fault::{Fault, FaultKind, Party, ranges};
 use crate::machine::{Cluster, Context};
-use crate::shadow::{Conflict, Stamp};
+use crate::shadow::{By, Conflict, Stamp};
 use crate::shared::Trouble;
 use crate::warp::{LANES, Waiting, Warp};
 
@@ -80,9 +81,32 @@ impl Context<'_> {
                 (at(thread), format!("{verb} {what} by a bulk store"))
             }
             Component::Mbarrier(..) => (at(stamp.thread), format!("{verb} {what} by a bulk copy")),
-            Component::Products(..) => (at(stamp.thread), format!("{verb} {what} by a matrix product")),
+            Component::Products(block, warp) => {
+                let threads = (warp * LANES as u32..).take(LANES).collect();
+                let doing = format!("read {what} by a matrix product");
+                let (block, line) = (self.block_at(cluster, block), self.line(access.site));
+                return Party { block, threads, doing, line };
+            }
         };
         Party { block, threads: vec![thread], doing, line: self.line(access.site) }
+    }
+
+    /// Where two arrays are that share bytes.
+    fn both_places(&self, one: Space, other: Space) -> Option<String> {
+        let (Space::Shared(one), Space::Shared(other)) = (one, other) else { return None };
+        let [one, other] = [one, other].map(|id| &self.kernel.shared[id as usize]);
+        let last = |array: &Shared| (array.offset + array.bytes()).saturating_sub(1);
+        (one != other).then(|| {
+            format!(
+                "`{}` is in bytes {} to {} of shared memory, `{}` in bytes {} to {}",
+                one.name,
+                one.offset,
+                last(one),
+                other.name,
+                other.offset,
+                last(other)
+            )
+        })
     }
 }
 
@@ -130,38 +154,82 @@ impl Cluster<'_> {
         at[0] + clusters[0] * (at[1] + clusters[1] * at[2])
     }
 
+    /// What is at a byte of a block's shared memory, or which element it is.
+    fn what_at(&self, space: Space, place: usize, block: usize) -> String {
+        let Space::Shared(id) = space else { return self.ctx.element(space, place as i64) };
+        let array = &self.ctx.kernel.shared[id as usize];
+        let index = (place as i64 - i64::from(array.offset)) / i64::from(array.elem.bytes());
+        let peer = if self.blocks.len() > 1 {
+            let [x, y, z] = self.blocks[block].at;
+            format!(" in block ({x}, {y}, {z})")
+        } else {
+            String::new()
+        };
+        self.ctx.element(space, index) + &peer
+    }
+
     /// What is wrong with an access of this stamp to memory. `place` is a byte of a block's shared memory, or an element.
-    pub(crate) fn trouble(&self, trouble: Trouble, me: Stamp, writes: bool, block: usize) -> Box<Fault> {
-        let access = &self.ctx.code.accesses[me.access as usize];
-        let index = |place: usize| match access.space {
-            Space::Shared(id) => {
-                let array = &self.ctx.kernel.shared[id as usize];
-                (place as i64 - i64::from(array.offset)) / i64::from(array.elem.bytes())
-            }
-            Space::Global(_) => place as i64,
-        };
-        let what = |place: usize| {
-            let peer = if self.blocks.len() > 1 && matches!(access.space, Space::Shared(_)) {
-                let [x, y, z] = self.blocks[block].at;
-                format!(" in block ({x}, {y}, {z})")
-            } else {
-                String::new()
-            };
-            self.ctx.element(access.space, index(place)) + &peer
-        };
+    pub(crate) fn trouble(
+        &self,
+        trouble: Trouble,
+        me: Stamp,
+        writes: bool,
+        block: usize,
+        by: &By<'_>,
+    ) -> Box<Fault> {
+        let space = self.space(me.access);
         let cluster = self.number();
+        let what = |place: usize| self.what_at(space, place, block);
         let me_at = |place: usize| self.ctx.party_of(cluster, me, writes, &what(place));
+        // Another access to the same bytes, perhaps as an element of another array.
+        let other_at = |stamp: Stamp, writes: bool, place: usize| {
+            let its = self.space(stamp.access);
+            let named = if its == space { "it".to_string() } else { self.what_at(its, place, block) };
+            let overlap = self.ctx.both_places(space, its);
+            (self.ctx.party_of(cluster, stamp, writes, &named), overlap, named)
+        };
         match trouble {
             Trouble::Unwritten(place) => self.ctx.fault(
                 FaultKind::Unwritten,
                 format!("nobody has written {}", what(place)),
                 vec![me_at(place)],
-                match access.space {
+                match space {
                     Space::Shared(_) => "fill the whole tile before it is read",
                     Space::Global(_) => "read only what the kernel was given or has written",
                 },
             ),
-            Trouble::InFlight(place) => self.in_flight(me, me_at(place), place, block, &what(place)),
+            Trouble::Overwritten(place, stamp) => {
+                let (mut other, overlap, named) = other_at(stamp, true, place);
+                other.doing = format!("wrote {named}");
+                let (mine, its) = (self.ctx.name_of(space), self.ctx.name_of(self.space(stamp.access)));
+                self.ctx.fault(
+                    FaultKind::Overwritten,
+                    format!(
+                        "{} is read, and `{its}` was written there since: {}",
+                        what(place),
+                        overlap.unwrap_or_default()
+                    ),
+                    vec![me_at(place), other],
+                    format!("give the arrays bytes of their own, or write `{mine}` again before it is read"),
+                )
+            }
+            Trouble::InFlight(place) => {
+                let copy = self.agents.values().find_map(|agent| {
+                    let (component, access, thread) = agent.writes_shared(block, place)?;
+                    let stamp = Stamp { component: self.component(component), access, thread, ..me };
+                    Some((component, agent.number, stamp))
+                });
+                let mut what = what(place);
+                let other = copy.map(|(_, _, stamp)| {
+                    let (other, overlap, _) = other_at(stamp, true, place);
+                    if let Some(overlap) = overlap {
+                        what += &format!(", which shares bytes with another array: {overlap},");
+                    }
+                    other
+                });
+                let copy = copy.map(|(component, number, _)| (component, number));
+                self.in_flight(me_at(place), copy, other, &what, by)
+            }
             Trouble::Again(place, before) => {
                 let earlier = Stamp { component: before.thread, ..before };
                 let mut first = self.ctx.party_of(cluster, earlier, true, "it");
@@ -174,69 +242,28 @@ impl Cluster<'_> {
                 )
             }
             Trouble::Conflict(place, conflict) => {
-                self.conflict(conflict, me_at(place), cluster, &what(place), access.space)
+                let (other, overlap, _) = other_at(conflict.earlier, conflict.earlier_writes, place);
+                let mut mine = me_at(place);
+                if let By::Warpgroup(_) = by {
+                    mine.threads = self.unordered_threads(conflict, by, mine.threads[0]);
+                }
+                let its = self.ctx.name_of(self.space(conflict.earlier.access));
+                let overlap = overlap.map(|places| format!("lies in the bytes of `{its}` as well: {places}"));
+                let (parties, what) = ([mine, other], what(place));
+                self.conflict(Clash { conflict, me, by, parties, what, space, overlap })
             }
         }
     }
 
-    /// An access to what a copy in flight will write.
-    fn in_flight(&self, me: Stamp, mine: Party, place: usize, block: usize, what: &str) -> Box<Fault> {
-        let mut parties = vec![mine];
-        let copy = self.agents.values().find_map(|agent| agent.writes_shared(block, place));
-        if let Some((component, access, thread)) = copy {
-            let stamp = Stamp { component: self.component(component), access, thread, ..me };
-            parties.push(self.ctx.party_of(self.number(), stamp, true, "it"));
-        }
-        self.ctx.fault(
-            FaultKind::InFlight,
-            format!("a copy into {what} is in flight"),
-            parties,
-            "wait for the copy, and then for each other, before the tile is used: cp_async_wait_all(), sync_threads()",
-        )
-    }
-
-    fn conflict(
-        &self,
-        conflict: Conflict,
-        mine: Party,
-        cluster: u64,
-        what: &str,
-        space: Space,
-    ) -> Box<Fault> {
-        let Conflict { earlier, earlier_writes, unfenced } = conflict;
-        let mut other = self.ctx.party_of(cluster, earlier, earlier_writes, "it");
-        if unfenced {
-            return self.ctx.fault(
-                FaultKind::MissingFence,
-                format!(
-                    "an asynchronous access to {what} follows an ordinary one, and no fence tells it of that"
-                ),
-                vec![mine, other],
-                "let each thread that touched it execute a fence (fence.proxy.async) before the barrier",
-            );
-        }
-        let asynchronous =
-            !matches!(self.ctx.world.components.named(earlier.component), Component::Thread(_));
-        if asynchronous && mine.block == other.block {
-            other.doing += ", and nobody here has waited for that";
-            return self.ctx.fault(
-                FaultKind::InFlight,
-                format!("{what} is touched while an asynchronous operation may still be at it"),
-                vec![mine, other],
-                "wait for the operation, and then for each other, before the memory is used again",
-            );
-        }
-        let help = match (space, mine.block == other.block) {
-            (Space::Shared(_), _) => "put a barrier, sync_threads(), between the two",
-            (_, true) => "put a barrier between the two, or give every element to one thread",
-            (_, false) => "blocks do not wait for each other: give every element to one of them",
+    /// Threads of the warps of a warpgroup, from this thread on, that do not come after an access.
+    fn unordered_threads(&self, conflict: Conflict, by: &By<'_>, first: u32) -> Vec<u32> {
+        let By::Warpgroup(warps) = by else { return Vec::new() };
+        let Conflict { earlier, .. } = conflict;
+        let late = |knowledge: &&crate::clock::Knowledge| {
+            knowledge.order(&self.ctx.world.components, earlier.component, earlier.epoch) != Order::After
         };
-        self.ctx.fault(
-            FaultKind::Race,
-            format!("nothing orders two accesses to {what}"),
-            vec![mine, other],
-            help,
-        )
+        let numbers = (first..).step_by(LANES).zip(warps.iter()).filter(|(_, knowledge)| late(knowledge));
+        numbers.flat_map(|(first, _)| first..first + LANES as u32).collect()
     }
 
     /// All wait, and nothing is in flight.

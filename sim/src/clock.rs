@@ -1,7 +1,7 @@
 //! What happened before what: vector clocks over threads and over what asynchronous operations leave behind.
 //!
 //! A component is a thread, a thread's copies in flight, its bulk stores (reading and writing), an mbarrier, or a
-//! warpgroup's matrix products. An access carries a stamp: a component and its epoch. Whoever has seen that epoch of that
+//! warp's part of its warpgroup's matrix products. An access carries a stamp: a component and its epoch. Whoever has seen that epoch of that
 //! component comes after it. Components of threads stand first, those of what goes through the generic proxy before those
 //! of the asynchronous one.
 
@@ -72,7 +72,7 @@ pub(crate) enum Component {
     BulkWrites(u32),
     /// What completes on an mbarrier: block, number.
     Mbarrier(u32, u32),
-    /// A warpgroup's products: block, number.
+    /// A warp's part of its warpgroup's products: block, warp.
     Products(u32, u32),
 }
 
@@ -84,23 +84,34 @@ impl Components {
             Component::Copies(thread) => n + thread,
             Component::BulkReads(thread) => 2 * n + thread,
             Component::BulkWrites(thread) => 3 * n + thread,
-            Component::Mbarrier(block, at) => 4 * n + block * self.mbarriers + at,
-            Component::Products(block, at) => 4 * n + self.blocks * self.mbarriers + block * self.groups + at,
+            Component::Products(block, warp) => 4 * n + block * self.warps() + warp,
+            Component::Mbarrier(block, at) => {
+                4 * n + self.blocks * self.warps() + block * self.mbarriers + at
+            }
         }
     }
 
     pub(crate) fn named(&self, number: u32) -> Component {
         let n = self.threads;
         let past = number.saturating_sub(4 * n);
-        let bars = self.blocks * self.mbarriers;
+        let products = self.blocks * self.warps();
         match number / n.max(1) {
             0 => Component::Thread(number),
             1 => Component::Copies(number - n),
             2 => Component::BulkReads(number - 2 * n),
             3 => Component::BulkWrites(number - 3 * n),
-            _ if past < bars => Component::Mbarrier(past / self.mbarriers, past % self.mbarriers),
-            _ => Component::Products((past - bars) / self.groups.max(1), (past - bars) % self.groups.max(1)),
+            _ if past < products => Component::Products(past / self.warps(), past % self.warps()),
+            _ => {
+                let bars = self.mbarriers.max(1);
+                Component::Mbarrier((past - products) / bars, (past - products) % bars)
+            }
         }
+    }
+
+    /// Warps of a block, rounded up to whole warpgroups: the four components of a warpgroup stand together, the first at
+    /// a multiple of four.
+    fn warps(&self) -> u32 {
+        4 * self.groups
     }
 
     /// Does it reach memory through the generic proxy?
@@ -218,8 +229,8 @@ pub(crate) struct Knowledge {
     pub(crate) asynchronous: bool,
 }
 
-/// Is one access ordered after another?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Is one access ordered after another? The worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     After,
     /// But the proxies were not told.
@@ -268,9 +279,11 @@ mod tests {
             Component::BulkWrites(63),
             Component::Mbarrier(1, 2),
             Component::Products(1, 0),
+            Component::Products(0, 3),
         ] {
             assert_eq!(all.named(all.number(of)), of);
         }
+        assert_eq!(all.number(Component::Products(1, 0)) % 4, 0);
         assert!(all.is_generic(127) && !all.is_generic(128));
     }
 

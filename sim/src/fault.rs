@@ -12,6 +12,8 @@ pub enum FaultKind {
     Misaligned,
     /// Memory or registers are read that nobody wrote.
     Unwritten,
+    /// An element is read whose bytes hold another array's data since.
+    Overwritten,
     /// Two threads touch one element, one of them writes it, and nothing orders them.
     Race,
     /// What an asynchronous copy moves is touched before the copy has been waited for.
@@ -44,6 +46,7 @@ impl FaultKind {
             FaultKind::OutOfBounds => "an access out of bounds",
             FaultKind::Misaligned => "a misaligned access",
             FaultKind::Unwritten => "a read of what nobody wrote",
+            FaultKind::Overwritten => "a read of what another array has overwritten",
             FaultKind::Race => "a race",
             FaultKind::InFlight => "an access to what a copy in flight moves",
             FaultKind::MissingFence => "a missing fence between ordinary and asynchronous accesses",

@@ -24,6 +24,30 @@
 //! product uses them; elements of a result that nobody wrote, or that were written twice. [`Options::schedules`] runs a
 //! kernel in several orders; a fault names the seed that shows it again.
 //!
+//! Also what no block of the hardware has: barriers that are no whole warps, mbarriers without bytes of their own, roles
+//! that ask for fewer registers than they hold; and reads of an array whose bytes another array has overwritten since.
+//!
+//! # What is ordered
+//! An access comes after another if a chain of synchronisation leads from one to the other: barriers, arrivals at mbarriers
+//! and waits for them, `__syncwarp`, waits for asynchronous operations. The schedule of a run proves nothing, so a fault is
+//! found even where everything went well. Four rules are stricter than what a GPU mostly does:
+//!
+//! - **Lanes of a warp are threads.** That they run side by side orders nothing; `__syncwarp` and barriers do.
+//! - **Equal values are no excuse.** Lanes that all store one value to one element race, although it is that value which
+//!   hardware leaves there. To CUDA's memory model, as to that of C++, unordered writes are a race whatever they write, so
+//!   a compiler may assume that there are none; and nothing would notice the day on which the values differ. Let one lane
+//!   store.
+//! - **A read before a bulk overwrite wants a fence.** The copy engine and tensor cores reach shared memory through the
+//!   asynchronous proxy. Accesses through different proxies are ordered by `fence.proxy.async` alone; a barrier or an mbarrier
+//!   without it is not enough, for a read before an overwrite no more than for a write before a read: without the fence the
+//!   copy may land before the read has been performed. So whoever has read a slot executes the fence before it gives the
+//!   slot back. What an asynchronous operation did needs no fence: its completion, once waited for, covers both proxies.
+//! - **A warpgroup is four warps.** A product of theirs reads its matrices for each of them, so each must know that they are
+//!   written; and a wait for it is over with the waiting warp's part. Matrices are free when all four have waited and told
+//!   of it.
+//!
+//! Atomic updates need no order among themselves, and every other access needs one with each of them.
+//!
 //! # Speed
 //! Tests run faster by far when this crate is optimised, which a profile can say for it alone:
 //!
@@ -32,6 +56,7 @@
 //! opt-level = 3
 //! ```
 
+mod advice;
 mod agent;
 mod arg;
 mod atoms;
@@ -43,6 +68,7 @@ mod count;
 mod error;
 mod execute;
 mod fault;
+mod fp8;
 mod global;
 mod machine;
 mod memory;

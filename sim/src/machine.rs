@@ -2,11 +2,13 @@
 //! they wait; a seed decides which goes on and when asynchronous operations land.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::launch::Map;
-use tilewright_codegen::thread::{Bar, Kernel};
+use tilewright_codegen::thread::{Bar, Id, Kernel};
 
+use crate::advice::Closed;
 use crate::agent::{Agent, Products};
 use crate::clock::{Carried, Component, Components};
 use crate::code::Code;
@@ -36,6 +38,8 @@ pub(crate) struct Context<'c> {
     pub(crate) places: Option<&'c Places>,
     /// Bytes of shared memory that are always touched together.
     pub(crate) grain: usize,
+    /// Where arrays in shared memory overlap: the array of each access.
+    pub(crate) arrays: Option<Arc<[u32]>>,
 }
 
 impl Context<'_> {
@@ -126,6 +130,8 @@ pub(crate) struct Block {
     pub(crate) barriers: HashMap<u32, Barrier>,
     pub(crate) mbarriers: Vec<Mbarrier>,
     pub(crate) groups: Vec<Products>,
+    /// Warps that have come to each named barrier, by row of the program's barriers.
+    pub(crate) members: HashMap<Id, u32>,
     pub(crate) running: u32,
 }
 
@@ -138,6 +144,8 @@ pub(crate) struct Cluster<'c> {
     pub(crate) overlay: Overlay,
     pub(crate) agents: BTreeMap<u64, Agent>,
     pub(crate) next_agent: u64,
+    /// By warp, for what faults advise.
+    pub(crate) closed: Vec<Closed>,
     pub(crate) counts: Counts,
     pub(crate) memo: Memo,
     pub(crate) random: Random,
@@ -184,10 +192,16 @@ impl<'c> Cluster<'c> {
         let blocks: Vec<Block> = (0..ctx.blocks())
             .map(|rank| Block {
                 at: ctx.block_at(number, rank),
-                shared: Shared::new(ctx.kernel.launch.shared_bytes as usize, ctx.grain, ctx.world.races),
+                shared: Shared::new(
+                    ctx.kernel.launch.shared_bytes as usize,
+                    ctx.grain,
+                    ctx.world.races,
+                    ctx.arrays.clone(),
+                ),
                 barriers: HashMap::new(),
                 mbarriers: vec![Mbarrier::default(); components.mbarriers as usize],
                 groups: (0..components.groups).map(|_| Products::default()).collect(),
+                members: HashMap::new(),
                 running: warps,
             })
             .collect();
@@ -207,6 +221,7 @@ impl<'c> Cluster<'c> {
             overlay: Overlay::default(),
             agents: BTreeMap::new(),
             next_agent: 1,
+            closed: vec![Closed::default(); (ctx.blocks() * ctx.warps()) as usize],
             counts: Counts::new(ctx.code.counters),
             memo: Memo::default(),
             random,

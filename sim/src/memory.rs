@@ -39,7 +39,8 @@ impl Cluster<'_> {
                 let peer = peers[lane as usize];
                 let ended = |block: usize| self.blocks[block].running == 0;
                 if !(0..self.blocks.len() as i64).contains(&peer) || ended(peer as usize) {
-                    return Err(self.no_peer(w, access, lane, peer));
+                    let what = (self.ctx.name_of(access.space), "reaches for");
+                    return Err(self.no_peer(w, what, lane, peer, access.site));
                 }
                 reach.block[lane as usize] = peer as u32;
             }
@@ -151,7 +152,7 @@ impl Cluster<'_> {
                 }
             };
             if let Err(trouble) = outcome {
-                return Err(self.trouble(trouble, me, false, block));
+                return Err(self.trouble(trouble, me, false, block, &by));
             }
             for n in 0..count as usize {
                 let bits = crate::global::raw(&held[n * size..], 0, UNSIGNED[size]);
@@ -203,7 +204,7 @@ impl Cluster<'_> {
                 }
             };
             if let Err(trouble) = outcome {
-                return Err(self.trouble(trouble, me, true, block));
+                return Err(self.trouble(trouble, me, true, block, &by));
             }
         }
         Ok(())
@@ -251,7 +252,7 @@ impl Cluster<'_> {
                 }
             };
             if let Err(trouble) = outcome {
-                return Err(self.trouble(trouble, me, true, block));
+                return Err(self.trouble(trouble, me, true, block, &by));
             }
         }
         Ok(())
@@ -343,20 +344,36 @@ impl Cluster<'_> {
         )
     }
 
+    /// A block that is not in the cluster, or no longer: what is meant there and how, the lane, the rank.
     #[cold]
-    fn no_peer(&self, w: &Warp, access: &Access, lane: u32, peer: i64) -> Box<crate::fault::Fault> {
-        let name = self.ctx.name_of(access.space);
+    pub(crate) fn no_peer(
+        &self,
+        w: &Warp,
+        (name, how): (&str, &str),
+        lane: u32,
+        peer: i64,
+        site: u32,
+    ) -> Box<crate::fault::Fault> {
         let count = self.blocks.len();
-        let message = if (0..count as i64).contains(&peer) {
-            format!("block {peer} of the cluster has ended, and its `{name}` with it")
+        let (message, help) = if (0..count as i64).contains(&peer) {
+            (
+                format!("block {peer} of the cluster has ended, and its `{name}` with it"),
+                "let the blocks of a cluster wait for each other before they end".to_string(),
+            )
         } else {
-            format!("there is no block {peer} in a cluster of {count}")
+            (
+                format!("there is no block {peer} in a cluster of {count}"),
+                match count {
+                    1 => "launch clusters of several blocks".into(),
+                    _ => format!(
+                        "a cluster of {count} blocks has the ranks 0 to {}: take the peer's rank modulo {count}, or launch larger clusters",
+                        count - 1
+                    ),
+                },
+            )
         };
-        self.ctx.fault(
-            FaultKind::OutOfBounds,
-            message,
-            vec![self.party(w, 1 << lane, format!("reaches for `{name}` of block {peer}"), access.site)],
-            "let the blocks of a cluster wait for each other before they end",
-        )
+        let doing = format!("{how} `{name}` of block {peer}");
+        let party = self.party(w, 1 << lane, doing, site);
+        self.ctx.fault(FaultKind::OutOfBounds, message, vec![party], help)
     }
 }

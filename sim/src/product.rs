@@ -251,8 +251,9 @@ impl Cluster<'_> {
                 "let all four warps come to the same products with the same matrices",
             ));
         }
-        w.seen.release(w.first, w.live, &mut product.carried);
-        product.begun |= 1 << (w.number % GROUP as u32);
+        let part = w.number as usize % GROUP;
+        w.seen.release(w.first, w.live, &mut product.carried[part]);
+        product.begun |= 1 << part;
         Ok(())
     }
 
@@ -294,10 +295,10 @@ impl Cluster<'_> {
         let tiles = &ctx.tables[atom.row.name];
         let per_block = ctx.warps() as usize;
         let first = block * per_block + group * GROUP;
-        let component = self.component(Component::Products(block as u32, group as u32));
+        let component = self.component(Component::Products(block as u32, (group * GROUP) as u32));
         let thread = (first * LANES) as u32;
         let epoch = product.number as u32;
-        let knowledge = Cluster::knowledge_of(&product);
+        let knowledge = product.knowledge();
         let mut given = product.operands.iter().copied();
         let (mut starts, mut flags) = (Vec::new(), Vec::new());
         for arg in &atom.args {
@@ -381,7 +382,7 @@ impl Cluster<'_> {
         (extent, depth): (usize, usize),
         place: Place,
         block: usize,
-        knowledge: &Knowledge,
+        knowledge: &[Knowledge; GROUP],
         stamp: Stamp,
         elem: Elem,
     ) -> Result<()> {
@@ -399,9 +400,9 @@ impl Cluster<'_> {
                     return Err(self.matrix_outside(stamp, at as i64 - first as i64, block));
                 }
                 let shared = &mut self.blocks[block].shared;
-                if let Err(trouble) = shared.read(&ctx.world.components, at, 16, &By::Agent(knowledge), stamp)
-                {
-                    return Err(self.trouble(trouble, stamp, false, block));
+                let by = By::Warpgroup(knowledge);
+                if let Err(trouble) = shared.read(&ctx.world.components, at, 16, &by, stamp) {
+                    return Err(self.trouble(trouble, stamp, false, block, &by));
                 }
                 for n in 0..unit {
                     let (mn, k) = if matrix.transposed { (mn + n, k) } else { (mn, k + n) };

@@ -2,6 +2,7 @@
 //! the order of the grid.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan};
 use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
 
 use crate::arg::Arg;
-use crate::code::Code;
+use crate::code::{Access, Code};
 use crate::compile::{Given as Sizes, compile};
 use crate::count::Counts;
 use crate::error::Error;
@@ -195,7 +196,7 @@ fn execute(
             Some(line) => format!("{}, at {line}", malformed.message),
             None => malformed.message,
         };
-        fault(FaultKind::Malformed, message, Vec::new(), "")
+        fault(FaultKind::Malformed, message, Vec::new(), &malformed.help)
     })?;
     let mut first: Option<(Merged, Counts)> = None;
     for schedule in 0..options.schedules.max(1) {
@@ -317,7 +318,21 @@ fn context<'c>(
         variant: plan.variant,
         places: options.places.as_ref(),
         grain,
+        arrays: arrays(program, code),
     }
+}
+
+/// The array of each access, if arrays in shared memory overlap.
+fn arrays(program: &Kernel, code: &Code) -> Option<Arc<[u32]>> {
+    let mut places: Vec<_> =
+        program.shared.iter().map(|array| (array.offset, array.offset + array.bytes())).collect();
+    places.sort_unstable();
+    let overlap = places.windows(2).any(|pair| pair[1].0 < pair[0].1);
+    let array = |access: &Access| match access.space {
+        Space::Shared(id) => id,
+        Space::Global(_) => u32::MAX,
+    };
+    overlap.then(|| code.accesses.iter().map(array).collect())
 }
 
 /// Runs all clusters.

@@ -1,5 +1,7 @@
 //! Who touched a cell of memory last, and whether somebody else may touch it now. After FastTrack (Flanagan and Freund,
-//! 2009): one write and, as long as reads are ordered, one read; a list only where several read without order.
+//! 2009): one write and, as long as reads are ordered, one read; a list only where several read without order. Atomic
+//! updates need no order among themselves, so they replace neither the write nor the reads before them: those that are
+//! unordered are kept until a write comes after all of them.
 
 use crate::clock::{Components, Knowledge, Order, Seen};
 
@@ -14,9 +16,9 @@ pub(crate) struct Stamp {
     pub(crate) thread: u32,
 }
 
-/// Reads by lanes of one warp in one epoch.
+/// Accesses by lanes of one warp in one epoch.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reads {
+struct Lanes {
     first: u32,
     lanes: u32,
     epoch: u32,
@@ -24,21 +26,44 @@ struct Reads {
     thread: u32,
 }
 
+impl Lanes {
+    fn of(me: Stamp, by: &By<'_>) -> Lanes {
+        let lanes = by.lanes() << (me.component & 31);
+        let Stamp { component, epoch, access, thread } = me;
+        Lanes { first: component & !31, lanes, epoch, access, thread }
+    }
+
+    fn same(&self, other: &Lanes) -> bool {
+        self.first == other.first && self.epoch == other.epoch
+    }
+
+    fn stamps(self) -> impl Iterator<Item = Stamp> {
+        let Lanes { first, lanes, epoch, access, thread } = self;
+        crate::clock::lanes_of(lanes).map(move |lane| Stamp {
+            component: first + lane,
+            epoch,
+            access,
+            thread,
+        })
+    }
+}
+
 /// What is known about a cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
     write: Stamp,
-    read: Reads,
+    read: Lanes,
     /// Further reads: a row of the lists; 0 for none.
     more: u32,
-    atomic: bool,
+    /// Atomic updates since the write, each with others that it does not know: a row of the lists; 0 for none.
+    updates: u32,
 }
 
 /// Cells with their lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
     cells: Vec<Cell>,
-    lists: Vec<Vec<Reads>>,
+    lists: Vec<Vec<Lanes>>,
 }
 
 /// Two accesses that nothing orders.
@@ -60,11 +85,35 @@ pub(crate) enum Touch {
 
 /// Who touches it: a lane of a warp, or an operation in flight.
 pub(crate) enum By<'a> {
-    Lane { seen: &'a Seen, lane: u32 },
+    Lane {
+        seen: &'a Seen,
+        lane: u32,
+    },
     Agent(&'a Knowledge),
+    /// A product of a warpgroup: each of its warps, whose components stand side by side.
+    Warpgroup(&'a [Knowledge; 4]),
 }
 
 impl By<'_> {
+    /// Components from that of the stamp on that do it.
+    fn lanes(&self) -> u32 {
+        match self {
+            By::Lane { .. } | By::Agent(_) => 1,
+            By::Warpgroup(_) => 0xf,
+        }
+    }
+
+    /// Have all of them seen this epoch of a component?
+    pub(crate) fn knows(&self, component: u32, epoch: u32) -> bool {
+        let has = |knowledge: &Knowledge| knowledge.seen.has(knowledge.lane, component, epoch);
+        match self {
+            By::Lane { seen, lane } => seen.has(*lane, component, epoch),
+            By::Agent(knowledge) => has(knowledge),
+            By::Warpgroup(warps) => warps.iter().all(has),
+        }
+    }
+
+    #[inline]
     fn order(&self, all: &Components, me: &Stamp, component: u32, epoch: u32) -> Order {
         match self {
             By::Lane { seen, lane } => {
@@ -74,7 +123,20 @@ impl By<'_> {
                     Order::None
                 }
             }
+            _ => self.order_in_flight(all, component, epoch),
+        }
+    }
+
+    #[inline(never)]
+    fn order_in_flight(&self, all: &Components, component: u32, epoch: u32) -> Order {
+        match self {
+            By::Lane { .. } => Order::None,
             By::Agent(knowledge) => knowledge.order(all, component, epoch),
+            // What one warp knows, the others do not.
+            By::Warpgroup(warps) => {
+                let orders = warps.iter().map(|knowledge| knowledge.order(all, component, epoch));
+                orders.max().unwrap_or(Order::None)
+            }
         }
     }
 }
@@ -94,17 +156,24 @@ impl Shadow {
         by: &By<'_>,
         me: Stamp,
     ) -> Result<(), Conflict> {
-        let cell = &mut self.cells[at];
-        let conflict = |stamp: Stamp, writes: bool, order: Order| Conflict {
-            earlier: stamp,
-            earlier_writes: writes,
+        let cell = &self.cells[at];
+        let conflict = |earlier: Stamp, earlier_writes: bool, order: Order| Conflict {
+            earlier,
+            earlier_writes,
             unfenced: order == Order::Unfenced,
         };
-        let both_atomic = cell.atomic && touch == Touch::Atomic;
-        if cell.write.epoch > 0 && !both_atomic {
+        if cell.write.epoch > 0 {
             let order = by.order(all, &me, cell.write.component, cell.write.epoch);
             if order != Order::After {
                 return Err(conflict(cell.write, true, order));
+            }
+        }
+        if cell.updates != 0 && touch != Touch::Atomic {
+            for stamp in self.lists[cell.updates as usize].iter().flat_map(|updates| updates.stamps()) {
+                let order = by.order(all, &me, stamp.component, stamp.epoch);
+                if order != Order::After {
+                    return Err(conflict(stamp, true, order));
+                }
             }
         }
         if touch == Touch::Read {
@@ -112,49 +181,47 @@ impl Shadow {
             return Ok(());
         }
         for reads in std::iter::once(&cell.read).chain(&self.lists[cell.more as usize]) {
-            for lane in crate::clock::lanes_of(reads.lanes) {
-                let order = by.order(all, &me, reads.first + lane, reads.epoch);
+            for stamp in reads.stamps() {
+                let order = by.order(all, &me, stamp.component, stamp.epoch);
                 if order != Order::After {
-                    let stamp = Stamp {
-                        component: reads.first + lane,
-                        epoch: reads.epoch,
-                        access: reads.access,
-                        thread: reads.thread,
-                    };
                     return Err(conflict(stamp, false, order));
                 }
             }
         }
+        if touch == Touch::Atomic {
+            self.update(all, at, by, me);
+            return Ok(());
+        }
+        let cell = &mut self.cells[at];
         cell.write = me;
-        cell.atomic = touch == Touch::Atomic;
         cell.read.lanes = 0;
-        if cell.more != 0 {
-            self.lists[cell.more as usize].clear();
+        for list in [cell.more, cell.updates] {
+            if list != 0 {
+                self.lists[list as usize].clear();
+            }
         }
         Ok(())
     }
 
     fn read(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp) {
         let cell = &mut self.cells[at];
-        let (first, lane) = (me.component & !31, 1u32 << (me.component & 31));
-        let mine = Reads { first, lanes: lane, epoch: me.epoch, access: me.access, thread: me.thread };
-        let same = |reads: &Reads| reads.first == first && reads.epoch == me.epoch;
+        let mine = Lanes::of(me, by);
         if cell.read.lanes == 0 {
             cell.read = mine;
             return;
         }
-        if same(&cell.read) {
-            cell.read.lanes |= lane;
+        if mine.same(&cell.read) {
+            cell.read.lanes |= mine.lanes;
             return;
         }
-        let over = |reads: &Reads| {
-            crate::clock::lanes_of(reads.lanes)
-                .all(|lane| by.order(all, &me, reads.first + lane, reads.epoch) == Order::After)
+        let over = |reads: &Lanes| {
+            let mut stamps = reads.stamps();
+            stamps.all(|stamp| by.order(all, &me, stamp.component, stamp.epoch) == Order::After)
         };
         if cell.more != 0
-            && let Some(known) = self.lists[cell.more as usize].iter_mut().find(|reads| same(reads))
+            && let Some(known) = self.lists[cell.more as usize].iter_mut().find(|reads| mine.same(reads))
         {
-            known.lanes |= lane;
+            known.lanes |= mine.lanes;
             return;
         }
         if over(&cell.read) {
@@ -172,21 +239,45 @@ impl Shadow {
         }
     }
 
-    /// What was done to a cell last.
-    pub(crate) fn last_write(&self, at: usize) -> Option<Stamp> {
-        self.cells.get(at).map(|cell| cell.write).filter(|stamp| stamp.epoch > 0)
+    /// Notes an atomic update. Whoever comes after it comes after the updates that it knows: those go.
+    fn update(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp) {
+        let cell = &mut self.cells[at];
+        let mine = Lanes::of(me, by);
+        if cell.updates == 0 {
+            cell.updates = self.lists.len() as u32;
+            self.lists.push(vec![mine]);
+            return;
+        }
+        let list = &mut self.lists[cell.updates as usize];
+        let mut merged = false;
+        for known in list.iter_mut() {
+            if mine.same(known) {
+                known.lanes |= mine.lanes;
+                merged = true;
+                continue;
+            }
+            while known.lanes != 0 {
+                let lane = known.lanes.trailing_zeros();
+                if by.order(all, &me, known.first + lane, known.epoch) != Order::After {
+                    break;
+                }
+                known.lanes &= known.lanes - 1;
+            }
+        }
+        list.retain(|known| known.lanes != 0);
+        if !merged {
+            list.push(mine);
+        }
     }
 
     /// All stamps of a cell, for whoever frees the memory.
     pub(crate) fn stamps(&self, at: usize) -> impl Iterator<Item = (Stamp, bool)> + '_ {
         let cell = &self.cells[at];
-        let reads = std::iter::once(&cell.read).chain(&self.lists[cell.more as usize]);
-        let reads = reads.flat_map(|reads| {
-            crate::clock::lanes_of(reads.lanes).map(move |lane| {
-                let component = reads.first + lane;
-                (Stamp { component, epoch: reads.epoch, access: reads.access, thread: reads.thread }, false)
-            })
-        });
-        self.last_write(at).map(|stamp| (stamp, true)).into_iter().chain(reads)
+        let list = |list: u32| self.lists[list as usize].iter().copied();
+        let write = Some(cell.write).filter(|stamp| stamp.epoch > 0);
+        let updates = list(cell.updates).flat_map(Lanes::stamps);
+        let reads = std::iter::once(cell.read).chain(list(cell.more)).flat_map(Lanes::stamps);
+        let writes = write.into_iter().chain(updates).map(|stamp| (stamp, true));
+        writes.chain(reads.map(|stamp| (stamp, false)))
     }
 }

@@ -1,5 +1,8 @@
 //! The shared memory of a block: its bytes, which of them hold something, and who touched them.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::clock::Components;
 use crate::shadow::{By, Conflict, Shadow, Stamp, Touch};
 
@@ -12,6 +15,8 @@ pub(crate) enum Trouble {
     InFlight(usize),
     /// Somebody else touches it, unordered.
     Conflict(usize, Conflict),
+    /// Another array's data is there, and who wrote it.
+    Overwritten(usize, Stamp),
     /// An element of the result is written again.
     Again(usize, Stamp),
 }
@@ -29,10 +34,26 @@ pub(crate) struct Shared {
     shadow: Option<Shadow>,
     /// Bytes that are always touched together: those of the smallest element.
     grain: usize,
+    owners: Option<Owners>,
+}
+
+/// Whose data it is, where arrays overlap.
+#[derive(Clone, Debug)]
+struct Owners {
+    /// The array of each access.
+    arrays: Arc<[u32]>,
+    /// The last write, by grain.
+    written: Vec<Stamp>,
+}
+
+impl Owners {
+    fn array(&self, stamp: Stamp) -> u32 {
+        self.arrays[stamp.access as usize]
+    }
 }
 
 impl Shared {
-    pub(crate) fn new(bytes: usize, grain: usize, races: bool) -> Shared {
+    pub(crate) fn new(bytes: usize, grain: usize, races: bool, arrays: Option<Arc<[u32]>>) -> Shared {
         let cells = bytes.div_ceil(grain);
         Shared {
             // All bits set is not a number in every floating-point type.
@@ -40,10 +61,34 @@ impl Shared {
             state: vec![EMPTY; cells],
             shadow: races.then(|| Shadow::new(cells)),
             grain,
+            owners: arrays.map(|arrays| Owners { arrays, written: vec![Stamp::default(); cells] }),
         }
     }
 
-    fn grains(&self, at: usize, len: usize) -> std::ops::Range<usize> {
+    /// Where arrays overlap: what is there has not been written as another array's data.
+    #[cold]
+    fn owned(&self, mut cells: Range<usize>, me: Stamp) -> Result<(), Trouble> {
+        let Some(owners) = &self.owners else { return Ok(()) };
+        let mine = owners.array(me);
+        match cells.find(|&cell| owners.array(owners.written[cell]) != mine) {
+            Some(cell) => Err(Trouble::Overwritten(cell * self.grain, owners.written[cell])),
+            None => Ok(()),
+        }
+    }
+
+    /// Where arrays overlap: from now on it is this array's data.
+    #[cold]
+    fn own(&mut self, cells: Range<usize>, touch: Touch, me: Stamp) -> Result<(), Trouble> {
+        if touch == Touch::Atomic {
+            self.owned(cells.clone(), me)?;
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.written[cells].fill(me);
+        }
+        Ok(())
+    }
+
+    fn grains(&self, at: usize, len: usize) -> Range<usize> {
         at / self.grain..(at + len).div_ceil(self.grain)
     }
 
@@ -61,8 +106,8 @@ impl Shared {
             .map_err(|conflict| Trouble::Conflict(cell * self.grain, conflict))
     }
 
-    /// May these bytes be read?
-    #[inline]
+    /// May these bytes be read? Every load asks, so it stands where it is asked.
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         all: &Components,
@@ -78,6 +123,9 @@ impl Shared {
                 _ => return Err(Trouble::Unwritten(cell * self.grain)),
             }
             self.touch(all, cell, Touch::Read, by, me)?;
+        }
+        if self.owners.is_some() {
+            return self.owned(self.grains(at, len), me);
         }
         Ok(())
     }
@@ -103,6 +151,9 @@ impl Shared {
             }
             self.touch(all, cell, touch, by, me)?;
             self.state[cell] = HELD;
+        }
+        if self.owners.is_some() {
+            return self.own(self.grains(at, len), touch, me);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use tilewright_codegen::thread::{Bar, Fence, Id, Queue, Scope};
 
 use crate::clock::{Component, lanes_of};
 use crate::code::Src;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Party};
 use crate::machine::{Cluster, Result};
 use crate::warp::{Group, Groups, LANES, Waiting, Warp};
 
@@ -36,6 +36,7 @@ impl Cluster<'_> {
                 "keep barriers out of conditions that differ between threads",
             ));
         }
+        self.comes(w, bar, expected)?;
         let me = w.block * self.ctx.warps() as usize + w.number as usize;
         let barrier = match id {
             Some(id) => self.blocks[w.block].barriers.entry(id).or_default(),
@@ -74,17 +75,44 @@ impl Cluster<'_> {
         let (plain, fenced) = (Rc::new(done.carried.plain), Rc::new(done.carried.fenced));
         if races {
             w.seen.set(plain.clone(), fenced.clone());
+            w.seen.epoch += 1;
         }
         for other in done.waiting {
             if let Some(other) = &mut self.warps[other] {
                 other.waiting = None;
                 if races {
+                    // What it does from now on is told from what it did before it waited.
                     other.seen.set(plain.clone(), fenced.clone());
+                    other.seen.epoch += 1;
                 }
             }
         }
         // Others may go on first.
         Ok(false)
+    }
+
+    /// A named barrier belongs to as many threads as it counts: with others it would be passed by whoever comes first.
+    fn comes(&mut self, w: &Warp, bar: Id, expected: u32) -> Result<()> {
+        let Bar::Named { id, .. } = self.ctx.kernel.bars[bar as usize] else { return Ok(()) };
+        let members = self.blocks[w.block].members.entry(bar).or_default();
+        let before = *members;
+        *members |= 1 << w.number;
+        let count = members.count_ones() * LANES as u32;
+        if count <= expected {
+            return Ok(());
+        }
+        let threads = lanes_of(before).flat_map(|warp| (warp * LANES as u32..).take(LANES)).collect();
+        let block = self.blocks[w.block].at;
+        let parties = vec![
+            self.party(w, w.mask, "arrive at the barrier", self.site(w)),
+            Party { block, threads, doing: "came to it before".into(), line: None },
+        ];
+        Err(self.ctx.fault(
+            FaultKind::Divergence,
+            format!("barrier {id} is for {expected} threads, and {count} come to it"),
+            parties,
+            "let a barrier count all threads that come to it, and give each group of threads one of its own",
+        ))
     }
 
     pub(crate) fn fence(&mut self, w: &mut Warp, fence: Fence) -> Result<()> {
@@ -149,13 +177,13 @@ impl Cluster<'_> {
             let slot = at[lane as usize];
             let there = (0..self.blocks.len() as i64).contains(&block);
             if !(0..i64::from(*slots)).contains(&slot) || !there || self.blocks[block as usize].running == 0 {
-                let what = if (0..i64::from(*slots)).contains(&slot) {
-                    format!("there is no running block {block} in the cluster")
-                } else {
-                    format!("there is no `{name}[{slot}]`, but {slots} of them")
-                };
+                if (0..i64::from(*slots)).contains(&slot) {
+                    return Err(self.no_peer(w, (name, "arrives at"), lane, block, self.site(w)));
+                }
+                let what = format!("there is no `{name}[{slot}]`, but {slots} of them");
                 let party = self.party(w, 1 << lane, format!("uses `{name}`"), self.site(w));
-                return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], ""));
+                let help = format!("take the slot modulo {slots}");
+                return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], help));
             }
             all[lane as usize] = (block as usize, self.ctx.bars[bar as usize] + slot as usize);
         }
@@ -241,14 +269,17 @@ impl Cluster<'_> {
         bytes: Option<u32>,
     ) -> Result<()> {
         let slots = self.slots(w, bar, slot, peer)?;
-        let mut known = Vec::new();
+        let mut told = 0u32;
         for lane in lanes_of(w.mask) {
             let (block, at) = slots[lane as usize];
             self.usable(w, lane, (block, at), false)?;
-            if self.ctx.world.races && !known.contains(&(block, at)) {
-                known.push((block, at));
-                let same = lanes_of(w.mask).filter(|&other| slots[other as usize] == (block, at));
-                let lanes = same.fold(0, |all, lane| all | 1 << lane);
+            self.in_its_phase(w, lane, (block, at))?;
+            if self.ctx.world.races && told >> lane & 1 == 0 {
+                // Lanes that arrive in this phase; those behind them arrive in the next.
+                let same = lanes_of(w.mask & !told).filter(|&other| slots[other as usize] == (block, at));
+                let missing = self.blocks[block].mbarriers[at].missing as usize;
+                let lanes = same.take(missing).fold(0, |all, lane| all | 1 << lane);
+                told |= lanes;
                 // One epoch for all: it is over when the last mbarrier has been told.
                 let epoch = w.seen.epoch;
                 w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].brought);
@@ -276,6 +307,26 @@ impl Cluster<'_> {
         }
         w.seen.epoch += 1;
         Ok(())
+    }
+
+    /// Whoever arrives knows that the phase before is complete: otherwise the arrival might count for that one.
+    fn in_its_phase(&self, w: &Warp, lane: u32, (block, at): (usize, usize)) -> Result<()> {
+        let completed = self.blocks[block].mbarriers[at].completed as u32;
+        let component = self.component(Component::Mbarrier(block as u32, at as u32));
+        if !self.ctx.world.races || completed == 0 || w.seen.has(lane, component, completed) {
+            return Ok(());
+        }
+        let name = self.mbarrier_name(at);
+        let turn = completed - 1;
+        let party = self.party(w, 1 << lane, "arrives at it, not knowing of that", self.site(w));
+        Err(self.ctx.fault(
+            FaultKind::Mbarrier,
+            format!(
+                "turn {turn} of `{name}` is complete, and nothing orders this arrival after it: it might count for turn {turn}"
+            ),
+            vec![party],
+            "arrive once in each phase, after a wait for the phase before, or after somebody's who tells of it",
+        ))
     }
 
     /// Completes an mbarrier's phase, if nothing is missing.
@@ -321,6 +372,7 @@ impl Cluster<'_> {
                     w.seen.acquire(lanes, w.live, &self.blocks[block].mbarriers[at].carried);
                 }
             }
+            w.seen.epoch += 1;
         }
         Ok(true)
     }
@@ -344,6 +396,7 @@ impl Cluster<'_> {
     // Queues.
 
     pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) {
+        self.closes(w, queue);
         let groups = match queue {
             Queue::CpAsync => &mut w.copies,
             Queue::Bulk | Queue::BulkRead => &mut w.stores,
@@ -411,7 +464,8 @@ impl Cluster<'_> {
             return false;
         }
         if self.ctx.world.races {
-            let component = self.component(Component::Products(w.block as u32, group as u32));
+            // The other warps' parts may still be going on: they wait for themselves.
+            let component = self.component(Component::Products(w.block as u32, w.number));
             w.seen.acquire_one(w.live, w.live, component, number as u32);
         }
         w.locks.retain(|lock| lock.product > number);

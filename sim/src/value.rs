@@ -4,12 +4,15 @@
 //! Exact to the bit: conversions, sums, products, quotients, `fmaf`, square roots, integers. Functions such as `exp` and
 //! `tanh` are computed in double precision and rounded to the type, so they are within half a unit in the last place of
 //! the true value in `f32` and narrower types; a GPU's are within two (CUDA C Programming Guide, mathematical functions).
-//! What is not a number has one bit pattern in the narrow types, 0x7fff, as the hardware's conversions give.
+//! What is not a number has one bit pattern in the narrow types, 0x7fff, as the hardware's conversions give. Numbers of
+//! eight bits (`fp8`) are converted by themselves; sums and products of them are made in single precision.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::{bf16, f16};
 use tilewright_codegen::narrow;
 use tilewright_codegen::thread::{Bin, Cmp, Un};
+
+use crate::fp8;
 
 /// The bits of a literal.
 pub(crate) fn literal(x: f64, elem: Elem) -> u64 {
@@ -18,6 +21,7 @@ pub(crate) fn literal(x: f64, elem: Elem) -> u64 {
         Elem::F32 | Elem::Tf32 => u64::from((x as f32).to_bits()),
         Elem::F16 => u64::from(narrow::f16_bits(x)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(x)),
+        Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(x, elem)),
         // Whole numbers beyond the type wrap, as the printed text's do.
         _ => from_int(x as i64, elem),
     }
@@ -32,7 +36,8 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(n as f64)),
         Elem::I32 | Elem::U32 => u64::from(n as u32),
-        Elem::I8 | Elem::U8 | Elem::E4m3 | Elem::E5m2 => u64::from(n as u8),
+        Elem::I8 | Elem::U8 => u64::from(n as u8),
+        Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),
     }
 }
 
@@ -56,6 +61,7 @@ pub(crate) fn float(bits: u32, elem: Elem) -> f32 {
         Elem::Bf16 => f32::from_bits(bits << 16),
         // Tensor cores read the upper 19 bits.
         Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
+        Elem::E4m3 | Elem::E5m2 => fp8::value(bits as u8, elem),
         _ => f32::from_bits(bits),
     }
 }
@@ -66,6 +72,7 @@ fn narrowed(x: f32, elem: Elem) -> u32 {
     match elem {
         Elem::F16 => u32::from(half(x)),
         Elem::Bf16 => u32::from(brain(x)),
+        Elem::E4m3 | Elem::E5m2 => u32::from(fp8::bits(f64::from(x), elem)),
         _ => x.to_bits(),
     }
 }
@@ -93,7 +100,7 @@ pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
 /// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated, what is no
 /// number to 0; between integers the low bits.
 pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
-    use Elem::{Bf16, F16, F32, F64, I8, I32, Tf32, U8, U32};
+    use Elem::{Bf16, E4m3, E5m2, F16, F32, F64, I8, I32, Tf32, U8, U32};
     if from == to {
         return bits;
     }
@@ -106,11 +113,12 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
             F32 | Tf32 => u64::from((x as f32).to_bits()),
             F16 => u64::from(narrow::f16_bits(x)),
             Bf16 => u64::from(narrow::bf16_bits(x)),
+            E4m3 | E5m2 => u64::from(fp8::bits(x, to)),
             I32 => u64::from((x as i32) as u32),
             U32 => u64::from(x as u32),
             I8 => u64::from((x as i8) as u8),
             U8 => u64::from(x as u8),
-            _ => bits,
+            F64 => bits,
         };
     }
     let x = float(bits as u32, if from == Tf32 { F32 } else { from });
@@ -119,11 +127,11 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
         F32 | Tf32 => u64::from(x.to_bits()),
         F16 => u64::from(half(x)),
         Bf16 => u64::from(brain(x)),
+        E4m3 | E5m2 => u64::from(fp8::bits(f64::from(x), to)),
         I32 => u64::from((x as i32) as u32),
         U32 => u64::from(x as u32),
         I8 => u64::from((x as i8) as u8),
         U8 => u64::from(x as u8),
-        _ => bits,
     }
 }
 
@@ -259,6 +267,11 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
         Elem::F32 | Elem::Tf32 => u64::from(fmaf(x as u32, y as u32, z as u32)),
+        Elem::E4m3 | Elem::E5m2 => {
+            let [x, y, z] = [x, y, z].map(|bits| f64::from(fp8::value(bits as u8, elem)));
+            // The product is exact, and what the sum loses lies far below the last bit.
+            u64::from(fp8::bits(sum_to_odd(x * y, z), elem))
+        }
         Elem::F16 | Elem::Bf16 => {
             let [x, y, z] = [x, y, z].map(|bits| f64::from(float(bits as u32, elem)));
             let sum = sum_to_odd(x * y, z);

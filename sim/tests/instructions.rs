@@ -551,3 +551,42 @@ fn lanes_go_their_own_ways() {
         assert_eq!(x, n * n + befores + chosen + last, "thread {thread}");
     }
 }
+
+/// Numbers of eight bits: every thread rounds two numbers to them, through registers and shared memory, and takes them back.
+#[test]
+fn narrow_floats_of_eight_bits() {
+    for (elem, most, rounded) in [
+        (E4m3, 448.0f32, [(0.3f32, 0.3125f32), (17.0, 16.0), (19.0, 20.0)]),
+        (E5m2, 57344.0, [(0.3, 0.3125), (9.0, 8.0), (11.0, 12.0)]),
+    ] {
+        let mut b = Build::new(32);
+        let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+        let s = b.shared("s", elem, 32, "");
+        let (x, n) = (b.reg("x", F32, 1), b.reg("n", elem, 1));
+        let (t, zero) = (b.thread(), b.int(0));
+        let other = b.sum(&[(t, -1)], 31);
+        let body = vec![
+            b.load(x, from, t, 1),
+            b.set(n, 0, Val::Cast(elem, Box::new(Val::Reg(x, zero)))),
+            b.store(s, t, n, 1),
+            b.sync(),
+            b.load(n, s, other, 1),
+            b.set(x, 0, Val::Cast(F32, Box::new(Val::Reg(n, zero)))),
+            b.store(to, other, x, 1),
+        ];
+        let special = [0.0, -0.0, most, 2.0 * most, -f32::MAX, f32::INFINITY, f32::NEG_INFINITY];
+        let mut given = special.to_vec();
+        given.extend(rounded.map(|(x, _)| -x));
+        given.resize(32, 1.0);
+        let mut wanted = vec![0.0, -0.0, most, most, -most, most, -most];
+        wanted.extend(rounded.map(|(_, x)| -x));
+        wanted.resize(32, 1.0);
+        let done = fine(&b.done(body), &[Arg::tensor(&given, [32]), Arg::output::<f32>([32])]);
+        let got = done.get::<f32>("to").unwrap();
+        assert_eq!(
+            got.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+            wanted.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+            "{elem}: {got:?}"
+        );
+    }
+}

@@ -2,6 +2,8 @@
 //! stand where they change, values become steps on register cells.
 
 mod index;
+mod registers;
+mod resources;
 mod value;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ pub(crate) struct Given {
 pub(crate) struct Malformed {
     pub(crate) site: Id,
     pub(crate) message: String,
+    pub(crate) help: String,
 }
 
 type Result<T> = std::result::Result<T, Malformed>;
@@ -69,6 +72,8 @@ struct Compiler<'k> {
     loops: Vec<(Id, u32, u32)>,
     /// Branches around it that some lanes may not take.
     branches: u32,
+    /// Roles that ask for registers: where each begins and ends, by label.
+    asking: Vec<Asking>,
     steps: usize,
 }
 
@@ -101,20 +106,33 @@ pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
         first: 0,
         loops: Vec::new(),
         branches: 0,
+        asking: Vec::new(),
         steps: 0,
     };
+    resources::check(kernel)?;
     for reg in &kernel.regs {
         let at = compiler.cells(reg.elem, reg.len);
         compiler.code.regs.push(RegPlace { name: reg.name.clone(), elem: reg.elem, at, len: reg.len });
     }
     compiler.statements(&kernel.body)?;
     compiler.emit(Ins::End);
-    Ok(compiler.finish())
+    let (code, asking) = compiler.finish();
+    registers::check(kernel, &code, &asking)?;
+    Ok(code)
+}
+
+/// A role that asks for registers, and its part of the code.
+struct Asking {
+    name: String,
+    registers: u32,
+    site: Id,
+    from: u32,
+    to: u32,
 }
 
 impl Compiler<'_> {
     fn malformed<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(Malformed { site: self.site, message: message.into() })
+        Err(Malformed { site: self.site, message: message.into(), help: String::new() })
     }
 
     fn emit(&mut self, ins: Ins) {
@@ -129,7 +147,7 @@ impl Compiler<'_> {
     }
 
     /// Labels become places.
-    fn finish(mut self) -> Code {
+    fn finish(mut self) -> (Code, Vec<Asking>) {
         let level = self.levels.pop().expect("the outermost level is left");
         let all: Vec<(Ins, u32)> = level.before.into_iter().chain(level.body).collect();
         let mut places = vec![0u32; self.labels as usize];
@@ -159,7 +177,10 @@ impl Compiler<'_> {
             self.code.ins.push(ins);
             self.code.sites.push(site);
         }
-        self.code
+        for role in &mut self.asking {
+            (role.from, role.to) = (places[role.from as usize], places[role.to as usize]);
+        }
+        (self.code, self.asking)
     }
 
     // Cells.
@@ -368,13 +389,21 @@ impl Compiler<'_> {
                 self.branches(label, then, other)?;
             }
             Op::Roles(roles) => {
+                resources::roles(self.kernel, roles, stmt.site)?;
                 let end = self.label();
                 for role in roles {
                     let other = self.label();
                     self.emit(Ins::Role { from: role.warps.0, to: role.warps.1, other });
                     let outer = std::mem::replace(&mut self.first, role.warps.0 * 32);
+                    let from = self.label();
+                    self.emit(Ins::Label(from));
                     self.statements(&role.body)?;
                     self.first = outer;
+                    self.site = stmt.site;
+                    if let Some(registers) = role.registers {
+                        let (name, site) = (role.name.clone(), stmt.site);
+                        self.asking.push(Asking { name, registers, site, from, to: other });
+                    }
                     self.emit(Ins::Jump(end));
                     self.emit(Ins::Label(other));
                 }

@@ -113,3 +113,64 @@ fn shuffles_take_whole_warps() {
         "{text}"
     );
 }
+
+/// Two of four warps complete a barrier, whichever come first.
+#[test]
+fn a_named_barrier_to_which_others_come() {
+    let mut b = Build::new(128);
+    let bar = b.bar(Bar::Named { id: 1, threads: 64 });
+    let body = vec![b.s(Op::Sync(bar))];
+    let found = fault(&b.done(body), &[]);
+    assert_eq!(found.kind(), FaultKind::Divergence, "{found}");
+    assert_eq!(found.message(), "barrier 1 is for 64 threads, and 96 come to it");
+    assert_eq!(found.parties()[1].doing, "came to it before");
+    assert!(found.help().contains("give each group of threads one of its own"), "{found}");
+}
+
+/// A warp writes, arrives, and another reads; lanes of a phase that is complete arrive in the next one.
+#[test]
+fn arrivals_count_in_one_phase() {
+    let kernel = |arrivals: u32, rounds: i64, back: bool| {
+        let mut b = Build::new(64);
+        let to = b.tensor("to", F32, true);
+        let s = b.shared("s", F32, 32, "");
+        let (full, empty, zero) = (b.mbarriers("full", 1, arrivals), b.mbarriers("empty", 1, 32), b.int(0));
+        let (x, t) = (b.reg("x", F32, 1), b.thread());
+        let mut write = b.fill(x, 1, 1.0, F32);
+        write.push(b.repeat(rounds, Unroll::No, |b, round| {
+            let before = b.sum(&[(round, 1)], -1);
+            let mut body = Vec::new();
+            body.extend(back.then(|| b.s(Op::Await { bar: empty, slot: zero, turn: before })));
+            body.extend([b.store(s, t, x, 1)]);
+            body.push(b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: None }));
+            body
+        }));
+        let read = b.repeat(rounds, Unroll::No, |b, round| {
+            let (other, place) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (round, 32)], -32));
+            vec![
+                b.s(Op::Await { bar: full, slot: zero, turn: round }),
+                b.load(x, s, other, 1),
+                b.store(to, place, x, 1),
+                b.s(Op::Arrive { bar: empty, slot: zero, peer: None, bytes: None }),
+            ]
+        });
+        let role =
+            |name: &str, at, body| Role { name: name.into(), warps: (at, at + 1), registers: None, body };
+        let mut body = b.start(&[full, empty]);
+        body.push(b.s(Op::Roles(vec![role("writer", 0, write), role("reader", 1, vec![read])])));
+        b.done(body)
+    };
+    let args = |rounds: usize| [tilewright_sim::Arg::output::<f32>([32 * rounds])];
+    fine(&kernel(32, 2, true), &args(2));
+    let late = "is complete, and nothing orders this arrival after it: it might count for turn 0";
+    let found = fault(&kernel(31, 1, true), &args(1));
+    assert_eq!(found.kind(), FaultKind::Mbarrier, "{found}");
+    assert!(found.message().contains(late), "{found}");
+    assert_eq!(
+        (&found.parties()[0].threads[..], &*found.parties()[0].doing),
+        (&[31][..], "arrives at it, not knowing of that")
+    );
+    // Nothing keeps the writer from arriving before the phase before is complete.
+    let found = fault(&kernel(32, 2, false), &args(2));
+    assert!(matches!(found.kind(), FaultKind::Mbarrier | FaultKind::Race), "{found}");
+}

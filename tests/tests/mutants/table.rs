@@ -381,10 +381,14 @@ fn turned() -> Of {
     Of("turned", vec![])
         .m("one role skips its barrier", "Race | Unwritten | InFlight", |k| k.drop(sync, 0))
         .m("the other role skips its barrier", "Race | Unwritten | InFlight", |k| k.drop(sync, 1))
-        .m("a role takes the other's barrier", "Race | Unwritten | InFlight | Deadlock", |k| k.joins(0, 2))
+        .m("a role takes the other's barrier", "Race | Unwritten | InFlight | Deadlock | Divergence", |k| {
+            k.joins(0, 2)
+        })
         .m("a role takes the block's barrier", "Divergence", |k| k.joins(0, 0))
         .m("a barrier of twice as many threads", "Divergence", |k| k.arrivals(1, 128))
-        .m("a barrier of half as many threads", "Race | Unwritten | InFlight", |k| k.arrivals(1, 32))
+        .m("a barrier of half as many threads", "Race | Unwritten | InFlight | Divergence", |k| {
+            k.arrivals(1, 32)
+        })
         .m("one of a role's warps comes to its barrier", "InFlight | Unwritten | Divergence", |k| {
             k.only_below(sync, 0, 32)
         })

@@ -1,0 +1,189 @@
+//! How many registers a role's arrays hold at once, in the order in which its steps stand: cells that hold what is read
+//! later. Addresses and values on the way are left out, so a compiler needs more than that.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::atom::Effect;
+use tilewright_codegen::thread::Kernel;
+
+use super::{Asking, Malformed, Result};
+use crate::code::*;
+
+/// Roles have the registers that their arrays need.
+pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<()> {
+    if asking.is_empty() {
+        return Ok(());
+    }
+    let bytes = bytes(kernel, code);
+    for role in asking {
+        let held = Live::new(code, &bytes).most(role.from as usize..role.to as usize).div_ceil(4);
+        if held > role.registers {
+            return Err(Malformed {
+                site: role.site,
+                message: format!(
+                    "the role `{}` asks for {} registers, and its arrays hold {held} at once",
+                    role.name, role.registers
+                ),
+                help: "ask for more registers, or keep smaller tiles in them".into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What each cell takes of a thread's registers: those of arrays alone; cells of 64 bits behind those of 32.
+fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
+    let mut all = vec![0; (code.words + code.doubles) as usize];
+    for (place, reg) in code.regs.iter().zip(&kernel.regs) {
+        let each = if reg.words { reg.elem.bytes() } else { reg.elem.bytes().next_multiple_of(4) };
+        let first = place.at + if is_double(reg.elem) { code.words } else { 0 };
+        all[first as usize..(first + place.len) as usize].fill(each);
+    }
+    all
+}
+
+/// Cells that are read later, from the end of a part of the code to its beginning.
+struct Live<'c> {
+    code: &'c Code,
+    bytes: &'c [u32],
+    now: Vec<bool>,
+    /// At places that are jumped to.
+    at: HashMap<u32, Vec<bool>>,
+}
+
+impl<'c> Live<'c> {
+    fn new(code: &'c Code, bytes: &'c [u32]) -> Live<'c> {
+        let targets = code.ins.iter().filter_map(jump);
+        let at = targets.map(|target| (target, vec![false; bytes.len()])).collect();
+        Live { code, bytes, now: vec![false; bytes.len()], at }
+    }
+
+    /// The most bytes at any place.
+    fn most(mut self, part: Range<usize>) -> u32 {
+        let mut most = 0;
+        // Until what loops read in their next iteration is known at their ends.
+        loop {
+            let mut changed = false;
+            self.now.fill(false);
+            let mut held = 0;
+            for at in part.clone().rev() {
+                let ins = &self.code.ins[at];
+                if let Some(target) = jump(ins) {
+                    let only = matches!(ins, Ins::Jump(_));
+                    for (now, there) in self.now.iter_mut().zip(&self.at[&target]) {
+                        *now = *there || *now && !only;
+                    }
+                    held = self.held();
+                }
+                let (writes, reads) = cells(self.code, ins);
+                for (cells, live) in [(writes, false), (reads, true)] {
+                    for cell in cells.into_iter().flatten() {
+                        let cell = cell as usize;
+                        match (self.now[cell], live) {
+                            (true, false) => held -= self.bytes[cell],
+                            (false, true) => held += self.bytes[cell],
+                            _ => {}
+                        }
+                        self.now[cell] = live;
+                    }
+                }
+                most = most.max(held);
+                if let Some(there) = self.at.get_mut(&(at as u32))
+                    && *there != self.now
+                {
+                    there.clone_from(&self.now);
+                    changed = true;
+                }
+            }
+            if !changed {
+                return most;
+            }
+        }
+    }
+
+    fn held(&self) -> u32 {
+        self.now.iter().zip(self.bytes).filter(|(now, _)| **now).map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// Where a step may go on beside the next one.
+fn jump(ins: &Ins) -> Option<u32> {
+    match ins {
+        Ins::Loop { exit: to, .. }
+        | Ins::LoopV { exit: to, .. }
+        | Ins::Next { head: to, .. }
+        | Ins::NextV { head: to, .. }
+        | Ins::If { other: to, .. }
+        | Ins::When { other: to, .. }
+        | Ins::Else { end: to }
+        | Ins::Role { other: to, .. }
+        | Ins::Elect { end: to, .. }
+        | Ins::Leave { to, .. }
+        | Ins::Jump(to) => Some(*to),
+        _ => None,
+    }
+}
+
+/// Cells that a step writes, and those that it reads.
+type Cells = (Vec<Range<u32>>, Vec<Range<u32>>);
+
+fn cells(code: &Code, ins: &Ins) -> Cells {
+    let cell = |slot: Slot, elem, count: u32| {
+        let first = slot + if is_double(elem) { code.words } else { 0 };
+        first..first + count
+    };
+    let one = |slot: Slot, elem| cell(slot, elem, 1);
+    let memory = |place: &Place, slot: Slot| {
+        let access = &code.accesses[place.access as usize];
+        let elem = if access.elem == 8 { Elem::F64 } else { Elem::U32 };
+        cell(slot, elem, access.count)
+    };
+    match *ins {
+        Ins::Un { elem, to, x, .. } | Ins::Move { elem, to, x } | Ins::Shuffle { elem, to, x, .. } => {
+            (vec![one(to, elem)], vec![one(x, elem)])
+        }
+        Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
+        Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),
+        Ins::Bin { elem, to, x, y, .. } | Ins::Blend { elem, to, x, y, .. } => {
+            (vec![one(to, elem)], vec![one(x, elem), one(y, elem)])
+        }
+        Ins::Cmp { elem, to, x, y, .. } => (vec![one(to, Elem::I32)], vec![one(x, elem), one(y, elem)]),
+        Ins::Fma { elem, to, x, y, z } => {
+            (vec![one(to, elem)], vec![one(x, elem), one(y, elem), one(z, elem)])
+        }
+        Ins::Pick { cond, cond_elem, elem, to, x, y } => {
+            (vec![one(to, elem)], vec![one(cond, cond_elem), one(x, elem), one(y, elem)])
+        }
+        Ins::NarrowBy { cond, elem, .. } | Ins::When { cond, elem, .. } => (vec![], vec![one(cond, elem)]),
+        Ins::Load { ref from, to, .. } => (vec![memory(from, to)], vec![]),
+        Ins::Store { ref to, from, .. } => (vec![], vec![memory(to, from)]),
+        Ins::Atomic { ref to, value, .. } => (vec![], vec![memory(to, value)]),
+        Ins::Atom(at) => atom(code, &code.atoms[at as usize]),
+        _ => (vec![], vec![]),
+    }
+}
+
+/// What an instruction writes it may read as well, but where it is told to begin from zero.
+fn atom(code: &Code, atom: &AtomCode) -> Cells {
+    let product = matches!(atom.row.effect, Effect::Mma { .. });
+    let zero = atom
+        .row
+        .operands
+        .iter()
+        .zip(&atom.args)
+        .any(|(operand, arg)| operand.name == 's' && matches!(arg, Operand::Int(Src::Const(0))));
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
+        let Operand::Frag { slot, len, elem, .. } = *arg else { continue };
+        let first = slot + if is_double(elem) { code.words } else { 0 };
+        if operand.writes {
+            writes.push(first..first + len);
+        }
+        if !operand.writes || product && !zero {
+            reads.push(first..first + len);
+        }
+    }
+    (writes, reads)
+}

@@ -1,0 +1,167 @@
+//! What a block asks of the hardware: places in shared memory, numbers of barriers, registers of roles.
+
+use super::common::*;
+use tilewright_codegen::Elem::F32;
+use tilewright_codegen::thread::*;
+use tilewright_sim::{Arg, FaultKind};
+
+/// A tile of 256 bytes, two arrays of mbarriers behind it, and shared memory of 512 bytes.
+fn places(change: impl FnOnce(&mut Kernel)) -> Kernel {
+    let mut b = Build::new(32);
+    let tile = b.shared("tile", F32, 64, "");
+    let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 1));
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let mut body = [b.start(&[full, empty]), b.fill(x, 1, 1.0, F32)].concat();
+    body.push(b.store(tile, t, x, 1));
+    let mut kernel = b.done(body);
+    kernel.launch.shared_bytes = 512;
+    change(&mut kernel);
+    kernel
+}
+
+/// The place of the mbarriers of the second or third row.
+fn at(kernel: &mut Kernel, bar: usize) -> &mut u32 {
+    let Bar::Mbarriers { offset, .. } = &mut kernel.bars[bar] else { panic!("no mbarriers") };
+    offset
+}
+
+#[track_caller]
+fn refused(kernel: &Kernel, message: &str, help: &str) {
+    let found = fault(kernel, &[]);
+    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+    assert_eq!((found.message(), found.help()), (message, help));
+}
+
+#[test]
+fn mbarriers_have_places() {
+    fine(&places(|_| {}), &[]);
+    refused(
+        &places(|k| *at(k, 1) = 248),
+        "the mbarriers `full` (bytes 248 to 263 of shared memory) and the array `tile` (bytes 0 to 255) overlap in bytes 248 to 255",
+        "give each of them bytes of its own",
+    );
+    refused(
+        &places(|k| *at(k, 2) = 264),
+        "the mbarriers `empty` (bytes 264 to 279 of shared memory) and the mbarriers `full` (bytes 256 to 271) overlap in bytes 264 to 271",
+        "give each of them bytes of its own",
+    );
+    refused(
+        &places(|k| *at(k, 2) = 276),
+        "the mbarriers `empty` begin at byte 276 of shared memory, which is no multiple of 8",
+        "begin mbarriers at multiples of 8 bytes",
+    );
+    refused(
+        &places(|k| *at(k, 2) = 504),
+        "the mbarriers `empty` take bytes 504 to 519 of shared memory, and a block has 512",
+        "ask for more bytes of shared memory at launch",
+    );
+    refused(
+        &places(|k| k.launch.shared_bytes = 240),
+        "the array `tile` takes bytes 0 to 255 of shared memory, and a block has 240",
+        "ask for more bytes of shared memory at launch",
+    );
+    refused(
+        &places(|k| {
+            let Bar::Mbarriers { count, .. } = &mut k.bars[1] else { panic!("no mbarriers") };
+            *count = 0;
+        }),
+        "a phase of the mbarriers `full` takes 0 arrivals, and 1 is the least",
+        "count the arrivals of a phase",
+    );
+}
+
+/// Threads of the first warps meet at a barrier of theirs.
+fn named(id: u8, threads: u32) -> Kernel {
+    let mut b = Build::new(96);
+    let bar = b.bar(Bar::Named { id, threads });
+    let meet = b.s(Op::Sync(bar));
+    let roles = vec![Role { name: "pair".into(), warps: (0, 2), registers: None, body: vec![meet] }];
+    let body = vec![b.s(Op::Roles(roles))];
+    b.done(body)
+}
+
+#[test]
+fn named_barriers_have_numbers_and_whole_warps() {
+    fine(&named(15, 64), &[]);
+    let whole = "count whole warps: a multiple of 32";
+    refused(&named(1, 33), "barrier 1 is for 33 threads, and barriers count whole warps of 32", whole);
+    refused(&named(1, 48), "barrier 1 is for 48 threads, and barriers count whole warps of 32", whole);
+    refused(&named(1, 0), "barrier 1 is for 0 threads, and barriers count whole warps of 32", whole);
+    let number = "number the barriers of groups from 1 to 15";
+    refused(&named(16, 64), "a barrier has the number 16, and a block has 16 barriers, from 0 to 15", number);
+    refused(&named(0, 64), "a barrier has the number 0, which is that of the block's own barrier", number);
+}
+
+/// Two roles; the first makes 64 numbers, turns each into another, and stores them.
+fn roles(asked: [Option<u32>; 2], warps: [(u32, u32); 2]) -> Kernel {
+    const HELD: i64 = 64;
+    let mut b = Build::new(warps[1].1 * 32);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let (x, y) = (b.reg("x", F32, HELD as u32), b.reg("y", F32, HELD as u32));
+    let t = b.thread();
+    let mut work = Vec::new();
+    for at in 0..HELD {
+        let (place, to) = (b.sum(&[(t, HELD)], at), b.int(at));
+        work.push(b.s(load_op(frag(x, to, 1), mem(from, place), None, 0.0)));
+    }
+    for at in 0..HELD {
+        let old = b.int(at);
+        work.push(b.set(y, at, Val::Un(Un::Neg, Box::new(Val::Reg(x, old)))));
+    }
+    for at in 0..HELD {
+        let (place, from) = (b.sum(&[(t, HELD)], at), b.int(at));
+        work.push(b.s(Op::Store { to: mem(to, place), from: frag(y, from, 1), guard: None }));
+    }
+    let names = ["worker", "helper"].into_iter().zip(warps).zip(asked).zip([work, vec![]]);
+    let all =
+        names.map(|(((name, warps), registers), body)| Role { name: name.into(), warps, registers, body });
+    let body = vec![b.s(Op::Roles(all.collect()))];
+    b.done(body)
+}
+
+#[test]
+fn roles_ask_for_registers_that_there_are() {
+    const HALVES: [(u32, u32); 2] = [(0, 4), (4, 8)];
+    let args = || {
+        let numbers = vec![0.0f32; 8 * 32 * 64];
+        [Arg::tensor(&numbers, [numbers.len()]), Arg::in_out(&numbers, [numbers.len()])]
+    };
+    #[track_caller]
+    fn refused(kernel: &Kernel, args: &[Arg], message: &str, help: &str) {
+        let found = fault(kernel, args);
+        assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+        assert!(found.message().starts_with(message), "{found}");
+        assert_eq!(found.help(), help);
+    }
+    // What is turned element by element needs room for one of the two arrays.
+    fine(&roles([Some(64), Some(24)], HALVES), &args());
+    fine(&roles([None, None], HALVES), &args());
+    for asked in [16, 100, 264] {
+        refused(
+            &roles([Some(asked), None], HALVES),
+            &args(),
+            &format!(
+                "the role `worker` asks for {asked} registers, and a thread can have 24 to 256 in steps of 8, at probe.rs:"
+            ),
+            "ask for a multiple of 8 from 24 to 256, or leave it open",
+        );
+    }
+    refused(
+        &roles([Some(56), None], HALVES),
+        &args(),
+        "the role `worker` asks for 56 registers, and its arrays hold 64 at once, at probe.rs:",
+        "ask for more registers, or keep smaller tiles in them",
+    );
+    refused(
+        &roles([Some(232), Some(40)], [(0, 8), (8, 16)]),
+        &args(),
+        "roles ask for 69632 registers, `worker` 256 x 232 and `helper` 256 x 40, and a multiprocessor has 65536, at probe.rs:",
+        "ask for fewer registers, or let fewer threads do it",
+    );
+    refused(
+        &roles([None, Some(40)], [(0, 6), (6, 8)]),
+        &args(),
+        "the role `helper` asks for registers, and its warps 6 to 7 are no whole warpgroups, at probe.rs:",
+        "begin and end roles that ask for registers at multiples of four warps",
+    );
+}

@@ -1,0 +1,108 @@
+//! Faults that are planted in programs by hand: rings, roles, barriers, products, bulk copies, clusters, atomic updates.
+//! Every seed must show every one of them, and none may show a fault of a right program.
+
+#[path = "../../../../sim/tests/common/mod.rs"]
+mod common;
+mod programs;
+mod table;
+
+use std::collections::BTreeSet;
+
+use tilewright_codegen::thread::Kernel;
+use tilewright_sim::{Error, Fault, Options, run_program};
+
+use crate::each;
+use programs::Program;
+use table::{Of, Planted};
+
+/// Seeds in continuous integration.
+const SEEDS: u64 = 20;
+
+/// The fault that a seed shows; a wrong result is one that no fault explains.
+fn shown(program: &Program, kernel: &Kernel, seed: u64) -> Result<(), Option<Box<Fault>>> {
+    let options = Options { seed, count: false, threads: 1, ..Options::default() };
+    match run_program(kernel, &program.args, &options) {
+        Err(Error::Fault(fault)) => Err(Some(fault)),
+        Err(error) => panic!("{}: {error}", kernel.name),
+        Ok(done) => {
+            let right =
+                |(name, wanted): &(&str, Vec<f32>)| done.get::<f32>(name).is_ok_and(|got| got == *wanted);
+            program.wanted.iter().all(right).then_some(()).ok_or(None)
+        }
+    }
+}
+
+/// What the seeds show of a fault: a line for the snapshot, or what is wrong.
+fn found(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
+    let program = (of.program)();
+    let mut kernel = program.kernel.clone();
+    (planted.change)(&mut kernel);
+    let allowed: BTreeSet<&str> = planted.kinds.split(" | ").collect();
+    let mut kinds = BTreeSet::new();
+    for seed in 0..seeds {
+        match shown(&program, &kernel, seed) {
+            Err(Some(fault)) if allowed.contains(&*format!("{:?}", fault.kind())) => {
+                kinds.insert(format!("{:?}", fault.kind()));
+            }
+            Err(Some(fault)) => {
+                return Err(format!(
+                    "{}: {}\nthe table has {}\n{fault}",
+                    of.name, planted.name, planted.kinds
+                ));
+            }
+            Err(None) => {
+                return Err(format!("{}: {}\na wrong result with seed {seed}", of.name, planted.name));
+            }
+            Ok(()) => return Err(format!("{}: {}\nnothing with seed {seed}", of.name, planted.name)),
+        }
+    }
+    let kinds: Vec<String> = kinds.into_iter().collect();
+    Ok(format!("{}: {}\n    {}", of.name, planted.name, kinds.join(", ")))
+}
+
+/// All planted faults: lines, and what is not found.
+pub(crate) fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
+    let all = table::all();
+    let faults: Vec<(&Of, &Planted)> =
+        all.iter().flat_map(|of| of.faults.iter().map(move |planted| (of, planted))).collect();
+    let outcomes = each(faults.len(), |at| found(faults[at].0, faults[at].1, seeds));
+    let (mut lines, mut wrong) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(line) => lines.push(line),
+            Err(text) => wrong.push(text),
+        }
+    }
+    lines.push(format!("{} planted faults, {} of them found with every seed", faults.len(), lines.len()));
+    (lines, wrong)
+}
+
+/// Right programs.
+pub(crate) fn unbroken(seeds: u64) {
+    let all = table::all();
+    let wrong = each(all.len(), |at| {
+        let program = (all[at].program)();
+        (0..seeds).find_map(|seed| {
+            let told = match shown(&program, &program.kernel, seed) {
+                Ok(()) => return None,
+                Err(Some(fault)) => fault.to_string(),
+                Err(None) => "a wrong result".into(),
+            };
+            Some(format!("{} with seed {seed}: {told}", all[at].name))
+        })
+    });
+    let wrong: Vec<String> = wrong.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn planted_faults_are_found_with_every_seed() {
+    let (lines, wrong) = review(SEEDS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    insta::assert_snapshot!("planted", lines.join("\n"));
+}
+
+#[test]
+fn right_programs_by_hand_are_left_alone() {
+    unbroken(SEEDS);
+}

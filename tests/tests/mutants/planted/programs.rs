@@ -1,0 +1,342 @@
+//! Right programs by hand, one for each way in which threads hand data to one another.
+
+use tilewright_codegen::Elem::{Bf16, F32, I32};
+use tilewright_codegen::element::bf16;
+use tilewright_codegen::index::Ix;
+use tilewright_codegen::thread::*;
+use tilewright_sim::Arg;
+
+use super::common::{Build, count, frag, load_op, mem};
+
+/// A program, what it is given, and what its results must be.
+pub(crate) struct Program {
+    pub(crate) kernel: Kernel,
+    pub(crate) args: Vec<Arg>,
+    pub(crate) wanted: Vec<(&'static str, Vec<f32>)>,
+}
+
+fn program(kernel: Kernel, args: Vec<Arg>, to: Vec<f32>) -> Program {
+    Program { kernel, args, wanted: vec![("to", to)] }
+}
+
+fn role(name: &str, warps: (u32, u32), registers: Option<u32>, body: Vec<Stmt>) -> Role {
+    Role { name: name.into(), warps, registers, body }
+}
+
+/// `acc += tile · tileᵀ` for the columns that the row of the table has, and the wait for it.
+fn product(b: &mut Build, row: &str, tile: Space, at: Ix, (acc, len): (Id, u32)) -> Vec<Stmt> {
+    let (zero, one) = (b.int(0), b.int(1));
+    let matrix = || AtomArg::Descriptor { at: mem(tile, at), leading: 16, stride: 1024, mode: 1 };
+    let ints = [one, zero, zero].map(AtomArg::Int);
+    let args = [AtomArg::Frag(frag(acc, zero, len)), matrix(), matrix()].into_iter().chain(ints).collect();
+    vec![
+        b.s(Op::Fence(Fence::Wgmma)),
+        b.atom(row, args),
+        b.s(Op::Commit(Queue::Wgmma)),
+        b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }),
+    ]
+}
+
+/// A bulk load that completes an mbarrier, with the arrival that announces it.
+fn bulk_load(b: &mut Build, to: Mem, from: Mem, bytes: u32, (bar, slot): (Id, Ix)) -> Vec<Stmt> {
+    let size = b.int(i64::from(bytes));
+    let args = vec![AtomArg::At(to), AtomArg::At(from), AtomArg::Int(size), AtomArg::Barrier { bar, slot }];
+    let arrive = b.s(Op::Arrive { bar, slot, peer: None, bytes: Some(bytes) });
+    vec![arrive, b.atom("bulk_load", args)]
+}
+
+/// The slot of an iteration in a ring of two, how often it has been used before, and the use before that.
+fn slot_of(b: &mut Build, round: Ix) -> [Ix; 3] {
+    let (slot, turn) = (b.e().rem(round, 2), b.e().div(round, 2));
+    [slot, turn, b.sum(&[(turn, 1)], -1)]
+}
+
+/// A warp fills two slots by bulk copies, a warpgroup multiplies what is there; each warp gives a slot back.
+pub(crate) fn ring() -> Program {
+    const ROUNDS: i64 = 4;
+    const LEN: i64 = 64 * 64;
+    let mut b = Build::new(160);
+    let (from, to) = (b.tensor("from", Bf16, false), b.tensor("to", F32, true));
+    let tile = b.shared("tile", Bf16, 2 * LEN as u32, "");
+    let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 4));
+    let (acc, t) = (b.reg("acc", F32, 32), b.thread());
+    let mut consume = b.fill(acc, 32, 0.0, F32);
+    consume.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
+        let [slot, turn, _] = slot_of(b, round);
+        let at = b.sum(&[(slot, LEN)], 0);
+        let mut body = vec![b.s(Op::Await { bar: full, slot, turn })];
+        body.extend(product(b, "wgmma_m64n64k16_bf16", tile, at, (acc, 32)));
+        let arrive = b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
+        body.push(b.one(Scope::Warp, vec![arrive]));
+        body
+    }));
+    for part in 0..8 {
+        let (place, at) = (b.sum(&[(t, 32)], part * 4), b.int(part * 4));
+        consume.push(b.s(Op::Store { to: mem(to, place), from: frag(acc, at, 4), guard: None }));
+    }
+    let produce = b.repeat(ROUNDS, Unroll::No, |b, round| {
+        let [slot, _, before] = slot_of(b, round);
+        let (place, origin) = (b.sum(&[(slot, LEN)], 0), b.sum(&[(round, LEN)], 0));
+        let mut body = vec![b.s(Op::Await { bar: empty, slot, turn: before })];
+        body.extend(bulk_load(b, mem(tile, place), mem(from, origin), 2 * LEN as u32, (full, slot)));
+        vec![b.one(Scope::Block, body)]
+    });
+    let mut body = b.start(&[full, empty]);
+    let roles =
+        vec![role("consumers", (0, 4), Some(40), consume), role("producer", (4, 5), Some(24), vec![produce])];
+    body.push(b.s(Op::Roles(roles)));
+    let tiles: Vec<bf16> = (0..ROUNDS * LEN).map(|at| bf16::from_f32((at / LEN + 1) as f32)).collect();
+    let sum = (1..=ROUNDS).map(|x| 16 * x * x).sum::<i64>() as f32;
+    program(
+        b.done(body),
+        vec![Arg::tensor(&tiles, [tiles.len()]), Arg::output::<f32>([4096])],
+        vec![sum; 4096],
+    )
+}
+
+/// Four warps fill a tile by ordinary writes and multiply it, again and again.
+pub(crate) fn filled() -> Program {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let tile = b.shared("tile", Bf16, 64 * 64, "");
+    let (acc, x, t, zero) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8), b.thread(), b.int(0));
+    let place = b.sum(&[(t, 4)], 0);
+    let mut body = [b.fill(x, 8, 1.0, Bf16), b.fill(acc, 4, 0.0, F32)].concat();
+    body.push(b.repeat(3, Unroll::No, |b, _| {
+        let part = |round: i64| {
+            let at = b.sum(&[(t, 8)], round * 1024);
+            b.store(tile, at, x, 8)
+        };
+        let mut body: Vec<Stmt> = [0, 1, 2, 3].map(part).into();
+        body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+        body.extend(product(b, "wgmma_m64n8k16_bf16", tile, zero, (acc, 4)));
+        body.push(b.sync());
+        body
+    }));
+    body.push(b.store(to, place, acc, 4));
+    program(b.done(body), vec![Arg::output::<f32>([512])], vec![48.0; 512])
+}
+
+/// Two warps write what two others read; they meet at named barriers, before and behind the read.
+pub(crate) fn pair() -> Program {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", F32, 64, "");
+    let full = b.bar(Bar::Named { id: 1, threads: 128 });
+    let free = b.bar(Bar::Named { id: 2, threads: 128 });
+    let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
+    let write = b.repeat(3, Unroll::No, |b, round| {
+        let at = b.sum(&[(round, 64), (t, 1)], 0);
+        vec![b.set(x, 0, Val::Int(at, F32)), b.store(s, t, x, 1), b.s(Op::Sync(full)), b.s(Op::Sync(free))]
+    });
+    let read = b.repeat(3, Unroll::No, |b, round| {
+        let (other, place) = (b.sum(&[(t, -1)], 127), b.sum(&[(round, 64), (t, -1)], 127));
+        vec![b.s(Op::Sync(full)), b.load(y, s, other, 1), b.store(to, place, y, 1), b.s(Op::Sync(free))]
+    });
+    let roles = vec![role("writers", (0, 2), None, vec![write]), role("readers", (2, 4), None, vec![read])];
+    let body = vec![b.s(Op::Roles(roles))];
+    program(b.done(body), vec![Arg::output::<f32>([192])], count(192))
+}
+
+/// A warp hands two slots to another by ordinary writes; every lane arrives, every lane waits.
+pub(crate) fn arrivals() -> Program {
+    let mut b = Build::new(64);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", F32, 64, "");
+    let (full, empty) = (b.mbarriers("full", 2, 32), b.mbarriers("empty", 2, 32));
+    let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
+    let arrive = |b: &mut Build, bar, slot| b.s(Op::Arrive { bar, slot, peer: None, bytes: None });
+    let write = b.repeat(4, Unroll::No, |b, round| {
+        let [slot, _, before] = slot_of(b, round);
+        let (place, number) = (b.sum(&[(slot, 32), (t, 1)], 0), b.sum(&[(round, 32), (t, 1)], 0));
+        vec![
+            b.s(Op::Await { bar: empty, slot, turn: before }),
+            b.set(x, 0, Val::Int(number, F32)),
+            b.store(s, place, x, 1),
+            arrive(b, full, slot),
+        ]
+    });
+    let read = b.repeat(4, Unroll::No, |b, round| {
+        let [slot, turn, _] = slot_of(b, round);
+        // The element of another lane.
+        let (place, number) = (b.sum(&[(slot, 32), (t, -1)], 63), b.sum(&[(round, 32), (t, -1)], 63));
+        vec![
+            b.s(Op::Await { bar: full, slot, turn }),
+            b.load(y, s, place, 1),
+            arrive(b, empty, slot),
+            b.store(to, number, y, 1),
+        ]
+    });
+    let mut body = b.start(&[full, empty]);
+    let roles = vec![role("writer", (0, 1), None, vec![write]), role("reader", (1, 2), None, vec![read])];
+    body.push(b.s(Op::Roles(roles)));
+    program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
+}
+
+/// A warp fills two slots by bulk copies, two others read them by ordinary loads; every thread gives a slot back.
+pub(crate) fn copies() -> Program {
+    let mut b = Build::new(96);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let held = b.shared("held", F32, 128, "");
+    let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 64));
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let read = b.repeat(4, Unroll::No, |b, round| {
+        let [slot, turn, _] = slot_of(b, round);
+        let (place, number) = (b.sum(&[(slot, 64), (t, -1)], 63), b.sum(&[(round, 64), (t, -1)], 63));
+        vec![
+            b.s(Op::Await { bar: full, slot, turn }),
+            b.load(x, held, place, 1),
+            b.s(Op::Fence(Fence::ProxyAsync)),
+            b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None }),
+            b.store(to, number, x, 1),
+        ]
+    });
+    let copy = b.repeat(4, Unroll::No, |b, round| {
+        let [slot, _, before] = slot_of(b, round);
+        let (place, origin) = (b.sum(&[(slot, 64)], 0), b.sum(&[(round, 64)], 0));
+        let mut body = vec![b.s(Op::Await { bar: empty, slot, turn: before })];
+        body.extend(bulk_load(b, mem(held, place), mem(from, origin), 256, (full, slot)));
+        vec![b.one(Scope::Block, body)]
+    });
+    let mut body = b.start(&[full, empty]);
+    let roles = vec![role("readers", (0, 2), None, vec![read]), role("copies", (2, 3), None, vec![copy])];
+    body.push(b.s(Op::Roles(roles)));
+    program(b.done(body), vec![Arg::tensor(&count(256), [256]), Arg::output::<f32>([256])], count(256))
+}
+
+/// All write a tile, one thread stores it in bulk, again and again.
+pub(crate) fn stores() -> Program {
+    let mut b = Build::new(64);
+    let to = b.tensor("to", F32, true);
+    let held = b.shared("held", F32, 64, "");
+    let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
+    let turn = b.repeat(3, Unroll::No, |b, round| {
+        let (number, place) = (b.sum(&[(round, 64), (t, 1)], 0), b.sum(&[(round, 64)], 0));
+        let args = vec![AtomArg::At(mem(to, place)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
+        let store = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
+        let wait = vec![b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 })];
+        vec![
+            b.set(x, 0, Val::Int(number, F32)),
+            b.store(held, t, x, 1),
+            b.s(Op::Fence(Fence::ProxyAsync)),
+            b.sync(),
+            b.one(Scope::Block, store),
+            b.one(Scope::Block, wait),
+            b.sync(),
+        ]
+    });
+    program(b.done(vec![turn]), vec![Arg::output::<f32>([192])], count(192))
+}
+
+/// Two blocks share what each of them copies, write into each other's memory, and tell each other of it.
+pub(crate) fn cluster() -> Program {
+    let mut b = Build::new(64).cluster(2);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let map = b.map(from, &[64], &[0], 0);
+    let (held, own) = (b.shared("held", F32, 128, ""), b.shared("own", F32, 64, ""));
+    let (full, ready) = (b.mbarriers("full", 1, 1), b.mbarriers("ready", 1, 64));
+    let all = b.bar(Bar::Cluster);
+    let (t, zero, rank, both) = (b.thread(), b.int(0), b.rank(), b.int(3));
+    let other = b.sum(&[(rank, -1)], 1);
+    let (x, y) = (b.reg("x", F32, 1), b.reg("y", F32, 1));
+    let part = b.sum(&[(rank, 64)], 0);
+    let init =
+        vec![b.s(Op::InitBarriers(full)), b.s(Op::InitBarriers(ready)), b.s(Op::Fence(Fence::MbarrierInit))];
+    let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
+    let load = vec![
+        AtomArg::At(mem(held, part)),
+        AtomArg::Map { param: map, at: vec![part] },
+        AtomArg::Barrier { bar: full, slot: zero },
+        AtomArg::Int(both),
+    ];
+    let arrive = b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) });
+    let load = b.atom("bulk_load_1d_multicast", load);
+    body.push(b.one(Scope::Block, vec![arrive, load]));
+    // Each thread gives its twin an element of the twin's half, and reads what another thread's twin gave.
+    let far = b.sum(&[(other, 64), (t, 1)], 0);
+    let (mirrored, out) = (b.sum(&[(t, -1)], 63), b.sum(&[(rank, 64), (t, -1)], 63));
+    let peer = Mem { space: own, index: t, peer: Some(other) };
+    body.extend([
+        b.s(Op::Await { bar: full, slot: zero, turn: zero }),
+        b.load(x, held, far, 1),
+        b.s(Op::Store { to: peer, from: frag(x, zero, 1), guard: None }),
+        b.s(Op::Arrive { bar: ready, slot: zero, peer: Some(other), bytes: None }),
+        b.s(Op::Await { bar: ready, slot: zero, turn: zero }),
+        // All that the other block does here is done by now: a block may end before the other.
+        b.load(y, own, mirrored, 1),
+        b.store(to, out, y, 1),
+    ]);
+    program(b.done(body), vec![Arg::tensor(&count(128), [128]), Arg::output::<f32>([128])], count(128))
+}
+
+/// Blocks of a cluster read each other's memory between barriers of the cluster.
+pub(crate) fn peers() -> Program {
+    let mut b = Build::new(64).cluster(4);
+    let to = b.tensor("to", F32, true);
+    let own = b.shared("own", F32, 64, "");
+    let all = b.bar(Bar::Cluster);
+    let (x, t, zero, rank) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.rank());
+    let next = b.sum(&[(rank, 1)], 1);
+    let next = b.e().rem(next, 4);
+    let number = b.sum(&[(rank, 64), (t, 1)], 0);
+    let (mirrored, out) = (b.sum(&[(t, -1)], 63), b.sum(&[(next, 64), (t, -1)], 63));
+    let peer = Mem { space: own, index: mirrored, peer: Some(next) };
+    let body = vec![
+        b.set(x, 0, Val::Int(number, F32)),
+        b.store(own, t, x, 1),
+        b.s(Op::Sync(all)),
+        b.s(load_op(frag(x, zero, 1), peer, None, 0.0)),
+        b.store(to, out, x, 1),
+        b.s(Op::Sync(all)),
+    ];
+    program(b.done(body), vec![Arg::output::<f32>([256])], count(256))
+}
+
+/// Threads count in shared memory by atomic updates.
+pub(crate) fn sums() -> Program {
+    let mut b = Build::new(96);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", I32, 4, "");
+    let (n, one, x, t, zero) =
+        (b.reg("n", I32, 1), b.reg("one", I32, 1), b.reg("x", F32, 1), b.thread(), b.int(0));
+    let (bin, few) = (b.e().rem(t, 4), b.lt(t, 4));
+    let mut body = [b.fill(n, 1, 0.0, I32), b.fill(one, 1, 1.0, I32)].concat();
+    let clear = b.store(s, t, n, 1);
+    body.extend([b.if_(few, vec![clear]), b.sync()]);
+    body.push(b.s(Op::Atomic { to: mem(s, bin), op: Bin::Add, value: Val::Reg(one, zero), guard: None }));
+    body.extend([
+        b.sync(),
+        b.load(n, s, bin, 1),
+        b.set(x, 0, Val::Cast(F32, Box::new(Val::Reg(n, zero)))),
+        b.store(to, t, x, 1),
+    ]);
+    program(b.done(body), vec![Arg::output::<f32>([96])], vec![24.0; 96])
+}
+
+/// Two arrays lie in the same bytes, one after the other.
+pub(crate) fn lifetimes() -> Program {
+    let mut b = Build::new(64);
+    let to = b.tensor("to", F32, true);
+    let (first, second) = (b.shared("first", F32, 64, ""), b.shared("second", F32, 64, ""));
+    let bar = b.mbarriers("done", 1, 1);
+    let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
+    let (other, later) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1)], 64));
+    let mirrored = b.sum(&[(t, -1)], 127);
+    let mut body = b.start(&[bar]);
+    body.extend([
+        b.set(x, 0, Val::Int(t, F32)),
+        b.store(first, t, x, 1),
+        b.sync(),
+        b.load(y, first, other, 1),
+        b.store(to, other, y, 1),
+        b.sync(),
+        b.set(x, 0, Val::Int(later, F32)),
+        b.store(second, t, x, 1),
+        b.sync(),
+        b.load(y, second, other, 1),
+        b.store(to, mirrored, y, 1),
+    ]);
+    let mut kernel = b.done(body);
+    kernel.shared[1].offset = 128;
+    program(kernel, vec![Arg::output::<f32>([128])], count(128))
+}

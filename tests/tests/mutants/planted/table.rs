@@ -1,0 +1,346 @@
+//! Every planted fault: the program, what is wrong with it, which kinds of faults may show it.
+
+use tilewright_codegen::thread::{AtomArg, Bar, Fence, Kernel, Op, Queue, Role, Scope, Space, Stmt};
+
+use super::programs::{self, Program};
+use crate::cut::*;
+
+/// A program, and the ways in which it is broken.
+pub(crate) struct Of {
+    pub(crate) name: &'static str,
+    pub(crate) program: fn() -> Program,
+    pub(crate) faults: Vec<Planted>,
+}
+
+/// A fault that is planted.
+pub(crate) struct Planted {
+    pub(crate) name: &'static str,
+    /// Kinds of faults, one of which every seed must show.
+    pub(crate) kinds: &'static str,
+    pub(crate) change: fn(&mut Kernel),
+}
+
+impl Of {
+    fn new(name: &'static str, program: fn() -> Program) -> Of {
+        Of { name, program, faults: Vec::new() }
+    }
+
+    fn p(mut self, name: &'static str, kinds: &'static str, change: fn(&mut Kernel)) -> Of {
+        self.faults.push(Planted { name, kinds, change });
+        self
+    }
+}
+
+/// More ways to break a program.
+trait Plant: Cut {
+    /// One thread of each group of this size does it, and says so alone.
+    fn elect(&mut self, what: impl Fn(&Op) -> bool, nth: usize, scope: Scope) {
+        self.list(what, nth, |_, list, at| {
+            let stmt = list[at].clone();
+            list[at].op = Op::Elect(scope, vec![stmt]);
+        });
+    }
+
+    /// Something else in its place.
+    fn becomes(&mut self, what: impl Fn(&Op) -> bool, nth: usize, op: Op) {
+        self.op(what, nth, |_, old| *old = op);
+    }
+
+    /// Where mbarriers begin.
+    fn begins(&mut self, bar: usize, at: u32) {
+        let Bar::Mbarriers { offset, .. } = &mut self.program().bars[bar] else { panic!("no mbarriers") };
+        *offset = at;
+    }
+
+    /// A named barrier's number and threads.
+    fn names(&mut self, bar: usize, number: u8, count: u32) {
+        let Bar::Named { id, threads } = &mut self.program().bars[bar] else { panic!("no named barrier") };
+        (*id, *threads) = (number, count);
+    }
+
+    fn role(&mut self, nth: usize) -> &mut Role {
+        let mut all = self.program().body.iter_mut().filter_map(|stmt| match &mut stmt.op {
+            Op::Roles(roles) => Some(roles),
+            _ => None,
+        });
+        &mut all.next().expect("roles")[nth]
+    }
+
+    /// The operand-th place in memory of a load becomes one of another array.
+    fn reads_from(&mut self, nth: usize, space: Space) {
+        self.op(load_shared, nth, |_, op| {
+            if let Op::Load { from, .. } = op {
+                from.space = space;
+            }
+        });
+    }
+}
+
+impl Plant for Kernel {}
+
+fn atomic(op: &Op) -> bool {
+    matches!(op, Op::Atomic { .. })
+}
+
+fn syncwarp() -> Op {
+    Op::Fence(Fence::Threads(Scope::Warp))
+}
+
+pub(crate) fn all() -> Vec<Of> {
+    vec![ring(), filled(), pair(), arrivals(), copies(), stores(), cluster(), peers(), sums(), lifetimes()]
+}
+
+fn ring() -> Of {
+    Of::new("a ring of products", programs::ring)
+        .p("one warp waits for the copies", "InFlight", |k| k.only_below(awaits, 0, 32))
+        .p("three warps wait for the copies", "InFlight", |k| k.only_below(awaits, 0, 96))
+        .p("one warp gives slots back for all", "InFlight", |k| {
+            k.elects(1, Scope::Warpgroup);
+            k.arrivals(2, 1);
+        })
+        .p("slots are given back before the product is waited for", "InFlight", |k| k.earlier(elect, 1))
+        .p("a product is left in flight", "InFlight | Locked", |k| k.pending(0, 1))
+        .p("slots are given back before they are waited for", "Mbarrier | InFlight | Race", |k| {
+            k.list(elect, 1, |_, list, at| {
+                let stmt = list.remove(at);
+                list.insert(0, stmt);
+            });
+        })
+        .p("copies do not wait for a free slot", "Mbarrier | InFlight | Race", |k| k.drop(awaits, 1))
+        .p("the copy lands in the other slot", "InFlight | Race", |k| {
+            k.op(atom, 1, |e, op| {
+                let Op::Atom { args, .. } = op else { return };
+                let Some(AtomArg::At(mem)) = args.first_mut() else { panic!("no address first") };
+                let last = e.int(64 * 64);
+                mem.index = e.sub(last, mem.index);
+            });
+        })
+        .p("mbarriers lie in the tile", "Malformed", |k| k.begins(1, 8192))
+        .p("mbarriers lie in one another", "Malformed", |k| k.begins(2, 16392))
+        .p("mbarriers begin between multiples of eight", "Malformed", |k| k.begins(2, 16404))
+        .p("shared memory is too small by one mbarrier", "Malformed", |k| k.launch.shared_bytes -= 8)
+        .p("the products' registers are fewer than their sums", "Malformed", |k| {
+            k.role(0).registers = Some(24);
+        })
+        .p("registers in no step of eight", "Malformed", |k| k.role(0).registers = Some(44))
+        .p("more registers than a thread can have", "Malformed", |k| k.role(0).registers = Some(264))
+        .p("fewer registers than a thread can have", "Malformed", |k| k.role(1).registers = Some(16))
+        .p("registers for half of a warpgroup", "Malformed", |k| {
+            (k.role(0).warps, k.role(1).warps) = ((0, 3), (3, 5));
+        })
+}
+
+fn filled() -> Of {
+    Of::new("a tile that four warps fill", programs::filled)
+        .p("no barrier before the product", "Race | Unwritten", |k| k.drop(sync, 0))
+        .p("no barrier behind the product", "InFlight", |k| k.drop(sync, 1))
+        .p("lanes wait for each other in the place of warps", "Race | Unwritten", |k| {
+            k.becomes(sync, 0, syncwarp());
+        })
+        .p("lanes wait for each other behind the product", "InFlight", |k| k.becomes(sync, 1, syncwarp()))
+        .p("no fence behind the writes", "MissingFence", |k| k.drop(fence, 0))
+        .p("one warp alone executes the fence", "MissingFence", |k| k.only_below(fence, 0, 32))
+        .p("one lane alone executes the fence", "MissingFence", |k| k.elect(fence, 0, Scope::Warp))
+        .p("the fence stands before the last write", "MissingFence", |k| k.earlier(fence, 0))
+        .p("three warps fill the tile", "Unwritten", |k| k.only_below(store_shared, 0, 96))
+        .p("one warp does not multiply", "Deadlock | Divergence | Locked", |k| k.only_below(atom, 0, 96))
+        .p("nobody waits for the product", "InFlight | Locked", |k| k.drop(wait, 0))
+}
+
+fn pair() -> Of {
+    const SHOWN: &str = "Race | Unwritten";
+    Of::new("roles that meet at named barriers", programs::pair)
+        .p("a barrier of 33 threads", "Malformed", |k| k.names(1, 1, 33))
+        .p("a barrier of 48 threads", "Malformed", |k| k.names(1, 1, 48))
+        .p("a barrier of no threads", "Malformed", |k| k.names(2, 2, 0))
+        .p("a barrier with number 16", "Malformed", |k| k.names(1, 16, 128))
+        .p("a barrier with the number of the block's", "Malformed", |k| k.names(1, 0, 128))
+        .p("a barrier of one role alone", "Divergence | Unwritten", |k| k.names(1, 1, 64))
+        .p("a barrier of one role alone behind the read", "Divergence | Race", |k| k.names(2, 2, 64))
+        .p("the readers do not come to the second barrier", "Deadlock | Divergence", |k| k.drop(sync, 3))
+        .p("the writers come to the first barrier before they write", SHOWN, |k| k.earlier(sync, 0))
+        .p("the readers read before the first barrier", SHOWN, |k| k.later(sync, 2))
+        .p("lanes wait for each other in the place of roles", "Race | Unwritten", |k| {
+            k.becomes(sync, 0, syncwarp());
+            k.becomes(sync, 1, syncwarp());
+        })
+}
+
+fn arrivals() -> Of {
+    Of::new("a warp that hands slots to another", programs::arrivals)
+        .p("one lane arrives for the others", "Race", |k| {
+            k.elect(arrive, 0, Scope::Warp);
+            k.arrivals(1, 1);
+        })
+        .p("one lane waits for the others", "Race", |k| k.elect(awaits, 1, Scope::Warp))
+        .p("one lane gives slots back for the others", "Race", |k| {
+            k.elect(arrive, 1, Scope::Warp);
+            k.arrivals(2, 1);
+        })
+        .p("the reader does not wait", "Race | Unwritten | Mbarrier", |k| k.drop(awaits, 1))
+        .p("the writer does not wait", "Race | Mbarrier", |k| k.drop(awaits, 0))
+        .p("the writer arrives before it writes", "Race | Unwritten", |k| k.earlier(arrive, 0))
+        .p("slots are given back before they are read", "Race", |k| k.earlier(arrive, 1))
+        .p("phases of 31 arrivals", "Mbarrier | Race | Unwritten", |k| k.arrivals(1, 31))
+        .p("phases of 33 arrivals", "Deadlock", |k| k.arrivals(1, 33))
+        .p("phases without arrivals", "Malformed", |k| k.arrivals(1, 0))
+        .p("no barrier behind the initialisation", "Mbarrier", |k| k.drop(sync, 0))
+        .p("the first phase is waited for always", "Mbarrier | Race", |k| {
+            k.op(awaits, 1, |e, op| {
+                if let Op::Await { turn, .. } = op {
+                    *turn = e.int(0);
+                }
+            });
+        })
+}
+
+fn copies() -> Of {
+    Of::new("bulk copies that threads read", programs::copies)
+        .p("no fence before slots are given back", "MissingFence", |k| k.drop(fence, 1))
+        .p("the fence stands behind the arrival", "MissingFence", |k| k.later(fence, 1))
+        .p("one warp waits for the copies", "InFlight | Unwritten", |k| k.only_below(awaits, 0, 32))
+        .p("one thread gives slots back for all", "Race | InFlight", |k| {
+            k.elect(arrive, 0, Scope::Block);
+            k.arrivals(2, 1);
+        })
+        .p("one warp gives slots back for both", "Race | InFlight | Mbarrier", |k| {
+            k.only_below(arrive, 0, 32);
+            k.arrivals(2, 32);
+        })
+        .p("half of the bytes are announced", "Mbarrier | InFlight | Race | Deadlock", |k| {
+            k.announces(0, Some(128))
+        })
+        .p("the bytes are announced at the other slot", "Mbarrier | Deadlock | InFlight", |k| {
+            k.op(arrive, 1, |e, op| {
+                if let Op::Arrive { slot, .. } = op {
+                    let one = e.int(1);
+                    *slot = e.sub(one, *slot);
+                }
+            });
+        })
+        .p("every lane copies", "Mbarrier | InFlight", |k| k.unelect(1))
+        .p("mbarriers that nobody tells the copy engine of", "MissingFence", |k| k.drop(fence, 0))
+}
+
+fn stores() -> Of {
+    const WAIT: Op = Op::WaitQueue { queue: Queue::BulkRead, pending: 0 };
+    Of::new("bulk stores of what threads write", programs::stores)
+        .p("nobody waits until the store has read", "InFlight", |k| k.drop(elect, 1))
+        .p("the wait stands behind the barrier", "InFlight | Race", |k| k.later(elect, 1))
+        .p("another thread waits", "InFlight", |k| {
+            k.op(elect, 1, |e, op| {
+                let thread = e.leaf(tilewright_codegen::index::Int::Thread, 0, 63, 1, Scope::Thread);
+                let (one, body) = (e.int(1), vec![Stmt { site: 0, op: WAIT }]);
+                let cond = e.eq(thread, one);
+                *op = Op::If { cond, then: body, other: vec![] };
+            });
+        })
+        .p("the storing thread alone executes the fence", "MissingFence", |k| {
+            k.elect(fence, 0, Scope::Block);
+        })
+        .p("the store stands before the barrier", "Race | Unwritten | InFlight", |k| k.later(sync, 0))
+        .p("lanes wait for each other before the store", "Race | Unwritten", |k| {
+            k.becomes(sync, 0, syncwarp());
+        })
+        .p("no barrier behind the wait", "Race | InFlight", |k| k.drop(sync, 1))
+        .p("the store is in no group", "InFlight | Race", |k| k.drop(commit, 0))
+        .p("shared memory is too small", "Malformed", |k| k.launch.shared_bytes -= 16)
+}
+
+fn cluster() -> Of {
+    Of::new("blocks that share copies", programs::cluster)
+        .p("a block goes on before the others have mbarriers", "Mbarrier", |k| {
+            k.becomes(sync, 0, Op::Sync(0))
+        })
+        .p("mbarriers that no fence tells other blocks of", "MissingFence", |k| k.drop(fence, 0))
+        .p("each block copies for itself alone", "Deadlock", |k| k.shift(atom, 0, 3, -2))
+        .p("a copy for a block beyond the cluster", "OutOfBounds", |k| k.shift(atom, 0, 3, 4))
+        .p("half of the bytes are announced", "Mbarrier | InFlight | Race | Unwritten", |k| {
+            k.announces(0, Some(256));
+        })
+        .p("nobody waits for the copies", "InFlight | Unwritten", |k| k.drop(awaits, 0))
+        .p("nobody waits for the other block's writes", "Unwritten | Race", |k| k.drop(awaits, 1))
+        .p("threads arrive at their own block's mbarrier", "Unwritten | Race", |k| {
+            k.op(arrive, 1, |_, op| {
+                if let Op::Arrive { peer, .. } = op {
+                    *peer = None;
+                }
+            });
+        })
+        .p("threads arrive before they write", "Unwritten | Race", |k| k.earlier(arrive, 1))
+        .p("one thread arrives for its block", "Unwritten | Race", |k| {
+            k.elect(arrive, 1, Scope::Block);
+            k.arrivals(2, 1);
+        })
+}
+
+fn peers() -> Of {
+    fn ranks(
+        k: &mut Kernel,
+        change: fn(&mut tilewright_codegen::index::Exprs) -> tilewright_codegen::index::Ix,
+    ) {
+        k.op(load_shared, 0, |e, op| {
+            if let Op::Load { from, .. } = op {
+                from.peer = Some(change(e));
+            }
+        });
+    }
+    Of::new("blocks that read each other's memory", programs::peers)
+        .p("no barrier before the read", "Race | Unwritten", |k| k.drop(sync, 0))
+        .p("the block's barrier in the place of the cluster's", "Race | Unwritten", |k| {
+            k.becomes(sync, 0, Op::Sync(0));
+        })
+        .p("no barrier behind the read", "Race | OutOfBounds", |k| k.drop(sync, 1))
+        .p("a rank beyond the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(4)))
+        .p("a rank below the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(-1)))
+}
+
+fn sums() -> Of {
+    Of::new("sums by atomic updates", programs::sums)
+        .p("no barrier behind the clearing", "Race | Unwritten", |k| k.drop(sync, 0))
+        .p("no barrier before the sums are read", "Race", |k| k.drop(sync, 1))
+        .p("lanes wait for each other behind the clearing", "Race | Unwritten", |k| {
+            k.becomes(sync, 0, syncwarp());
+        })
+        .p("lanes wait for each other before the sums are read", "Race", |k| k.becomes(sync, 1, syncwarp()))
+        .p("nobody clears", "Unwritten", |k| k.drop(condition, 0))
+        .p("one warp clears again behind the barrier", "Race", |k| {
+            k.list(condition, 0, |_, list, at| {
+                let stmt = list[at].clone();
+                list.insert(at + 2, stmt);
+            });
+        })
+        .p("a sum is read before it is added to", "Race", |k| {
+            k.list(load_shared, 0, |_, list, at| {
+                let before = (0..at).find(|&at| atomic(&list[at].op)).expect("the update");
+                let stmt = list[at].clone();
+                list.insert(before, stmt);
+            });
+        })
+        .p("sums are read and written in the place of updates", "Race", |k| {
+            let (mut load, mut store) = (None, None);
+            k.op(load_shared, 0, |_, op| load = Some(op.clone()));
+            k.op(store_shared, 0, |_, op| store = Some(op.clone()));
+            k.list(atomic, 0, |_, list, at| {
+                let (Some(load), Some(Op::Store { from, guard, .. })) = (load, store) else { return };
+                let Op::Load { from: place, .. } = &load else { return };
+                let store = Op::Store { to: place.clone(), from, guard };
+                let site = list[at].site;
+                list.splice(at..=at, [load, store].map(|op| Stmt { site, op }));
+            });
+        })
+}
+
+fn lifetimes() -> Of {
+    Of::new("arrays in the same bytes", programs::lifetimes)
+        .p("the first array is read behind the second's writes", "Overwritten", |k| {
+            k.reads_from(1, Space::Shared(0));
+        })
+        .p("no barrier between the two", "Race | Overwritten", |k| k.drop(sync, 2))
+        .p("the barrier stands before the first array's reads", "Race | Overwritten", |k| {
+            k.earlier(sync, 2);
+            k.earlier(sync, 2);
+        })
+        .p("the second array lies over an mbarrier", "Malformed", |k| k.shared[1].offset += 1024)
+        .p("the second array lies beyond shared memory", "Malformed", |k| k.shared[1].offset = 1 << 16)
+}
