@@ -24,6 +24,7 @@ pub(crate) fn finish(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
+    diagnostics.extend(check::written(&program));
     let program = match crate::pipeline::expand(&program) {
         Ok(program) => program.into_owned(),
         Err(diagnostic) => {

@@ -5,6 +5,7 @@
 //! bounded number of times; what the bound leaves out is listed, never guessed.
 
 mod accesses;
+mod coordinates;
 mod intensity;
 pub(crate) mod limits;
 mod lints;
@@ -29,6 +30,9 @@ pub(crate) const MOST_EVALUATIONS: u32 = 60_000;
 
 /// How many of them the accesses keep for themselves.
 const FOR_ACCESSES: u32 = 15_000;
+
+/// How many of them following coordinates may take. Kernels whose thread layouts fit take few.
+const FOR_COORDINATES: u32 = 20_000;
 
 /// Counts evaluations.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +73,11 @@ fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: Strin
         Level::Allow => None,
         level => Some(Diagnostic { level, lint: Some(name), ..Diagnostic::error(span, message) }),
     }
+}
+
+/// What can be said about a program as its author wrote it: coordinates that do not belong together.
+pub(crate) fn written(program: &Program) -> Vec<Diagnostic> {
+    coordinates::find(program, &mut Budget { left: FOR_COORDINATES })
 }
 
 /// The checks of a program before it is lowered: races in shared memory.
