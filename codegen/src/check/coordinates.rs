@@ -24,7 +24,7 @@ use crate::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use elements::{Elements, Mask, extents, parts};
 use function::{Function, Start};
-use origin::{Axis, Origin, Stands, combined};
+use origin::{Axis, Origin, Stands, Through, combined};
 use place::{Access, Place};
 use product::Side;
 
@@ -175,7 +175,9 @@ impl<'p> Walk<'p, '_> {
         let Some(elements) = self.elements(view) else { return Origin::Unknown };
         let tensor = self.program.tensor(view.tensor);
         match (&tensor.space, state.get(&view.tensor)) {
-            (Space::Global { .. }, _) => Origin::Known(Stands { axes: self.axes(view, &elements), sums: false }),
+            (Space::Global { .. }, _) => {
+                Origin::Known(Stands { axes: self.axes(view, &elements), sums: false })
+            }
             (_, None) => Origin::Any,
             (_, Some(Content::Registers(origin))) => match origin {
                 Origin::Any => Origin::Any,
@@ -204,7 +206,7 @@ impl<'p> Walk<'p, '_> {
         let all = all.filter(|(_, (extent, _))| *extent != Value::Int(1));
         all.map(|(mode, (extent, _))| {
             let at = parts(&view.base[mode]).map(|(thread, ..)| Function::new(thread, &elements.along[mode]));
-            Axis { extent, of: (view.tensor, mode), operand: None, at }
+            Axis { extent, of: (view.tensor, mode), through: Through::of(view), at }
         })
         .collect()
     }
@@ -323,7 +325,8 @@ impl<'p> Walk<'p, '_> {
         for axis in &stands.axes {
             let kept = match &axis.at {
                 Some(at) => {
-                    let alike = lanes == 1 || at.same_in_groups(lanes, self.threads, self.budget) == Some(true);
+                    let alike =
+                        lanes == 1 || at.same_in_groups(lanes, self.threads, self.budget) == Some(true);
                     alike && at.folds(&onto)
                 }
                 None => true,
@@ -422,10 +425,9 @@ fn overlaid(new: &Stands<Function>, old: &Stands<Function>) -> Option<Stands<Fun
             return None;
         }
         let at = match (&new.at, &old.at) {
-            (
-                Some(Function::Sum { start, values }),
-                Some(Function::Sum { start: other, values: others }),
-            ) if start == other => {
+            (Some(Function::Sum { start, values }), Some(Function::Sum { start: other, values: others }))
+                if start == other =>
+            {
                 let values = values.iter().zip(others).map(|(new, old)| new.or(*old)).collect();
                 Some(Function::Sum { start: Start::clone(start), values })
             }

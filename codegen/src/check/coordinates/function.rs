@@ -159,7 +159,13 @@ impl Function {
     }
 
     /// Is this the other function, but for a constant? Only where the mask has elements.
-    pub(super) fn compare(&self, other: &Function, mask: &Mask, threads: u32, budget: &mut Budget) -> Verdict {
+    pub(super) fn compare(
+        &self,
+        other: &Function,
+        mask: &Mask,
+        threads: u32,
+        budget: &mut Budget,
+    ) -> Verdict {
         if self == other {
             return Verdict::Same;
         }
@@ -200,8 +206,7 @@ impl Function {
         };
         let lists = |budget: &mut Budget| Some((start.list(threads, budget)?, other.list(threads, budget)?));
         start == other
-            || lists(budget)
-                .is_some_and(|(x, y)| x.iter().zip(&y).all(|(x0, y0)| x0 - x[0] == y0 - y[0]))
+            || lists(budget).is_some_and(|(x, y)| x.iter().zip(&y).all(|(x0, y0)| x0 - x[0] == y0 - y[0]))
     }
 }
 

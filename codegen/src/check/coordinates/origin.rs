@@ -8,6 +8,7 @@ use super::super::Budget;
 use super::elements::Mask;
 use super::function::{Function, Verdict};
 use crate::thread::Id;
+use crate::view::View;
 
 /// One coordinate that elements stand for.
 #[derive(Clone, Debug)]
@@ -16,17 +17,24 @@ pub(super) struct Axis<F> {
     pub(super) extent: Value,
     /// The global tensor and its mode.
     pub(super) of: (Id, usize),
-    /// The operand through which a product took it over: the view's name, its tensor, and is it the second?
-    pub(super) operand: Option<Operand>,
+    /// Through which view it came, for messages.
+    pub(super) through: Through,
     /// How it is found; `None` where that is not known.
     pub(super) at: Option<F>,
 }
 
-/// An operand of a product, for messages.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Operand {
+/// A view that was read: of global memory, or an operand of a product.
+#[derive(Clone, Debug)]
+pub(super) struct Through {
     pub(super) view: Rc<str>,
     pub(super) tensor: Id,
+    pub(super) operand: bool,
+}
+
+impl Through {
+    pub(super) fn of(view: &View) -> Through {
+        Through { view: view.name.as_str().into(), tensor: view.tensor, operand: false }
+    }
 }
 
 /// All coordinates of a tensor's elements.
@@ -77,11 +85,11 @@ impl<F: Clone + PartialEq> Stands<F> {
         if self.axes.len() != other.axes.len() || !self.axes.iter().zip(&other.axes).all(alike) {
             return None;
         }
-        let both = self.axes.iter().zip(&other.axes).map(|(x, y)| Axis {
-            at: x.at.clone().filter(|_| x.at == y.at),
-            operand: x.operand.clone().or_else(|| y.operand.clone()),
-            ..x.clone()
-        });
+        let both = self
+            .axes
+            .iter()
+            .zip(&other.axes)
+            .map(|(x, y)| Axis { at: x.at.clone().filter(|_| x.at == y.at), ..x.clone() });
         Some(Stands { axes: both.collect(), sums: self.sums || other.sums })
     }
 }
@@ -92,7 +100,7 @@ impl<F> Stands<F> {
         let axes = self.axes.iter().map(|axis| Axis {
             extent: axis.extent,
             of: axis.of,
-            operand: axis.operand.clone(),
+            through: axis.through.clone(),
             at: axis.at.as_ref().and_then(&mut at),
         });
         Stands { axes: axes.collect(), sums: self.sums }

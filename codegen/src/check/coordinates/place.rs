@@ -121,7 +121,8 @@ impl<'v> Access<'v> {
             terms.terms.iter().find(|(coord, _)| coord == digit).map_or(0, |(_, factor)| *factor)
         };
         for digit in digits {
-            moves.push((self.thread.iter().map(|terms| factor(terms, digit)).collect(), factor(start, digit)));
+            moves
+                .push((self.thread.iter().map(|terms| factor(terms, digit)).collect(), factor(start, digit)));
         }
         let first = (*values.first()?)?;
         for (element, value) in values.iter().enumerate() {

@@ -5,7 +5,7 @@ use tilewright_layout::Value;
 use super::super::Budget;
 use super::elements::{Elements, Mask};
 use super::function::{Function, Verdict, Witness};
-use super::origin::{Axis, Operand, Stands};
+use super::origin::{Axis, Stands, Through};
 use crate::view::View;
 
 /// An operand: (rows, k), or (columns, k).
@@ -25,6 +25,8 @@ pub(super) struct Mismatch {
     pub(super) elements: (usize, usize),
     /// Does the operand's second mode run along this extent?
     pub(super) along: (bool, bool),
+    /// How many k-steps there are in a thread.
+    pub(super) steps: usize,
 }
 
 impl Side<'_> {
@@ -75,11 +77,11 @@ pub(super) fn contracted(
             Agreement::Same => {}
             Agreement::Undecided => return Ok(Vec::new()),
             Agreement::Differ(at, step, elements) => {
-                let mismatch = Mismatch { pair: (x, y), at, step, elements, along };
+                let mismatch = Mismatch { pair: (x, y), at, step, elements, along, steps: a.steps() };
                 let relevant = match a.stands.axes[x].extent {
                     // Two extents of one number need not be one extent.
                     Value::Int(_) => along == (true, true),
-                    _ => along != (false, false) || !(runs_a.contains(&true) || runs_b.contains(&true)),
+                    _ => true,
                 };
                 let weight = |along: (bool, bool)| u8::from(along.0) + u8::from(along.1);
                 if relevant && first.as_ref().is_none_or(|known| weight(known.along) < weight(along)) {
@@ -157,7 +159,7 @@ pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Sta
                 continue;
             }
             axes.push(Axis {
-                operand: Some(Operand { view: side.view.name.as_str().into(), tensor: side.view.tensor }),
+                through: Through { operand: true, ..Through::of(side.view) },
                 at: axis.at.as_ref().map(|at| at.pick(&which)),
                 ..axis.clone()
             });

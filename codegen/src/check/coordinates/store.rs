@@ -73,9 +73,7 @@ pub(super) fn misplaced<'s>(
         let column = (0..modes.len()).find(|&mode| free(mode)).unwrap_or(0);
         let (at, column) = match table[lost][column] {
             Some(at) => (at, column),
-            None => {
-                (0..modes.len()).find_map(|mode| table[lost][mode].map(|at| (at, mode)))?
-            }
+            None => (0..modes.len()).find_map(|mode| table[lost][mode].map(|at| (at, mode)))?,
         };
         let rival = (0..axes.len()).find(|&other| table[other][column].is_none()).map(|other| axes[other]);
         Some(Misplaced { axis: axes[lost], mode: modes[column].0, at, rival })

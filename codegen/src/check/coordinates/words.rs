@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::elements::Elements;
 use super::function::Function;
-use super::origin::{Axis, Stands};
+use super::origin::{Axis, Stands, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
 use crate::ast::Span;
@@ -53,26 +53,31 @@ pub(super) fn product(
         along(x.extent),
     );
     // The operand whose second mode is not what the other sums over.
+    let turned = |side: &Side<'_>, axis: &Axis<Function>| {
+        format!(
+            "the second mode of `{}` does not run along `{}`",
+            side.view.name,
+            coordinate(program, axis.of)
+        )
+    };
     let (arg, help) = match why.along {
-        (false, true) => (0, turned(a, x, program)),
-        (true, false) => (1, turned(b, y, program)),
-        _ => (
+        (true, true) => (
             1,
             format!(
-                "`{}` and `{}` need the same k-steps in every thread: fill and partition both along {} alike",
+                "fill and partition `{}` and `{}` alike along {}, so that every thread has the same k-steps of both",
                 a.view.name, b.view.name, x.extent
             ),
         ),
+        (true, false) => (1, format!("{}: operands are (rows, k) and (columns, k)", turned(b, y))),
+        (false, _) if why.steps == 1 => {
+            (1, format!("partition `{}` and `{}` alike along {}", a.view.name, b.view.name, x.extent))
+        }
+        (false, true) => (0, format!("{}: operands are (rows, k) and (columns, k)", turned(a, x))),
+        (false, false) => {
+            (0, format!("{}, and {}: operands are (rows, k) and (columns, k)", turned(a, x), turned(b, y)))
+        }
     };
     Diagnostic::error(place(program, stmt, arg), message).help(help)
-}
-
-fn turned(side: &Side<'_>, axis: &Axis<Function>, program: &Program) -> String {
-    format!(
-        "the second mode of `{}` does not run along `{}`: operands are (rows, k) and (columns, k)",
-        side.view.name,
-        coordinate(program, axis.of)
-    )
 }
 
 /// What is stored, as the user calls it.
@@ -96,9 +101,9 @@ pub(super) fn store(
     let from = stored(stmt).map_or(to.name.as_str(), |view| view.name.as_str());
     let (axis, at) = (lost.axis, lost.at);
     let element = elements.coordinates(at.value);
-    let made = match &axis.operand {
-        Some(_) => "is a sum of products with",
-        None => "was computed from an element with",
+    let made = match axis.through.operand {
+        true => "is a sum of products with",
+        false => "was computed from an element with",
     };
     let message = format!(
         "`{from}` is stored to other coordinates than it was computed for: in thread {}, `{from}[{element}]` {made} \
@@ -125,44 +130,52 @@ fn remedy(
     starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
 ) -> String {
     // Operands that are partitioned as another mode of the target is.
-    let mut wrong: Vec<(usize, String, Id)> = Vec::new();
-    for axis in &stands.axes {
-        let (Some(at), Some(operand)) = (&axis.at, &axis.operand) else { continue };
+    let mut wrong: Vec<(usize, &Through)> = Vec::new();
+    for axis in stands.axes.iter().filter(|axis| axis.through.operand) {
         let own = target.iter().position(|(extent, _)| *extent == axis.extent);
-        let Some(own) = own else { continue };
+        let (Some(at), Some(own)) = (&axis.at, own) else { continue };
         let mut like = |mode: usize| target[mode].1.as_ref().is_some_and(|mode| starts_like(at, mode));
         if !like(own) && (0..target.len()).any(|mode| mode != own && like(mode)) {
-            wrong.push((own, operand.view.to_string(), operand.tensor));
+            wrong.push((own, &axis.through));
         }
     }
-    let write = |(mode, _, tensor): &(usize, String, Id)| {
+    let write = |(mode, through): &(usize, &Through)| {
         let modes: Vec<&str> = (0..target.len()).map(|at| if at == *mode { "1" } else { "_" }).collect();
-        format!("({}) for `{}`", modes.join(", "), program.tensor(*tensor).name)
+        format!("({}) for `{}`", modes.join(", "), program.tensor(through.tensor).name)
     };
-    match (&wrong[..], &lost.axis.operand, lost.rival) {
-        ([x, y], ..) => format!(
-            "the projections of `{}` and `{}` are swapped: write {} and {}",
-            x.1,
-            y.1,
+    let lost_through = &lost.axis.through;
+    let twice = lost.rival.filter(|rival| rival.through.operand && rival.of == lost.axis.of);
+    match (&wrong[..], lost_through.operand) {
+        (_, true) if twice.is_some() => format!(
+            "both operands of the product are parts of `{}`: one of them should be a part of another tensor",
+            program.tensor(lost.axis.of.0).name
+        ),
+        ([x, y], true) => format!(
+            "`{}` and `{}` are partitioned over each other's mode of the thread layout that `{}` has: write {} and {}, \
+             with one thread layout for all three",
+            x.1.view,
+            y.1.view,
+            to.name,
             write(x),
             write(y)
         ),
-        ([x], ..) => {
-            format!("`{}` has the projection of the other operand: write {}", x.1, write(x))
-        }
-        (_, None, Some(rival)) => format!(
-            "partition `{}` and `{}` by the same thread layout",
-            program.tensor(lost.axis.of.0).name,
-            program.tensor(rival.of.0).name
+        ([x], true) => format!(
+            "`{}` is partitioned over the other operand's mode of the thread layout that `{}` has: write {}",
+            x.1.view,
+            to.name,
+            write(x)
         ),
-        (_, None, None) => format!(
-            "partition `{}` and `{}` by the same thread layout",
-            program.tensor(lost.axis.of.0).name,
-            to.name
-        ),
-        (_, Some(operand), _) => format!(
+        (_, true) => format!(
             "partition `{}` and `{}` by the same thread layout, the operand with a projection on the mode that it shares",
-            operand.view, to.name
+            lost_through.view, to.name
         ),
+        (_, false) => {
+            let other = lost.rival.filter(|rival| !rival.through.operand);
+            format!(
+                "partition `{}` and `{}` by the same thread layout",
+                lost_through.view,
+                other.map_or(to.name.as_str(), |rival| &rival.through.view)
+            )
+        }
     }
 }
