@@ -213,7 +213,8 @@ impl<'p> Walk<'p, '_> {
 
     fn write(&mut self, stmt: &'p Stmt, to: &'p View, what: Origin<Function>, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
-        let elements = self.elements(to);
+        // What is not known needs no elements.
+        let elements = if what == Origin::Unknown { None } else { self.elements(to) };
         let content = match (&tensor.space, elements) {
             (Space::Global { .. }, elements) => {
                 if let (Origin::Known(stands), Some(elements)) = (&what, elements) {
