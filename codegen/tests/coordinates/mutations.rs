@@ -100,7 +100,8 @@ impl Random {
             }
             7 => {
                 p.turned[which] = true;
-                "a tile filled transposed"
+                p.turned[1 - which] = self.below(2) == 0;
+                "tiles filled transposed"
             }
             8 => {
                 p.store_turned = true;
