@@ -81,7 +81,7 @@ pub(super) fn product(
 }
 
 /// What is stored, as the user calls it.
-fn stored<'s>(stmt: &'s Stmt) -> Option<&'s View> {
+fn stored(stmt: &Stmt) -> Option<&View> {
     match &stmt.op {
         Op::Copy { from, .. } => Some(from),
         Op::Map { ins, .. } => ins.first(),
