@@ -69,7 +69,9 @@ language! {
     /// Sets every element.
     fn fill(tile: View, value: Number);
     /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. How it runs through the sums is
-    /// `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`.
+    /// `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are (rows, k) and (columns, k). The
+    /// k-steps of a thread must be the same in both, and its sums must be copied to their own rows and columns: extents
+    /// with the same symbol, such as `M` of A and `M` of C, belong together, and what does not fit is an error.
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;

@@ -24,14 +24,16 @@ pub(crate) fn finish(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
+    let mut checked = check::written(&program);
     let program = match crate::pipeline::expand(&program) {
         Ok(program) => program.into_owned(),
         Err(diagnostic) => {
+            diagnostics.append(&mut checked.diagnostics);
             diagnostics.push(diagnostic);
             return Outcome { kernel: None, diagnostics };
         }
     };
-    let mut checked = check::program(&program, levels);
+    check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
     let narrow = narrow.unwrap_or_else(|| program.clone());
     for (policy, program) in [

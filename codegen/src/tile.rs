@@ -1,6 +1,8 @@
 //! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
 //! statement says how a thread computes an address.
 
+use std::collections::BTreeMap;
+
 use tilewright_layout::{Composed, Layout, Symbol, Value};
 
 use crate::affine::Affine;
@@ -42,6 +44,8 @@ pub struct Program {
     pub arch: u32,
     /// What is done.
     pub body: Vec<Stmt>,
+    /// For calls of the user's text, where their arguments stand.
+    pub arguments: BTreeMap<Span, Vec<Span>>,
 }
 
 /// How many blocks are launched.

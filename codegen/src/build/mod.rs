@@ -133,6 +133,12 @@ impl Builder {
         self
     }
 
+    /// The same for a call, whose arguments stand at these places: a message about one of them points there.
+    pub(crate) fn at_call(&mut self, span: Span, arguments: Vec<Span>) -> &mut Builder {
+        self.program.arguments.insert(span, arguments);
+        self.at(span)
+    }
+
     /// The program so far.
     ///
     /// ```

@@ -1,10 +1,12 @@
-//! What can be said about a kernel without running it: races between the threads of a block, shared memory that is not
-//! there, bank conflicts, wasted traffic, and the numbers of the report.
+//! What can be said about a kernel without running it: elements that are multiplied or stored where they do not belong,
+//! races between the threads of a block, shared memory that is not there, bank conflicts, wasted traffic, and the numbers
+//! of the report.
 //!
 //! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative values, a
 //! bounded number of times; what the bound leaves out is listed, never guessed.
 
 mod accesses;
+mod coordinates;
 mod intensity;
 pub(crate) mod limits;
 mod lints;
@@ -30,19 +32,29 @@ pub(crate) const MOST_EVALUATIONS: u32 = 60_000;
 /// How many of them the accesses keep for themselves.
 const FOR_ACCESSES: u32 = 15_000;
 
+/// How many of them following coordinates may take. Kernels whose thread layouts fit take few.
+const FOR_COORDINATES: u32 = 20_000;
+
 /// Counts evaluations.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     left: u32,
+    /// Was more asked for than was left?
+    short: bool,
 }
 
 impl Budget {
+    fn of(left: u32) -> Budget {
+        Budget { left, short: false }
+    }
+
     /// Takes so many, or none where fewer are left.
     fn take(&mut self, count: usize) -> bool {
         let enough = count <= self.left as usize;
         if enough {
             self.left -= count as u32;
         }
+        self.short |= !enough;
         enough
     }
 }
@@ -71,18 +83,29 @@ fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: Strin
     }
 }
 
-/// The checks of a program before it is lowered: races in shared memory.
-pub(crate) fn program(program: &Program, levels: &[(Name, Level)]) -> Checked {
-    let mut budget = Budget { left: MOST_EVALUATIONS - FOR_ACCESSES };
-    let all = budget.left;
+/// The check of a program as its author wrote it: coordinates that do not belong together.
+pub(crate) fn written(program: &Program) -> Checked {
+    let mut budget = Budget::of(FOR_COORDINATES);
+    let diagnostics = coordinates::find(program, &mut budget);
+    let undecided = budget.short.then(|| {
+        "whether elements are stored where they belong: following them takes too many evaluations".to_owned()
+    });
+    let spent = FOR_COORDINATES - budget.left;
+    Checked { diagnostics, undecided: undecided.into_iter().collect(), spent }
+}
+
+/// The checks of a program before it is lowered: races in shared memory. What is said comes on top of what was said
+/// before.
+pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut Checked) {
+    let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
     let found = races::find(program, &mut budget);
-    let mut checked = Checked { diagnostics: found.errors, undecided: Vec::new(), spent: all - budget.left };
-    checked.diagnostics.extend(unwritten::find(program, levels));
+    before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
+    before.diagnostics.extend(found.errors);
+    before.diagnostics.extend(unwritten::find(program, levels));
     for (span, text) in found.undecided {
-        checked.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
-        checked.undecided.push(text);
+        before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
+        before.undecided.push(text);
     }
-    checked
 }
 
 /// The checks of its fastest variant, and the report. What is said comes on top of what was said before.
@@ -92,7 +115,7 @@ pub(crate) fn kernel(
     levels: &[(Name, Level)],
     before: &mut Checked,
 ) -> Report {
-    let mut budget = Budget { left: MOST_EVALUATIONS - before.spent };
+    let mut budget = Budget::of(MOST_EVALUATIONS - before.spent);
     let sites = accesses::measure(kernel, &mut budget);
     before.diagnostics.extend(limits::shared_memory(program, kernel));
     before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));

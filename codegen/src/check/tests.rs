@@ -475,14 +475,20 @@ fn how_long_it_takes() {
         ("with conflicts in a product", matmul(1, 0, layout!((2, 32) : (32, 1)))),
     ];
     for (what, program) in cases {
+        let begin = Instant::now();
+        let mut checked = super::written(&program);
+        let (coordinates, few) = (begin.elapsed(), checked.spent);
         let program = crate::pipeline::expand(&program).unwrap().into_owned();
         let kernel = crate::lower::lower(&program, crate::lower::Policy::Best).unwrap();
         let begin = Instant::now();
-        let mut checked = super::program(&program, &[]);
+        super::program(&program, &[], &mut checked);
         let races = begin.elapsed();
         super::kernel(&program, &kernel, &[], &mut checked);
         let all = begin.elapsed();
-        println!("{what}: races {races:?}, all {all:?}, {} evaluations", checked.spent);
+        println!(
+            "{what}: coordinates {coordinates:?} ({few} evaluations), races {races:?}, all {all:?}, {} evaluations",
+            checked.spent
+        );
         assert!(checked.spent <= super::MOST_EVALUATIONS);
     }
 }

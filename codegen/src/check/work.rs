@@ -145,7 +145,7 @@ impl Meter<'_> {
     fn counts(&mut self, body: &[Stmt]) -> Counts {
         let mut counts = Counts::default();
         self.arithmetic(body, self.warps(), &mut counts);
-        let mut budget = Budget { left: super::MOST_EVALUATIONS };
+        let mut budget = Budget::of(super::MOST_EVALUATIONS);
         for site in accesses::measure_in(self.kernel, body, &mut budget) {
             self.access(&site, &mut counts);
         }

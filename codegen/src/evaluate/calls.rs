@@ -124,7 +124,7 @@ impl Evaluator {
             };
             return self.complain(name.span, problem.help(help));
         }
-        self.builder.at(span);
+        self.builder.at_call(span, all.values.iter().map(|(_, span)| *span).collect());
         match self.apply(&all, types, naming.as_deref()) {
             Ok(value) => value,
             Err(problem) => {

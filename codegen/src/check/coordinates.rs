@@ -1,0 +1,465 @@
+//! Which coordinates of the user's tensors elements stand for, followed through copies, shared memory, functions and
+//! products. A product must sum over one coordinate of both operands, and its sums must be stored where they belong.
+//!
+//! Coordinates count from where a tile begins: that is the same for all threads, and a kernel's own affair. What cannot be
+//! followed (instructions of the table, roles, places that depend on a loop in a way of their own) is not judged.
+
+mod elements;
+mod function;
+mod origin;
+mod place;
+mod product;
+mod store;
+mod words;
+
+use std::collections::HashMap;
+
+use tilewright_layout::Value;
+
+use super::Budget;
+use crate::affine::Affine;
+use crate::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use crate::view::View;
+use elements::{Elements, Mask, extents, parts};
+use function::{Function, Start};
+use origin::{Axis, Origin, Stands, Through, combined};
+use place::{Access, Place};
+use product::Side;
+
+/// How often a loop's body is walked at most until nothing changes.
+const MOST_WALKS: usize = 6;
+
+/// What elements stand for.
+#[derive(Clone, PartialEq, Debug)]
+enum Content {
+    /// In registers: for each thread and value.
+    Registers(Origin<Function>),
+    /// In shared memory: for each element.
+    Shared(Origin<Place>),
+}
+
+type State = HashMap<Id, Content>;
+
+/// Walks a program, as its author wrote it.
+pub(super) fn find(program: &Program, budget: &mut Budget) -> Vec<Diagnostic> {
+    let threads = program.threads().max(1);
+    let mut walk = Walk { program, threads, budget, said: Vec::new(), found: Vec::new() };
+    walk.statements(&program.body, &mut State::new());
+    walk.found
+}
+
+struct Walk<'p, 'b> {
+    program: &'p Program,
+    threads: u32,
+    budget: &'b mut Budget,
+    /// Statements about which something has been said.
+    said: Vec<*const Stmt>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'p> Walk<'p, '_> {
+    fn statements(&mut self, body: &'p [Stmt], state: &mut State) {
+        for stmt in body {
+            self.statement(stmt, state);
+        }
+    }
+
+    fn statement(&mut self, stmt: &'p Stmt, state: &mut State) {
+        match &stmt.op {
+            Op::Copy { to, how: How::Atom(_), .. } => self.write(stmt, to, Origin::Unknown, state),
+            Op::Copy { from, to, .. } => {
+                let what = self.read(from, state);
+                let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
+                self.write(stmt, to, what, state);
+            }
+            Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
+            Op::Map { ins, to, value } => {
+                let counts = self.counts(to);
+                let ins: Vec<Origin<Function>> = ins
+                    .iter()
+                    .enumerate()
+                    .filter(|(n, _)| uses(value, *n))
+                    .map(|(_, view)| match self.counts(view) == counts {
+                        true => self.read(view, state),
+                        false => Origin::Unknown,
+                    })
+                    .collect();
+                let what = combined(&ins, self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::Gemm { acc, how: How::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
+            Op::Gemm { a, b, acc, .. } => {
+                let sums = self.product(stmt, [a, b, acc], state);
+                let before = self.read(acc, state);
+                let what = combined(&[before, sums], self.threads, self.budget);
+                self.write(stmt, acc, what, state);
+            }
+            Op::Reduce { from, to, across, .. } => {
+                let parts = self.reduced(from, to, *across, state);
+                let before = self.read(to, state);
+                let what = combined(&[before, parts], self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
+                self.repeated(body, state)
+            }
+            Op::Step { body, past, .. } => {
+                let before = state.clone();
+                self.statements(body, state);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                self.statements(then, state);
+                self.statements(other, &mut second);
+                *state = join(state, &second);
+            }
+            // Groups at work at the same time: nothing is known about what they write.
+            Op::Roles(_) | Op::Ordered { .. } => {
+                stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
+            }
+            Op::WaitCopies { .. }
+            | Op::CommitCopies
+            | Op::Wait { .. }
+            | Op::Sync
+            | Op::Leave { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Advance { .. } => {}
+        }
+    }
+
+    /// A loop: an iteration finds what was before it, or what an iteration left.
+    fn repeated(&mut self, body: &'p [Stmt], state: &mut State) {
+        for _ in 0..MOST_WALKS {
+            let before = state.clone();
+            self.statements(body, state);
+            *state = join(&before, state);
+            if *state == before {
+                return;
+            }
+        }
+        self.forget(body, state);
+    }
+
+    fn forget(&self, body: &[Stmt], state: &mut State) {
+        let mut unknown = |stmt: &Stmt| {
+            let Some(to) = stmt.writes() else { return };
+            let content = match self.program.tensor(to.tensor).space {
+                Space::Registers { .. } => Content::Registers(Origin::Unknown),
+                Space::Shared { .. } => Content::Shared(Origin::Unknown),
+                Space::Global { .. } => return,
+            };
+            state.insert(to.tensor, content);
+        };
+        body.iter().for_each(|stmt| stmt.each(&mut unknown));
+    }
+
+    fn elements(&mut self, view: &View) -> Option<Elements> {
+        Elements::of(view, self.budget)
+    }
+
+    /// How many elements along each mode; `None` where that is not known.
+    fn counts(&mut self, view: &View) -> Option<Vec<usize>> {
+        self.elements(view).map(|elements| elements.counts)
+    }
+
+    /// What the elements of a view stand for.
+    fn read(&mut self, view: &View, state: &State) -> Origin<Function> {
+        let Some(elements) = self.elements(view) else { return Origin::Unknown };
+        let tensor = self.program.tensor(view.tensor);
+        match (&tensor.space, state.get(&view.tensor)) {
+            (Space::Global { .. }, _) => {
+                Origin::Known(Stands { axes: self.axes(view, &elements), sums: false })
+            }
+            (_, None) => Origin::Any,
+            (_, Some(Content::Registers(origin))) => match origin {
+                Origin::Any => Origin::Any,
+                Origin::Unknown => Origin::Unknown,
+                Origin::Known(stands) => match registers(view, tensor, &elements) {
+                    Some(which) => Origin::Known(stands.each(|at| Some(at.pick(&which)))),
+                    None => Origin::Unknown,
+                },
+            },
+            (_, Some(Content::Shared(origin))) => match origin {
+                Origin::Any => Origin::Any,
+                Origin::Unknown => Origin::Unknown,
+                Origin::Known(stands) => {
+                    match Access::new(view, tensor, &elements, self.threads, self.budget) {
+                        Some(access) => Origin::Known(stands.each(|place| access.read(place, self.budget))),
+                        None => Origin::Unknown,
+                    }
+                }
+            },
+        }
+    }
+
+    /// The coordinates of a view of global memory.
+    fn axes(&self, view: &View, elements: &Elements) -> Vec<Axis<Function>> {
+        let all = self.program.tensor(view.tensor).plain().leaves().enumerate();
+        let all = all.filter(|(_, (extent, _))| *extent != Value::Int(1));
+        all.map(|(mode, (extent, _))| {
+            let at = parts(&view.base[mode]).map(|(thread, ..)| Function::new(thread, &elements.along[mode]));
+            Axis { extent, of: (view.tensor, mode), through: Through::of(view), at }
+        })
+        .collect()
+    }
+
+    fn write(&mut self, stmt: &'p Stmt, to: &'p View, what: Origin<Function>, state: &mut State) {
+        let tensor = self.program.tensor(to.tensor);
+        // What is not known needs no elements.
+        let elements = if what == Origin::Unknown { None } else { self.elements(to) };
+        let content = match (&tensor.space, elements) {
+            (Space::Global { .. }, elements) => {
+                if let (Origin::Known(stands), Some(elements)) = (&what, elements) {
+                    self.judge(stmt, to, &elements, stands);
+                }
+                return;
+            }
+            (Space::Registers { .. }, None) => Content::Registers(Origin::Unknown),
+            (Space::Shared { .. }, None) => Content::Shared(Origin::Unknown),
+            (Space::Registers { .. }, Some(elements)) => {
+                let before = match state.get(&to.tensor) {
+                    Some(Content::Registers(origin)) => origin.clone(),
+                    _ => Origin::Any,
+                };
+                Content::Registers(in_registers(to, tensor, &elements, &what, &before))
+            }
+            (Space::Shared { .. }, Some(elements)) => {
+                let before = match state.get(&to.tensor) {
+                    Some(Content::Shared(origin)) => origin.clone(),
+                    _ => Origin::Any,
+                };
+                Content::Shared(self.in_shared(to, &elements, &what, before))
+            }
+        };
+        state.insert(to.tensor, content);
+    }
+
+    /// A shared tensor after a write: what was known stays known unless all of it is written.
+    fn in_shared(
+        &mut self,
+        to: &View,
+        elements: &Elements,
+        what: &Origin<Function>,
+        before: Origin<Place>,
+    ) -> Origin<Place> {
+        let tensor = self.program.tensor(to.tensor);
+        let Some(access) = Access::new(to, tensor, elements, self.threads, self.budget) else {
+            return Origin::Unknown;
+        };
+        let written = match what {
+            Origin::Any => Origin::Any,
+            Origin::Unknown => Origin::Unknown,
+            Origin::Known(stands) => Origin::Known(stands.each(|at| access.written(at, self.budget))),
+        };
+        let joined = before.join(&written);
+        match joined == written || !access.covers(self.budget) {
+            true => joined,
+            false => written,
+        }
+    }
+
+    /// What the sums of a product stand for.
+    fn product(&mut self, stmt: &'p Stmt, [a, b, acc]: [&'p View; 3], state: &State) -> Origin<Function> {
+        let mut side = |view: &'p View| match (self.read(view, state), self.elements(view)) {
+            (Origin::Known(stands), Some(elements)) => Some(Side { view, elements, stands }),
+            _ => None,
+        };
+        let (Some(a), Some(b)) = (side(a), side(b)) else { return Origin::Unknown };
+        let rank = |side: &Side<'_>| side.elements.counts.len() == 2;
+        if !rank(&a) || !rank(&b) {
+            return Origin::Unknown;
+        }
+        match product::contracted(&a, &b, self.threads, self.budget) {
+            Ok(summed) => {
+                let counts = vec![a.elements.counts[0], b.elements.counts[0]];
+                match self.counts(acc) == Some(counts) {
+                    true => Origin::Known(product::sums(&a, &b, &summed)),
+                    false => Origin::Unknown,
+                }
+            }
+            Err(mismatch) => {
+                if !self.said.contains(&(stmt as *const Stmt)) {
+                    self.said.push(stmt);
+                    self.found.push(words::product(self.program, stmt, &a, &b, &mismatch));
+                }
+                Origin::Unknown
+            }
+        }
+    }
+
+    /// What is left of the coordinates of elements that are combined.
+    fn reduced(&mut self, from: &View, to: &View, across: Across, state: &State) -> Origin<Function> {
+        let (whole, part) = (self.counts(from), self.counts(to));
+        let (stands, whole, part) = match (self.read(from, state), whole, part) {
+            (Origin::Known(stands), Some(whole), Some(part)) => (stands, whole, part),
+            (Origin::Any, ..) => return Origin::Any,
+            _ => return Origin::Unknown,
+        };
+        // For each element the one that stands for it, and the first of each result.
+        let (mut onto, mut first) = (Vec::new(), Vec::new());
+        for element in 0..whole.iter().product::<usize>() {
+            let (mut rest, mut step, mut at) = (element, 1, 0);
+            for (count, kept) in whole.iter().zip(&part) {
+                at += if kept == count { rest % count * step } else { 0 };
+                rest /= count;
+                step *= count;
+            }
+            onto.push(at);
+            if at == element {
+                first.push(Some(element));
+            }
+        }
+        let lanes = match across {
+            Across::Thread => 1,
+            Across::Warp(lanes) => lanes,
+            Across::Block => self.threads,
+        };
+        let mut axes = Vec::new();
+        for axis in &stands.axes {
+            let kept = match &axis.at {
+                Some(at) => {
+                    let alike =
+                        lanes == 1 || at.same_in_groups(lanes, self.threads, self.budget) == Some(true);
+                    alike && at.folds(&onto)
+                }
+                None => true,
+            };
+            if kept {
+                axes.push(Axis { at: axis.at.as_ref().map(|at| at.pick(&first)), ..axis.clone() });
+            }
+        }
+        Origin::Known(Stands { axes, sums: stands.sums })
+    }
+
+    /// Are elements stored where they belong?
+    fn judge(&mut self, stmt: &'p Stmt, to: &'p View, elements: &Elements, stands: &Stands<Function>) {
+        if self.said.contains(&(stmt as *const Stmt)) {
+            return;
+        }
+        let tensor = self.program.tensor(to.tensor);
+        let target: Vec<(Value, Option<Function>)> = tensor
+            .plain()
+            .leaves()
+            .enumerate()
+            .map(|(mode, (extent, _))| {
+                let thread = parts(&to.base[mode]).map(|(thread, ..)| thread);
+                (extent, thread.map(|thread| Function::new(thread, &elements.along[mode])))
+            })
+            .collect();
+        let Some(mask) = Mask::of(to, elements, self.threads, self.budget) else { return };
+        let Some(lost) = store::misplaced(stands, &target, &mask, self.threads, self.budget) else { return };
+        let told = words::store(self.program, stmt, (to, elements, &target), stands, &lost, &mut |x, y| {
+            x.starts_like(y, self.threads, self.budget)
+        });
+        self.said.push(stmt);
+        self.found.push(told);
+    }
+}
+
+/// Numbers of the registers behind a view; `None` where they depend on more than the view.
+fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
+    let extents = extents(tensor)?;
+    let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;
+    let place = |element: usize| -> Option<usize> {
+        let (mut index, mut step) = (0, 1);
+        for (mode, extent) in extents.iter().enumerate() {
+            let at = base[mode] + elements.along[mode][element];
+            if !(0..*extent).contains(&at) {
+                return None;
+            }
+            index += at * step;
+            step *= extent;
+        }
+        usize::try_from(index).ok()
+    };
+    (0..elements.len()).map(|element| Some(Some(place(element)?))).collect()
+}
+
+/// Registers after a write. A part of them is added to what is there where threads hold both alike.
+fn in_registers(
+    to: &View,
+    tensor: &crate::tile::Tensor,
+    elements: &Elements,
+    what: &Origin<Function>,
+    before: &Origin<Function>,
+) -> Origin<Function> {
+    let (Some(which), Some(extents)) = (registers(to, tensor, elements), extents(tensor)) else {
+        return Origin::Unknown;
+    };
+    let size = usize::try_from(extents.iter().product::<i64>()).unwrap_or(0);
+    let mut inverse = vec![None; size];
+    for (element, place) in which.iter().enumerate() {
+        if let Some(place) = place {
+            inverse[*place] = Some(element);
+        }
+    }
+    let whole = inverse.iter().all(Option::is_some);
+    let written = match what {
+        Origin::Known(stands) => Origin::Known(stands.each(|at| Some(at.pick(&inverse)))),
+        other => other.clone(),
+    };
+    match (whole, &written, before) {
+        (true, ..) | (false, _, Origin::Any) => written,
+        (false, Origin::Any, _) => before.clone(),
+        (false, Origin::Known(new), Origin::Known(old)) => {
+            overlaid(new, old).map_or(Origin::Unknown, Origin::Known)
+        }
+        _ => Origin::Unknown,
+    }
+}
+
+/// Some values replaced by others of the same coordinates.
+fn overlaid(new: &Stands<Function>, old: &Stands<Function>) -> Option<Stands<Function>> {
+    if new.axes.len() != old.axes.len() {
+        return None;
+    }
+    let axes = new.axes.iter().zip(&old.axes).map(|(new, old)| {
+        if (new.extent, new.of) != (old.extent, old.of) {
+            return None;
+        }
+        let at = match (&new.at, &old.at) {
+            (Some(Function::Sum { start, values }), Some(Function::Sum { start: other, values: others }))
+                if start == other =>
+            {
+                let values = values.iter().zip(others).map(|(new, old)| new.or(*old)).collect();
+                Some(Function::Sum { start: Start::clone(start), values })
+            }
+            _ => None,
+        };
+        Some(Axis { at, ..new.clone() })
+    });
+    Some(Stands { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
+}
+
+/// What holds on both ways.
+fn join(left: &State, right: &State) -> State {
+    let mut both = left.clone();
+    for (id, content) in right {
+        let joined = match (both.get(id), content) {
+            (Some(Content::Registers(x)), Content::Registers(y)) => Content::Registers(x.join(y)),
+            (Some(Content::Shared(x)), Content::Shared(y)) => Content::Shared(x.join(y)),
+            _ => content.clone(),
+        };
+        both.insert(*id, joined);
+    }
+    both
+}
+
+/// Does a function read this input?
+fn uses(value: &Expr, input: usize) -> bool {
+    match value {
+        Expr::In(n) => usize::from(*n) == input,
+        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => false,
+        Expr::Un(_, x) | Expr::Cast(_, x) => uses(x, input),
+        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => uses(x, input) || uses(y, input),
+        Expr::Fma(all) | Expr::Pick(all) => all.iter().any(|x| uses(x, input)),
+    }
+}

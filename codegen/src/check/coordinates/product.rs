@@ -1,0 +1,169 @@
+//! What a product sums over, and what its sums stand for.
+
+use tilewright_layout::Value;
+
+use super::super::Budget;
+use super::elements::{Elements, Mask};
+use super::function::{Function, Verdict, Witness};
+use super::origin::{Axis, Stands, Through};
+use crate::view::View;
+
+/// An operand: (rows, k), or (columns, k).
+pub(super) struct Side<'p> {
+    pub(super) view: &'p View,
+    pub(super) elements: Elements,
+    pub(super) stands: Stands<Function>,
+}
+
+/// Why a product cannot be meant: coordinates along one extent that differ where they are multiplied.
+pub(super) struct Mismatch {
+    /// Axes of the two operands.
+    pub(super) pair: (usize, usize),
+    /// The k-step at which they differ, with the elements of both operands.
+    pub(super) at: Witness,
+    pub(super) step: usize,
+    pub(super) elements: (usize, usize),
+    /// Does the operand's second mode run along this extent?
+    pub(super) along: (bool, bool),
+    /// How many k-steps there are in a thread.
+    pub(super) steps: usize,
+}
+
+impl Side<'_> {
+    fn rows(&self) -> usize {
+        self.elements.counts[0]
+    }
+
+    fn steps(&self) -> usize {
+        self.elements.counts[1]
+    }
+
+    /// Does a coordinate change from k-step to k-step?
+    fn runs(&self, axis: &Axis<Function>) -> bool {
+        let rows = self.rows();
+        let onto: Vec<usize> = (0..self.elements.len()).map(|element| element % rows).collect();
+        axis.at.as_ref().is_some_and(|at| !at.folds(&onto))
+    }
+
+    fn running(&self) -> Vec<bool> {
+        self.stands.axes.iter().map(|axis| self.runs(axis)).collect()
+    }
+}
+
+/// The axes over which a product sums, where they are known; or why there can be none.
+pub(super) fn contracted(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    threads: u32,
+    budget: &mut Budget,
+) -> Result<Vec<(usize, usize)>, Mismatch> {
+    let (runs_a, runs_b) = (a.running(), b.running());
+    let mut pairs = Vec::new();
+    for (x, left) in a.stands.axes.iter().enumerate() {
+        let partners = b.stands.axes.iter().enumerate().filter(|(_, right)| right.extent == left.extent);
+        pairs.extend(partners.map(|(y, _)| (x, y)));
+    }
+    let only = |runs: &[bool], this: usize| runs.iter().enumerate().all(|(at, runs)| !runs || at == this);
+    let mut first: Option<Mismatch> = None;
+    let mut agreeing = Vec::new();
+    for &(x, y) in &pairs {
+        let (Some(left), Some(right)) = (&a.stands.axes[x].at, &b.stands.axes[y].at) else {
+            // What is not known may be what is summed over.
+            return Ok(Vec::new());
+        };
+        let along = (runs_a[x], runs_b[y]);
+        match agree(a, b, (left, right), threads, budget) {
+            Agreement::Same if only(&runs_a, x) && only(&runs_b, y) => agreeing.push((x, y)),
+            Agreement::Same => {}
+            Agreement::Undecided => return Ok(Vec::new()),
+            Agreement::Differ(at, step, elements) => {
+                let mismatch = Mismatch { pair: (x, y), at, step, elements, along, steps: a.steps() };
+                let relevant = match a.stands.axes[x].extent {
+                    // Two extents of one number need not be one extent.
+                    Value::Int(_) => along == (true, true),
+                    _ => true,
+                };
+                let weight = |along: (bool, bool)| u8::from(along.0) + u8::from(along.1);
+                if relevant && first.as_ref().is_none_or(|known| weight(known.along) < weight(along)) {
+                    first = Some(mismatch);
+                }
+            }
+        }
+    }
+    let still = |&(x, y): &(usize, usize)| {
+        let constant = |axis: &Axis<Function>| axis.at.as_ref().is_some_and(Function::is_constant);
+        constant(&a.stands.axes[x]) && constant(&b.stands.axes[y])
+    };
+    // Of those that agree, those that move; where none does, all that stand still.
+    let moving: Vec<(usize, usize)> = agreeing.iter().copied().filter(|pair| !still(pair)).collect();
+    match (moving.first(), first) {
+        (Some(pair), _) => Ok(vec![*pair]),
+        (None, Some(mismatch)) if agreeing.is_empty() => Err(mismatch),
+        (None, _) => Ok(agreeing),
+    }
+}
+
+enum Agreement {
+    Same,
+    Differ(Witness, usize, (usize, usize)),
+    Undecided,
+}
+
+/// Do both coordinates depend on the thread and the k-step alone, and alike?
+fn agree(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    (left, right): (&Function, &Function),
+    threads: u32,
+    budget: &mut Budget,
+) -> Agreement {
+    let (rows, columns, steps) = (a.rows(), b.rows(), a.steps());
+    if b.steps() != steps {
+        return Agreement::Undecided;
+    }
+    // All rows against the first column, then all columns against the first row.
+    let first = |of: usize, over: usize| -> Vec<Option<usize>> {
+        (0..over * steps).map(|at| Some(at / over * of)).collect()
+    };
+    let cases = [
+        (left.clone(), right.pick(&first(columns, rows)), rows, true),
+        (left.pick(&first(rows, columns)), right.clone(), columns, false),
+    ];
+    for (x, y, wide, by_rows) in cases {
+        match x.compare(&y, &Mask::default(), threads, budget) {
+            Verdict::Same => {}
+            Verdict::Undecided => return Agreement::Undecided,
+            Verdict::Differ(at) => {
+                let (line, step) = (at.value % wide, at.value / wide);
+                let elements = match by_rows {
+                    true => (line + step * rows, step * columns),
+                    false => (step * rows, line + step * columns),
+                };
+                return Agreement::Differ(at, step, elements);
+            }
+        }
+    }
+    Agreement::Same
+}
+
+/// What the sums stand for: the rows of one operand, the columns of the other.
+pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Stands<Function> {
+    let (rows, columns) = (a.rows(), b.rows());
+    let mut axes = Vec::new();
+    for (side, second) in [(a, false), (b, true)] {
+        let place = |sum: usize| Some(if second { sum / rows } else { sum % rows });
+        let which: Vec<Option<usize>> = (0..rows * columns).map(place).collect();
+        for (at, axis) in side.stands.axes.iter().enumerate() {
+            let gone = summed.iter().any(|(x, y)| at == if second { *y } else { *x });
+            if gone || side.runs(axis) {
+                continue;
+            }
+            axes.push(Axis {
+                through: Through { operand: true, ..Through::of(side.view) },
+                at: axis.at.as_ref().map(|at| at.pick(&which)),
+                ..axis.clone()
+            });
+        }
+    }
+    Stands { axes, sums: true }
+}

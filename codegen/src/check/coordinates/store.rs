@@ -1,0 +1,95 @@
+//! Whether elements are stored where they belong.
+
+use tilewright_layout::Value;
+
+use super::super::Budget;
+use super::elements::Mask;
+use super::function::{Function, Verdict, Witness};
+use super::origin::{Axis, Stands};
+
+/// A coordinate that elements stand for, and another to which they are stored.
+pub(super) struct Misplaced<'s> {
+    /// The axis of the elements.
+    pub(super) axis: &'s Axis<Function>,
+    /// The mode of the target, where one is meant.
+    pub(super) mode: usize,
+    pub(super) at: Witness,
+    /// An axis that does go to that mode: what is stored was made from elements of both.
+    pub(super) rival: Option<&'s Axis<Function>>,
+}
+
+/// The first coordinate that has no place among those of the target.
+///
+/// Coordinates belong together by their extents. Where an extent stands several times, any assignment will do. Sums
+/// must keep their coordinates; other elements may be rearranged, as long as those that were combined stay together.
+pub(super) fn misplaced<'s>(
+    stands: &'s Stands<Function>,
+    target: &[(Value, Option<Function>)],
+    mask: &Mask,
+    threads: u32,
+    budget: &mut Budget,
+) -> Option<Misplaced<'s>> {
+    let mut extents: Vec<Value> = Vec::new();
+    for axis in &stands.axes {
+        if !extents.contains(&axis.extent) {
+            extents.push(axis.extent);
+        }
+    }
+    extents.into_iter().find_map(|extent| {
+        let axes: Vec<&Axis<Function>> = stands.axes.iter().filter(|axis| axis.extent == extent).collect();
+        let number = matches!(extent, Value::Int(_));
+        let modes: Vec<(usize, &Function)> = target
+            .iter()
+            .enumerate()
+            .filter(|(_, (other, _))| *other == extent)
+            .map(|(mode, (_, at))| at.as_ref().map(|at| (mode, at)))
+            .collect::<Option<_>>()?;
+        // Two extents of one number need not be one extent.
+        let modes: Vec<(usize, &Function)> =
+            modes.into_iter().filter(|(_, at)| !(number && at.is_constant())).collect();
+        if modes.is_empty() || (!stands.sums && axes.len() <= modes.len()) {
+            return None;
+        }
+        let mut table = Vec::new();
+        for axis in &axes {
+            let mut row = Vec::new();
+            for (_, at) in &modes {
+                match axis.at.as_ref()?.compare(at, mask, threads, budget) {
+                    Verdict::Undecided => return None,
+                    Verdict::Same => row.push(None),
+                    Verdict::Differ(witness) => row.push(Some(witness)),
+                }
+            }
+            table.push(row);
+        }
+        let apart = axes.len() <= modes.len();
+        if assigned(&table, 0, &mut vec![false; modes.len()], apart) {
+            return None;
+        }
+        // Whichever has no place at all, or has only one that another needs.
+        let lost = table.iter().position(|row| row.iter().all(Option::is_some));
+        let lost = lost.unwrap_or(axes.len() - 1);
+        let free = |mode: usize| !table.iter().any(|row| row[mode].is_none());
+        let column = (0..modes.len()).find(|&mode| free(mode)).unwrap_or(0);
+        let (at, column) = match table[lost][column] {
+            Some(at) => (at, column),
+            None => (0..modes.len()).find_map(|mode| table[lost][mode].map(|at| (at, mode)))?,
+        };
+        let rival = (0..axes.len()).find(|&other| table[other][column].is_none()).map(|other| axes[other]);
+        Some(Misplaced { axis: axes[lost], mode: modes[column].0, at, rival })
+    })
+}
+
+/// Is there a mode for each axis, one of its own if `apart`?
+fn assigned(table: &[Vec<Option<Witness>>], axis: usize, taken: &mut Vec<bool>, apart: bool) -> bool {
+    let Some(row) = table.get(axis) else { return true };
+    (0..row.len()).any(|mode| {
+        if row[mode].is_some() || (apart && taken[mode]) {
+            return false;
+        }
+        let before = std::mem::replace(&mut taken[mode], true);
+        let fits = assigned(table, axis + 1, taken, apart);
+        taken[mode] = before;
+        fits
+    })
+}
