@@ -11,6 +11,7 @@ mod lints;
 mod races;
 #[cfg(test)]
 mod tests;
+pub(crate) mod threads;
 mod touch;
 mod unwritten;
 mod warp;
@@ -69,6 +70,11 @@ fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: Strin
         Level::Allow => None,
         level => Some(Diagnostic { level, lint: Some(name), ..Diagnostic::error(span, message) }),
     }
+}
+
+/// What must be so before anything else is asked: who does what.
+pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
+    threads::find(program)
 }
 
 /// The checks of a program before it is lowered: races in shared memory.
