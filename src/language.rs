@@ -6,6 +6,22 @@
 //! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
 //! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic. In a closure `let` names a part of
 //! the value: `|x| { let y = x * x; y * (y + 1.0) }` is `|x| (x * x) * (x * x + 1.0)`.
+//!
+//! # Types of numbers
+//!
+//! The rules are Rust's.
+//!
+//! - Operands have one type. `x as f32` converts, as Rust's `as` does; nothing else does, but [`copy`], which converts
+//!   to the type of what it writes.
+//! - A literal takes the type of what it meets, and must be one of its numbers. An integer type holds integers in its
+//!   range, written `2` or `2.0`. A floating-point type holds any number that does not overflow it, rounded to nearest,
+//!   ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like are there for every element type.
+//! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 or 0.
+//! - `f16` and `bf16` compute in `f32` and round after each operation. A sum of a product, `a * b + c`, is rounded once.
+//!   `u32` and integers of 8 bits wrap around; an `i32` must not overflow.
+//! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`: sums of
+//!   sums stay wide, and what takes the last converts it once. `sum(x, acc = bf16)` asks for another type.
+//! - `x = …` only writes `x`; `x += …` reads it too. Both need the type of `x` on the right.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -62,7 +78,7 @@ language! {
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// Copies every element. From global to shared memory it is in flight until a wait. Elements whose source lies
+    /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
     /// outside of its tensor are 0, or what `fill = …` says. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.
     fn copy(from: View, to: View);
@@ -73,21 +89,22 @@ language! {
     /// k-steps of a thread must be the same in both, and its sums must be copied to their own rows and columns: extents
     /// with the same symbol, such as `M` of A and `M` of C, belong together, and what does not fit is an error.
     fn gemm(a: View, b: View, acc: View);
-    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`.
+    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result has the type
+    /// of the closure's value. `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
-    /// Sums along a mode of a fragment.
+    /// Sums along a mode of a fragment; `acc = bf16` says in which type, see [Types of numbers](self#types-of-numbers).
     fn sum(fragment: View, mode: Number) -> View;
     /// The largest along a mode of a fragment.
     fn maximum(fragment: View, mode: Number) -> View;
     /// The smallest along a mode of a fragment.
     fn minimum(fragment: View, mode: Number) -> View;
-    /// Sums each element over the threads of a warp.
+    /// Sums each element over the threads of a warp; `acc = …` as in [`sum`].
     fn warp_sum(fragment: View) -> View;
     /// The largest of each element over the threads of a warp.
     fn warp_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of a warp.
     fn warp_minimum(fragment: View) -> View;
-    /// Sums each element over the threads of the block; every thread gets the sum.
+    /// Sums each element over the threads of the block; every thread gets the sum. `acc = …` as in [`sum`].
     fn block_sum(fragment: View) -> View;
     /// The largest of each element over the threads of the block; every thread gets it.
     fn block_maximum(fragment: View) -> View;

@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::index::{Int, Ix};
 use crate::kernel_def::{KernelDef, KernelErrors};
 use crate::kernel_value::MatmulKernel;
+use crate::number::Number;
 use crate::thread::{
     AtomArg, Bar, Bin, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
 };
@@ -255,8 +256,9 @@ impl Nest<'_> {
     fn val(&self, val: &Val) -> String {
         match val {
             Val::Reg(reg, _) => self.kernel.regs[*reg as usize].name.clone(),
-            Val::Lit(number, _) if number.abs() >= 1e9 => format!("{number:e}"),
-            Val::Lit(number, _) => number.to_string(),
+            Val::Lit(Number::Int(n), _) => n.to_string(),
+            Val::Lit(Number::Float(x), _) if x.abs() >= 1e9 => format!("{x:e}"),
+            Val::Lit(Number::Float(x), _) => x.to_string(),
             Val::Int(at, _) => self.int(*at),
             Val::Param(param) => self.param(*param),
             Val::Un(op, of) => format!("{}({})", format!("{op:?}").to_lowercase(), self.val(of)),

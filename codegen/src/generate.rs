@@ -24,6 +24,10 @@ pub(crate) fn finish(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
+    diagnostics.extend(check::threads(&program));
+    if errors(&diagnostics) {
+        return Outcome { kernel: None, diagnostics };
+    }
     let mut checked = check::written(&program);
     let program = match crate::pipeline::expand(&program) {
         Ok(program) => program.into_owned(),

@@ -273,7 +273,7 @@ impl Reader<'_> {
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let epilogue = match self.find("epilogue").cloned() {
-            Some(closure) => Some(self.keys.closure(&closure)?),
+            Some(closure) => Some(self.keys.closure(&closure, acc)?),
             None => None,
         };
         let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));

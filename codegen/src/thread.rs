@@ -9,6 +9,7 @@ use crate::ast::Span;
 use crate::atom::Atom;
 use crate::elem::Elem;
 use crate::index::{Exprs, Ix};
+use crate::number::Number;
 use crate::target::{REGISTERS, Target};
 
 /// Which row of a table.
@@ -302,7 +303,7 @@ pub enum Val {
     /// An element of a register array.
     Reg(Id, Ix),
     /// A literal of a type.
-    Lit(f64, Elem),
+    Lit(Number, Elem),
     /// An integer expression as a value.
     Int(Ix, Elem),
     /// A scalar parameter.
@@ -324,6 +325,18 @@ pub enum Val {
     Pick(Box<[Val; 3]>),
     /// The value of the lane whose number is this lane's XOR the expression.
     ShuffleXor(Box<Val>, Ix),
+}
+
+impl Val {
+    /// A literal of a type.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, number::Number, thread::Val};
+    /// assert_eq!(Val::lit(-1, Elem::I32), Val::Lit(Number::Int(-1), Elem::I32));
+    /// ```
+    pub fn lit(number: impl Into<Number>, elem: Elem) -> Val {
+        Val::Lit(number.into(), elem)
+    }
 }
 
 /// Functions of one value.
@@ -409,7 +422,7 @@ pub enum Op {
         /// Reads only where this holds.
         guard: Option<Ix>,
         /// What stands there otherwise.
-        fill: f64,
+        fill: Number,
         /// The compiler is to leave it where it stands among the others that are so. The term of its index that stays the
         /// same while loops are unrolled.
         stays: Option<Ix>,

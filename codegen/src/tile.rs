@@ -8,6 +8,7 @@ use tilewright_layout::{Composed, Layout, Symbol, Value};
 use crate::affine::Affine;
 use crate::ast::Span;
 use crate::elem::Elem;
+use crate::number::Number;
 use crate::thread::{Bin, Cmp, Id, Un, Unroll};
 use crate::view::View;
 
@@ -187,8 +188,8 @@ pub enum Op {
         to: View,
         /// By which mechanism.
         how: How,
-        /// What stands in elements whose source lies outside of its tensor.
-        fill: f64,
+        /// What stands in elements whose source lies outside of its tensor, in the type of the source.
+        fill: Number,
         /// In flight until this token has been waited for.
         token: Option<Id>,
     },
@@ -459,11 +460,11 @@ pub enum Across {
 pub enum Expr {
     /// The element of an input.
     In(u8),
-    /// A number, of the type that its surroundings have.
-    Lit(f64),
+    /// A literal, of the type that its surroundings have; see [`crate::typing`].
+    Lit(Number),
     /// A scalar argument.
     Scalar(Id),
-    /// The coordinate of the element at hand in a mode of the user's tensor behind an input.
+    /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
     Coord(u8, u8),
     /// A function of one value.
     Un(Un, Box<Expr>),
@@ -471,15 +472,35 @@ pub enum Expr {
     Bin(Bin, Box<Expr>, Box<Expr>),
     /// `a * b + c`, rounded once.
     Fma(Box<[Expr; 3]>),
-    /// A comparison.
+    /// A comparison, which is true or false.
     Cmp(Cmp, Box<Expr>, Box<Expr>),
-    /// A choice.
+    /// Where the first is true, or a number other than 0, the second, elsewhere the third.
     Pick(Box<[Expr; 3]>),
-    /// Converted.
+    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal is made one of this type.
     Cast(Elem, Box<Expr>),
 }
 
 impl Expr {
+    /// A literal.
+    ///
+    /// ```
+    /// use tilewright_codegen::{number::Number, tile::Expr};
+    /// assert_eq!(Expr::lit(-1), Expr::Lit(Number::Int(-1)));
+    /// ```
+    pub fn lit(number: impl Into<Number>) -> Expr {
+        Expr::Lit(number.into())
+    }
+
+    /// Converted to a type.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// assert_eq!(Expr::In(0).cast(Elem::F32), Expr::Cast(Elem::F32, Box::new(Expr::In(0))));
+    /// ```
+    pub fn cast(self, to: Elem) -> Expr {
+        Expr::Cast(to, Box::new(self))
+    }
+
     /// The same function of another value in place of its first input.
     pub fn with(&self, first: &Expr) -> Expr {
         let of = |expr: &Expr| Box::new(expr.with(first));

@@ -195,7 +195,7 @@ mod tests {
         let c = b.tensor("c", Elem::F32, (4, 2), None, true).unwrap();
         b.repeat("i", Value::Int(3), Unroll::Full, |b, i| {
             let r = r.slice(&[At::All, At::Index(at(i))])?;
-            b.fill(&r, Expr::Lit(0.0))
+            b.fill(&r, Expr::lit(0.0))
         })
         .unwrap();
         b.parallelize(&c, &layout!((1, 2))).unwrap();
@@ -260,8 +260,9 @@ mod tests {
         let tiles = b.tile(&x, (64i64,), &[At::Index(Coord::Block(0).into())]).unwrap();
         b.parallelize(&tiles, &layout!(64)).unwrap();
         let far = Affine::from(Coord::Block(0)).times(1 << 40).unwrap();
+        let far = far.plus(&Coord::Thread(0).into(), 1).unwrap();
         let far = View { base: vec![far], ..b.parallelize(&tiles, &layout!(64)).unwrap() };
-        b.fill(&far, Expr::Lit(0.0)).unwrap();
+        b.fill(&far, Expr::lit(0.0)).unwrap();
         let said = program(&b.finish()).unwrap_err().message;
         assert!(
             said.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
@@ -275,7 +276,7 @@ mod tests {
         let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
         let tiles = b.tile(&x, (1i64 << 31,), &[At::Index(Coord::Block(0).into())]).unwrap();
         let mine = b.parallelize(&tiles, &layout!(64)).unwrap();
-        b.fill(&mine, Expr::Lit(0.0)).unwrap();
+        b.fill(&mine, Expr::lit(0.0)).unwrap();
         let said = program(&b.finish()).unwrap_err().message;
         assert_eq!(
             said,

@@ -133,7 +133,7 @@ fn persistent_multicast_gemm() -> Result<Program> {
                 b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
                     let gc = b.tile(&c, (bm, bn), &[At::Index(rows_of(at)?), At::Index(at[1].clone())])?;
                     let out = b.partition_mma(&gc, product, 'd', &by_warpgroup)?;
-                    b.fill(&acc, Expr::Lit(0.0))?;
+                    b.fill(&acc, Expr::lit(0.0))?;
                     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
                         b.await_slot(ring);
                         let slot = b.slot(ring);
@@ -241,9 +241,9 @@ fn attention() -> Result<Attention> {
                 let input = |n| Box::new(Expr::In(n));
                 let less = || Box::new(Expr::Bin(Bin::Sub, input(0), input(1)));
                 let product = |x: Expr, y: Expr| Expr::Bin(Bin::Mul, Box::new(x), Box::new(y));
-                b.fill(&acc, Expr::Lit(0.0))?;
-                b.fill(&most, Expr::Lit(f64::NEG_INFINITY))?;
-                b.fill(&total, Expr::Lit(0.0))?;
+                b.fill(&acc, Expr::lit(0.0))?;
+                b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
+                b.fill(&total, Expr::lit(0.0))?;
                 b.await_slot(q_ring);
                 let slot = b.slot(q_ring);
                 let queries = last(b, &sq, &slot)?;
@@ -256,7 +256,7 @@ fn attention() -> Result<Attention> {
                     // One warpgroup multiplies while the other takes exponentials.
                     let mut started = None;
                     b.ordered(&[left, right], |b| {
-                        b.fill(&scores, Expr::Lit(0.0))?;
+                        b.fill(&scores, Expr::lit(0.0))?;
                         started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(qk))?);
                         Ok(())
                     })?;
@@ -367,7 +367,7 @@ fn fill_past_an_edge() -> Result<Program> {
     let x = b.tensor("x", Elem::F32, Tuple::from(Value::symbol("M")), None, true)?;
     let tile = b.tile(&x, 128, &[At::Index(Coord::Block(0).into())])?.held(0);
     let mine = b.parallelize(&tile, &layout!(128))?;
-    b.fill(&mine, Expr::Lit(1.0))?;
+    b.fill(&mine, Expr::lit(1.0))?;
     Ok(b.finish())
 }
 

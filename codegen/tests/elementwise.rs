@@ -49,7 +49,8 @@ fn sum(case: &Case) -> Result<Program> {
         parts.push(b.parallelize_over(&tile, &case.threads, 0, &deal)?);
     }
     let z = parts.remove(2);
-    let value = add(add(Expr::In(0), Expr::In(1)), Expr::Coord(0, 0));
+    let own = |x: Expr| x.cast(case.elems[2]);
+    let value = add(add(own(Expr::In(0)), own(Expr::In(1))), own(Expr::Coord(0, 0)));
     if case.registers {
         let own = b.registers("own", case.elems[2], z.shape())?;
         b.map(&parts, &own, value)?;

@@ -292,7 +292,7 @@ fn refusals() {
     let fills: Body = |b, p, k| {
         let ga = column(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
-        b.fill(&p.sa, Expr::Lit(0.0))
+        b.fill(&p.sa, Expr::lit(0.0))
     };
     check(
         3.into(),
@@ -346,7 +346,7 @@ fn refusals() {
     let fills: Body = |b, p, k| {
         let ga = column(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
-        b.fill(&p.acc, Expr::Lit(1.0))
+        b.fill(&p.acc, Expr::lit(1.0))
     };
     check(
         two,
@@ -382,7 +382,7 @@ fn refusals() {
         let from = column(b, &p.ga, k)?;
         let mut to = p.sa.clone();
         to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
-        b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0, token: None });
+        b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0.into(), token: None });
         Ok(())
     };
     check(

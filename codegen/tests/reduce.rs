@@ -17,7 +17,7 @@ fn block(axis: u8) -> At {
 }
 
 fn lit(x: f64) -> Expr {
-    Expr::Lit(x)
+    Expr::lit(x)
 }
 
 fn identity(with: Bin, elem: Elem) -> f64 {

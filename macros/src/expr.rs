@@ -296,8 +296,7 @@ fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
             }
             Ok(value) if int.suffix().starts_with('f') => {
                 let to = Name { text: int.suffix().into(), span: text.span(int.span()) };
-                let value = ExprKind::Float(value as f64);
-                ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind: value }), to)
+                ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(value) }), to)
             }
             Ok(value) => ExprKind::Int(value),
         },

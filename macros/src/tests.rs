@@ -79,7 +79,7 @@ fn expressions() {
     value("1_000usize", "1000");
     value("0x10", "16");
     value("1.5e3", "1500.0");
-    value("2f32", "(2.0 as f32)");
+    value("2f32", "(2 as f32)");
     value("0.5f16", "(0.5 as f16)");
     value("\"text\"", "\"text\"");
     value("true", "true");

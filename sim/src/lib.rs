@@ -68,7 +68,6 @@ mod count;
 mod error;
 mod execute;
 mod fault;
-mod fp8;
 mod global;
 mod machine;
 mod memory;

@@ -12,20 +12,7 @@ use tilewright_codegen::element::{bf16, f16};
 use tilewright_codegen::narrow;
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
-use crate::fp8;
-
-/// The bits of a literal.
-pub(crate) fn literal(x: f64, elem: Elem) -> u64 {
-    match elem {
-        Elem::F64 => x.to_bits(),
-        Elem::F32 | Elem::Tf32 => u64::from((x as f32).to_bits()),
-        Elem::F16 => u64::from(narrow::f16_bits(x)),
-        Elem::Bf16 => u64::from(narrow::bf16_bits(x)),
-        Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(x, elem)),
-        // Whole numbers beyond the type wrap, as the printed text's do.
-        _ => from_int(x as i64, elem),
-    }
-}
+use tilewright_codegen::fp8;
 
 /// The bits of an integer as an element.
 pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {

@@ -449,12 +449,12 @@ fn the_hosts_threads_make_no_difference() {
     let twice = b.set(
         x,
         0,
-        Val::Bin(Bin::Mul, Box::new(Val::Reg(x, Default::default())), Box::new(Val::Lit(2.0, F32))),
+        Val::Bin(Bin::Mul, Box::new(Val::Reg(x, Default::default())), Box::new(Val::lit(2.0, F32))),
     );
     let zero = b.int(0);
     let mut body = vec![b.load(x, from, at, 1), twice, b.store(to, at, x, 1)];
     if let Op::Assign { value, .. } = &mut body[1].op {
-        *value = Val::Bin(Bin::Mul, Box::new(Val::Reg(x, zero)), Box::new(Val::Lit(2.0, F32)));
+        *value = Val::Bin(Bin::Mul, Box::new(Val::Reg(x, zero)), Box::new(Val::lit(2.0, F32)));
     }
     let kernel = b.done(body);
     let args = [Arg::tensor(&count(37 * 64), [37 * 64]), Arg::output::<f32>([37 * 64])];
@@ -538,8 +538,8 @@ fn lanes_go_their_own_ways() {
     // After it everybody is there again.
     body.push(b.sync());
     let odd = b.e().rem(t, 2);
-    let (cond, seven) = (Val::Int(odd, I32), Val::Lit(700.0, I32));
-    let hundred = Val::Bin(Bin::Mul, Box::new(Val::Lit(10.0, I32)), Box::new(Val::Lit(10.0, I32)));
+    let (cond, seven) = (Val::Int(odd, I32), Val::lit(700.0, I32));
+    let hundred = Val::Bin(Bin::Mul, Box::new(Val::lit(10.0, I32)), Box::new(Val::lit(10.0, I32)));
     body.push(add(&mut b, Val::Pick(Box::new([cond, seven, hundred]))));
     body.push(add(&mut b, Val::Int(last, I32)));
     body.push(b.store(to, t, x, 1));

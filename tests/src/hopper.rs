@@ -125,7 +125,7 @@ pub fn persistent_gemm() -> Result<Program> {
                 b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
                     let gc = b.tile(&c, (bm, bn), &[At::Index(rows_of(at)?), At::Index(at[1].clone())])?;
                     let out = b.partition_mma(&gc, product, 'd', &by_warpgroup)?;
-                    b.fill(&acc, Expr::Lit(0.0))?;
+                    b.fill(&acc, Expr::Lit(0.0.into()))?;
                     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
                         b.await_slot(ring);
                         let slot = b.slot(ring);

@@ -70,7 +70,7 @@ pub fn wgmma_ring() -> Result<Program> {
             Box::new(|b: &mut Builder| {
                 let out = b.partition_mma(&gc, row, 'd', &by_warpgroup)?.with_name("out");
                 let acc = b.fragment("acc", Elem::F32, &out)?;
-                b.fill(&acc, Expr::Lit(0.0))?;
+                b.fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
                     b.statement(Op::Await { ring, turn: turn.clone() });
                     let slot = turn.digit(1, Some(STAGES));
@@ -140,7 +140,7 @@ pub fn mma_sync() -> Result<Program> {
     let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
     let out = b.partition_mma(&gc, mma, 'd', &by_warp)?.with_name("out");
     let acc = b.fragment("acc", Elem::F32, &out)?;
-    b.fill(&acc, Expr::Lit(0.0))?;
+    b.fill(&acc, Expr::lit(0.0))?;
 
     let steps = Value::symbol("K").ceil_div(k).unwrap_or_default();
     let at = |view: &View, b: &mut Builder, index: &tilewright_codegen::affine::Affine| {

@@ -1,10 +1,10 @@
 //! Persistent kernels in the simulator: clusters, multicast, roles and rings that outlive tiles, over many schedules.
 
+use tilewright_codegen::element::bf16;
+use tilewright_codegen::generate;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::element::bf16;
-use tilewright_codegen::generate;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::hopper;
 

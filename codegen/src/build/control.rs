@@ -109,7 +109,7 @@ impl Builder {
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
     /// let beta = b.scalar("beta", Elem::F32);
-    /// b.when(beta, |b| b.copy(&tx, &ty), |b| b.fill(&ty, Expr::Lit(0.0)))?;
+    /// b.when(beta, |b| b.copy(&tx, &ty), |b| b.fill(&ty, Expr::lit(0.0)))?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn when(

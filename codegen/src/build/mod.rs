@@ -79,8 +79,11 @@ mod work;
 
 use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
+use crate::affine::{Affine, Coord};
 use crate::ast::Span;
+use crate::check::threads::mentions;
 use crate::elem::Elem;
+use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Arg, Expr, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
@@ -161,8 +164,16 @@ impl Builder {
     /// ```
     pub fn finish(mut self) -> Program {
         self.program.body = self.open.pop().unwrap_or_default();
-        for axis in &mut self.program.grid {
-            axis.get_or_insert(Value::Int(1));
+        for axis in 0..3u8 {
+            let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
+            let mut used = false;
+            for stmt in &self.program.body {
+                stmt.each(&mut |stmt| used |= mentions(stmt, &block));
+            }
+            // Where an axis is used and nothing counts it, how many blocks there are is not known.
+            if !used {
+                self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));
+            }
         }
         self.program
     }
@@ -391,10 +402,10 @@ impl Builder {
     /// assert_eq!((own.shape().to_string(), b.elem(&own)), ("(2,2)".to_string(), Elem::F64));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn registers_like(&mut self, name: &str, view: &View, value: f64) -> Result<View> {
+    pub fn registers_like(&mut self, name: &str, view: &View, value: impl Into<Number>) -> Result<View> {
         let elem = self.elem(view);
         let registers = self.registers(name, elem, view.shape())?;
-        self.fill(&registers, Expr::Lit(value))?;
+        self.fill(&registers, Expr::lit(value))?;
         Ok(registers)
     }
 

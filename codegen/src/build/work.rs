@@ -3,9 +3,13 @@
 use tilewright_layout::Tuple;
 
 use super::Builder;
+use crate::check::threads::written_whole;
+use crate::elem::Elem;
+use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Order, Space};
+use crate::typing::Types;
 use crate::view::View;
 
 impl Builder {
@@ -47,7 +51,7 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn copy_how(&mut self, from: &View, to: &View, how: How, token: Option<Id>) -> Result<()> {
-        self.copy_with(from, to, how, 0.0, token)
+        self.copy_with(from, to, how, 0.0.into(), token)
     }
 
     /// A copy that sets elements whose source lies outside of its tensor to a number of one's own, instead of 0.
@@ -66,7 +70,9 @@ impl Builder {
     /// b.copy_filled(&tx, &own, f64::NEG_INFINITY)?; // what lies beyond N is never the largest
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn copy_filled(&mut self, from: &View, to: &View, fill: f64) -> Result<()> {
+    pub fn copy_filled(&mut self, from: &View, to: &View, fill: impl Into<Number>) -> Result<()> {
+        let fill = fill.into();
+        fill.check(self.elem(from)).map_err(|problem| problem.arg(2))?;
         self.copy_with(from, to, How::Derive, fill, None)
     }
 
@@ -94,23 +100,12 @@ impl Builder {
         Ok(token)
     }
 
-    fn copy_with(&mut self, from: &View, to: &View, how: How, fill: f64, token: Option<Id>) -> Result<()> {
+    fn copy_with(&mut self, from: &View, to: &View, how: How, fill: Number, token: Option<Id>) -> Result<()> {
         self.writable(to, 1)?;
-        let (source, target) = (self.space(from), self.space(to));
-        let registers = |space| matches!(space, Space::Registers { .. });
-        let alone = from.per_thread() || to.per_thread() || (registers(source) && registers(target));
-        if !alone && self.program.groups[self.by as usize].threads > 1 && !matches!(how, How::Atom(_)) {
-            return Err(Problem::new(format!(
-                "every thread would copy the whole of `{}` to `{}`",
-                from.name, to.name
-            ))
-            .help("deal both sides out to the threads with `parallelize` first"));
-        }
         if !matches!(how, How::Atom(_)) {
             crate::lower::same_shape(from, to)?;
         }
-        self.push(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token });
-        Ok(())
+        self.write(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token })
     }
 
     /// Sets every element to one value.
@@ -126,13 +121,14 @@ impl Builder {
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
     /// let own = b.registers("own", Elem::F32, tx.shape())?;
-    /// b.fill(&own, Expr::Lit(1.0))?;
+    /// b.fill(&own, Expr::lit(1.0))?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn fill(&mut self, to: &View, value: Expr) -> Result<()> {
         self.writable(to, 0)?;
-        self.push(Op::Fill { to: to.clone(), value });
-        Ok(())
+        let types = Types { ins: &[], scalars: &self.program.scalars };
+        types.typed(&value, self.elem(to)).map_err(|problem| problem.arg(1))?;
+        self.write(Op::Fill { to: to.clone(), value })
     }
 
     /// Sets every element of `to` to a function of the elements of `ins`. Where an input has extent 1, its element
@@ -149,7 +145,7 @@ impl Builder {
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
     /// // y = 2 x + y
-    /// let twice = Expr::Fma(Box::new([Expr::Lit(2.0), Expr::In(0), Expr::In(1)]));
+    /// let twice = Expr::Fma(Box::new([Expr::lit(2.0), Expr::In(0), Expr::In(1)]));
     /// b.map(&[tx, ty.clone()], &ty, twice)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -159,7 +155,21 @@ impl Builder {
         for view in &ins {
             crate::lower::same_shape(view, to)?;
         }
-        self.push(Op::Map { ins, to: to.clone(), value });
+        let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        types.typed(&value, self.elem(to)).map_err(|problem| Problem { arg: None, ..problem })?;
+        self.write(Op::Map { ins, to: to.clone(), value })
+    }
+
+    /// A statement that writes. Where it is known by now that several threads would write the same, it is refused here;
+    /// otherwise once the program is whole.
+    fn write(&mut self, op: Op) -> Result<()> {
+        if self.program.groups[self.by as usize].threads > 1
+            && let Some(problem) = written_whole(&self.program, self.by, &op)
+        {
+            return Err(problem);
+        }
+        self.push(op);
         Ok(())
     }
 
@@ -323,7 +333,7 @@ impl Builder {
     /// b.copy(&tx, &own)?;
     /// // the largest of the block's 1024 elements, in every thread
     /// let most = b.registers("most", Elem::F32, (1i64,))?;
-    /// b.fill(&most, Expr::Lit(f64::NEG_INFINITY))?;
+    /// b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
     /// b.reduce(&own, &most, Bin::Max, Across::Block)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```

@@ -13,6 +13,7 @@ mod lints;
 mod races;
 #[cfg(test)]
 mod tests;
+pub(crate) mod threads;
 mod touch;
 mod unwritten;
 mod warp;
@@ -81,6 +82,11 @@ fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: Strin
         Level::Allow => None,
         level => Some(Diagnostic { level, lint: Some(name), ..Diagnostic::error(span, message) }),
     }
+}
+
+/// What must be so before anything else is asked: who does what.
+pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
+    threads::find(program)
 }
 
 /// The check of a program as its author wrote it: coordinates that do not belong together.

@@ -252,7 +252,7 @@ fn accesses_between_barriers() {
 
 #[test]
 fn conditions_on_arguments() {
-    let cond = Expr::Lit(1.0);
+    let cond = Expr::lit(1.0);
     // A barrier in one arm does not order what the other arm leaves.
     let one_arm = transpose(layout!((32, 32) : (1, 33)), |b, _, _| {
         b.when(
@@ -397,7 +397,8 @@ fn shared_memory_is_limited() {
     {
         let mut b = Builder::new("big");
         b.arch(arch);
-        b.at(Span(1)).shared("first", Elem::F32, layout!(256)).unwrap();
+        let first = b.at(Span(1)).shared("first", Elem::F32, layout!(256)).unwrap();
+        b.parallelize(&first, &layout!(256)).unwrap();
         b.at(Span(2)).shared("second", Elem::U8, Layout::compact(kib * 1024 - 1024).unwrap()).unwrap();
         let outcome = finish(b.finish(), None, Vec::new(), &[]);
         assert_eq!(outcome.kernel.is_some(), fits, "{arch} {kib}");
@@ -435,10 +436,10 @@ fn reports_name_things_as_they_are_printed() {
     for elem in [Elem::F32, Elem::F64] {
         let s = b.shared("s", elem, layout!(256 : 1)).unwrap();
         let part = b.parallelize(&s, &threads).unwrap();
-        b.map(&[from], &part, Expr::In(0)).unwrap();
+        b.map(&[from], &part, Expr::In(0).cast(elem)).unwrap();
         from = part;
     }
-    b.map(&[from], &ty, Expr::In(0)).unwrap();
+    b.map(&[from], &ty, Expr::In(0).cast(Elem::F32)).unwrap();
     let kernel = finish(b.finish(), None, Vec::new(), &[]).kernel.unwrap();
     insta::assert_snapshot!("names", kernel.report);
     for access in &kernel.report.accesses {
@@ -454,9 +455,9 @@ fn too_many_elements_are_left_to_the_simulator() {
     let threads = layout!((32, 8));
     let gx = b.tile(&x, (256, 256), &[block(0), block(1)]).unwrap();
     let (tx, ts) = (b.parallelize(&gx, &threads).unwrap(), b.parallelize(&s, &threads).unwrap());
-    b.map(std::slice::from_ref(&tx), &ts, Expr::In(0)).unwrap();
+    b.map(std::slice::from_ref(&tx), &ts, Expr::In(0).cast(Elem::U8)).unwrap();
     b.sync();
-    b.map(&[ts], &tx, Expr::In(0)).unwrap();
+    b.map(&[ts], &tx, Expr::In(0).cast(Elem::F32)).unwrap();
     let kernel = finish(b.finish(), None, Vec::new(), &[]).kernel.unwrap();
     assert_eq!(
         kernel.report.undecided,

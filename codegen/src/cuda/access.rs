@@ -2,11 +2,12 @@
 
 use super::Printer;
 use super::int::Level;
-use super::literal::{bits, literal};
+use super::literal::literal;
 use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::mention::count;
+use crate::number::Number;
 use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
 
 /// The type of an access of so many elements, and of how many parts of which type it is made.
@@ -92,7 +93,7 @@ impl Printer<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, stmt: &Stmt, to: Frag, from: &Mem, guard: Option<Ix>, fill: f64) {
+    pub(super) fn load(&mut self, stmt: &Stmt, to: Frag, from: &Mem, guard: Option<Ix>, fill: Number) {
         let elem = self.elem_of(from.space);
         let Some(access) = access(elem, to.len) else {
             return self.impossible(&format!("a load of {} elements of {elem}", to.len));
@@ -293,7 +294,7 @@ impl Printer<'_> {
 }
 
 /// The value that stands in for what a guard leaves out.
-fn filled(fill: f64, elem: Elem, access: &Access, len: u32) -> String {
+fn filled(fill: Number, elem: Elem, access: &Access, len: u32) -> String {
     if len == 1 {
         return literal(fill, elem);
     }
@@ -301,7 +302,7 @@ fn filled(fill: f64, elem: Elem, access: &Access, len: u32) -> String {
         literal(fill, elem)
     } else {
         let size = elem.bytes() * 8;
-        let word = (0..(32 / size).min(len)).fold(0u64, |word, at| word | bits(fill, elem) << (at * size));
+        let word = (0..(32 / size).min(len)).fold(0u64, |word, at| word | fill.bits(elem) << (at * size));
         if word == 0 { "0".to_string() } else { format!("0x{word:08x}") }
     };
     match access.parts {

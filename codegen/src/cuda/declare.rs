@@ -98,7 +98,7 @@ impl Printer<'_> {
         let Op::Assign { reg, value: Val::Lit(zero, _), .. } = inner.op else { return None };
         let is_loop = matches!(stmt.op, Op::For { .. });
         let whole = || self.is_written_first(std::slice::from_ref(stmt), reg);
-        (is_loop && zero.to_bits() == 0 && whole()).then_some(reg)
+        (is_loop && zero.is_zero() && whole()).then_some(reg)
     }
 
     /// Is there one block inside the statement that alone uses the array? In a loop it must also begin by writing all of

@@ -62,6 +62,12 @@ fn call(function: &str, args: &[&Piece]) -> Piece {
     Piece::new(format!("{function}({})", args.join(", ")), Level::Primary)
 }
 
+/// A literal, perhaps with a sign in front of it.
+fn signed(text: String) -> Piece {
+    let level = if text.starts_with('-') { Level::Unary } else { Level::Primary };
+    Piece::new(text, level)
+}
+
 fn cast(elem: Elem, piece: &Piece) -> Piece {
     Piece::new(format!("({}){}", elem.cuda(), piece.at(Level::Unary)), Level::Unary)
 }
@@ -78,10 +84,7 @@ impl Printer<'_> {
                 let text = self.element(*reg, *at);
                 Typed { piece: Piece::new(text, Level::Primary), elem: self.kernel.regs[*reg as usize].elem }
             }
-            Val::Lit(n, elem) => {
-                let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
-                Typed { piece: Piece::new(literal(*n, *elem), level), elem: *elem }
-            }
+            Val::Lit(n, elem) => Typed { piece: signed(literal(*n, *elem)), elem: *elem },
             Val::Int(at, elem) => {
                 let piece = self.int_piece(*at);
                 let from = if piece.wide { Elem::F64 } else { Elem::I32 };
@@ -140,8 +143,7 @@ impl Printer<'_> {
         if let Val::Lit(n, elem) = value
             && is_half(*elem)
         {
-            let level = if *n < 0.0 { Level::Unary } else { Level::Primary };
-            return Typed { piece: Piece::new(widened(*n, *elem), level), elem: *elem };
+            return Typed { piece: signed(widened(*n, *elem)), elem: *elem };
         }
         let typed = self.typed(value);
         if is_half(typed.elem) { Typed { piece: call("to_float", &[&typed.piece]), ..typed } } else { typed }
@@ -228,6 +230,7 @@ fn is_truth(value: &Val) -> bool {
         Val::Cmp(..) => true,
         Val::Un(Un::Not, x) => is_truth(x),
         Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
+        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
         _ => false,
     }
 }

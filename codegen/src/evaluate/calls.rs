@@ -4,11 +4,14 @@ use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
 use super::value::Value;
 use super::{Evaluator, advice};
-use crate::ast::{Arg, Expr, Name, Span};
+use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
+use crate::elem::Elem;
+use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::{Bin, Un};
 use crate::tile::{self, Across, How, Order};
+use crate::typing::{self, Scalar, Type};
 use crate::view::{Deal, View};
 
 /// Every function: its name, how it is called, for messages.
@@ -25,13 +28,13 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("fill", "fill(tensor, 0.0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
-    ("sum", "sum(fragment, 1)"),
+    ("sum", "sum(fragment, 1), with acc = f32"),
     ("maximum", "maximum(fragment, 1)"),
     ("minimum", "minimum(fragment, 1)"),
-    ("warp_sum", "warp_sum(fragment)"),
+    ("warp_sum", "warp_sum(fragment), with acc = f32"),
     ("warp_maximum", "warp_maximum(fragment)"),
     ("warp_minimum", "warp_minimum(fragment)"),
-    ("block_sum", "block_sum(fragment)"),
+    ("block_sum", "block_sum(fragment), with acc = f32"),
     ("block_maximum", "block_maximum(fragment)"),
     ("block_minimum", "block_minimum(fragment)"),
     ("sync_threads", "sync_threads()"),
@@ -98,7 +101,13 @@ impl Evaluator {
         };
         let mut all = Args { call: span, name: (*known).to_owned(), values: Vec::new(), named: Vec::new() };
         for arg in args {
-            let value = self.expr(&arg.value);
+            let value = match (&arg.name, &arg.value.kind) {
+                (Some(name), ExprKind::Name(elem)) if name.text == "acc" => {
+                    let elem = Name { text: elem.clone(), span: arg.value.span };
+                    self.elem(&elem).map_or(Value::Poison, Value::Elem)
+                }
+                _ => self.expr(&arg.value),
+            };
             match &arg.name {
                 Some(name) => all.named.push((name.clone(), value, arg.value.span)),
                 None => all.values.push((value, arg.value.span)),
@@ -112,6 +121,7 @@ impl Evaluator {
             "copy" => &["how", "fill"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
+            "sum" | "warp_sum" | "block_sum" => &["acc"],
             _ => &[],
         };
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
@@ -182,11 +192,6 @@ impl Evaluator {
                 args.name
             ))),
             value => value.and_then(Value::number).ok_or_else(|| need(n, "a number")),
-        };
-        let float = |n: usize| match of(n) {
-            Some(Value::Int(x)) => Ok(*x as f64),
-            Some(Value::Float(x)) => Ok(*x),
-            _ => Err(need(n, "a number")),
         };
         let integer = |n: usize| match of(n) {
             Some(Value::Int(x)) => Ok(*x),
@@ -262,20 +267,20 @@ impl Evaluator {
                 }
                 let fragment = self.builder.registers(name, elem, shape)?;
                 if count == 2 {
-                    self.builder.fill(&fragment, number(1)?)?;
+                    self.builder.fill(&fragment, number(1)?.expr)?;
                 }
                 Ok(Value::View(fragment))
             }
             "registers_like" => {
                 most(2)?;
                 let like = view(0)?;
-                let value = if count == 2 { float(1)? } else { 0.0 };
+                let value = if count == 2 { number(1)?.expr } else { tile::Expr::lit(0) };
                 let elem = match types {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
                 let fragment = self.builder.registers(name, elem, like.shape())?;
-                self.builder.fill(&fragment, tile::Expr::Lit(value))?;
+                self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
             }
             "copy" => {
@@ -290,8 +295,8 @@ impl Evaluator {
                     match (name.text.as_str(), value) {
                         ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                         ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
-                        ("fill", Value::Float(x)) => fill = Some(*x),
-                        ("fill", Value::Int(n)) => fill = Some(*n as f64),
+                        ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
+                        ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                         (name, other) => {
                             let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
                             let help = "write how = \"plain\", how = \"staged\", or fill = 0.0";
@@ -300,7 +305,10 @@ impl Evaluator {
                     }
                 }
                 match (how, fill) {
-                    (How::Derive, Some(fill)) => self.builder.copy_filled(&from, &to, fill)?,
+                    (How::Derive, Some((fill, span))) => match self.builder.copy_filled(&from, &to, fill) {
+                        Err(problem) if problem.arg == Some(2) => return Ok(self.complain(span, problem)),
+                        done => done?,
+                    },
                     (_, Some(_)) => {
                         let problem = Problem::new("a copy has a mechanism or a fill of its own, not both");
                         return Err(problem.help("leave out `how` or `fill`"));
@@ -311,7 +319,7 @@ impl Evaluator {
             }
             "fill" => {
                 most(2)?;
-                self.builder.fill(&view(0)?, number(1)?)?;
+                self.builder.fill(&view(0)?, number(1)?.expr)?;
                 Ok(Value::Unit)
             }
             "gemm" => {
@@ -400,17 +408,17 @@ impl Evaluator {
                     }
                     _ => {
                         let f = if smaller { Bin::Min } else { Bin::Max };
-                        Ok(Value::Number(tile::Expr::Bin(f, Box::new(number(0)?), Box::new(number(1)?))))
+                        typing::bin(f, number(0)?, number(1)?).map(Value::Number)
                     }
                 }
             }
             "fma" => {
                 most(3)?;
-                Ok(Value::Number(tile::Expr::Fma(Box::new([number(0)?, number(1)?, number(2)?]))))
+                typing::fma(number(0)?, number(1)?, number(2)?).map(Value::Number)
             }
             "select" => {
                 most(3)?;
-                Ok(Value::Number(tile::Expr::Pick(Box::new([number(0)?, number(1)?, number(2)?]))))
+                typing::pick(number(0)?, number(1)?, number(2)?).map(Value::Number)
             }
             "unroll" | "pipelined" => {
                 let problem = format!("`{}` stands in front of a loop's range", args.name);
@@ -428,12 +436,12 @@ impl Evaluator {
                     "cos" => Un::Cos,
                     _ => Un::Abs,
                 };
-                Ok(Value::Number(tile::Expr::Un(f, Box::new(number(0)?))))
+                typing::un(f, number(0)?).map(Value::Number)
             }
         }
     }
 
-    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<crate::elem::Elem, Problem> {
+    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
@@ -473,12 +481,8 @@ impl Evaluator {
                 names.map_or("write one parameter for each".into(), |names| format!("write |{names}| …"));
             return Err(Problem::new(problem).help(help).arg(args.values.len() - 1));
         }
-        let depth = self.scope.len();
-        for (n, pattern) in params.iter().enumerate() {
-            self.bind(pattern, Value::Number(tile::Expr::In(n as u8)));
-        }
-        let value = self.expr(body);
-        self.scope.truncate(depth);
+        let elems: Vec<Elem> = ins.iter().map(|view| self.builder.elem(view)).collect();
+        let value = self.applied(params, body, &elems);
         let value = match value {
             Value::Poison => return Ok(Value::Poison),
             value => value.number().ok_or_else(|| {
@@ -487,6 +491,16 @@ impl Evaluator {
                     .arg(args.values.len() - 1)
             })?,
         };
+        // Literals alone are of the type of the first tensor.
+        let elem = match (&to, value.ty) {
+            (Some(to), _) => self.builder.elem(to),
+            (None, Some(Type::Elem(elem))) => elem,
+            (None, _) => elems[0],
+        };
+        let value = match value.into_elem(elem) {
+            Ok(value) => value,
+            Err(problem) => return Ok(self.complain(body.span, problem)),
+        };
         match to {
             Some(to) => {
                 self.builder.map(&ins, &to, value)?;
@@ -494,12 +508,24 @@ impl Evaluator {
             }
             None if ins[0].extents().is_none() => Err(advice::whole(&ins[0], "map").arg(0)),
             None => {
-                let elem = self.builder.elem(&ins[0]);
                 let fragment = self.builder.registers(name, elem, ins[0].shape())?;
                 self.builder.map(&ins, &fragment, value)?;
                 Ok(Value::View(fragment))
             }
         }
+    }
+
+    /// The value of a closure whose parameters are elements of these types.
+    pub(super) fn applied(&mut self, params: &[Pattern], body: &Expr, elems: &[Elem]) -> Value {
+        let depth = self.scope.len();
+        for (n, (pattern, elem)) in params.iter().zip(elems).enumerate() {
+            self.bind(pattern, Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem)));
+        }
+        let outer = std::mem::replace(&mut self.in_closure, true);
+        let value = self.expr(body);
+        self.in_closure = outer;
+        self.scope.truncate(depth);
+        value
     }
 
     /// Sums and extrema: of a mode of a fragment, or across the lanes of a warp.
@@ -518,6 +544,23 @@ impl Evaluator {
             _ => Bin::Max,
         };
         let elem = self.builder.elem(from);
+        let elem = match (args.named.first(), with) {
+            // Sums of narrow numbers are kept in a wider type, on every level; what takes them converts them once.
+            (None, Bin::Add) => elem.accumulator(),
+            (None, _) => elem,
+            (Some((_, Value::Elem(acc), _)), _) if acc.is_float() == elem.is_float() => *acc,
+            (Some((_, other, span)), _) => {
+                let problem = Problem::new(format!(
+                    "elements of {elem} cannot be summed in {}",
+                    match other {
+                        Value::Elem(acc) => acc.to_string(),
+                        other => other.kind(),
+                    }
+                ));
+                let help = format!("write acc = {}, or convert the elements first", elem.accumulator());
+                return Ok(self.complain(*span, problem.help(help)));
+            }
+        };
         let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
         if across == Across::Thread {
             match args.values.get(1) {
@@ -533,7 +576,7 @@ impl Evaluator {
         }
         let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
         let identity = crate::lower::identity(with, elem).unwrap_or_default();
-        self.builder.fill(&to, tile::Expr::Lit(identity))?;
+        self.builder.fill(&to, tile::Expr::lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
         Ok(Value::View(to))
     }

@@ -6,15 +6,18 @@ use super::value::Value;
 use super::{Evaluator, advice};
 use crate::affine::{Affine, Coord};
 use crate::ast::{Binary, Expr, ExprKind, Name, Span, Unary};
+use crate::elem::Elem;
+use crate::number;
 use crate::problem::Problem;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile;
+use crate::typing::{self, Scalar};
 
 impl Evaluator {
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
         let value = self.value(expr);
         match &value {
-            Value::Number(made) if !is_bounded(made) => {
+            Value::Number(made) if !is_bounded(&made.expr) => {
                 let problem = Problem::new(format!(
                     "this takes more than {MOST_OPERATIONS} operations, or more than {DEEPEST} one inside the other: names \
                      stand for their expressions"
@@ -36,7 +39,7 @@ impl Evaluator {
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Path(path) => {
                 if let Some(number) = special(path) {
-                    return Value::Float(number);
+                    return number;
                 }
                 let last = path.rsplit("::").next().unwrap_or(path).to_owned();
                 let problem = Problem::new(format!(
@@ -64,11 +67,11 @@ impl Evaluator {
             ExprKind::Index { base, index } => self.index(base, index),
             ExprKind::Unary(op, inner) => {
                 let value = self.expr(inner);
-                self.unary(*op, value, expr.span)
+                self.unary(*op, value, expr.span, inner.span)
             }
             ExprKind::Binary(op, left, right) => {
                 let (x, y) = (self.expr(left), self.expr(right));
-                self.binary(*op, x, y, expr.span)
+                self.binary(*op, x, y, expr.span, [left.span, right.span])
             }
             ExprKind::Range(from, to) => Value::Range(Box::new(self.expr(from)), Box::new(self.expr(to))),
             ExprKind::Cast(inner, to) => self.cast(inner, to),
@@ -89,8 +92,15 @@ impl Evaluator {
                 Value::Poison => Value::Poison,
                 Value::Number(test) => {
                     let (x, y) = (self.expr(then), self.expr(other));
+                    if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
+                        return Value::Poison;
+                    }
                     match (x.number(), y.number()) {
-                        (Some(x), Some(y)) => Value::Number(tile::Expr::Pick(Box::new([test, x, y]))),
+                        (Some(x), Some(y)) => {
+                            let made = typing::agree("if", [x, y]);
+                            let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
+                            self.scalar(made, expr.span, &[then.span, other.span])
+                        }
                         _ => {
                             let problem = Problem::new("both branches must be numbers");
                             self.complain(
@@ -199,6 +209,7 @@ impl Evaluator {
         let value = self.expr(inner);
         if ["usize", "i64", "i32", "u32"].contains(&to.text.as_str())
             && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
+            && !self.in_closure
         {
             return value;
         }
@@ -208,7 +219,7 @@ impl Evaluator {
         match value {
             Value::Poison => Value::Poison,
             value => match value.number() {
-                Some(number) => Value::Number(tile::Expr::Cast(elem, Box::new(number))),
+                Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));
                     self.complain(
@@ -246,12 +257,15 @@ impl Evaluator {
         }
     }
 
-    fn unary(&mut self, op: Unary, value: Value, span: Span) -> Value {
+    fn unary(&mut self, op: Unary, value: Value, span: Span, operand: Span) -> Value {
         match (op, value) {
             (_, Value::Poison) => Value::Poison,
             (Unary::Neg, Value::Int(n)) if n != i64::MIN => Value::Int(-n),
             (Unary::Neg, Value::Float(x)) => Value::Float(-x),
-            (Unary::Neg, Value::Number(x)) => Value::Number(tile::Expr::Un(Un::Neg, Box::new(x))),
+            (op, Value::Number(x)) => {
+                let f = if op == Unary::Neg { Un::Neg } else { Un::Not };
+                self.scalar(typing::un(f, x), span, &[operand])
+            }
             (Unary::Not, Value::Bool(b)) => Value::Bool(!b),
             (Unary::Neg, Value::Index(x)) => x.times(-1).map_or(Value::Poison, Value::Index),
             (_, other) => {
@@ -265,7 +279,7 @@ impl Evaluator {
         }
     }
 
-    fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span) -> Value {
+    fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span, operands: [Span; 2]) -> Value {
         if matches!(left, Value::Poison) || matches!(right, Value::Poison) {
             return Value::Poison;
         }
@@ -291,18 +305,11 @@ impl Evaluator {
             }
             (Value::Size(size), Value::Int(n)) => sizes(op, *size, *n),
             (Value::Int(n), Value::Size(size)) if op == Binary::Mul => sizes(op, *size, *n),
-            (Value::Float(x), Value::Float(y))
-                if matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div) =>
-            {
-                Some(Value::Float(match op {
-                    Binary::Add => x + y,
-                    Binary::Sub => x - y,
-                    Binary::Mul => x * y,
-                    _ => x / y,
-                }))
-            }
+            (Value::Float(x), Value::Float(y)) => floats(op, *x, *y),
+            (Value::Float(x), Value::Int(n)) => floats(op, *x, *n as f64),
+            (Value::Int(n), Value::Float(x)) => floats(op, *n as f64, *x),
             _ => match (left.number(), right.number()) {
-                (Some(x), Some(y)) => arithmetic(op, x, y).map(Value::Number),
+                (Some(x), Some(y)) => return self.scalar(arithmetic(op, x, y), span, &operands),
                 _ => None,
             },
         };
@@ -310,6 +317,17 @@ impl Evaluator {
             let problem = advice::operator(op, &left, &right);
             self.complain(span, problem)
         })
+    }
+
+    /// A number of the kernel, or what is wrong with it: at the operand to blame, or at all of it.
+    pub(super) fn scalar(&mut self, made: Result<Scalar, Problem>, span: Span, operands: &[Span]) -> Value {
+        match made {
+            Ok(scalar) => Value::Number(scalar),
+            Err(problem) => {
+                let at = problem.arg.and_then(|arg| operands.get(arg)).copied().unwrap_or(span);
+                self.complain(at, problem)
+            }
+        }
     }
 
     /// A composed layout with another layout inside.
@@ -321,19 +339,45 @@ impl Evaluator {
     }
 }
 
-/// `f32::INFINITY` and its like.
-fn special(path: &str) -> Option<f64> {
+/// `f32::INFINITY`, `i32::MAX` and their like.
+fn special(path: &str) -> Option<Value> {
     let mut parts = path.rsplit("::").map(str::trim);
     let (name, of) = (parts.next()?, parts.next()?);
-    match (of, name) {
-        ("f32" | "f64", "INFINITY") => Some(f64::INFINITY),
-        ("f32" | "f64", "NEG_INFINITY") => Some(f64::NEG_INFINITY),
-        ("f32", "MAX") => Some(f64::from(f32::MAX)),
-        ("f32", "MIN") => Some(f64::from(f32::MIN)),
-        ("f64", "MAX") => Some(f64::MAX),
-        ("f64", "MIN") => Some(f64::MIN),
-        _ => None,
+    let elem = Elem::named(of).filter(|elem| elem.is_usable())?;
+    if !elem.is_float() {
+        let (least, most) = number::range(elem);
+        return match name {
+            "MIN" => i64::try_from(least).ok().map(Value::Int),
+            "MAX" => i64::try_from(most).ok().map(Value::Int),
+            _ => None,
+        };
     }
+    Some(Value::Float(match name {
+        "INFINITY" => f64::INFINITY,
+        "NEG_INFINITY" => f64::NEG_INFINITY,
+        "NAN" => f64::NAN,
+        "MAX" => number::greatest(elem),
+        "MIN" => -number::greatest(elem),
+        _ => return None,
+    }))
+}
+
+/// Literals with a point, and integers among them.
+fn floats(op: Binary, x: f64, y: f64) -> Option<Value> {
+    Some(match op {
+        Binary::Add => Value::Float(x + y),
+        Binary::Sub => Value::Float(x - y),
+        Binary::Mul => Value::Float(x * y),
+        Binary::Div => Value::Float(x / y),
+        Binary::Rem => Value::Float(x % y),
+        Binary::Lt => Value::Bool(x < y),
+        Binary::Le => Value::Bool(x <= y),
+        Binary::Gt => Value::Bool(x > y),
+        Binary::Ge => Value::Bool(x >= y),
+        Binary::Eq => Value::Bool(x == y),
+        Binary::Ne => Value::Bool(x != y),
+        _ => return None,
+    })
 }
 
 fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
@@ -390,32 +434,61 @@ fn sizes(op: Binary, size: Size, n: i64) -> Option<Value> {
 }
 
 /// Arithmetic on elements.
-pub(super) fn arithmetic(op: Binary, x: tile::Expr, y: tile::Expr) -> Option<tile::Expr> {
-    let (x, y) = (Box::new(x), Box::new(y));
-    let bin = |f| Some(tile::Expr::Bin(f, x.clone(), y.clone()));
+pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Problem> {
+    let ([x, y], _) = typing::agree(sign(op), [x, y])?;
     match op {
-        Binary::Add => match (*x.clone(), *y.clone()) {
-            // One rounding, as `fmaf` in the generated text.
+        Binary::Add => typing::bin(Bin::Add, x, y).map(contracted),
+        Binary::Sub => typing::bin(Bin::Sub, x, y),
+        Binary::Mul => typing::bin(Bin::Mul, x, y),
+        Binary::Div => typing::bin(Bin::Div, x, y),
+        Binary::Rem => typing::bin(Bin::Rem, x, y),
+        Binary::And => typing::bin(Bin::And, x, y),
+        Binary::Or => typing::bin(Bin::Or, x, y),
+        Binary::Xor => typing::bin(Bin::Xor, x, y),
+        Binary::Shl => typing::bin(Bin::Shl, x, y),
+        Binary::Shr => typing::bin(Bin::Shr, x, y),
+        Binary::Lt => typing::cmp(Cmp::Lt, x, y),
+        Binary::Le => typing::cmp(Cmp::Le, x, y),
+        Binary::Gt => typing::cmp(Cmp::Lt, y, x),
+        Binary::Ge => typing::cmp(Cmp::Le, y, x),
+        Binary::Eq => typing::cmp(Cmp::Eq, x, y),
+        Binary::Ne => typing::cmp(Cmp::Ne, x, y),
+    }
+}
+
+/// A sum of a product: one rounding, as `fmaf` in the generated text.
+fn contracted(sum: Scalar) -> Scalar {
+    let expr = match sum.expr {
+        tile::Expr::Bin(Bin::Add, x, y) => match (*x, *y) {
             (tile::Expr::Bin(Bin::Mul, a, b), c) | (c, tile::Expr::Bin(Bin::Mul, a, b)) => {
-                Some(tile::Expr::Fma(Box::new([*a, *b, c])))
+                tile::Expr::Fma(Box::new([*a, *b, c]))
             }
-            _ => bin(Bin::Add),
+            (x, y) => tile::Expr::Bin(Bin::Add, Box::new(x), Box::new(y)),
         },
-        Binary::Sub => bin(Bin::Sub),
-        Binary::Mul => bin(Bin::Mul),
-        Binary::Div => bin(Bin::Div),
-        Binary::Rem => bin(Bin::Rem),
-        Binary::And => bin(Bin::And),
-        Binary::Or => bin(Bin::Or),
-        Binary::Xor => bin(Bin::Xor),
-        Binary::Shl => bin(Bin::Shl),
-        Binary::Shr => bin(Bin::Shr),
-        Binary::Lt => Some(tile::Expr::Cmp(Cmp::Lt, x, y)),
-        Binary::Le => Some(tile::Expr::Cmp(Cmp::Le, x, y)),
-        Binary::Gt => Some(tile::Expr::Cmp(Cmp::Lt, y, x)),
-        Binary::Ge => Some(tile::Expr::Cmp(Cmp::Le, y, x)),
-        Binary::Eq => Some(tile::Expr::Cmp(Cmp::Eq, x, y)),
-        Binary::Ne => Some(tile::Expr::Cmp(Cmp::Ne, x, y)),
+        other => other,
+    };
+    Scalar { expr, ty: sum.ty }
+}
+
+/// An operator as it is written.
+fn sign(op: Binary) -> &'static str {
+    match op {
+        Binary::Add => "+",
+        Binary::Sub => "-",
+        Binary::Mul => "*",
+        Binary::Div => "/",
+        Binary::Rem => "%",
+        Binary::Lt => "<",
+        Binary::Le => "<=",
+        Binary::Gt => ">",
+        Binary::Ge => ">=",
+        Binary::Eq => "==",
+        Binary::Ne => "!=",
+        Binary::And => "&",
+        Binary::Or => "|",
+        Binary::Xor => "^",
+        Binary::Shl => "<<",
+        Binary::Shr => ">>",
     }
 }
 

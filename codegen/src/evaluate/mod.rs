@@ -17,6 +17,7 @@ use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::{self, Ahead};
+use crate::typing::{Scalar, Type};
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
 use value::Value;
@@ -63,6 +64,8 @@ struct Evaluator {
     steps: u32,
     /// Keys are read outside of any kernel.
     in_kernel: bool,
+    /// Is this a function of elements, where `as` makes numbers of literals?
+    in_closure: bool,
 }
 
 impl Evaluator {
@@ -75,6 +78,7 @@ impl Evaluator {
             naming: None,
             steps: 0,
             in_kernel: true,
+            in_closure: false,
         }
     }
 
@@ -179,7 +183,9 @@ impl Evaluator {
             };
             self.builder.at(param.name.span);
             let value = match &param.kind {
-                ParamKind::Scalar => Value::Number(self.builder.scalar(&param.name.text, elem)),
+                ParamKind::Scalar => {
+                    Value::Number(Scalar::new(self.builder.scalar(&param.name.text, elem), elem))
+                }
                 ParamKind::Tensor { mutable, shape, stride } => {
                     let of = |run: &mut Self, e: &ast::Expr| run.sizes(e);
                     let extents = of(self, shape);
@@ -298,7 +304,7 @@ impl Evaluator {
                     self.complain(expr.span, problem.help("bind it with `let`, or remove it"));
                 }
             }
-            StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
+            StmtKind::Assign { target, op, value } => self.assign(target, *op, value, stmt.span),
             StmtKind::For { pattern, range, body } => self.repeat(pattern, range, body),
             StmtKind::If { condition, then, other } => match self.expr(condition) {
                 Value::Bool(true) => self.body(then),
@@ -371,7 +377,7 @@ impl Evaluator {
     }
 
     /// `fragment = …`, `fragment *= …`: sets every element of a fragment.
-    fn assign(&mut self, target: &ast::Expr, op: Option<Binary>, value: &ast::Expr) {
+    fn assign(&mut self, target: &ast::Expr, op: Option<Binary>, value: &ast::Expr, span: Span) {
         let (to, from) = (self.expr(target), self.expr(value));
         let to = match to {
             Value::View(view) => view,
@@ -383,12 +389,18 @@ impl Evaluator {
                 return;
             }
         };
-        let left = tile::Expr::In(0);
-        let (ins, right) = match from {
+        let elem = self.builder.elem(&to);
+        // What is only set is not read.
+        let reads = op.is_some();
+        let (view, right) = match from {
             Value::Poison => return,
-            Value::View(view) => (vec![to.clone(), view], tile::Expr::In(1)),
+            Value::View(view) => {
+                let place = tile::Expr::In(u8::from(reads));
+                let right = Scalar::new(place, self.builder.elem(&view));
+                (Some(view), right)
+            }
             other => match other.number() {
-                Some(number) => (vec![to.clone()], number),
+                Some(number) => (None, number),
                 None => {
                     let problem = Problem::new(format!("elements cannot be set to {}", other.kind()));
                     self.complain(value.span, problem.help("write a number, or a tensor of the same shape"));
@@ -396,19 +408,36 @@ impl Evaluator {
                 }
             },
         };
+        let left = Scalar::new(tile::Expr::In(0), elem);
         let of = match op {
-            None => right,
-            Some(op) => match expression::arithmetic(op, left, right) {
-                Some(of) => of,
-                None => {
-                    self.complain(target.span, Problem::new("this operator does not work on elements"));
-                    return;
-                }
-            },
+            None => Ok(right),
+            Some(op) => expression::arithmetic(op, left, right),
         };
-        let done = self.builder.map(&ins, &to, of);
+        // The elements of a tensor are converted by a function, not by `as`.
+        let advised = |problem: Problem| match (&view, problem.arg) {
+            (Some(view), None) => problem.help(format!("write `map({}, |x| x as {elem})`", view.name)),
+            _ => problem,
+        };
+        let of = match of {
+            Ok(of) => of,
+            Err(problem) => {
+                let at = if problem.arg == Some(1) { value.span } else { span };
+                self.complain(at, advised(problem));
+                return;
+            }
+        };
+        if let Err(problem) = of.clone().into_elem(elem) {
+            self.complain(value.span, advised(problem));
+            return;
+        }
+        let of = of.expr;
+        let ins: Vec<_> = reads.then(|| to.clone()).into_iter().chain(view).collect();
+        let (done, target_arg) = match &ins[..] {
+            [] => (self.builder.fill(&to, of), 0),
+            ins => (self.builder.map(ins, &to, of), 1),
+        };
         if let Err(problem) = done {
-            let span = if problem.arg == Some(1) { target.span } else { value.span };
+            let span = if problem.arg == Some(target_arg) { target.span } else { value.span };
             self.complain(span, problem);
         }
     }
@@ -586,27 +615,25 @@ impl Keys {
         }
     }
 
-    /// A function of one number.
-    pub(crate) fn closure(&mut self, expr: &ast::Expr) -> Option<tile::Expr> {
+    /// A function of one number of a type.
+    pub(crate) fn closure(&mut self, expr: &ast::Expr, elem: Elem) -> Option<tile::Expr> {
         let found = self.0.expr(expr);
         let Value::Closure(params, body) = &found else {
             self.refuse(expr.span, "a closure", &found, "write it out: |x| max(x, 0.0)");
             return None;
         };
-        let [param] = &params[..] else {
+        if params.len() != 1 {
             let takes = advice::count(params.len(), "number");
             let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
             self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
             return None;
-        };
-        self.0.bind(param, Value::Number(tile::Expr::In(0)));
-        let value = self.0.expr(body);
-        self.0.scope.pop();
-        let number = value.number();
+        }
+        let value = self.0.applied(params, body, &[elem]);
+        let number = value.number().filter(|number| number.ty != Some(Type::Condition));
         if number.is_none() {
             self.refuse(body.span, "a number", &value, "end the closure with arithmetic on its parameter");
         }
-        number
+        number.map(|number| number.expr)
     }
 }
 

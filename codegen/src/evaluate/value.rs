@@ -4,7 +4,8 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use crate::affine::Affine;
 use crate::ast::{Expr, Pattern};
-use crate::tile;
+use crate::elem::Elem;
+use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
 
 /// A value.
@@ -29,7 +30,9 @@ pub(super) enum Value {
     Size(Size),
     Range(Box<Value>, Box<Value>),
     /// A number of the kernel: a scalar argument, or arithmetic with elements inside a closure.
-    Number(tile::Expr),
+    Number(Scalar),
+    /// An element type, where a call takes one by name.
+    Elem(Elem),
     Closure(Vec<Pattern>, Box<Expr>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
@@ -55,7 +58,10 @@ impl Value {
             Value::Index(_) => "a coordinate".into(),
             Value::Size(size) => format!("the size `{size}`, known at launch"),
             Value::Range(..) => "a range".into(),
-            Value::Number(_) => "a number of the kernel".into(),
+            Value::Number(Scalar { ty: Some(Type::Condition), .. }) => "a condition".into(),
+            Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of the kernel, {ty}"),
+            Value::Number(_) => "a number".into(),
+            Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Closure(..) => "a closure".into(),
             Value::Special(name) => format!("`{name}`"),
         }
@@ -119,11 +125,11 @@ impl Value {
     }
 
     /// As a number of the kernel.
-    pub(super) fn number(&self) -> Option<tile::Expr> {
+    pub(super) fn number(&self) -> Option<Scalar> {
         match self {
-            Value::Int(n) => Some(tile::Expr::Lit(*n as f64)),
-            Value::Float(x) => Some(tile::Expr::Lit(*x)),
-            Value::Number(e) => Some(e.clone()),
+            Value::Int(n) => Some(Scalar::literal(*n)),
+            Value::Float(x) => Some(Scalar::literal(*x)),
+            Value::Number(scalar) => Some(scalar.clone()),
             _ => None,
         }
     }

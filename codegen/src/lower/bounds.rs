@@ -136,7 +136,7 @@ impl Lower<'_> {
             Op::Copy { from, to, fill, .. } => {
                 let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
                 let holds = match source.space {
-                    Space::Global { .. } => Some(*fill),
+                    Space::Global { .. } => Some(fill.to_f64()),
                     _ => state.get(&from.tensor).and_then(|beyond| beyond.holds),
                 };
                 // What a conversion makes of a number is that number, but for few.
@@ -145,7 +145,7 @@ impl Lower<'_> {
                 self.update(to, Beyond { edges, holds: holds.filter(|x| same || *x == 0.0) }, state);
             }
             Op::Fill { to, value } => {
-                let holds = if let Expr::Lit(x) = value { Some(*x) } else { None };
+                let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
                 self.update(to, Beyond { holds, ..Beyond::NOTHING }, state);
             }
             Op::Map { ins, to, .. } => {

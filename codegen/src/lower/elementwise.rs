@@ -8,6 +8,7 @@ use crate::index::Ix;
 use crate::problem::{Problem, Result};
 use crate::thread::{Frag, Op, Unroll, Val};
 use crate::tile::{Expr, Space};
+use crate::typing::{Type, Types};
 use crate::view::View;
 
 /// A side of a function: a view whose leaves are those of all other sides.
@@ -30,6 +31,9 @@ impl Lower<'_> {
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let value = types.typed(value, target.elem)?;
         let (ins, to) = refined(ins, to)?;
         let mut sides: Vec<Side> = ins
             .into_iter()
@@ -93,9 +97,7 @@ impl Lower<'_> {
                     };
                     values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
                 }
-                let elem = common(target.elem, values.iter().map(|(_, elem)| *elem));
-                let value = lower.function(value, &ins, &values, &at, elem)?;
-                let value = lower.converted(value, elem, target.elem);
+                let (value, _) = lower.function(&value, &ins, &values, &at)?;
                 let (reg, index) = match (to.memory, aside) {
                     (Some((reg, _)), _) => (reg, e[0]),
                     (None, Some(reg)) => (reg, lower.flat(&to.leaves, &at)),
@@ -170,61 +172,80 @@ impl Lower<'_> {
             let place = self.place(&side.view, &side.leaves, &at);
             let frag = Frag { reg, at: n, len: width as u32 };
             self.emit(match reads {
-                true => Op::Load { to: frag, from: place, guard, fill: 0.0, stays: None },
+                true => Op::Load { to: frag, from: place, guard, fill: 0.0.into(), stays: None },
                 false => Op::Store { to: place, from: frag, guard },
             });
         }
     }
 
-    /// A function's value, computed in the type of its result.
+    /// A value and its type, which every node has of itself.
     fn function(
         &mut self,
         of: &Expr,
         ins: &[Side],
         values: &[(Val, Elem)],
         at: &[Ix],
-        elem: Elem,
-    ) -> Result<Val> {
-        let mut inner = |e: &Expr, elem: Elem| self.function(e, ins, values, at, elem).map(Box::new);
+    ) -> Result<(Val, Type)> {
+        let mut inner = |e: &Expr| self.function(e, ins, values, at).map(|(value, ty)| (Box::new(value), ty));
         Ok(match of {
             Expr::In(n) => {
-                let (value, from) = &values[usize::from(*n)];
-                self.converted(value.clone(), *from, elem)
+                let (value, elem) = values[usize::from(*n)].clone();
+                (value, Type::Elem(elem))
             }
-            Expr::Lit(x) => Val::Lit(*x, elem),
+            Expr::Lit(_) => return Err(Problem::new("a literal has no type here").help("convert it to one")),
             Expr::Scalar(id) => {
                 let scalar = &self.program.scalars[*id as usize];
                 let place =
                     self.program.args.iter().position(|a| *a == crate::tile::Arg::Scalar(*id)).unwrap_or(0);
-                self.converted(Val::Param(place as u32), scalar.elem, elem)
+                (Val::Param(place as u32), Type::Elem(scalar.elem))
             }
             Expr::Coord(n, mode) => {
-                let side = ins.get(usize::from(*n)).ok_or_else(|| Problem::new("no such input"))?;
-                let coordinates = self.coordinates(&side.view, &side.leaves, at);
-                Val::Int(coordinates[usize::from(*mode)], elem)
+                let at = self.coordinate_of(*n, *mode, ins, at)?;
+                (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
             }
-            Expr::Un(f, x) => Val::Un(*f, inner(x, elem)?),
-            Expr::Bin(f, x, y) => Val::Bin(*f, inner(x, elem)?, inner(y, elem)?),
-            Expr::Fma(x) => {
-                Val::Fma(Box::new([*inner(&x[0], elem)?, *inner(&x[1], elem)?, *inner(&x[2], elem)?]))
+            Expr::Un(f, x) => {
+                let (x, ty) = inner(x)?;
+                (Val::Un(*f, x), ty)
             }
-            Expr::Cmp(f, x, y) => Val::Cmp(*f, inner(x, elem)?, inner(y, elem)?),
-            Expr::Pick(x) => {
-                Val::Pick(Box::new([*inner(&x[0], elem)?, *inner(&x[1], elem)?, *inner(&x[2], elem)?]))
+            Expr::Bin(f, x, y) => {
+                let ((x, ty), (y, _)) = (inner(x)?, inner(y)?);
+                (Val::Bin(*f, x, y), ty)
+            }
+            Expr::Fma(of) => {
+                let ((x, ty), (y, _), (z, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
+                (Val::Fma(Box::new([*x, *y, *z])), ty)
+            }
+            Expr::Cmp(f, x, y) => (Val::Cmp(*f, inner(x)?.0, inner(y)?.0), Type::Condition),
+            Expr::Pick(of) => {
+                let ((condition, _), (x, ty), (y, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
+                (Val::Pick(Box::new([*condition, *x, *y])), ty)
             }
             Expr::Cast(to, x) => {
-                let value = inner(x, *to)?;
-                self.converted(Val::Cast(*to, value), *to, elem)
+                let value = match **x {
+                    Expr::Lit(number) => Val::Lit(number, *to),
+                    Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, ins, at)?, *to),
+                    _ => match inner(x)? {
+                        (value, Type::Elem(from)) => self.converted(*value, from, *to),
+                        // Also to `i32`: what is negated from here on is a number.
+                        (value, Type::Condition) => Val::Cast(*to, value),
+                    },
+                };
+                (value, Type::Elem(*to))
             }
         })
     }
 
-    /// A function of scalar arguments alone, in their type.
+    /// The coordinate of the element at hand in a mode of the tensor behind an input.
+    fn coordinate_of(&mut self, input: u8, mode: u8, ins: &[Side], at: &[Ix]) -> Result<Ix> {
+        let side = ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
+        let coordinates = self.coordinates(&side.view, &side.leaves, at);
+        coordinates.get(usize::from(mode)).copied().ok_or_else(|| Problem::new("there is no such mode"))
+    }
+
+    /// A condition on scalar arguments.
     pub(super) fn uniform(&mut self, of: &Expr) -> Result<Val> {
-        let mut elem = None;
-        let program = self.program;
-        scalars(of, &mut |id| elem = elem.or(Some(program.scalars[id as usize].elem)));
-        self.function(of, &[], &[], &[], elem.unwrap_or(Elem::F32))
+        let types = Types { ins: &[], scalars: &self.program.scalars };
+        Ok(self.function(&types.condition(of)?, &[], &[], &[])?.0)
     }
 }
 
@@ -236,26 +257,4 @@ fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
     }
     let ins = ins.iter().map(|view| Ok(align(view, &to)?.from)).collect::<Result<_>>()?;
     Ok((ins, to))
-}
-
-fn scalars(of: &Expr, found: &mut dyn FnMut(u32)) {
-    match of {
-        Expr::Scalar(id) => found(*id),
-        Expr::In(_) | Expr::Lit(_) | Expr::Coord(..) => {}
-        Expr::Un(_, x) | Expr::Cast(_, x) => scalars(x, found),
-        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| scalars(x, found)),
-        Expr::Fma(x) | Expr::Pick(x) => x.iter().for_each(|x| scalars(x, found)),
-    }
-}
-
-/// The type in which a function is computed whose results are `to`: the widest, so that only results are rounded.
-fn common(to: Elem, ins: impl Iterator<Item = Elem>) -> Elem {
-    ins.fold(to, |one, other| match (one.is_float(), other.is_float()) {
-        (true, false) => one,
-        (false, true) => other,
-        _ if one == other => one,
-        _ if one.bytes() == other.bytes() && one.is_float() => Elem::F32,
-        _ if one.bytes() >= other.bytes() => one,
-        _ => other,
-    })
 }

@@ -143,7 +143,7 @@ impl Lower<'_> {
             let element = lower.operand_at(operand, &rows, k);
             let guard = lower.guard(operand.view, &operand.leaves, &element);
             let from = lower.place(operand.view, &operand.leaves, &element);
-            lower.emit(Op::Load { to, from, guard, fill: 0.0, stays: None });
+            lower.emit(Op::Load { to, from, guard, fill: 0.0.into(), stays: None });
             Ok(())
         })
     }

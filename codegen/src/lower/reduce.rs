@@ -49,7 +49,7 @@ impl Lower<'_> {
             let mut element = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
             let coordinates = lower.coordinates(from, &from_leaves, at);
             if let Some(inside) = lower.inside(edges, &coordinates) {
-                let nothing = Val::Lit(nothing, target.elem);
+                let nothing = Val::lit(nothing, target.elem);
                 element = Val::Guarded(inside, Box::new(element), Box::new(nothing));
             }
             let value = Val::Bin(with, Box::new(Val::Reg(to_reg, target_at)), Box::new(element));
@@ -110,7 +110,7 @@ impl Lower<'_> {
                 let shuffled = Val::ShuffleXor(Box::new(mine.clone()), by);
                 lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
                 let element =
-                    Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(Val::Lit(nothing, elem)));
+                    Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(Val::lit(nothing, elem)));
                 let value = Val::Bin(with, Box::new(mine), Box::new(element));
                 lower.emit(Op::Assign { reg, at: at[0], value });
                 Ok(())
@@ -175,7 +175,7 @@ impl Lower<'_> {
                 to: Frag { reg, at: at[0], len: 1 },
                 from,
                 guard: None,
-                fill: 0.0,
+                fill: 0.0.into(),
                 stays: None,
             });
             Ok(())
@@ -192,7 +192,7 @@ impl Lower<'_> {
                     to: Frag { reg: partial, at: zero, len: 1 },
                     from,
                     guard: None,
-                    fill: 0.0,
+                    fill: 0.0.into(),
                     stays: None,
                 });
                 let value = Val::Bin(with, Box::new(Val::Reg(reg, at[0])), Box::new(Val::Reg(partial, zero)));

@@ -83,7 +83,7 @@ mod tests {
         let mine = b.parallelize(&tile, &layout!(32)).unwrap();
         let part = b.registers_like("part", &mine, 0.0).unwrap();
         let sum = b.registers("sum", Elem::F32, (1i64,)).unwrap();
-        b.fill(&sum, Expr::Lit(0.0)).unwrap();
+        b.fill(&sum, Expr::lit(0.0)).unwrap();
         b.copy_filled(&mine, &part, 7.0).unwrap();
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();

@@ -6,6 +6,7 @@ use super::address::{Leaf, leaves};
 use super::{Lower, Policy};
 use crate::atoms;
 use crate::index::{Int, Ix};
+use crate::number::Number;
 use crate::problem::{Problem, Result};
 use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
@@ -64,7 +65,7 @@ pub(super) fn align(from: &View, to: &View) -> Result<Pair> {
 }
 
 impl Lower<'_> {
-    pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: f64) -> Result<()> {
+    pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: Number) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
@@ -134,7 +135,7 @@ impl Lower<'_> {
     }
 
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
-    fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
+    fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         if !matches!(how, How::Plain | How::Here | How::Staged)
             && self.zeros(&pair.from, fill)
             && self.asynchronously(pair, from, to)?
@@ -196,8 +197,8 @@ impl Lower<'_> {
     }
 
     /// Do zeros do beyond the edges of a view?
-    fn zeros(&mut self, view: &View, fill: f64) -> bool {
-        fill.to_bits() == 0 || !(0..view.base.len()).any(|mode| self.guarded(view, mode))
+    fn zeros(&mut self, view: &View, fill: Number) -> bool {
+        fill.is_zero() || !(0..view.base.len()).any(|mode| self.guarded(view, mode))
     }
 
     /// From global to shared memory without registers, if types and widths allow: in flight until a wait.
@@ -256,7 +257,7 @@ impl Lower<'_> {
 
     /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
     /// they pass through a few registers more.
-    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: f64) -> Result<()> {
+    fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.to.tensor as usize];

@@ -90,7 +90,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
 
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
-    b.fill(&acc, tile::Expr::Lit(0.0)).map_err(blame("tc"))?;
+    b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
     b.pipelined("k", tiles, c.ahead, |b, k| {
         for (from, to, rows, key) in [(&ta_ga, &ta_sa, c.a_rows, "ta"), (&tb_gb, &tb_sb, c.b_rows, "tb")] {
@@ -210,9 +210,10 @@ fn epilogue(
     beta: Option<tile::Expr>,
 ) -> Result<()> {
     let plain = scaled == tile::Expr::In(0);
-    let last = |b: &mut Builder, sum: tile::Expr, ins: &[View]| match &c.epilogue {
-        Some(f) => b.map(ins, out, f.with(&sum)),
-        None => b.map(ins, out, sum),
+    let elem = b.elem(out);
+    let last = |b: &mut Builder, sum: tile::Expr, ins: &[View]| {
+        let value = c.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum));
+        b.map(ins, out, value.cast(elem))
     };
     let Some(beta) = beta else {
         return match &c.epilogue {
@@ -222,8 +223,8 @@ fn epilogue(
     };
     // C is read only where beta asks for it. Each end stores sums of its own, so that the sums themselves can lie where
     // the product reads them best.
-    let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::Lit(0.0)));
-    let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1), scaled.clone()]));
+    let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
+    let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1).cast(c.acc), scaled.clone()]));
     b.when(
         nonzero,
         |b| last(b, more, &[acc.clone(), out.clone()]),

@@ -104,7 +104,7 @@ impl Product {
         let copy = |operand: &Operand| {
             let from = operand.from.slice(&[At::All, At::Index(column.clone())])?;
             let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;
-            Ok(self.statement(Op::Copy { from, to, how: How::Here, fill: 0.0, token: None }))
+            Ok(self.statement(Op::Copy { from, to, how: How::Here, fill: 0.0.into(), token: None }))
         };
         let [a, b] = &self.operands;
         (if self.by_rows { [b, a] } else { [a, b] }).into_iter().map(copy).collect()

@@ -387,7 +387,7 @@ impl Write {
             self.program.tensors.push(Tensor { name, elem, space, layout, span });
             let copy = |from, to, fill| Op::Copy { from, to, how: How::Plain, fill, token };
             reads.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(from, held.clone(), fill) });
-            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(held, to, 0.0) });
+            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(held, to, 0.0.into()) });
         }
         Ok((reads, writes))
     }

@@ -306,7 +306,7 @@ fn reductions_pass() {
         let out = b.tile(&y, (8, 1), &[At::Index(Coord::Block(0).into()), At::Index(0.into())])?;
         let out = b.parallelize_over(&out, &threads, 0, &Deal { ragged: true, ..Deal::default() })?;
         let total = b.registers("total", Elem::F32, (1i64, 1i64))?;
-        b.fill(&total, Expr::Lit(0.0))?;
+        b.fill(&total, Expr::Lit(0.0.into()))?;
         b.repeat("k", n.ceil_div(128).unwrap(), Unroll::No, |b, k| -> Result<()> {
             let piece = b.slice(&from, &[At::All, At::All, At::Index(k)])?;
             let own = b.registers_like("own", &piece, 0.0)?;

@@ -18,7 +18,6 @@ use tilewright_layout::Layout;
 
 use crate::code::*;
 use crate::numbers::{Num, Numbers};
-use crate::value::literal;
 
 /// More steps than this are not written out.
 const MOST_STEPS: usize = 1 << 23;
@@ -335,7 +334,7 @@ impl Compiler<'_> {
                 self.same_width(from.space, elem, to.reg)?;
                 let guard = self.guard(*guard);
                 let from = self.place(from, What::Load, to.len, 0);
-                self.emit(Ins::Load { from, to: slot, guard, fill: literal(*fill, elem) });
+                self.emit(Ins::Load { from, to: slot, guard, fill: fill.bits(elem) });
             }
             Op::Store { to, from, guard } => {
                 let (slot, elem) = self.frag(*from)?;

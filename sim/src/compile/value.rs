@@ -64,7 +64,7 @@ impl Compiler<'_> {
         let elem = self.type_of(value);
         let slot = match value {
             Val::Reg(reg, at) => self.frag(Frag { reg: *reg, at: *at, len: 1 })?.0,
-            Val::Lit(x, elem) => self.constant(*elem, value::literal(*x, *elem)),
+            Val::Lit(x, elem) => self.constant(*elem, x.bits(*elem)),
             Val::Int(at, elem) => {
                 let num = self.num(*at);
                 match num.as_constant() {
@@ -178,6 +178,7 @@ fn is_truth(value: &Val) -> bool {
         Val::Cmp(..) => true,
         Val::Un(Un::Not, x) => is_truth(x),
         Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
+        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
         _ => false,
     }
 }

@@ -46,7 +46,7 @@ pub fn mem(space: Space, index: Ix) -> Mem {
 
 /// A load, of what else its operands leave open.
 pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
-    Op::Load { to, from, guard, fill, stays: None }
+    Op::Load { to, from, guard, fill: fill.into(), stays: None }
 }
 
 impl Build {
@@ -127,7 +127,7 @@ impl Build {
     }
 
     pub fn fill(&mut self, reg: Id, len: i64, value: f64, elem: Elem) -> Vec<Stmt> {
-        (0..len).map(|at| self.set(reg, at, Val::Lit(value, elem))).collect()
+        (0..len).map(|at| self.set(reg, at, Val::lit(value, elem))).collect()
     }
 
     pub fn sync(&mut self) -> Stmt {

@@ -83,7 +83,7 @@ seen in variant 1, with seed 0",
     );
     let mut b = Build::new(32);
     let x = b.reg("x", F32, 4);
-    let body = vec![b.set(x, 4, Val::Lit(0.0, F32))];
+    let body = vec![b.set(x, 4, Val::lit(0.0, F32))];
     check(
         &b.done(body),
         &[],
@@ -181,7 +181,7 @@ seen in variant 1, with seed 0",
     let x = b.reg("x", F32, 2);
     let t = b.thread();
     let some = b.lt(t, 20);
-    let set = b.set(x, 0, Val::Lit(1.0, F32));
+    let set = b.set(x, 0, Val::lit(1.0, F32));
     let body = vec![b.if_(some, vec![set]), b.store(to, t, x, 1)];
     check(
         &b.done(body),

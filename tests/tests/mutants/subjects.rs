@@ -203,7 +203,7 @@ fn staged() -> Kernel {
         s(0, Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }),
     ];
     let body = vec![
-        s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0, stays: None }),
+        s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0.into(), stays: None }),
         s(2, Op::Store { to: at(held, thread), from: whole, guard: None }),
         s(0, Op::Fence(Fence::ProxyAsync)),
         s(0, Op::Sync(0)),

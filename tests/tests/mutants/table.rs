@@ -311,7 +311,7 @@ fn wgmma_ring() -> Of {
         .m("no wait for the products", "InFlight | Locked", |k| k.drop(wait, 0))
         .m("sums are set while a product adds to them", "Locked", |k| {
             k.list(wait, 0, |e, list, at| {
-                let (site, value) = (list[at].site, Val::Lit(0.0, Elem::F32));
+                let (site, value) = (list[at].site, Val::lit(0.0, Elem::F32));
                 list.insert(at, Stmt { site, op: Op::Assign { reg: 0, at: e.int(0), value } });
             });
         })

@@ -24,7 +24,7 @@ pub(crate) fn wgmma(row: &'static Atom) -> Kernel {
     let whole = (64 * n as u32).next_multiple_of(1024);
     let sb = b.shared("sb", elem, whole, 1024, "Nx64, K-major, 128-byte swizzle");
     let (acc, thread, zero) = (b.reg("acc", F32, n as u32 / 2), b.thread(), b.int(0));
-    let mut body = vec![b.repeat("i", n / 2, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let mut body = vec![b.repeat("i", n / 2, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     let mut arrays = vec![(sb, whole)];
     if !in_registers {
         arrays.push((b.shared("sa", elem, 64 * 64, 1024, "64x64, K-major, 128-byte swizzle"), 64 * 64));
@@ -113,7 +113,7 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
 
     let group = b.e().div(tid, 128);
     let group = b.sum(&[(group, 1)], -1);
-    let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     consume.push(b.until("k", steps, Unroll::No, |b, step| {
         let (slot, turn) = (b.e().rem(step, stages), b.e().div(step, stages));
         let mut body = vec![s(Op::Await { bar: full, slot, turn }), s(Op::Fence(Fence::Wgmma))];
@@ -261,7 +261,7 @@ pub(crate) fn cluster() -> Kernel {
     body.extend([load(frag, from, thread, None), store(own, thread, frag, None), s(Op::Sync(all))]);
     let peer = Mem { space: own, index: thread, peer: Some(other) };
     let far = b.sum(&[(rank, 128), (thread, 1)], 0);
-    body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0, stays: None }));
+    body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0.into(), stays: None }));
     body.push(assign(y, zero, un(Un::Neg, Val::Reg(y, zero))));
     body.push(store(to, far, single, None));
     for peer in [zero, swap] {

@@ -95,7 +95,7 @@ pub(crate) fn tutorial(name: &str, how: Copy) -> Kernel {
         body.push(stmt);
         named
     });
-    body.push(b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))]));
+    body.push(b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))]));
 
     let tiles = b.sum(&[(k, 1)], 7);
     let tiles = b.e().div(tiles, 8);
@@ -165,7 +165,7 @@ pub(crate) fn vectors() -> Kernel {
     let tid = b.thread();
     let (lane, warp) = (b.e().rem(tid, 32), b.e().div(tid, 32));
     let (x, y) = (b.e().rem(tid, 16), b.e().div(tid, 16));
-    let mut body = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let mut body = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     let steps = b.e().div(k, 8);
     body.push(b.until("k", steps, Unroll::No, |b, step| {
         let column = b.sum(&[(step, 8), (warp, 1)], 0);

@@ -24,7 +24,7 @@ pub(crate) fn copy(elem: Elem) -> Kernel {
         to: frag,
         from: Mem { space: from, index: at, peer: None },
         guard: Some(guard),
-        fill: 77.0,
+        fill: 77.0.into(),
         stays: None,
     };
     // The elements are changed, so that the registers are more than a way through.
@@ -74,19 +74,19 @@ pub(crate) fn values(elem: Elem) -> Kernel {
     if elem.is_float() {
         use Un::*;
         values.extend([Exp, Exp2, Log, Log2, Recip, Sqrt, Rsqrt, Tanh].map(|f| un(f, vx())));
-        values.push(bin(Bin::Sub, vx(), bin(Bin::Sub, vy(), Val::Lit(-1.5, elem))));
+        values.push(bin(Bin::Sub, vx(), bin(Bin::Sub, vy(), Val::lit(-1.5, elem))));
     } else {
         values.extend([And, Or, Xor, Shl, Shr].map(|f| bin(f, vx(), vy())));
         values.push(un(Un::Not, vx()));
-        values.push(bin(Bin::And, bin(Bin::Add, vx(), vy()), Val::Lit(12.0, elem)));
+        values.push(bin(Bin::And, bin(Bin::Add, vx(), vy()), Val::lit(12.0, elem)));
     }
     let less = Val::Cmp(Cmp::Lt, Box::new(vx()), Box::new(vy()));
-    let equal = Val::Cmp(Cmp::Ne, Box::new(vx()), Box::new(Val::Lit(0.5, elem)));
+    let equal = Val::Cmp(Cmp::Ne, Box::new(vx()), Box::new(Val::lit(0.5, elem)));
     let both = bin(Bin::And, less.clone(), un(Un::Not, equal));
     values.push(Val::Pick(Box::new([less, vx(), vy()])));
-    values.push(Val::Pick(Box::new([both, vy(), Val::Lit(2.0, elem)])));
+    values.push(Val::Pick(Box::new([both, vy(), Val::lit(2.0, elem)])));
     let guard = b.e().lt(thread, n);
-    values.push(Val::Guarded(guard, Box::new(vx()), Box::new(Val::Lit(f64::MAX, elem))));
+    values.push(Val::Guarded(guard, Box::new(vx()), Box::new(Val::lit(f64::MAX, elem))));
     values.push(Val::ShuffleXor(Box::new(vx()), b.int(4)));
     values.push(Val::Int(thread, elem));
     for (i, value) in values.into_iter().enumerate() {
@@ -144,18 +144,18 @@ pub(crate) fn softmax() -> Kernel {
     let (name, start) = b.name("start", start);
     let mut body = vec![name];
     let v = b.reg("v", F32, 8);
-    let least = Val::Lit(f64::NEG_INFINITY, F32);
+    let least = Val::lit(f64::NEG_INFINITY, F32);
     body.push(b.repeat("i", 8, |b, i| {
         let column = b.sum(&[(lane, 1), (i, 32)], 0);
         let guard = b.e().lt(column, n);
         let index = b.sum(&[(start, 1), (i, 32)], 0);
         let to = Frag { reg: v, at: i, len: 1 };
         let from = Mem { space: from, index, peer: None };
-        vec![s(Op::Load { to, from, guard: Some(guard), fill: f64::NEG_INFINITY, stays: None })]
+        vec![s(Op::Load { to, from, guard: Some(guard), fill: f64::NEG_INFINITY.into(), stays: None })]
     }));
     let zero = b.int(0);
     let mut totals = Vec::new();
-    for (name, f, first) in [("largest", Bin::Max, least), ("total", Bin::Add, Val::Lit(0.0, F32))] {
+    for (name, f, first) in [("largest", Bin::Max, least), ("total", Bin::Add, Val::lit(0.0, F32))] {
         let total = b.reg(name, F32, 1);
         let get = || Val::Reg(total, zero);
         if let Some(&largest) = totals.first() {
@@ -208,7 +208,7 @@ pub(crate) fn atomics() -> Kernel {
     let count = b.shared("count", I32, 1, 4, "");
     let zero = b.int(0);
     let to = Mem { space: count, index: zero, peer: None };
-    body.push(s(Op::Atomic { to, op: Add, value: Val::Lit(1.0, I32), guard: None }));
+    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None }));
     b.done(body)
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn wide() -> Kernel {
     body.push(stmt);
     let sum = b.reg("sum", F32, 1);
     let zero = b.int(0);
-    body.push(assign(sum, zero, Val::Lit(0.0, F32)));
+    body.push(assign(sum, zero, Val::lit(0.0, F32)));
     body.push(b.until("k", count, Unroll::By(4), |b, k| {
         let scaled = b.e().mul(k, ld);
         let index = b.e().add(offset, scaled);
@@ -255,7 +255,7 @@ pub(crate) fn wide() -> Kernel {
         then: vec![store(to, offset, frag, None)],
         other: vec![store(to, last, frag, None)],
     }));
-    let positive = Val::Cmp(Cmp::Lt, Box::new(Val::Lit(0.0, F32)), Box::new(Val::Reg(sum, zero)));
+    let positive = Val::Cmp(Cmp::Lt, Box::new(Val::lit(0.0, F32)), Box::new(Val::Reg(sum, zero)));
     let then = vec![store(to, row, frag, None)];
     body.push(s(Op::When { cond: positive, then, other: vec![] }));
     b.done(body)
@@ -326,7 +326,7 @@ pub(crate) fn groups(arch: u32) -> Kernel {
     let write = |b: &mut Build, at, n: i64| {
         let value = b.reg("value", I32, 1);
         let (zero, frag) = (b.int(0), b.frag(value, 0, 1));
-        vec![assign(value, zero, Val::Lit(n as f64, I32)), store(tile, at, frag, None)]
+        vec![assign(value, zero, Val::lit(n as f64, I32)), store(tile, at, frag, None)]
     };
     let mut first = write(&mut b, thread, 1);
     first.push(s(Op::Sync(half)));

@@ -107,7 +107,7 @@ pub(crate) fn product(elem: Elem) -> Kernel {
         b.sum(&[(row, 32), (place, 8)], 0)
     };
 
-    let mut body = vec![b.repeat("i", 128, |_, i| vec![assign(acc, i, Val::Lit(0.0, F32))])];
+    let mut body = vec![b.repeat("i", 128, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     let fill = |b: &mut Build, step, stage| {
         let mut stmts = Vec::new();
         for (tensor, shared, block) in [(a, sa, bx), (bt, sb, by)] {

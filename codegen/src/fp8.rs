@@ -3,7 +3,7 @@
 //! two, infinities, 57344. Conversions to them round to nearest, ties to even, and what is greater than the greatest
 //! number becomes that number, as the hardware's saturating conversions do; what is no number becomes 0x7f.
 
-use tilewright_codegen::Elem;
+use crate::elem::Elem;
 
 /// Bits of fraction, the exponent of the least normal number, the bits of the greatest finite number.
 fn format(elem: Elem) -> (i32, i32, u8) {
@@ -14,7 +14,7 @@ fn format(elem: Elem) -> (i32, i32, u8) {
 }
 
 /// The number of these bits; a float holds every one of them.
-pub(crate) fn value(bits: u8, elem: Elem) -> f32 {
+pub fn value(bits: u8, elem: Elem) -> f32 {
     let (fraction, least, greatest) = format(elem);
     let magnitude = bits & 0x7f;
     let size = if magnitude > greatest {
@@ -30,7 +30,7 @@ pub(crate) fn value(bits: u8, elem: Elem) -> f32 {
 }
 
 /// The nearest number that there is. A double holds whatever is converted, so that it is rounded once.
-pub(crate) fn bits(x: f64, elem: Elem) -> u8 {
+pub fn bits(x: f64, elem: Elem) -> u8 {
     let (fraction, least, greatest) = format(elem);
     if x.is_nan() {
         return 0x7f;
@@ -53,7 +53,7 @@ mod tests {
     /// Halves whose lower byte is zero are the numbers of one type; those of the other are written out by their definition.
     fn defined(code: u8, elem: Elem) -> f32 {
         if elem == Elem::E5m2 {
-            return tilewright_codegen::narrow::f16_value(u16::from(code) << 8);
+            return crate::narrow::f16_value(u16::from(code) << 8);
         }
         let (exponent, fraction) = (f32::from(code >> 3 & 15), f32::from(code & 7));
         let size = match (code >> 3 & 15, code & 7) {

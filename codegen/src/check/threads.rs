@@ -1,0 +1,79 @@
+//! Who does what: that there are threads, that the number of blocks is known, and that no view is written by threads that
+//! have not been given parts of it.
+
+use crate::affine::{Affine, Coord};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::problem::Problem;
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::view::View;
+
+/// All that is wrong.
+pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    if program.threads() == 0 {
+        found.push(
+            Diagnostic::error(
+                Span::default(),
+                "it is not known how many threads this kernel has: no thread layout occurs in it",
+            )
+            .help("partition what it works on, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
+        );
+        return found;
+    }
+    let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            found.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
+            uncounted.retain(|axis| {
+                let uses = mentions(stmt, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
+                if uses {
+                    found.push(uncounted_blocks(*axis, stmt.span));
+                }
+                !uses
+            });
+        });
+    }
+    found
+}
+
+/// Does a coordinate in the statement itself satisfy this?
+pub(crate) fn mentions(stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
+    let mut views = stmt.reads().into_iter().chain(stmt.writes());
+    let in_views = views.any(|view| view.base.iter().any(test));
+    in_views
+        || match &stmt.op {
+            Op::If { left, .. } | Op::Leave { left, .. } => test(left),
+            Op::Step { at, .. } => test(at),
+            _ => false,
+        }
+}
+
+fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
+    let name = ["block.x", "block.y", "block.z"][usize::from(axis).min(2)];
+    let message = format!("it is not known how many blocks there are: `{name}` alone numbers no tiles");
+    Diagnostic::error(span, message)
+        .help(format!("use `{name}` by itself as a coordinate somewhere, such as `tile(x, (256), ({name}))`"))
+}
+
+/// What is wrong with an operation of a group that writes all of a view in each of its threads.
+pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Problem> {
+    let registers = |view: &View| matches!(program.tensor(view.tensor).space, Space::Registers { .. });
+    let group = program.groups[by as usize].threads;
+    let threads = if group > 0 { group } else { program.threads() };
+    let (to, message) = match op {
+        // One thread of its group performs it, or it says itself who moves what.
+        Op::Copy { how: How::Atom(_), .. } => return None,
+        Op::Copy { from, to, .. } if !from.per_thread() && !registers(from) => {
+            (to, format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name))
+        }
+        Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => {
+            (to, format!("each of the {threads} threads would write the whole of `{}`", to.name))
+        }
+        _ => return None,
+    };
+    let whole = threads != 1 && !registers(to) && !to.per_thread();
+    whole
+        .then(|| Problem::new(message).help("partition both sides over the threads with `parallelize` first"))
+}

@@ -1,0 +1,271 @@
+//! Literals: numbers exactly as they were written, what each element type can hold of them, and the bits that it keeps.
+
+use std::fmt;
+
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::{fp8, narrow};
+
+/// A literal before it has a type. An integer is exact, a fraction is the nearest double.
+///
+/// ```
+/// use tilewright_codegen::{Elem, number::Number};
+/// assert_eq!(Number::from(-1).bits(Elem::U8), 0xff);
+/// assert!(Number::from(-1).check(Elem::U8).is_err());
+/// assert!(Number::from(2.0).check(Elem::U8).is_ok()); // an integer, however it is written
+/// assert!(Number::from(2.5).check(Elem::U8).is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// An integer literal.
+    Int(i128),
+    /// A floating-point literal, an infinity, or not a number.
+    Float(f64),
+}
+
+impl From<f64> for Number {
+    fn from(x: f64) -> Number {
+        Number::Float(x)
+    }
+}
+
+impl From<i32> for Number {
+    fn from(n: i32) -> Number {
+        Number::Int(n.into())
+    }
+}
+
+impl From<i64> for Number {
+    fn from(n: i64) -> Number {
+        Number::Int(n.into())
+    }
+}
+
+impl From<u64> for Number {
+    fn from(n: u64) -> Number {
+        Number::Int(n.into())
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(n) => write!(f, "{n}"),
+            Number::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
+impl Number {
+    /// The nearest double.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Number::Int(n) => n as f64,
+            Number::Float(x) => x,
+        }
+    }
+
+    /// The nearest single-precision number, rounded once.
+    fn to_f32(self) -> f32 {
+        match self {
+            Number::Int(n) => n as f32,
+            Number::Float(x) => x as f32,
+        }
+    }
+
+    /// The integer that it is, if it is one.
+    pub fn int(self) -> Option<i128> {
+        match self {
+            Number::Int(n) => Some(n),
+            Number::Float(x) if x.fract() == 0.0 && x.abs() < 2f64.powi(126) => Some(x as i128),
+            Number::Float(_) => None,
+        }
+    }
+
+    /// Are all its bits 0 in every type? The zero with a sign is another.
+    pub fn is_zero(self) -> bool {
+        match self {
+            Number::Int(n) => n == 0,
+            Number::Float(x) => x.to_bits() == 0,
+        }
+    }
+
+    /// Refuses a literal that a type cannot hold.
+    ///
+    /// Integer types hold integers within their range, written with or without a point. Floating-point types hold every
+    /// number, rounded to nearest, ties to even, as Rust's `as` does, unless it would become infinite.
+    pub fn check(self, elem: Elem) -> Result<()> {
+        if elem.is_float() {
+            let infinite = self.value(elem).is_infinite() && self.to_f64().is_finite();
+            return match infinite {
+                false => Ok(()),
+                true => {
+                    let most = match elem {
+                        Elem::F64 => format!("{:?}", greatest(elem)),
+                        _ => format!("{:?}", greatest(elem) as f32),
+                    };
+                    Err(Problem::new(format!(
+                        "{self} is out of range for {elem}, whose largest number is {most}"
+                    ))
+                    .help("write a number in that range, or convert to a wider type, such as `x as f64`"))
+                }
+            };
+        }
+        let (least, most) = range(elem);
+        match self.int() {
+            Some(n) if (least..=most).contains(&n) => Ok(()),
+            Some(_) => {
+                Err(Problem::new(format!("{self} is out of range for {elem}, which holds {least} to {most}"))
+                    .help("write a number in that range, or convert to a wider type, such as `x as f64`"))
+            }
+            None if self.to_f64().is_finite() => {
+                Err(Problem::new(format!("{self} is not an integer, and {elem} is needed here"))
+                    .help("write an integer, or convert to a floating-point type, such as `x as f32`"))
+            }
+            None => Err(Problem::new(format!("{self} is not an integer, and {elem} is needed here"))
+                .help(format!("the least and the greatest are `{elem}::MIN` and `{elem}::MAX`"))),
+        }
+    }
+
+    /// The bits that an element of a type has for it. Beyond the range of an integer type an integer wraps and a fraction
+    /// is clamped, as Rust's `as` does; what is not a number has one pattern.
+    pub fn bits(self, elem: Elem) -> u64 {
+        match elem {
+            Elem::F64 => match self.to_f64() {
+                x if x.is_nan() => 0x7fff_ffff_ffff_ffff,
+                x => x.to_bits(),
+            },
+            Elem::F32 | Elem::Tf32 => match self.to_f32() {
+                x if x.is_nan() => 0x7fff_ffff,
+                x => u64::from(x.to_bits()),
+            },
+            Elem::F16 => u64::from(narrow::f16_bits(self.for_narrow())),
+            Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
+            Elem::I32 | Elem::U32 => u64::from(self.wrapped(elem) as u32),
+            Elem::I8 | Elem::U8 => u64::from(self.wrapped(elem) as u8),
+            Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(self.to_f64(), elem)),
+        }
+    }
+
+    /// The value that an element of a type has for it.
+    pub fn value(self, elem: Elem) -> f64 {
+        let bits = self.bits(elem);
+        match elem {
+            Elem::F64 => f64::from_bits(bits),
+            Elem::F32 | Elem::Tf32 => f64::from(f32::from_bits(bits as u32)),
+            Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
+            Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
+            Elem::I32 => f64::from(bits as u32 as i32),
+            Elem::I8 => f64::from(bits as u8 as i8),
+            Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
+            Elem::U32 | Elem::U8 => bits as f64,
+        }
+    }
+
+    /// An integer whose low bits are those of the element.
+    fn wrapped(self, elem: Elem) -> i128 {
+        let (least, most) = range(elem);
+        match self {
+            Number::Int(n) => n,
+            Number::Float(x) => (x as i128).clamp(least, most),
+        }
+    }
+
+    /// A double that rounds to a narrow type as the number itself does: an integer that is no double is rounded to odd, so
+    /// that it stays on its side of every tie.
+    fn for_narrow(self) -> f64 {
+        let Number::Int(n) = self else { return self.to_f64() };
+        let (mut digits, mut shift) = (n.unsigned_abs(), 0);
+        while digits >> 53 != 0 {
+            digits = digits >> 1 | digits & 1;
+            shift += 1;
+        }
+        let x = digits as f64 * 2f64.powi(shift);
+        if n < 0 { -x } else { x }
+    }
+}
+
+/// The least and the greatest number of an integer type.
+pub(crate) fn range(elem: Elem) -> (i128, i128) {
+    match elem {
+        Elem::I32 => (i32::MIN.into(), i32::MAX.into()),
+        Elem::U32 => (0, u32::MAX.into()),
+        Elem::I8 => (i8::MIN.into(), i8::MAX.into()),
+        _ => (0, u8::MAX.into()),
+    }
+}
+
+/// The greatest finite number of a floating-point type.
+pub(crate) fn greatest(elem: Elem) -> f64 {
+    match elem {
+        Elem::F64 => f64::MAX,
+        Elem::F16 => f64::from(narrow::f16_value(0x7bff)),
+        Elem::Bf16 => f64::from(narrow::bf16_value(0x7f7f)),
+        _ => f64::from(f32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Elem::{Bf16, F16, F32, F64, I8, I32, U8, U32};
+
+    #[track_caller]
+    fn holds(number: impl Into<Number>, elem: Elem, value: f64) {
+        let number = number.into();
+        assert_eq!(number.check(elem), Ok(()), "{number} in {elem}");
+        assert_eq!(number.value(elem).to_bits(), value.to_bits(), "{number} in {elem}");
+    }
+
+    #[track_caller]
+    fn refuses(number: impl Into<Number>, elem: Elem, message: &str) {
+        let said = number.into().check(elem).unwrap_err().message;
+        assert_eq!(said, message);
+    }
+
+    #[test]
+    fn types_hold_what_they_can() {
+        holds(i64::from(i32::MIN), I32, f64::from(i32::MIN));
+        holds(4_294_967_295i64, U32, 4_294_967_295.0);
+        holds(-128, I8, -128.0);
+        holds(255.0, U8, 255.0);
+        holds(-0.0, I32, 0.0);
+        holds(-0.0, F32, -0.0);
+        holds(16_777_217, F32, 16_777_216.0);
+        holds(2049, F16, 2048.0);
+        holds(65_519, F16, 65_504.0);
+        holds(257, Bf16, 256.0);
+        holds(f64::INFINITY, F16, f64::INFINITY);
+        holds((1i64 << 53) + 1, F64, 9_007_199_254_740_992.0);
+    }
+
+    #[test]
+    fn integers_round_once() {
+        // Each lies just above a tie, on which a double would put it.
+        holds((1i64 << 60) + (1 << 36) + 1, F32, ((1i64 << 60) + (1 << 37)) as f64);
+        holds((1i64 << 60) + (1 << 52) + 1, Bf16, ((1i64 << 60) + (1 << 53)) as f64);
+        holds((1i64 << 60) + (1 << 52), Bf16, (1i64 << 60) as f64);
+        holds(-(1i64 << 60) - (1 << 52) - 1, Bf16, -((1i64 << 60) + (1 << 53)) as f64);
+    }
+
+    #[test]
+    fn types_refuse_the_rest() {
+        refuses(
+            3_000_000_000i64,
+            I32,
+            "3000000000 is out of range for i32, which holds -2147483648 to 2147483647",
+        );
+        refuses(-1, U32, "-1 is out of range for u32, which holds 0 to 4294967295");
+        refuses(1e10, I32, "10000000000.0 is out of range for i32, which holds -2147483648 to 2147483647");
+        refuses(1.5, I32, "1.5 is not an integer, and i32 is needed here");
+        refuses(f64::NEG_INFINITY, I8, "-inf is not an integer, and i8 is needed here");
+        refuses(f64::NAN, U8, "NaN is not an integer, and u8 is needed here");
+        refuses(65_520, F16, "65520 is out of range for f16, whose largest number is 65504.0");
+        refuses(1e39, F32, "1e39 is out of range for f32, whose largest number is 3.4028235e38");
+        refuses(
+            f64::from(f32::MAX),
+            Bf16,
+            "3.4028234663852886e38 is out of range for bf16, whose largest number is 3.3895314e38",
+        );
+    }
+}

@@ -1,0 +1,595 @@
+//! Types of scalar expressions: the type of every node is known when a tile program is built, and lowering guesses none.
+//!
+//! The rules are Rust's. Operands have one type, and nothing but `as` converts; a comparison gives a condition; a literal
+//! takes the type of what it meets and must be one of its numbers ([`Number::check`]). What is made of literals alone
+//! stays without a type until it meets one.
+
+use std::fmt;
+
+use crate::elem::Elem;
+use crate::number::{Number, range};
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Cmp, Un};
+use crate::tile::{self, Expr};
+
+/// The type of a scalar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// A number.
+    Elem(Elem),
+    /// True or false.
+    Condition,
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Elem(elem) => elem.fmt(f),
+            Type::Condition => f.write_str("a condition"),
+        }
+    }
+}
+
+/// An expression and its type: every literal in it stands under the conversion to its own type, unless the whole is made
+/// of literals and has none.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scalar {
+    /// The expression.
+    pub expr: Expr,
+    /// Its type; `None` where it is made of literals alone.
+    pub ty: Option<Type>,
+}
+
+/// What leaves of expressions are.
+#[derive(Clone, Copy, Debug)]
+pub struct Types<'t> {
+    /// Of each input.
+    pub ins: &'t [Elem],
+    /// The scalar arguments of the program.
+    pub scalars: &'t [tile::Scalar],
+}
+
+impl Types<'_> {
+    /// An expression with its type; refuses mixtures and what a type cannot do.
+    ///
+    /// ```
+    /// use tilewright_codegen::thread::Bin;
+    /// use tilewright_codegen::typing::{Type, Types};
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// let types = Types { ins: &[Elem::I32, Elem::F32], scalars: &[] };
+    /// let add = |x, y| Expr::Bin(Bin::Add, Box::new(x), Box::new(y));
+    /// let scalar = types.scalar(&add(Expr::In(1), Expr::lit(1))).unwrap();
+    /// assert_eq!(scalar.ty, Some(Type::Elem(Elem::F32)));
+    /// let mixed = types.scalar(&add(Expr::In(0), Expr::In(1))).unwrap_err();
+    /// assert_eq!(mixed.message, "`+` needs operands of one type, and these are i32 and f32");
+    /// ```
+    pub fn scalar(&self, of: &Expr) -> Result<Scalar> {
+        let unknown = |what: &str| Problem::new(format!("this expression reads {what} that there is not"));
+        let leaf = |elem: Elem| Ok(Scalar::new(of.clone(), elem));
+        match of {
+            Expr::In(n) => match self.ins.get(usize::from(*n)) {
+                Some(elem) => leaf(*elem),
+                None => Err(unknown("an input")),
+            },
+            Expr::Coord(n, _) => match self.ins.get(usize::from(*n)) {
+                Some(_) => leaf(Elem::I32),
+                None => Err(unknown("a coordinate of an input")),
+            },
+            Expr::Scalar(id) => match self.scalars.get(*id as usize) {
+                Some(scalar) => leaf(scalar.elem),
+                None => Err(unknown("a scalar argument")),
+            },
+            Expr::Lit(number) => Ok(Scalar::literal(*number)),
+            Expr::Un(f, x) => un(*f, self.scalar(x)?),
+            Expr::Bin(f, x, y) => bin(*f, self.scalar(x)?, self.scalar(y)?),
+            Expr::Cmp(f, x, y) => cmp(*f, self.scalar(x)?, self.scalar(y)?),
+            Expr::Fma(of) => fma(self.scalar(&of[0])?, self.scalar(&of[1])?, self.scalar(&of[2])?),
+            Expr::Pick(of) => pick(self.scalar(&of[0])?, self.scalar(&of[1])?, self.scalar(&of[2])?),
+            Expr::Cast(to, x) => cast(*to, self.scalar(x)?),
+        }
+    }
+
+    /// The expression as a number of a type, every literal of which has its own.
+    pub fn typed(&self, of: &Expr, to: Elem) -> Result<Expr> {
+        self.scalar(of)?.into_elem(to)
+    }
+
+    /// The expression as something that holds or not.
+    pub fn condition(&self, of: &Expr) -> Result<Expr> {
+        self.scalar(of)?.settled()
+    }
+}
+
+impl Scalar {
+    /// An expression of an element type.
+    pub fn new(expr: Expr, elem: Elem) -> Scalar {
+        Scalar { expr, ty: Some(Type::Elem(elem)) }
+    }
+
+    /// A literal.
+    pub fn literal(number: impl Into<Number>) -> Scalar {
+        Scalar { expr: Expr::Lit(number.into()), ty: None }
+    }
+
+    /// As a number of a type, without a conversion.
+    pub fn into_elem(self, to: Elem) -> Result<Expr> {
+        match self.ty {
+            None => settle(self.expr, to),
+            Some(Type::Elem(elem)) if elem == to => Ok(self.expr),
+            Some(Type::Elem(elem)) => Err(Problem::new(format!("{to} is needed here, and this is {elem}"))
+                .help(format!("convert it with `as {to}`"))),
+            Some(Type::Condition) => {
+                Err(Problem::new(format!("{to} is needed here, and this is a condition"))
+                    .help(format!("write `select(condition, 1, 0)`, or `as {to}`, which makes 1 or 0 of it")))
+            }
+        }
+    }
+
+    /// With a type, whatever surrounds it: literals alone are `f32`.
+    fn settled(self) -> Result<Expr> {
+        match self.ty {
+            None => settle(self.expr, Elem::F32),
+            Some(_) => Ok(self.expr),
+        }
+    }
+
+    /// The literal that it is, with or without a type.
+    fn number(&self) -> Option<Number> {
+        match &self.expr {
+            Expr::Lit(number) => Some(*number),
+            Expr::Cast(_, inner) => match **inner {
+                Expr::Lit(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Operands of one type, which literals take from the others. The sign is what the user wrote, for messages; a problem
+/// with a literal blames its operand.
+pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([Scalar; N], Option<Type>)> {
+    let Some(ty) = operands.iter().find_map(|operand| operand.ty) else { return Ok((operands, None)) };
+    if let Some(other) = operands.iter().filter_map(|operand| operand.ty).find(|other| *other != ty) {
+        let operands = if sign == "if" { "branches" } else { "operands" };
+        let problem =
+            Problem::new(format!("`{sign}` needs {operands} of one type, and these are {ty} and {other}"));
+        return Err(problem.help(match (ty, other) {
+            (Type::Elem(x), Type::Elem(y)) => {
+                format!("convert one of them, such as `x as {}`", wider(x, y))
+            }
+            (Type::Elem(elem), _) | (_, Type::Elem(elem)) => {
+                format!("make a number of the condition, such as `(x < y) as {elem}`")
+            }
+            _ => String::new(),
+        }));
+    }
+    for (place, operand) in operands.iter_mut().enumerate().filter(|(_, operand)| operand.ty.is_none()) {
+        let Type::Elem(elem) = ty else {
+            return Err(Problem::new(format!(
+                "`{sign}` needs operands of one type, and these are a condition and a number"
+            ))
+            .help("compare the number with another"));
+        };
+        let settled = settle(operand.expr.clone(), elem).map_err(|problem| problem.arg(place))?;
+        *operand = Scalar::new(settled, elem);
+    }
+    Ok((operands, Some(ty)))
+}
+
+/// The type to convert to where two meet.
+fn wider(x: Elem, y: Elem) -> Elem {
+    match (x.is_float(), y.is_float()) {
+        (true, false) => x,
+        (false, true) => y,
+        _ if x.bytes() == y.bytes() && x.bytes() < 4 => x.accumulator(),
+        _ if x.bytes() >= y.bytes() => x,
+        _ => y,
+    }
+}
+
+/// Gives literals, and what is made of them alone, a type.
+fn settle(expr: Expr, elem: Elem) -> Result<Expr> {
+    let inner = |x: Expr| settle(x, elem);
+    Ok(match expr {
+        Expr::Lit(number) => {
+            number.check(elem)?;
+            let exact = if elem.is_float() { None } else { number.int() };
+            Expr::Lit(exact.map_or(number, Number::Int)).cast(elem)
+        }
+        Expr::Un(f, x) => {
+            can_one(f, Type::Elem(elem))?;
+            Expr::Un(f, Box::new(inner(*x)?))
+        }
+        Expr::Bin(f, x, y) => {
+            let y = Scalar::new(inner(*y)?, elem);
+            can_two(f, Type::Elem(elem), &y)?;
+            Expr::Bin(f, Box::new(inner(*x)?), Box::new(y.expr))
+        }
+        Expr::Fma(of) => {
+            let [x, y, z] = *of;
+            Expr::Fma(Box::new([inner(x)?, inner(y)?, inner(z)?]))
+        }
+        Expr::Pick(of) => {
+            let [condition, x, y] = *of;
+            Expr::Pick(Box::new([condition, inner(x)?, inner(y)?]))
+        }
+        typed => typed,
+    })
+}
+
+/// A function of one value.
+pub fn un(f: Un, x: Scalar) -> Result<Scalar> {
+    if let (Un::Neg, Expr::Lit(number), None) = (f, &x.expr, x.ty) {
+        return Ok(Scalar::literal(match number {
+            Number::Int(n) => Number::Int(n.wrapping_neg()),
+            Number::Float(x) => Number::Float(-x),
+        }));
+    }
+    if let Some(ty) = x.ty {
+        can_one(f, ty)?;
+    }
+    Ok(Scalar { expr: Expr::Un(f, Box::new(x.expr)), ty: x.ty })
+}
+
+/// A function of two values of one type.
+pub fn bin(f: Bin, x: Scalar, y: Scalar) -> Result<Scalar> {
+    let ([x, y], ty) = agree(pair(f), [x, y])?;
+    if let Some(ty) = ty {
+        can_two(f, ty, &y)?;
+    }
+    Ok(Scalar { expr: Expr::Bin(f, Box::new(x.expr), Box::new(y.expr)), ty })
+}
+
+/// A comparison of two values of one type.
+pub fn cmp(how: Cmp, x: Scalar, y: Scalar) -> Result<Scalar> {
+    let sign = match how {
+        Cmp::Lt => "<",
+        Cmp::Le => "<=",
+        Cmp::Eq => "==",
+        Cmp::Ne => "!=",
+    };
+    let ([x, y], ty) = agree(sign, [x, y])?;
+    if ty == Some(Type::Condition) && matches!(how, Cmp::Lt | Cmp::Le) {
+        return Err(Problem::new(format!("`{sign}` compares numbers, and these are conditions"))
+            .help("write `==` or `!=`"));
+    }
+    let (x, y) = (x.settled()?, y.settled()?);
+    Ok(Scalar { expr: Expr::Cmp(how, Box::new(x), Box::new(y)), ty: Some(Type::Condition) })
+}
+
+/// `x * y + z`, rounded once.
+pub fn fma(x: Scalar, y: Scalar, z: Scalar) -> Result<Scalar> {
+    let (all, ty) = agree("fma", [x, y, z])?;
+    if ty == Some(Type::Condition) {
+        return Err(Problem::new("`fma` works on numbers, and these are conditions").help(AS_NUMBERS));
+    }
+    Ok(Scalar { expr: Expr::Fma(Box::new(all.map(|x| x.expr))), ty })
+}
+
+/// Where the first holds the second, elsewhere the third.
+pub fn pick(condition: Scalar, x: Scalar, y: Scalar) -> Result<Scalar> {
+    let ([x, y], ty) = agree("select", [x, y]).map_err(|problem| match problem.arg {
+        Some(arg) => problem.arg(arg + 1),
+        None => problem,
+    })?;
+    Ok(Scalar { expr: Expr::Pick(Box::new([condition.settled()?, x.expr, y.expr])), ty })
+}
+
+/// A conversion, as Rust's `as`.
+pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
+    let expr = match (x.ty, &x.expr) {
+        (Some(_), _) => x.expr.cast(to),
+        // What a literal is converted to is its type. A fraction is cut off, as it is at run time.
+        (None, Expr::Lit(Number::Float(n))) if !to.is_float() => {
+            let (least, most) = range(to);
+            Expr::lit((*n as i128).clamp(least, most) as i64).cast(to)
+        }
+        (None, Expr::Lit(_)) => settle(x.expr, to)?,
+        (None, _) if to.is_float() => settle(x.expr, to)?,
+        (None, _) => settle(x.expr, Elem::F64)?.cast(to),
+    };
+    Ok(Scalar::new(expr, to))
+}
+
+const AS_NUMBERS: &str = "make a number of a condition, such as `(x < y) as f32`, which is 1 or 0";
+
+/// What the user calls a function of two values.
+fn pair(f: Bin) -> &'static str {
+    match f {
+        Bin::Add => "+",
+        Bin::Sub => "-",
+        Bin::Mul => "*",
+        Bin::Div => "/",
+        Bin::Rem => "%",
+        Bin::Min => "min",
+        Bin::Max => "max",
+        Bin::And => "&",
+        Bin::Or => "|",
+        Bin::Xor => "^",
+        Bin::Shl => "<<",
+        Bin::Shr => ">>",
+    }
+}
+
+/// What the user calls a function of one value.
+fn one(f: Un) -> &'static str {
+    match f {
+        Un::Neg => "-",
+        Un::Not => "!",
+        Un::Abs => "abs",
+        Un::Exp => "exp",
+        Un::Exp2 => "exp2",
+        Un::Log => "log",
+        Un::Log2 => "log2",
+        Un::Recip => "recip",
+        Un::Sqrt => "sqrt",
+        Un::Rsqrt => "rsqrt",
+        Un::Tanh => "tanh",
+        Un::Sin => "sin",
+        Un::Cos => "cos",
+    }
+}
+
+/// Refuses a function of one value that a type does not have.
+fn can_one(f: Un, ty: Type) -> Result<()> {
+    let name = one(f);
+    let (works_on, help) = match (f, ty) {
+        (Un::Not, Type::Condition) | (Un::Abs, Type::Elem(_)) => return Ok(()),
+        (Un::Not, Type::Elem(elem)) if !elem.is_float() => return Ok(()),
+        (Un::Neg, Type::Elem(elem)) if !matches!(elem, Elem::U32 | Elem::U8) => return Ok(()),
+        (Un::Not, _) => ("integers and conditions", "compare the number with 0, such as `x == 0`".to_owned()),
+        (Un::Neg, Type::Elem(_)) => {
+            ("numbers with a sign", "convert it first, such as `-(x as i32)`".to_owned())
+        }
+        (_, Type::Condition) => ("numbers", AS_NUMBERS.to_owned()),
+        (_, Type::Elem(elem)) if elem.is_float() => return Ok(()),
+        (..) => ("floating-point numbers", format!("convert it first, such as `{name}(x as f32)`")),
+    };
+    Err(Problem::new(format!("`{name}` works on {works_on}, and this is {ty}")).help(help))
+}
+
+/// Refuses a function of two values that a type does not have, or not with this literal on the right.
+fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
+    let name = pair(f);
+    let refuse = |works_on: &str, these: &str, help: &str| {
+        Err(Problem::new(format!("`{name}` works on {works_on}, and these are {these}")).help(help))
+    };
+    let bits = matches!(f, Bin::And | Bin::Or | Bin::Xor);
+    let shift = matches!(f, Bin::Shl | Bin::Shr);
+    let elem = match ty {
+        Type::Condition if bits => return Ok(()),
+        Type::Condition => return refuse("numbers", "conditions", AS_NUMBERS),
+        Type::Elem(elem) => elem,
+    };
+    if elem.is_float() {
+        return match () {
+            () if bits => refuse("integers and conditions", elem.name(), "convert them, such as `x as i32`"),
+            () if shift => refuse("integers", elem.name(), "multiply by a power of two, or convert them"),
+            () => Ok(()),
+        };
+    }
+    let width = i128::from(elem.bytes() * 8);
+    match right.number().and_then(Number::int) {
+        Some(0) if matches!(f, Bin::Div | Bin::Rem) => Err(Problem::new("this divides by 0")
+            .help("integers have no infinity; divide by another number")
+            .arg(1)),
+        Some(by) if shift && !(0..width).contains(&by) => {
+            Err(Problem::new(format!("a shift by {by} leaves nothing of {elem}, which has {width} bits"))
+                .help(format!("shift by 0 to {}", width - 1))
+                .arg(1))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile::Scalar as Argument;
+    use Elem::{Bf16, F16, F32, F64, I8, I32, U8, U32};
+    use Expr::{In, Lit};
+
+    /// One input of each type, in this order.
+    const INS: [Elem; 8] = [F64, F32, F16, Bf16, I32, U32, I8, U8];
+
+    fn of(elem: Elem) -> Expr {
+        In(INS.iter().position(|known| *known == elem).unwrap_or(INS.len()) as u8)
+    }
+
+    fn two(f: Bin, x: Expr, y: Expr) -> Expr {
+        Expr::Bin(f, Box::new(x), Box::new(y))
+    }
+
+    fn one_of(f: Un, x: Expr) -> Expr {
+        Expr::Un(f, Box::new(x))
+    }
+
+    fn less(x: Expr, y: Expr) -> Expr {
+        Expr::Cmp(Cmp::Lt, Box::new(x), Box::new(y))
+    }
+
+    fn select(c: Expr, x: Expr, y: Expr) -> Expr {
+        Expr::Pick(Box::new([c, x, y]))
+    }
+
+    fn scalar(expr: &Expr) -> Result<Scalar> {
+        let scalars = [Argument { name: "alpha".into(), elem: F32 }];
+        Types { ins: &INS, scalars: &scalars }.scalar(expr)
+    }
+
+    #[track_caller]
+    fn check(expr: Expr, ty: impl Into<Option<Type>>) {
+        let ty = ty.into();
+        let made = scalar(&expr).unwrap_or_else(|problem| panic!("{problem:?}"));
+        assert_eq!(made.ty, ty, "{expr:?}");
+        // What has a type keeps it when it is read again.
+        assert_eq!(scalar(&made.expr).as_ref(), Ok(&made));
+    }
+
+    #[track_caller]
+    fn refuses(expr: Expr, message: &str, help: &str, arg: Option<usize>) {
+        let problem = scalar(&expr).expect_err("it is wrong");
+        assert_eq!((problem.message.as_str(), problem.help.as_deref()), (message, Some(help)));
+        assert_eq!(problem.arg, arg);
+    }
+
+    #[test]
+    fn leaves_have_types_and_literals_none() {
+        for elem in INS {
+            check(of(elem), Type::Elem(elem));
+        }
+        check(Expr::Scalar(0), Type::Elem(F32));
+        check(Expr::Coord(0, 1), Type::Elem(I32));
+        check(Expr::lit(1), None);
+        check(one_of(Un::Exp, Expr::lit(1.0)), None);
+        assert!(scalar(&In(8)).is_err() && scalar(&Expr::Scalar(1)).is_err());
+    }
+
+    #[test]
+    fn operators_keep_types() {
+        for elem in INS {
+            let ty = Type::Elem(elem);
+            for f in [Bin::Add, Bin::Sub, Bin::Mul, Bin::Div, Bin::Rem, Bin::Min, Bin::Max] {
+                check(two(f, of(elem), of(elem)), ty);
+                check(two(f, of(elem), Expr::lit(2)), ty);
+                check(two(f, Expr::lit(2), of(elem)), ty);
+            }
+            check(less(of(elem), Expr::lit(1)), Type::Condition);
+            check(select(less(of(elem), of(elem)), Expr::lit(0.0), of(elem)), ty);
+            check(Expr::Fma(Box::new([Expr::lit(3), of(elem), of(elem)])), ty);
+            check(of(elem).cast(F16), Type::Elem(F16));
+        }
+        check(two(Bin::And, less(of(F32), of(F32)), less(of(I8), of(I8))), Type::Condition);
+        check(one_of(Un::Not, less(of(F32), of(F32))), Type::Condition);
+        check(one_of(Un::Not, of(U8)), Type::Elem(U8));
+        check(less(of(F32), of(F32)).cast(Bf16), Type::Elem(Bf16));
+        // Literals alone meet a type late.
+        check(
+            two(Bin::Mul, of(I8), select(less(of(F32), of(F32)), Expr::lit(1), Expr::lit(-1))),
+            Type::Elem(I8),
+        );
+    }
+
+    #[test]
+    fn mixtures_are_refused_with_both_types() {
+        let sign = "`+` needs operands of one type, and these are";
+        let mixed = |x, y, what: &str, to: &str| {
+            let help = format!("convert one of them, such as `x as {to}`");
+            refuses(two(Bin::Add, of(x), of(y)), &format!("{sign} {what}"), &help, None);
+        };
+        mixed(I32, F32, "i32 and f32", "f32");
+        mixed(Bf16, F16, "bf16 and f16", "f32");
+        mixed(I8, U8, "i8 and u8", "i32");
+        mixed(F32, F64, "f32 and f64", "f64");
+        mixed(F16, U32, "f16 and u32", "f16");
+        refuses(
+            less(of(I32), of(U32)),
+            "`<` needs operands of one type, and these are i32 and u32",
+            "convert one of them, such as `x as i32`",
+            None,
+        );
+        refuses(
+            select(less(of(I32), of(I32)), of(F32), of(I32)),
+            "`select` needs operands of one type, and these are f32 and i32",
+            "convert one of them, such as `x as f32`",
+            None,
+        );
+        refuses(
+            two(Bin::Mul, of(F32), less(of(F32), of(F32))),
+            "`*` needs operands of one type, and these are f32 and a condition",
+            "make a number of the condition, such as `(x < y) as f32`",
+            None,
+        );
+        refuses(
+            two(Bin::And, less(of(F32), of(F32)), Expr::lit(1)),
+            "`&` needs operands of one type, and these are a condition and a number",
+            "compare the number with another",
+            None,
+        );
+    }
+
+    #[test]
+    fn literals_must_be_numbers_of_their_type() {
+        refuses(
+            two(Bin::Add, of(I32), Expr::lit(3_000_000_000i64)),
+            "3000000000 is out of range for i32, which holds -2147483648 to 2147483647",
+            "write a number in that range, or convert to a wider type, such as `x as f64`",
+            Some(1),
+        );
+        refuses(
+            two(Bin::Max, Expr::lit(-1), of(U32)),
+            "-1 is out of range for u32, which holds 0 to 4294967295",
+            "write a number in that range, or convert to a wider type, such as `x as f64`",
+            Some(0),
+        );
+        refuses(
+            two(Bin::Add, of(I32), Expr::lit(1.5)),
+            "1.5 is not an integer, and i32 is needed here",
+            "write an integer, or convert to a floating-point type, such as `x as f32`",
+            Some(1),
+        );
+        refuses(
+            select(less(of(F32), of(F32)), of(U8), Expr::lit(256)),
+            "256 is out of range for u8, which holds 0 to 255",
+            "write a number in that range, or convert to a wider type, such as `x as f64`",
+            Some(2),
+        );
+        let negated = one_of(Un::Neg, Expr::lit(1i64 << 31));
+        check(two(Bin::Add, of(I32), negated), Type::Elem(I32));
+        assert_eq!(scalar(&Expr::lit(2.9).cast(I32)), scalar(&Expr::lit(2).cast(I32)));
+        assert!(scalar(&Expr::lit(300).cast(U8)).is_err());
+    }
+
+    #[test]
+    fn types_refuse_what_they_cannot_do() {
+        for elem in [I32, U32, I8, U8] {
+            refuses(
+                one_of(Un::Exp, of(elem)),
+                &format!("`exp` works on floating-point numbers, and this is {elem}"),
+                "convert it first, such as `exp(x as f32)`",
+                None,
+            );
+        }
+        refuses(
+            one_of(Un::Neg, of(U32)),
+            "`-` works on numbers with a sign, and this is u32",
+            "convert it first, such as `-(x as i32)`",
+            None,
+        );
+        refuses(
+            two(Bin::Shl, of(F32), Expr::lit(1)),
+            "`<<` works on integers, and these are f32",
+            "multiply by a power of two, or convert them",
+            None,
+        );
+        refuses(
+            two(Bin::Shr, of(I8), Expr::lit(8)),
+            "a shift by 8 leaves nothing of i8, which has 8 bits",
+            "shift by 0 to 7",
+            Some(1),
+        );
+        refuses(
+            two(Bin::Rem, of(U32), Expr::lit(0)),
+            "this divides by 0",
+            "integers have no infinity; divide by another number",
+            Some(1),
+        );
+        check(two(Bin::Div, of(F32), Lit(Number::Int(0))), Type::Elem(F32));
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_where_it_goes() {
+        let types = Types { ins: &INS, scalars: &[] };
+        assert_eq!(types.typed(&Expr::lit(0.0), I32), Ok(Expr::lit(0).cast(I32)));
+        assert_eq!(types.typed(&of(F16), F16), Ok(of(F16)));
+        assert_eq!(types.typed(&of(F16), F32).unwrap_err().message, "f32 is needed here, and this is f16");
+        let condition = less(of(F16), of(F16));
+        assert_eq!(
+            types.typed(&condition, I8).unwrap_err().message,
+            "i8 is needed here, and this is a condition"
+        );
+        assert_eq!(types.condition(&condition), Ok(condition));
+        assert_eq!(types.condition(&of(F16)), Ok(of(F16)));
+    }
+}

@@ -1,0 +1,146 @@
+//! Scalar expressions of kernels: exact literals, conversions in the text, wide sums, and assignments that only write.
+
+use tilewright::prelude::*;
+use tilewright::{bf16, f16};
+use tilewright_sim::Arg;
+
+#[kernel]
+fn literals(
+    i: &Tensor<i32, N>,
+    u: &Tensor<u32, N>,
+    x: &Tensor<f32, N>,
+    a: &mut Tensor<i32, N>,
+    b: &mut Tensor<u32, N>,
+    c: &mut Tensor<f32, N>,
+) {
+    let t = layout!(32);
+    let (i, u, x) = (
+        parallelize(tile(i, 32, block.x), t, thread.x),
+        parallelize(tile(u, 32, block.x), t, thread.x),
+        parallelize(tile(x, 32, block.x), t, thread.x),
+    );
+    let (a, b, c) = (
+        parallelize(tile(a, 32, block.x), t, thread.x),
+        parallelize(tile(b, 32, block.x), t, thread.x),
+        parallelize(tile(c, 32, block.x), t, thread.x),
+    );
+    copy(map(i, |i| if i == i32::MIN { i - 2147483647 } else { i + -2147483648 }), a);
+    copy(map(u, |u| max(u, 4294967295 - 1) + 1.0), b);
+    copy(map(x, |x| x * 1152921573326323713), c);
+}
+
+#[test]
+fn literals_are_exact() {
+    let args = [
+        Arg::tensor(&[i32::MIN, 5], [2]),
+        Arg::tensor(&[7u32, u32::MAX], [2]),
+        Arg::tensor(&[1.0f32, -1.0], [2]),
+        Arg::output::<i32>([2]),
+        Arg::output::<u32>([2]),
+        Arg::output::<f32>([2]),
+    ];
+    let outcome = literals().simulate(&args).unwrap();
+    assert_eq!(outcome.get::<i32>("a").unwrap(), [1, i32::MIN + 5]);
+    assert_eq!(outcome.get::<u32>("b").unwrap(), [u32::MAX, 0]);
+    // Above the tie of two floats, where a double would lie on it.
+    assert_eq!(outcome.get::<f32>("c").unwrap(), [1152921642045800448.0, -1152921642045800448.0]);
+    let source = literals().source().to_owned();
+    for text in ["(-2147483647 - 1)", "4294967294u", "1.1529216e18f"] {
+        assert!(source.contains(text), "{text} is not in\n{source}");
+    }
+}
+
+#[kernel]
+fn converted(i: &Tensor<i32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<i32, N>) {
+    let t = layout!(32);
+    let (i, h) =
+        (parallelize(tile(i, 32, block.x), t, thread.x), parallelize(tile(h, 32, block.x), t, thread.x));
+    let (y, z) =
+        (parallelize(tile(y, 32, block.x), t, thread.x), parallelize(tile(z, 32, block.x), t, thread.x));
+    copy(map((i, h), |i, h| i as f32 + h as f32 / 2 + 1.5), y);
+    copy(map((i, h), |i, h| !((h as i32 > i) as i32) + select(!(i > 0), 10, 20)), z);
+}
+
+#[test]
+fn elements_are_converted_where_the_text_says_so() {
+    let h = [3.0, -2.5].map(f16::from_f32);
+    let args = [
+        Arg::tensor(&[1i32, -7], [2]),
+        Arg::tensor(&h, [2]),
+        Arg::output::<f32>([2]),
+        Arg::output::<i32>([2]),
+    ];
+    let outcome = converted().simulate(&args).unwrap();
+    assert_eq!(outcome.get::<f32>("y").unwrap(), [4.0, -6.75]);
+    assert_eq!(outcome.get::<i32>("z").unwrap(), [-2 + 20, -2 + 10]);
+}
+
+/// The same sum on every level: each thread's own, those of a warp, those of the block.
+#[kernel(T = bf16 | f16 | i8 | u8 | f32)]
+fn totals<T>(
+    x: &Tensor<T, N>,
+    threads: &mut Tensor<f32, _1>,
+    warp: &mut Tensor<f32, _1>,
+    block_: &mut Tensor<f32, _1>,
+    narrow: &mut Tensor<f32, _1>,
+) {
+    let one = layout!(64);
+    let all = parallelize(tile(x, 4096, 0), one, thread.x);
+    let own = registers_like(all, 0);
+    copy(all, own);
+    let (first, second) = (sum(own), warp_sum(sum(own)));
+    copy(first, parallelize(threads, one, thread.x, ragged = true));
+    copy(second, parallelize(warp, one, thread.x, ragged = true));
+    copy(block_sum(sum(own)), parallelize(block_, one, thread.x, ragged = true));
+    copy(block_sum(sum(own, acc = T)), parallelize(narrow, one, thread.x, ragged = true));
+}
+
+#[test]
+fn sums_of_narrow_elements_are_kept_in_wider_ones() {
+    // Of 64 elements for each thread, 3.
+    let sums = |arg: Arg, kernel: &dyn Fn(&[Arg]) -> tilewright_sim::Outcome| {
+        let mut args = vec![arg];
+        args.extend((0..4).map(|_| Arg::output::<f32>([1])));
+        let outcome = kernel(&args);
+        ["threads", "warp", "block_", "narrow"].map(|name| outcome.get::<f32>(name).unwrap()[0])
+    };
+    macro_rules! of {
+        ($ty:ident, $value:expr) => {
+            sums(Arg::tensor(&vec![$value; 4096], [4096]), &|args| {
+                totals!(T = $ty).simulate(args).unwrap_or_else(|error| panic!("{error}"))
+            })
+        };
+    }
+    let right = [193.0, 6176.0, 12352.0];
+    let value = 193.0 / 64.0;
+    assert_eq!(of!(f32, value)[..3], right);
+    assert_eq!(of!(f16, f16::from_f32(value))[..3], right);
+    // 3 + 1/64 has more digits than bf16.
+    assert_eq!(of!(bf16, bf16::from_f32(3.0))[..3], [192.0, 6144.0, 12288.0]);
+    assert_eq!(of!(i8, -100i8)[..3], [-6400.0, -204800.0, -409600.0]);
+    // Each thread's own sum wraps where `acc` is `u8`; what is made of those is `i32` again.
+    assert_eq!(of!(u8, 255u8), [16320.0, 522240.0, 1044480.0, 64.0 * 192.0]);
+    // What is asked for is done: from 32 on, bf16 has no eighths.
+    let ones = of!(bf16, bf16::from_f32(1.125));
+    assert_eq!(ones[2], 4608.0);
+    assert!(ones[3] != 4608.0, "{ones:?}");
+}
+
+#[kernel]
+fn set(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>) {
+    let t = layout!(32);
+    let x = parallelize(tile(x, 32, block.x), t, thread.x);
+    let (y, z) =
+        (parallelize(tile(y, 32, block.x), t, thread.x), parallelize(tile(z, 32, block.x), t, thread.x));
+    y = map(x, |x| x + 1.0);
+    z = 2.5;
+}
+
+#[test]
+fn an_assignment_does_not_read_its_target() {
+    let args = [Arg::tensor(&[1.0f32, 2.0], [2]), Arg::output::<f32>([2]), Arg::output::<f32>([2])];
+    let outcome = set().simulate(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.get::<f32>("y").unwrap(), [2.0, 3.0]);
+    assert_eq!(outcome.get::<f32>("z").unwrap(), [2.5, 2.5]);
+    assert!(!set().source().contains("= y["), "{}", set().source());
+}
