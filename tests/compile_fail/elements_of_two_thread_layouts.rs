@@ -1,6 +1,6 @@
 use tilewright::prelude::*;
 
-#[kernel]
+#[kernel(allow(uncoalesced))]
 fn elements_of_two_thread_layouts(
     x: &Tensor<f32, (M, N)>,
     y: &Tensor<f32, (M, N)>,
