@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, LaunchRule, Op, Program, Raster, Ring, Stmt};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Program, Ring, Stmt};
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, atoms, generate};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
@@ -60,106 +60,11 @@ fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
-fn sum(x: &Affine, y: &Affine, times: i64) -> Result<Affine> {
-    x.plus(y, times).ok_or_else(|| Problem::new("past 63 bits"))
-}
-
 fn count(program: &Program, of: impl Fn(&Op) -> bool) -> usize {
     let mut count = 0;
     let mut each = |stmt: &Stmt| count += usize::from(of(&stmt.op));
     program.body.iter().for_each(|stmt| stmt.each(&mut each));
     count
-}
-
-/// C = A·Bᵀ in bf16. A grid that stays; clusters of two blocks compute 256 rows and 256 columns, each block 128 rows; each
-/// loads half of B's tile, for both. One warpgroup copies with few registers, two multiply with many, and the ring is
-/// never drained between tiles.
-fn persistent_multicast_gemm() -> Result<Program> {
-    const SLOTS: u32 = 4;
-    let (bm, bn, bk) = (128i64, 256i64, 64i64);
-    let mut b = Builder::new("persistent_gemm");
-    b.arch(90).cluster([2, 1, 1]).persistent();
-    let a = matrix(&mut b, "a", Elem::Bf16, ["M", "K"], false)?;
-    let bt = matrix(&mut b, "b", Elem::Bf16, ["N", "K"], false)?;
-    let c = matrix(&mut b, "c", Elem::F32, ["M", "N"], true)?;
-    let consumers = b.group("consumers", (0, 8), Some(232));
-    let producer = b.group("producer", (8, 12), Some(40));
-    let sa = slots(&mut b, "sa", bm, bk, i64::from(SLOTS))?;
-    let sb = slots(&mut b, "sb", bn, bk, i64::from(SLOTS))?;
-    let ring = ring(&mut b, "ring", &[&sa, &sb], SLOTS, producer, consumers, Some(0));
-
-    let ceil = |name: &str, n: i64| Value::symbol(name).ceil_div(n).unwrap_or_default();
-    let tiles = [("m", ceil("M", 2 * bm)), ("n", ceil("N", bn))];
-    let steps = ceil("K", bk);
-    let rank = Affine::from(Coord::ClusterRank);
-    // The block's tile of a tensor, and all of it along the depth.
-    let rows_of = |at: &[Affine]| sum(&at[0].times(2).unwrap_or_default(), &rank, 1);
-
-    let wgmma = "wgmma_m64n256k16_bf16";
-    let product = row(wgmma)?;
-    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
-    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
-
-    b.roles(vec![
-        (
-            producer,
-            Box::new(|b: &mut Builder| {
-                b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
-                    let ga = b.tile(&a, (bm, bk), &[At::Index(rows_of(at)?), At::All])?;
-                    // Half of the columns, by this block for both.
-                    let half = sum(&at[1].times(2).unwrap_or_default(), &rank, 1)?;
-                    let gb = b.tile(&bt, (bn / 2, bk), &[At::Index(half), At::All])?;
-                    let bytes = ((bm + bn) * bk) as u32 * Elem::Bf16.bytes();
-                    b.repeat("k", steps, Unroll::No, |b, k| -> Result<()> {
-                        b.acquire(ring);
-                        b.publish(ring, Some(bytes));
-                        let slot = b.slot(ring);
-                        let (from, to) = (last(b, &ga, &k)?, last(b, &sa, &slot)?);
-                        b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
-                        let (from, to) = (last(b, &gb, &k)?, last(b, &sb, &slot)?);
-                        let to =
-                            b.tile(&to, (bn / 2, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
-                        b.copy_how(&from, &to, How::Atom("bulk_load_2d_multicast"), None)?;
-                        b.advance(ring);
-                        Ok(())
-                    })
-                })
-            }),
-        ),
-        (
-            consumers,
-            Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", product, 'd', [bm, bn], &by_warpgroup)?;
-                b.tiles(&tiles, Raster::Bands(8), |b, at| -> Result<()> {
-                    let gc = b.tile(&c, (bm, bn), &[At::Index(rows_of(at)?), At::Index(at[1].clone())])?;
-                    let out = b.partition_mma(&gc, product, 'd', &by_warpgroup)?;
-                    b.fill(&acc, Expr::lit(0.0))?;
-                    let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
-                        b.await_slot(ring);
-                        let slot = b.slot(ring);
-                        let (left, right) = (last(b, &sa, &slot)?, last(b, &sb, &slot)?);
-                        let left =
-                            b.tile(&left, (64, bk), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
-                        let token = b.start_gemm(&left, &right, &acc, How::Atom(wgmma))?;
-                        // The product of the turn before is done: its slot is free.
-                        b.wait_all_but(token, 1);
-                        let before = sum(&b.turn(ring), &1.into(), -1)?;
-                        b.condition(&k.times(-1).unwrap_or_default(), Value::Int(0), |b| {
-                            b.statement(Op::Release { ring, turn: before });
-                            Ok(())
-                        })?;
-                        b.advance(ring);
-                        Ok(token)
-                    })?;
-                    b.wait(token);
-                    let before = sum(&b.turn(ring), &1.into(), -1)?;
-                    b.statement(Op::Release { ring, turn: before });
-                    b.copy(&acc, &out)
-                })
-            }),
-        ),
-    ])?;
-    Ok(b.finish())
 }
 
 /// A step of attention: scores of 128 queries against 128 keys, their softmax as it runs, and the sum of values; two
@@ -304,26 +209,6 @@ fn attention() -> Result<Attention> {
 }
 
 #[test]
-fn a_persistent_multicast_gemm_can_be_said() {
-    let program = persistent_multicast_gemm().unwrap();
-    assert_eq!(program.launch, LaunchRule::Persistent);
-    assert_eq!((program.cluster, program.threads()), ([2, 1, 1], 384));
-    assert_eq!(program.grid[0].unwrap().to_string(), "ceil(M/256)");
-    assert_eq!(program.rings[0].over_cluster, Some(0));
-    assert_eq!(count(&program, |op| matches!(op, Op::Tiles { raster: Raster::Bands(8), .. })), 2);
-    assert_eq!(count(&program, |op| matches!(op, Op::Gemm { token: Some(0), .. })), 1);
-    assert_eq!(count(&program, |op| matches!(op, Op::Wait { token: 0, but: 1 })), 1);
-    assert_eq!(count(&program, |op| matches!(op, Op::Wait { token: 0, but: 0 })), 1);
-    assert_eq!(count(&program, |op| matches!(op, Op::Advance { ring: 0 })), 2);
-    // 232 registers hold 128 sums.
-    let acc = program.tensors.iter().find(|tensor| tensor.name == "acc").unwrap();
-    assert_eq!(acc.layout.size(), Ok(128));
-    let mut statements = 0;
-    program.body.iter().for_each(|stmt| stmt.each(&mut |_| statements += 1));
-    assert!(statements <= 24, "{statements} statements");
-}
-
-#[test]
 fn a_step_of_attention_can_be_said() {
     let Attention { program, scores, shares } = attention().unwrap();
     assert_eq!(
@@ -373,8 +258,7 @@ fn fill_past_an_edge() -> Result<Program> {
 
 #[test]
 fn lowering_says_what_it_does_not_know() {
-    let programs =
-        [persistent_multicast_gemm().unwrap(), attention().unwrap().program, fill_past_an_edge().unwrap()];
+    let programs = [attention().unwrap().program, fill_past_an_edge().unwrap()];
     for program in programs {
         let outcome = generate(program);
         let said: String = outcome.diagnostics.iter().map(|d| d.text()).collect();
