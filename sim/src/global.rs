@@ -41,14 +41,26 @@ impl Buffer {
     pub(crate) fn coordinate(&self, offset: i64) -> Option<Vec<i64>> {
         let mut modes: Vec<usize> = (0..self.extents.len()).collect();
         modes.sort_by_key(|&mode| std::cmp::Reverse((self.strides[mode], self.extents[mode])));
-        let (mut rest, mut at) = (offset, vec![0; self.extents.len()]);
-        for mode in modes {
-            if self.extents[mode] > 1 && self.strides[mode] > 0 {
-                at[mode] = (rest / self.strides[mode]).min(self.extents[mode] - 1);
-                rest -= at[mode] * self.strides[mode];
-            }
+        let mut at = vec![0; self.extents.len()];
+        (offset >= 0 && self.place(offset, &modes, &mut at)).then_some(at)
+    }
+
+    /// The digits of what is left of an offset, in modes from the largest stride on. Where modes overlap, as those of an
+    /// input may, the largest digit need not be the right one.
+    fn place(&self, rest: i64, modes: &[usize], at: &mut [i64]) -> bool {
+        let Some((&mode, others)) = modes.split_first() else { return rest == 0 };
+        let (extent, stride) = (self.extents[mode], self.strides[mode]);
+        if extent <= 1 || stride <= 0 {
+            return self.place(rest, others, at);
         }
-        (rest == 0 && offset >= 0).then_some(at)
+        let reach: i64 =
+            others.iter().map(|&mode| (self.extents[mode] - 1).max(0) * self.strides[mode]).sum();
+        let most = (rest / stride).min(extent - 1);
+        let least = (rest - reach + stride - 1).div_euclid(stride).max(0);
+        (least..=most).rev().any(|digit| {
+            at[mode] = digit;
+            self.place(rest - digit * stride, others, at)
+        })
     }
 
     /// Is this the offset of an element?

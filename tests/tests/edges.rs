@@ -81,3 +81,27 @@ fn elements_of_nested_fragments_are_masked_where_they_stand() {
         assert_eq!(outcome.get::<f32>("y").unwrap()[..N], wanted, "variant {}", outcome.variant() + 1);
     }
 }
+
+#[test]
+fn modes_of_an_input_may_overlap() {
+    #[kernel(allow(uncoalesced))]
+    fn copied(x: &Tensor<f32, layout!((M, N) : (s, t))>, y: &mut Tensor<f32, (M, N)>) {
+        let t = layout!((4, 8));
+        let from = parallelize(tile(x, (4, 8), (block.x, block.y)), t, thread.x);
+        copy(from, parallelize(tile(y, (4, 8), (block.x, block.y)), t, thread.x));
+    }
+    // The third column begins before the second ends.
+    for [m, n, s, t] in [[7, 9, 5, 11], [5, 12, 7, 3], [4, 4, 1, 1]] {
+        let x: Vec<f32> = (0..(m - 1) * s + (n - 1) * t + 1).map(|at| at as f32).collect();
+        let wanted: Vec<f32> = (0..m * n).map(|at| x[at % m * s + at / m * t]).collect();
+        let args = [Arg::tensor(&x, [m, n]).strides([s, t]), Arg::output::<f32>([m, n])];
+        for outcome in every_variant(copied().def(), &args) {
+            assert_eq!(
+                outcome.get::<f32>("y").unwrap(),
+                wanted,
+                "{m} {n} {s} {t}, {}",
+                outcome.variant() + 1
+            );
+        }
+    }
+}

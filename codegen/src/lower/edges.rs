@@ -118,7 +118,9 @@ impl Lower<'_> {
         let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
         let (extent, vector) = (self.value(extent), self.int(vector));
         let last = self.exprs().sub(extent, vector);
-        self.exprs().min(coordinate, last)
+        let zero = self.int(0);
+        let begun = self.exprs().max(coordinate, zero);
+        self.exprs().min(begun, last)
     }
 
     /// May offsets of a view be taken to fit 32 bits? A fact says so of all that lies so near to the tensor that launch can

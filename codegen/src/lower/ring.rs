@@ -172,6 +172,8 @@ impl Lower<'_> {
             None => vec![None],
             Some(_) => (0..self.cluster_size()).map(|rank| Some(self.int(rank.into()))).collect(),
         };
+        // The lane that arrives speaks for what all lanes of its warp have read.
+        self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
         let site = self.scope.site;
         let arrive = |peer| thread::Stmt { site, op: Op::Arrive { bar, slot, peer, bytes: None } };
         self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
