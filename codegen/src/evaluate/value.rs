@@ -59,7 +59,7 @@ impl Value {
             Value::Size(size) => format!("the size `{size}`, known at launch"),
             Value::Range(..) => "a range".into(),
             Value::Number(Scalar { ty: Some(Type::Condition), .. }) => "a condition".into(),
-            Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of the kernel, {ty}"),
+            Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of type {ty}"),
             Value::Number(_) => "a number".into(),
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Closure(..) => "a closure".into(),
