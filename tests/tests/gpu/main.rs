@@ -3,6 +3,7 @@
 
 mod draws;
 mod held;
+mod hopper;
 mod interop;
 mod kernels;
 mod ordering;
