@@ -261,7 +261,11 @@ impl Cluster<'_> {
                 shared.bytes[to..to + len].copy_from_slice(&held[..len]);
                 outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block, &by))?;
             }
-            self.blocks[block].mbarriers[at].bytes -= bytes;
+            // It began after the phases that its issuer knew to be complete, and so does whoever waits for it.
+            let first = ctx.world.components.first_mbarrier();
+            let mbarrier = &mut self.blocks[block].mbarriers[at];
+            agent.seen.phases(lane, first, &mut mbarrier.brought.plain);
+            mbarrier.bytes -= bytes;
             self.maybe_complete(block, at);
         }
         Ok(())

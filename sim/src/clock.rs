@@ -85,9 +85,7 @@ impl Components {
             Component::BulkReads(thread) => 2 * n + thread,
             Component::BulkWrites(thread) => 3 * n + thread,
             Component::Products(block, warp) => 4 * n + block * self.warps() + warp,
-            Component::Mbarrier(block, at) => {
-                4 * n + self.blocks * self.warps() + block * self.mbarriers + at
-            }
+            Component::Mbarrier(block, at) => self.first_mbarrier() + block * self.mbarriers + at,
         }
     }
 
@@ -112,6 +110,11 @@ impl Components {
     /// a multiple of four.
     fn warps(&self) -> u32 {
         4 * self.groups
+    }
+
+    /// The first mbarrier's; all behind it are mbarriers'.
+    pub(crate) fn first_mbarrier(&self) -> u32 {
+        4 * self.threads + self.blocks * self.warps()
     }
 
     /// Does it reach memory through the generic proxy?
@@ -212,6 +215,16 @@ impl Seen {
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.plain.get(component) >= epoch)
     }
 
+    /// Phases that a lane knows to be complete: epochs of mbarriers, whose components come last.
+    pub(crate) fn phases(&self, lane: u32, first: u32, into: &mut Clock) {
+        let more = self.more.iter().filter(|(of, _)| of >> lane & 1 == 1).map(|(_, more)| &more.plain);
+        for clock in std::iter::once(&*self.plain).chain(more) {
+            for (component, &epoch) in clock.0.iter().enumerate().skip(first as usize) {
+                into.raise(component as u32, epoch);
+            }
+        }
+    }
+
     pub(crate) fn has_fenced(&self, lane: u32, component: u32, epoch: u32) -> bool {
         self.fenced.get(component) >= epoch
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.fenced.get(component) >= epoch)
@@ -284,6 +297,7 @@ mod tests {
             assert_eq!(all.named(all.number(of)), of);
         }
         assert_eq!(all.number(Component::Products(1, 0)) % 4, 0);
+        assert_eq!(all.named(all.first_mbarrier()), Component::Mbarrier(0, 0));
         assert!(all.is_generic(127) && !all.is_generic(128));
     }
 

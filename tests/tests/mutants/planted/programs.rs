@@ -269,6 +269,55 @@ pub(crate) fn cluster() -> Program {
     program(b.done(body), vec![Arg::tensor(&count(128), [128]), Arg::output::<f32>([128])], count(128))
 }
 
+/// Two blocks fill a slot of both by copies that they share; all who read it tell both blocks that it is free.
+pub(crate) fn multicast() -> Program {
+    const ROUNDS: i64 = 3;
+    let mut b = Build::new(64).cluster(2);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let map = b.map(from, &[64], &[0], 0);
+    let held = b.shared("held", F32, 128, "");
+    let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, 64));
+    let all = b.bar(Bar::Cluster);
+    let (x, t, zero, rank, both) = (b.reg("x", F32, 4), b.thread(), b.int(0), b.rank(), b.int(3));
+    let place = b.sum(&[(t, 4)], 0);
+    let read = b.repeat(ROUNDS, Unroll::No, |b, round| {
+        let out = b.sum(&[(rank, 128 * ROUNDS), (round, 128), (t, 4)], 0);
+        let mut body = vec![
+            b.s(Op::Await { bar: full, slot: zero, turn: round }),
+            b.load(x, held, place, 4),
+            b.s(Op::Fence(Fence::ProxyAsync)),
+        ];
+        for block in 0..2 {
+            let peer = Some(b.int(block));
+            body.push(b.s(Op::Arrive { bar: empty, slot: zero, peer, bytes: None }));
+        }
+        body.push(b.store(to, out, x, 4));
+        body
+    });
+    let copy = b.repeat(ROUNDS, Unroll::No, |b, round| {
+        let (part, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(round, 128), (rank, 64)], 0));
+        let before = b.sum(&[(round, 1)], -1);
+        let load = vec![
+            AtomArg::At(mem(held, part)),
+            AtomArg::Map { param: map, at: vec![origin] },
+            AtomArg::Barrier { bar: full, slot: zero },
+            AtomArg::Int(both),
+        ];
+        let body = vec![
+            b.s(Op::Await { bar: empty, slot: zero, turn: before }),
+            b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) }),
+            b.atom("bulk_load_1d_multicast", load),
+        ];
+        vec![b.one(Scope::Block, body)]
+    });
+    let init =
+        vec![b.s(Op::InitBarriers(full)), b.s(Op::InitBarriers(empty)), b.s(Op::Fence(Fence::MbarrierInit))];
+    let roles = vec![role("reader", (0, 1), None, vec![read]), role("copies", (1, 2), None, vec![copy])];
+    let body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all)), b.s(Op::Roles(roles)), b.s(Op::Sync(all))];
+    let args = vec![Arg::tensor(&count(384), [384]), Arg::output::<f32>([768])];
+    program(b.done(body), args, [count(384), count(384)].concat())
+}
+
 /// Blocks of a cluster read each other's memory between barriers of the cluster.
 pub(crate) fn peers() -> Program {
     let mut b = Build::new(64).cluster(4);

@@ -87,7 +87,19 @@ fn syncwarp() -> Op {
 }
 
 pub(crate) fn all() -> Vec<Of> {
-    vec![ring(), filled(), pair(), arrivals(), copies(), stores(), cluster(), peers(), sums(), lifetimes()]
+    vec![
+        ring(),
+        filled(),
+        pair(),
+        arrivals(),
+        copies(),
+        stores(),
+        cluster(),
+        multicast(),
+        peers(),
+        sums(),
+        lifetimes(),
+    ]
 }
 
 fn ring() -> Of {
@@ -272,6 +284,25 @@ fn cluster() -> Of {
             k.elect(arrive, 1, Scope::Block);
             k.arrivals(2, 1);
         })
+}
+
+fn multicast() -> Of {
+    Of::new("a ring that blocks share", programs::multicast)
+        .p("a slot is given back to its own block alone", "InFlight | Race | Mbarrier", |k| {
+            k.op(arrive, 1, |_, op| {
+                if let Op::Arrive { peer, .. } = op {
+                    *peer = None;
+                }
+            });
+            k.drop(arrive, 0);
+            k.arrivals(2, 32);
+        })
+        .p("blocks go on when their own readers are done", "InFlight | Race | Mbarrier", |k| {
+            k.arrivals(2, 32)
+        })
+        .p("copies do not wait for a free slot", "InFlight | Race | Mbarrier", |k| k.drop(awaits, 1))
+        .p("no fence behind the reads", "MissingFence", |k| k.drop(fence, 1))
+        .p("blocks end before the others are done", "OutOfBounds | Race | InFlight", |k| k.drop(sync, 1))
 }
 
 fn peers() -> Of {
