@@ -165,6 +165,10 @@ const IDLE: &[(&str, &str)] = &[
         "any number near the maximum gives the same quotient, and a guarded read fills its registers by itself",
     ),
     (
+        "wgmma_ring: Fence(Threads(Warp))",
+        "lanes meet before one of them gives a slot back, and here products alone read slots: a wait for them is the whole warp's",
+    ),
+    (
         "staged",
         "the last store has read shared memory before, and what it writes is whole when the kernel ends",
     ),

@@ -270,9 +270,14 @@ fn wgmma_ring() -> Of {
             k.elects(1, Scope::Warpgroup)
         })
         .m("every thread releases", "Mbarrier", |k| k.unelect(1))
-        .m("a slot is released before the product is waited for", "InFlight", |k| k.earlier(elect, 1))
+        .m("a slot is released before the product is waited for", "InFlight", |k| {
+            // Before the warp's lanes meet, and before the wait.
+            for _ in 0..2 {
+                k.earlier(elect, 1);
+            }
+        })
         .m("a slot is released before the product", "InFlight", |k| {
-            for _ in 0..3 {
+            for _ in 0..4 {
                 k.earlier(elect, 1);
             }
         })
