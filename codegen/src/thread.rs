@@ -229,6 +229,10 @@ pub enum Bar {
         slots: u32,
         /// Arrivals that complete a phase.
         count: u32,
+        /// Whose ordinary loads and stores it orders: [`Scope::Cluster`], at the price of a fence at every arrival from
+        /// another block; [`Scope::Block`] suffices where other blocks reach the data by asynchronous copies and products
+        /// alone.
+        scope: Scope,
     },
 }
 

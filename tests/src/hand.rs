@@ -122,7 +122,11 @@ impl Hand {
     pub fn mbarriers(&mut self, name: &str, slots: u32, count: u32) -> Id {
         let offset = self.bytes.next_multiple_of(8);
         self.bytes = offset + 8 * slots;
-        self.bar(Bar::Mbarriers { name: name.into(), offset, slots, count })
+        self.bar({
+            let clustered = self.k.launch.cluster.iter().any(|&n| n > 1);
+            let scope = if clustered { Scope::Cluster } else { Scope::Block };
+            Bar::Mbarriers { name: name.into(), offset, slots, count, scope }
+        })
     }
 
     /// A barrier.

@@ -281,8 +281,9 @@ impl Printer<'_> {
         format!("&{name}[{}]", self.int(slot))
     }
 
-    fn has_cluster(&self) -> bool {
-        self.kernel.launch.cluster.iter().any(|&n| n > 1)
+    /// Do an mbarrier's arrivals order ordinary accesses of other blocks of the cluster?
+    fn orders_cluster(&self, bar: Id) -> bool {
+        matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { scope: Scope::Cluster, .. })
     }
 
     fn arrive(&mut self, bar: Id, slot: Ix, peer: Option<Ix>, bytes: Option<u32>) {
@@ -290,6 +291,9 @@ impl Printer<'_> {
         let text = match (peer.map(|peer| self.int(peer)), bytes) {
             (None, None) => format!("mbarrier_arrive({at});"),
             (None, Some(bytes)) => format!("mbarrier_arrive_expect_bytes({at}, {bytes});"),
+            (Some(peer), None) if self.orders_cluster(bar) => {
+                format!("mbarrier_arrive_at_peer_release({at}, {peer});")
+            }
             (Some(peer), None) => format!("mbarrier_arrive_at_peer({at}, {peer});"),
             (Some(peer), Some(bytes)) => {
                 format!("mbarrier_arrive_expect_bytes_at_peer({at}, {bytes}, {peer});")
@@ -301,7 +305,7 @@ impl Printer<'_> {
     fn wait_phase(&mut self, bar: Id, slot: Ix, turn: Ix) {
         let parity = self.exprs.and(turn, 1);
         let (at, parity) = (self.mbarrier(bar, slot), self.int(parity));
-        let function = if self.has_cluster() { "mbarrier_wait_cluster" } else { "mbarrier_wait" };
+        let function = if self.orders_cluster(bar) { "mbarrier_wait_cluster" } else { "mbarrier_wait" };
         self.line(&format!("{function}({at}, {parity});"));
     }
 

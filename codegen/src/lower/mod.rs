@@ -222,7 +222,8 @@ impl<'p> Lower<'p> {
             for (what, count) in [("full", ring.arrivals), ("empty", self.releases(ring))] {
                 offset = offset.next_multiple_of(8);
                 let name = format!("{}_{what}", ring.name);
-                self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count });
+                let scope = ring::scope(self.program, ring);
+                self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count, scope });
                 offset += 8 * ring.slots;
             }
         }

@@ -200,6 +200,25 @@ impl Lower<'_> {
     }
 }
 
+/// Whose ordinary accesses the mbarriers of a ring order: the cluster's, if other blocks fill it and anything but
+/// asynchronous copies and products touches its slots.
+pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
+    let asynchronous = |stmt: &Stmt| match &stmt.op {
+        tile::Op::Copy { how: How::Atom(name), .. } | tile::Op::Gemm { how: How::Atom(name), .. } => {
+            atoms::find(name).is_some_and(|row| row.async_proxy)
+        }
+        _ => false,
+    };
+    let mut ordinary = false;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            let mut views = stmt.reads().into_iter().chain(stmt.writes());
+            ordinary |= views.any(|view| ring.buffers.contains(&view.tensor)) && !asynchronous(stmt);
+        });
+    }
+    if ring.over_cluster.is_some() && ordinary { Scope::Cluster } else { Scope::Block }
+}
+
 /// The rings that a statement advances, those inside roles aside.
 fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
     match &stmt.op {

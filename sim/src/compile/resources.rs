@@ -55,7 +55,7 @@ pub(super) fn check(kernel: &Kernel) -> Result<()> {
         match bar {
             Bar::Block | Bar::Cluster => {}
             Bar::Named { id, threads } => named(*id, *threads)?,
-            Bar::Mbarriers { name, offset, slots, count } => {
+            Bar::Mbarriers { name, offset, slots, count, .. } => {
                 let part = Part { name, bytes: *offset..*offset + MBARRIER * slots, mbarriers: true };
                 mbarriers(kernel, &part, *count, &parts)?;
                 parts.push(part);

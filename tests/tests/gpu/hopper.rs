@@ -1,8 +1,8 @@
 //! Persistent products at full size: how fast they are. `--ignored --nocapture` prints it.
 
+use tilewright::DeviceTensor;
 use tilewright::codegen::element::bf16;
 use tilewright::runtime::Built;
-use tilewright::DeviceTensor;
 use tilewright_codegen::generate;
 use tilewright_tests::hopper;
 
@@ -30,9 +30,8 @@ fn persistent_products() {
             };
             (0..count).map(|_| next()).collect()
         };
-        let rows = |data: &[bf16]| {
-            DeviceTensor::from_host_strided(&stream, [n, n], [n, 1], data).expect("a tensor")
-        };
+        let rows =
+            |data: &[bf16]| DeviceTensor::from_host_strided(&stream, [n, n], [n, 1], data).expect("a tensor");
         let (a, b) = (rows(&numbers(n * n)), rows(&numbers(n * n)));
         let mut c = DeviceTensor::<f32, 1>::zeros(&stream, [n * n]).expect("a tensor");
         let mut launch = |times: usize| {

@@ -17,7 +17,20 @@ __device__ __forceinline__ void mbarrier_arrive_expect_bytes(unsigned long long*
                  :: "r"(shared_address(bar)), "r"(bytes) : "memory");
 }
 
+// Arrives at another block's mbarrier. Orders what copies and products read there, which are waited for, and no ordinary
+// loads and stores.
 __device__ __forceinline__ void mbarrier_arrive_at_peer(unsigned long long* bar, int rank) {
+    asm volatile(
+        "{\n"
+        "    .reg .b32 there;\n"
+        "    mapa.shared::cluster.u32 there, %0, %1;\n"
+        "    mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+        "}"
+        :: "r"(shared_address(bar)), "r"(rank) : "memory");
+}
+
+// The same, which orders ordinary loads and stores too, by a fence.
+__device__ __forceinline__ void mbarrier_arrive_at_peer_release(unsigned long long* bar, int rank) {
     asm volatile(
         "{\n"
         "    .reg .b32 there;\n"
