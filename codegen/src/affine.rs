@@ -99,6 +99,22 @@ impl Affine {
         }
     }
 
+    /// How many terms it has, those inside of digits included, and how deep digits are in one another.
+    pub(crate) fn parts(&self) -> (usize, usize) {
+        let (mut count, mut deepest) = (1, 0);
+        let mut left: Vec<(&Affine, usize)> = vec![(self, 0)];
+        while let Some((affine, depth)) = left.pop() {
+            deepest = deepest.max(depth);
+            for (coord, _) in &affine.terms {
+                count += 1;
+                if let Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } = coord {
+                    left.push((of, depth + 1));
+                }
+            }
+        }
+        (count, deepest)
+    }
+
     /// The same with another coordinate in place of one.
     pub fn replaced(&self, this: &Coord, by: &Coord) -> Affine {
         let swap = |coord: &Coord| match coord {
@@ -130,7 +146,7 @@ impl Affine {
         self.any(&|coord| matches!(coord, Coord::Thread(_)))
     }
 
-    /// Its value for these coordinates.
+    /// Its value for these coordinates; what passes 64 bits stays at their end, which is outside of every tensor.
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (coord, factor)| {
             let value = match coord {
@@ -141,7 +157,7 @@ impl Affine {
                 Coord::Swizzled(group, parts) => swizzle(*parts).apply(lookup(&Coord::Thread(*group))),
                 _ => lookup(coord),
             };
-            sum + factor * value
+            sum.saturating_add(factor.saturating_mul(value))
         })
     }
 }

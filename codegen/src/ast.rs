@@ -3,7 +3,8 @@
 //! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
 //! here and are evaluated later. Knows nothing of syn.
 
-use crate::wire::wire;
+use crate::limits::LONGEST_CHAIN;
+use crate::wire::{Bytes, Wire, wire};
 
 /// A place in the user's text: an index into a table that the maker of the tree keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
@@ -164,7 +165,7 @@ pub enum Pattern {
 }
 
 /// An expression.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(PartialEq, Debug)]
 pub struct Expr {
     /// Where it stands.
     pub span: Span,
@@ -327,13 +328,10 @@ wire! {
     struct TypeParam { name, allowed }
     struct Param { name, elem, kind }
     enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
-    struct Stmt { span, kind }
     enum StmtKind {
         0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },
         3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a),
     }
-    enum Pattern { 0 Name(a), 1 Hole(a), 2 Tuple(a, b) }
-    struct Expr { span, kind }
     enum ExprKind {
         0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),
         8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
@@ -344,5 +342,189 @@ wire! {
     enum Unary { 0 Neg, 1 Not }
     enum Binary {
         0 Add, 1 Sub, 2 Mul, 3 Div, 4 Rem, 5 Lt, 6 Le, 7 Gt, 8 Ge, 9 Eq, 10 Ne, 11 And, 12 Or, 13 Xor, 14 Shl, 15 Shr,
+    }
+}
+
+/// A chain of operators, `a + b * c - d`, is a tree as deep as it is long, all of it on the left. It is taken apart here, so
+/// that nothing recurses on its length.
+impl Expr {
+    /// What a chain begins with, and its links, the last first: where it ends up, the operator, the right side. No links
+    /// where it is no chain.
+    pub(crate) fn chain(&self) -> (&Expr, Vec<(Span, Binary, &Expr)>) {
+        let (mut first, mut links) = (self, Vec::new());
+        while let ExprKind::Binary(op, left, right) = &first.kind {
+            links.push((first.span, *op, &**right));
+            first = left;
+        }
+        (first, links)
+    }
+
+    fn linked(self, span: Span, op: Binary, right: Expr) -> Expr {
+        Expr { span, kind: ExprKind::Binary(op, Box::new(self), Box::new(right)) }
+    }
+}
+
+impl Expr {
+    /// The expressions right inside it.
+    fn inside(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Tuple(items) => items.iter().collect(),
+            ExprKind::Call { args, .. } => args.iter().map(|arg| &arg.value).collect(),
+            ExprKind::Method { receiver, args, .. } => {
+                [&**receiver].into_iter().chain(args.iter().map(|arg| &arg.value)).collect()
+            }
+            ExprKind::Field { base: inner, .. }
+            | ExprKind::Unary(_, inner)
+            | ExprKind::Cast(inner, _)
+            | ExprKind::Closure { body: inner, .. } => vec![inner],
+            ExprKind::Index { base: a, index: b } | ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) => {
+                vec![a, b]
+            }
+            ExprKind::Layout { shape, stride } => {
+                [Some(&**shape), stride.as_deref()].into_iter().flatten().collect()
+            }
+            ExprKind::If { condition, then, other } => vec![condition, then, other],
+            ExprKind::Block { lets, value } => lets.iter().map(|(_, of)| of).chain([&**value]).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Kernel {
+    /// The expressions of its head: defaults of constants, extents and strides.
+    pub(crate) fn sizes(&self) -> Vec<&Expr> {
+        let defaults = self.consts.iter().filter_map(|constant| constant.default.as_ref());
+        let shapes = self.params.iter().flat_map(|param| match &param.kind {
+            ParamKind::Tensor { shape, stride, .. } => [Some(shape), stride.as_ref()],
+            ParamKind::Scalar => [None, None],
+        });
+        defaults.chain(shapes.flatten()).collect()
+    }
+}
+
+impl Stmt {
+    /// The expressions right inside it.
+    fn exprs(&self) -> Vec<&Expr> {
+        match &self.kind {
+            StmtKind::Let { value: one, .. }
+            | StmtKind::For { range: one, .. }
+            | StmtKind::If { condition: one, .. }
+            | StmtKind::Block { head: one, .. }
+            | StmtKind::Expr(one) => vec![one],
+            StmtKind::Assign { target, value, .. } => vec![target, value],
+        }
+    }
+
+    /// The statements right inside it.
+    fn stmts(&self) -> Vec<&Stmt> {
+        match &self.kind {
+            StmtKind::For { body, .. } | StmtKind::Block { body, .. } => body.iter().collect(),
+            StmtKind::If { then, other, .. } => then.iter().chain(other).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Do statements and expressions go deeper into one another than this? Found out without recursion.
+pub(crate) fn is_deeper(stmts: &[Stmt], exprs: &[&Expr], than: u32) -> bool {
+    let mut exprs: Vec<(&Expr, u32)> = exprs.iter().map(|expr| (*expr, 1)).collect();
+    let mut stmts: Vec<(&Stmt, u32)> = stmts.iter().map(|stmt| (stmt, 1)).collect();
+    while let Some((stmt, depth)) = stmts.pop() {
+        exprs.extend(stmt.exprs().into_iter().map(|expr| (expr, depth + 1)));
+        stmts.extend(stmt.stmts().into_iter().map(|inner| (inner, depth + 1)));
+        if depth > than {
+            return true;
+        }
+    }
+    while let Some((expr, depth)) = exprs.pop() {
+        if depth > than {
+            return true;
+        }
+        exprs.extend(expr.inside().into_iter().map(|inner| (inner, depth + 1)));
+    }
+    false
+}
+
+impl Clone for Expr {
+    fn clone(&self) -> Expr {
+        let (first, links) = self.chain();
+        let start = Expr { span: first.span, kind: first.kind.clone() };
+        links.into_iter().rev().fold(start, |left, (span, op, right)| left.linked(span, op, right.clone()))
+    }
+}
+
+/// The variant of [`ExprKind::Binary`].
+const BINARY: u8 = 13;
+
+impl Wire for Expr {
+    fn put(&self, to: &mut Vec<u8>) {
+        let (first, links) = self.chain();
+        for (span, op, _) in &links {
+            span.put(to);
+            to.push(BINARY);
+            op.put(to);
+        }
+        first.span.put(to);
+        first.kind.put(to);
+        links.iter().rev().for_each(|(_, _, right)| right.put(to));
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Expr> {
+        from.deeper(|from| {
+            let mut links = Vec::new();
+            let mut span = Span::get(from)?;
+            while from.skip(BINARY) {
+                links.push((span, Binary::get(from)?));
+                span = Span::get(from)?;
+            }
+            if links.len() > LONGEST_CHAIN as usize {
+                return None;
+            }
+            let mut left = Expr { span, kind: ExprKind::get(from)? };
+            for (span, op) in links.into_iter().rev() {
+                left = left.linked(span, op, Expr::get(from)?);
+            }
+            Some(left)
+        })
+    }
+}
+
+impl Wire for Stmt {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.span.put(to);
+        self.kind.put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Stmt> {
+        from.deeper(|from| Some(Stmt { span: Span::get(from)?, kind: StmtKind::get(from)? }))
+    }
+}
+
+impl Wire for Pattern {
+    fn put(&self, to: &mut Vec<u8>) {
+        match self {
+            Pattern::Name(name) => {
+                to.push(0);
+                name.put(to);
+            }
+            Pattern::Hole(span) => {
+                to.push(1);
+                span.put(to);
+            }
+            Pattern::Tuple(span, inner) => {
+                to.push(2);
+                span.put(to);
+                inner.put(to);
+            }
+        }
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Pattern> {
+        from.deeper(|from| match from.variant()? {
+            0 => Some(Pattern::Name(Name::get(from)?)),
+            1 => Some(Pattern::Hole(Span::get(from)?)),
+            2 => Some(Pattern::Tuple(Span::get(from)?, Vec::get(from)?)),
+            _ => None,
+        })
     }
 }

@@ -3,6 +3,7 @@
 use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
+use crate::limits;
 use crate::report::Report;
 use crate::wire::wire;
 use crate::{thread, tile};
@@ -90,10 +91,22 @@ impl Generated {
 impl Definition {
     /// Makes the kernel.
     pub fn generate(&self) -> Outcome {
-        match self {
+        self.with_room(|| match self {
             Definition::Function(kernel, settings) => crate::evaluate::kernel(kernel, settings),
             Definition::Matmul(args) => crate::matmul::kernel(args),
-        }
+        })
+    }
+
+    /// Does something that goes down into the tree, on a stack that is large enough.
+    fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let deep = match self {
+            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), limits::ROOM),
+            Definition::Matmul(args) => {
+                let values: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
+                ast::is_deeper(&[], &values, limits::ROOM)
+            }
+        };
+        if deep { crate::stack::with_room(work) } else { work() }
     }
 
     /// The tile program that it says, before checks and lowering; what is wrong with it otherwise.
@@ -104,15 +117,15 @@ impl Definition {
     /// assert_eq!(program.threads(), 256);
     /// ```
     pub fn program(&self) -> Result<tile::Program, Vec<Diagnostic>> {
-        let (program, diagnostics) = match self {
+        let (program, diagnostics) = self.with_room(|| match self {
             Definition::Function(kernel, settings) => {
                 let (program, diagnostics, _) = crate::evaluate::program(kernel, settings);
-                (program, diagnostics)
+                Ok((program, diagnostics))
             }
             Definition::Matmul(args) => {
-                crate::matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))?
+                crate::matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))
             }
-        };
+        })?;
         let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
         if wrong { Err(diagnostics) } else { Ok(program) }
     }

@@ -4,6 +4,7 @@ use crate::ast::{Level, Name};
 use crate::check;
 use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
+use crate::limits;
 use crate::lower::{Policy, lower};
 use crate::tile::{Arg, Program, Space};
 
@@ -12,25 +13,53 @@ pub fn generate(program: Program) -> Outcome {
     finish(program, None, Vec::new(), &[])
 }
 
-/// Checks, lowers and prints a program, unless something is wrong with it. `narrow` is the same kernel with accesses of
-/// single elements, for variants that may not presume alignment.
+/// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
 pub(crate) fn finish(
+    program: Program,
+    narrow: Option<Program>,
+    diagnostics: Vec<Diagnostic>,
+    levels: &[(Name, Level)],
+) -> Outcome {
+    let refuse = |mut diagnostics: Vec<Diagnostic>, why| {
+        diagnostics.push(why);
+        Outcome { kernel: None, diagnostics }
+    };
+    if diagnostics.iter().any(|said| said.level == Level::Deny) {
+        return Outcome { kernel: None, diagnostics };
+    }
+    let within = [Some(&program), narrow.as_ref()].into_iter().flatten().try_for_each(limits::program);
+    if let Err(why) = within {
+        return refuse(diagnostics, why);
+    }
+    match limits::is_deep(&program) {
+        true => crate::stack::with_room(|| checked(program, narrow, diagnostics, levels)),
+        false => checked(program, narrow, diagnostics, levels),
+    }
+}
+
+/// Checks, lowers and prints a program that is within limits. `narrow` is the same kernel with accesses of
+/// single elements, for variants that may not presume alignment.
+fn checked(
     program: Program,
     narrow: Option<Program>,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
-    if errors(&diagnostics) {
-        return Outcome { kernel: None, diagnostics };
-    }
     diagnostics.extend(check::threads(&program));
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
     let mut checked = check::written(&program);
-    let program = match crate::pipeline::expand(&program) {
-        Ok(program) => program.into_owned(),
+    let expanded = || {
+        let expanded = crate::pipeline::expand(&program)?.into_owned();
+        // With slots, and with what runs ahead.
+        limits::sizes(&expanded)?;
+        limits::work(&expanded)?;
+        Ok(expanded)
+    };
+    let program = match expanded() {
+        Ok(program) => program,
         Err(diagnostic) => {
             diagnostics.append(&mut checked.diagnostics);
             diagnostics.push(diagnostic);

@@ -1,4 +1,7 @@
-//! Which statements use which register arrays.
+//! Which statements use which register arrays. Questions about all arrays of a block have one answer for all of them:
+//! asking for each array alone takes time in the square of a program's length.
+
+use std::collections::BTreeMap;
 
 use crate::atom::{Done, Effect};
 use crate::thread::{AtomArg, Id, Op, Queue, Stmt, Val};
@@ -21,6 +24,63 @@ pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
             || blocks(&stmt.op).into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
     }
     body.iter().any(|stmt| is_left(stmt, var, false))
+}
+
+/// For each array that they use, how many of these statements and of those inside them do.
+pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<Id, usize> {
+    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
+        let mut own = Vec::new();
+        match &stmt.op {
+            Op::Assign { reg, value, .. } => {
+                own.push(*reg);
+                arrays(value, &mut own);
+            }
+            Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => own.push(frag.reg),
+            Op::Atomic { value, .. } | Op::When { cond: value, .. } => arrays(value, &mut own),
+            Op::Atom { args, .. } => own.extend(args.iter().filter_map(|arg| match arg {
+                AtomArg::Frag(frag) => Some(frag.reg),
+                _ => None,
+            })),
+            _ => {}
+        }
+        own.sort_unstable();
+        own.dedup();
+        for id in own {
+            *to.entry(id).or_default() += 1;
+        }
+        blocks(&stmt.op).into_iter().flatten().for_each(|stmt| add(stmt, to));
+    }
+    let mut all = BTreeMap::new();
+    stmts.into_iter().for_each(|stmt| add(stmt, &mut all));
+    all
+}
+
+/// The arrays in a value.
+fn arrays(value: &Val, to: &mut Vec<Id>) {
+    match value {
+        Val::Reg(reg, _) => to.push(*reg),
+        Val::Lit(..) | Val::Int(..) | Val::Param(_) => {}
+        Val::Un(_, x) | Val::Cast(_, x) | Val::ShuffleXor(x, _) => arrays(x, to),
+        Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
+            arrays(x, to);
+            arrays(y, to);
+        }
+        Val::Fma(args) | Val::Pick(args) => args.iter().for_each(|arg| arrays(arg, to)),
+    }
+}
+
+/// For each array, the elements of its widest access.
+pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
+    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, u32>) {
+        if let Op::Load { to: frag, .. } | Op::Store { from: frag, .. } = &stmt.op {
+            let known = to.entry(frag.reg).or_default();
+            *known = frag.len.max(*known);
+        }
+        blocks(&stmt.op).into_iter().flatten().for_each(|stmt| add(stmt, to));
+    }
+    let mut all = BTreeMap::new();
+    body.iter().for_each(|stmt| add(stmt, &mut all));
+    all
 }
 
 /// How many statements use the array: this one, and those inside it.

@@ -81,7 +81,7 @@ impl Report {
     /// The report as lines of a comment.
     pub fn comment(&self) -> String {
         let lines = self.to_string();
-        lines.lines().map(|line| format!("// {line}").trim_end().to_owned() + "\n").collect()
+        lines.lines().map(|line| crate::cuda::comment(line) + "\n").collect()
     }
 }
 

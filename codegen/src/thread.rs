@@ -84,7 +84,7 @@ impl Kernel {
         let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
         let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
         let deals = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
-        let blocks = REGISTERS / (each * self.launch.threads).max(1);
+        let blocks = REGISTERS / each.saturating_mul(self.launch.threads).max(1);
         let blocks = blocks.min(shared / self.launch.shared_bytes.max(1));
         if deals || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
     }

@@ -542,7 +542,8 @@ impl Program {
 
     /// Threads of the block.
     pub fn threads(&self) -> u32 {
-        let of_roles = self.groups.iter().filter_map(|g| g.warps).map(|(_, end)| end * 32).max();
+        let of_roles =
+            self.groups.iter().filter_map(|g| g.warps).map(|(_, end)| end.saturating_mul(32)).max();
         of_roles.unwrap_or(0).max(self.groups[0].threads)
     }
 

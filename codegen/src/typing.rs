@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::elem::Elem;
+use crate::limits;
 use crate::number::{Number, range};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Cmp, Un};
@@ -64,6 +65,10 @@ impl Types<'_> {
     /// assert_eq!(mixed.message, "`+` needs operands of one type, and these are i32 and f32");
     /// ```
     pub fn scalar(&self, of: &Expr) -> Result<Scalar> {
+        limits::with_room_for(of, || self.inside(of))
+    }
+
+    fn inside(&self, of: &Expr) -> Result<Scalar> {
         let unknown = |what: &str| Problem::new(format!("this expression reads {what} that there is not"));
         let leaf = |elem: Elem| Ok(Scalar::new(of.clone(), elem));
         match of {
@@ -80,23 +85,23 @@ impl Types<'_> {
                 None => Err(unknown("a scalar argument")),
             },
             Expr::Lit(number) => Ok(Scalar::literal(*number)),
-            Expr::Un(f, x) => un(*f, self.scalar(x)?),
-            Expr::Bin(f, x, y) => bin(*f, self.scalar(x)?, self.scalar(y)?),
-            Expr::Cmp(f, x, y) => cmp(*f, self.scalar(x)?, self.scalar(y)?),
-            Expr::Fma(of) => fma(self.scalar(&of[0])?, self.scalar(&of[1])?, self.scalar(&of[2])?),
-            Expr::Pick(of) => pick(self.scalar(&of[0])?, self.scalar(&of[1])?, self.scalar(&of[2])?),
-            Expr::Cast(to, x) => cast(*to, self.scalar(x)?),
+            Expr::Un(f, x) => un(*f, self.inside(x)?),
+            Expr::Bin(f, x, y) => bin(*f, self.inside(x)?, self.inside(y)?),
+            Expr::Cmp(f, x, y) => cmp(*f, self.inside(x)?, self.inside(y)?),
+            Expr::Fma(of) => fma(self.inside(&of[0])?, self.inside(&of[1])?, self.inside(&of[2])?),
+            Expr::Pick(of) => pick(self.inside(&of[0])?, self.inside(&of[1])?, self.inside(&of[2])?),
+            Expr::Cast(to, x) => cast(*to, self.inside(x)?),
         }
     }
 
     /// The expression as a number of a type, every literal of which has its own.
     pub fn typed(&self, of: &Expr, to: Elem) -> Result<Expr> {
-        self.scalar(of)?.into_elem(to)
+        limits::with_room_for(of, || self.inside(of)?.into_elem(to))
     }
 
     /// The expression as something that holds or not.
     pub fn condition(&self, of: &Expr) -> Result<Expr> {
-        self.scalar(of)?.settled()
+        limits::with_room_for(of, || self.inside(of)?.settled())
     }
 }
 

@@ -220,8 +220,15 @@ impl View {
             };
             let count = share.size()?;
             let values = deal.values.get(index).copied().unwrap_or(1).max(1);
+            let Some(whole) = count.checked_mul(values) else {
+                let problem =
+                    format!("{count} threads with {values} elements each are more than any tensor has");
+                return Err(Problem::new(problem)
+                    .help("write the elements of one thread, such as values = (4, 1)")
+                    .arg(1));
+            };
             if let Ok(extent) = mode.size()
-                && extent % (count * values) != 0
+                && extent % whole != 0
                 && !deal.ragged
             {
                 let near = (extent % values == 0).then(|| nearest_divisors(extent / values, count));
@@ -241,7 +248,7 @@ impl View {
                 .arg(1));
             }
             if let (Ok(extent), true) = (mode.size(), deal.ragged)
-                && extent % (count * values) != 0
+                && extent % whole != 0
             {
                 let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
                     return Err(Problem::new(format!(
@@ -252,7 +259,9 @@ impl View {
                     .arg(1));
                 };
                 let along = usize::from(path.steps()[0]);
-                limits.push((along, (self.base[along].clone(), extent * times)));
+                let reach =
+                    extent.checked_mul(times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                limits.push((along, (self.base[along].clone(), reach)));
             }
             let place = position(share, thread)?;
             let divided = mode.logical_divide(Tiler::from(values))?;
@@ -393,7 +402,7 @@ fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
             place =
                 place.plus(&digit, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
         }
-        step *= extent;
+        step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
     }
     Ok(place)
 }
@@ -416,7 +425,8 @@ fn slice_mode(
                     (_, true) => index.digit(over, None),
                     (Value::Int(n), false) => {
                         let digit = index.digit(over, Some(*n));
-                        over *= n;
+                        over =
+                            n.checked_mul(over).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
                         digit
                     }
                     (symbol, false) => {

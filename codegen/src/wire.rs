@@ -3,6 +3,9 @@
 //! Numbers are variable-length, sequences are counted, variants are one byte. Reading never trusts its input: wrong
 //! bytes give `None`, and nesting is bounded.
 
+use crate::limits;
+use crate::stack::with_room;
+
 /// Something that can be written to bytes and read back.
 pub trait Wire: Sized {
     /// Appends itself.
@@ -18,8 +21,8 @@ pub struct Bytes<'b> {
     depth: u32,
 }
 
-/// Deepest nesting that is read back; the front doors accept less.
-const MAX_DEPTH: u32 = 1024;
+/// Deepest nesting that is read back: statements in statements, and expressions in the innermost of them.
+const DEEPEST: u32 = 2 * limits::DEEPEST;
 
 impl<'b> Bytes<'b> {
     fn byte(&mut self) -> Option<u8> {
@@ -28,13 +31,30 @@ impl<'b> Bytes<'b> {
         Some(*first)
     }
 
+    /// Takes this variant, if it is what comes next.
+    pub(crate) fn skip(&mut self, variant: u8) -> bool {
+        let found = self.left.first() == Some(&variant);
+        if found {
+            self.left = &self.left[1..];
+        }
+        found
+    }
+
     pub(crate) fn variant(&mut self) -> Option<u8> {
         self.byte()
     }
 
-    pub(crate) fn nested<T: Wire>(&mut self) -> Option<T> {
+    /// Reads one level further down what may contain itself; `None` where that is too deep. What is deep has a stack of
+    /// its own.
+    pub(crate) fn deeper<T: Send>(&mut self, read: impl FnOnce(&mut Self) -> Option<T> + Send) -> Option<T> {
+        if self.depth >= DEEPEST {
+            return None;
+        }
         self.depth += 1;
-        let inner = if self.depth > MAX_DEPTH { None } else { T::get(self) };
+        let inner = match self.depth == limits::ROOM {
+            true => with_room(|| read(self)),
+            false => read(self),
+        };
         self.depth -= 1;
         inner
     }
@@ -141,7 +161,9 @@ impl Wire for String {
 impl<T: Wire> Wire for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) {
         (self.len() as u64).put(to);
-        self.iter().for_each(|item| item.put(to));
+        for item in self {
+            item.put(to);
+        }
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<Vec<T>> {
@@ -150,7 +172,12 @@ impl<T: Wire> Wire for Vec<T> {
         if len > from.left.len() as u64 {
             return None;
         }
-        (0..len).map(|_| from.nested()).collect()
+        // A plain loop, like the one above: trees nest through here, and what iterators would add to a stack counts.
+        let mut all = Vec::new();
+        for _ in 0..len {
+            all.push(T::get(from)?);
+        }
+        Some(all)
     }
 }
 
@@ -161,7 +188,7 @@ impl<T: Wire> Wire for Option<T> {
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<Option<T>> {
-        Some(if bool::get(from)? { Some(from.nested()?) } else { None })
+        Some(if bool::get(from)? { Some(T::get(from)?) } else { None })
     }
 }
 
@@ -171,7 +198,7 @@ impl<T: Wire> Wire for Box<T> {
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<Box<T>> {
-        Some(Box::new(from.nested()?))
+        Some(Box::new(T::get(from)?))
     }
 }
 
@@ -182,7 +209,7 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<(A, B)> {
-        Some((from.nested()?, from.nested()?))
+        Some((A::get(from)?, B::get(from)?))
     }
 }
 
@@ -195,7 +222,7 @@ macro_rules! wire {
                 $(self.$field.put(to);)*
             }
             fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
-                Some($name { $($field: from.nested()?),* })
+                Some($name { $($field: $crate::wire::Wire::get(from)?),* })
             }
         }
         $crate::wire::wire! { $($rest)* }
@@ -207,7 +234,7 @@ macro_rules! wire {
                 $($field.put(to);)*
             }
             fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
-                $(let $field = from.nested()?;)*
+                $(let $field = $crate::wire::Wire::get(from)?;)*
                 Some($name($($field),*))
             }
         }
@@ -227,8 +254,8 @@ macro_rules! wire {
             fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
                 Some(match from.variant()? {
                     $($tag => {
-                        $($(let $item = from.nested()?;)*)?
-                        $($(let $field = from.nested()?;)*)?
+                        $($(let $item = $crate::wire::Wire::get(from)?;)*)?
+                        $($(let $field = $crate::wire::Wire::get(from)?;)*)?
                         $name::$variant $(( $($item),* ))? $({ $($field),* })?
                     })*
                     _ => return None,

@@ -7,6 +7,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
 use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_codegen::limits::LONGEST_CHAIN;
 
 /// Reads an expression. After a mistake the result is a hole, and the mistake is in the text.
 pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
@@ -111,19 +112,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let place = Place::from(unary.op.span()).to(text.place(inner.span));
             (place, ExprKind::Unary(operator, inner))
         }
-        Expr::Binary(binary) => {
-            let Some(operator) = operator(&binary.op) else {
-                text.wrong(
-                    Place::of(&binary.op),
-                    "an assignment is a statement, not a value",
-                    "write it on a line of its own",
-                );
-                return None;
-            };
-            let (left, right) = (boxed(&binary.left, text), boxed(&binary.right, text));
-            let place = text.place(left.span).to(text.place(right.span));
-            (place, ExprKind::Binary(operator, left, right))
-        }
+        Expr::Binary(binary) => return chain(binary, text),
         Expr::Range(range) => {
             let (Some(from), Some(to)) = (&range.start, &range.end) else {
                 text.wrong(
@@ -187,6 +176,42 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             return None;
         }
     })
+}
+
+/// A chain of operators: to Rust a tree as deep as it is long, all of it on the left. It is gone through without recursion.
+fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let mut links = vec![last];
+    let first = loop {
+        match &*links[links.len() - 1].left {
+            Expr::Binary(left) if left.attrs.is_empty() => links.push(left),
+            first => break first,
+        }
+    };
+    if links.len() > LONGEST_CHAIN as usize {
+        let what = format!("this chain has {} operators, and {LONGEST_CHAIN} is the limit", links.len());
+        let instead = "give parts of it names, with `let`, or let a `map` of its own compute them";
+        text.wrong(Place::of(&last.op), what, instead);
+        return None;
+    }
+    let mut left = expr(first, text);
+    for link in links.into_iter().rev() {
+        let Some(operator) = operator(&link.op) else {
+            text.wrong(
+                Place::of(&link.op),
+                "an assignment is a statement, not a value",
+                "write it on a line of its own",
+            );
+            return None;
+        };
+        let right = expr(&link.right, text);
+        let place = text.place(left.span).to(text.place(right.span));
+        let kind = ExprKind::Binary(operator, Box::new(left), Box::new(right));
+        if std::ptr::eq(link, last) {
+            return Some((place, kind));
+        }
+        left = ast::Expr { span: text.span(place), kind };
+    }
+    None
 }
 
 /// What Rust has and the language has not: where it is seen, what it is called, what to write.

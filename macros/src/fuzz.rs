@@ -6,6 +6,7 @@ use proc_macro2::{Delimiter, Group, Literal, Spacing, TokenStream, TokenTree};
 use proptest::prelude::*;
 use quote::quote;
 use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::wire::{decode, encode};
 use tilewright_codegen::{Definition, Settings};
 
 /// Kernels to begin with.
@@ -212,6 +213,44 @@ fn mutated_keys(keys: usize, changes: &[Change]) {
     check_expr(matmul::expand(mutate(KEYS[keys % KEYS.len()], changes), None));
 }
 
+/// A kernel's definition in bytes, some of them changed; names among them are replaced by worse ones of the same length.
+fn mutated_bytes(kernel: usize, changes: &[Change]) -> Vec<u8> {
+    let mut text = crate::text::Text::new(proc_macro2::Span::call_site());
+    let item = KERNELS[kernel % KERNELS.len()].parse().expect("tokens");
+    let kernel = function::read(TokenStream::new(), item, &mut text).expect("a kernel");
+    let mut bytes = encode(&Definition::Function(kernel, Settings::default()));
+    for (at, kind, with) in changes {
+        let at = at % bytes.len().max(1);
+        let rest = bytes.len() - at;
+        match kind {
+            0 => drop(bytes.remove(at)),
+            1 => bytes.insert(at, *with as u8),
+            2 => bytes[at] = *with as u8,
+            3 => bytes[at] = [0, 1, b'\n', b'\\', b'/', b'#', 0x7f, 0xff][with % 8],
+            4 => {
+                let copied = bytes[at..at + rest.min(1 + with % 64)].to_vec();
+                bytes.splice(at..at, copied);
+            }
+            _ => drop(bytes.drain(at..at + rest.min(with % 16))),
+        }
+    }
+    bytes
+}
+
+/// Whatever bytes say, the answer is a kernel of plain text or a refusal.
+#[track_caller]
+fn check_bytes(bytes: Vec<u8>) {
+    let Some(definition) = decode::<Definition>(&bytes) else { return };
+    assert_eq!(decode(&encode(&definition)).as_ref(), Some(&definition), "what is read can be written");
+    let Some(kernel) = definition.generate().kernel else { return };
+    for variant in kernel.variants {
+        let strange = variant.source.chars().find(|c| *c != '\n' && !(' '..='~').contains(c));
+        assert_eq!(strange, None, "{}", variant.source);
+        let joined = variant.source.lines().find(|line| line.contains("//") && line.ends_with('\\'));
+        assert_eq!(joined, None);
+    }
+}
+
 #[test]
 fn what_is_mutated_is_right() {
     for kernel in KERNELS {
@@ -286,6 +325,11 @@ proptest! {
     }
 
     #[test]
+    fn bytes_survive_a_few_changes(kernel: usize, changes in changes()) {
+        check_bytes(mutated_bytes(kernel, &changes));
+    }
+
+    #[test]
     fn keys_survive_a_few_changes(keys: usize, changes in changes()) {
         mutated_keys(keys, &changes);
     }
@@ -296,6 +340,12 @@ proptest! {
     #[ignore = "long: cargo xtask fuzz"]
     fn fuzz_mutated_kernels(kernel: usize, changes in changes()) {
         mutated_kernel(kernel, &changes);
+    }
+
+    #[test]
+    #[ignore = "long: cargo xtask fuzz"]
+    fn fuzz_mutated_bytes(kernel: usize, changes in changes()) {
+        check_bytes(mutated_bytes(kernel, &changes));
     }
 
     #[test]

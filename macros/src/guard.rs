@@ -2,9 +2,8 @@
 //! measured without recursion, before anybody reads.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
+use tilewright_codegen::limits::DEEPEST;
 
-/// Deepest nesting, of brackets and of operators in front of operators together.
-const DEEPEST: u32 = 64;
 /// Most tokens in a row without `,`, `;` or a block's end: a chain of operators is a tree as deep as it is long.
 const LONGEST: u32 = 1024;
 

@@ -16,6 +16,8 @@ mod function;
 mod fuzz;
 mod generate;
 mod guard;
+#[cfg(test)]
+mod hostile;
 mod keys;
 mod launch;
 mod levels;

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use tilewright_codegen::ast;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::limits::DEEPEST;
 
 /// From a first token to a last.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +49,6 @@ pub(crate) struct Text {
     pub(crate) problems: Vec<Diagnostic>,
     depth: u32,
 }
-
-/// Deepest tree that is accepted: what `codegen` decodes, with a margin.
-const DEEPEST: u32 = 200;
 
 impl Text {
     /// Number 0 is the whole use: what is said about no part of it points here.
@@ -102,7 +100,7 @@ impl Text {
     pub(crate) fn deeper<T>(&mut self, at: &impl Spanned, read: impl FnOnce(&mut Text) -> T) -> Option<T> {
         if self.depth >= DEEPEST {
             let instead = "give parts of it names, with `let`";
-            self.wrong(at.span(), format!("this is more than {DEEPEST} operations deep"), instead);
+            self.wrong(at.span(), format!("this is nested more than {DEEPEST} levels deep"), instead);
             return None;
         }
         self.depth += 1;

@@ -57,6 +57,7 @@ impl Problem {
         // Every variant has the same parameters in front; they are the user's.
         let params = &kernel.variants[0].program.params[..kernel.params.len()];
         let mut known = extents(params, sizes)?;
+        fits(params, &known, memory())?;
         let mut random = Random(seed);
         // Results that are scaled and added to are read as well.
         let accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
@@ -67,7 +68,7 @@ impl Problem {
                     let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&known.lookup())).collect();
                     let shape = shape.ok_or_else(|| strange(name))?;
                     let strides = strides(&shape, stride, &mut known).ok_or_else(|| strange(name))?;
-                    let reach = shape.iter().zip(&strides).map(|(n, d)| (n - 1) * d).sum::<i64>() + 1;
+                    let reach = reach(&shape, &strides);
                     let empty = shape.contains(&0);
                     let read = !write || accumulates;
                     let mut value = || if read { random.value(*elem) } else { poison(*elem) };
@@ -105,6 +106,45 @@ impl Problem {
             _ => None,
         })
     }
+}
+
+/// How many elements a tensor takes, gaps included; none of them where a mode is empty.
+fn reach(shape: &[i64], strides: &[i64]) -> i64 {
+    let last = |(n, d): (&i64, &i64)| (n - 1).saturating_mul(*d);
+    shape.iter().zip(strides).map(last).fold(1, i64::saturating_add)
+}
+
+/// Refuses sizes whose tensors do not fit the memory that there is. Each element is made as a double, converted for the
+/// kernel and, where it is a result, read back.
+fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
+    let mut known = Known { extents: sizes.extents.clone(), strides: Vec::new() };
+    let (mut all, mut parts) = (0i64, Vec::new());
+    for param in params {
+        let Param::Pointer { name, elem, shape, stride, .. } = param else { continue };
+        let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&known.lookup())).collect();
+        let shape = shape.ok_or_else(|| strange(name))?;
+        let strides = strides(&shape, stride, &mut known).ok_or_else(|| strange(name))?;
+        let elements = if shape.contains(&0) { 0 } else { reach(&shape, &strides) };
+        let bytes = elements.saturating_mul(2 * 8 + i64::from(elem.bytes()));
+        all = all.saturating_add(bytes);
+        parts.push(format!("{name} {bytes}"));
+    }
+    match all <= memory {
+        true => Ok(()),
+        false => Err(Failure::Refused(format!(
+            "these sizes take {all} bytes of memory for arguments, results and their comparison, and {memory} are free: {}\nhelp: give smaller sizes, with --size",
+            parts.join(" + ")
+        ))),
+    }
+}
+
+/// Bytes of memory that this machine has to spare, where it says so.
+fn memory() -> i64 {
+    const OTHERWISE: i64 = 16 << 30;
+    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<i64>().ok());
+    kilobytes.map_or(OTHERWISE, |kilobytes| kilobytes.saturating_mul(1024))
 }
 
 fn strange(name: &str) -> Failure {
@@ -184,7 +224,7 @@ fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
 /// Strides of a tensor: those that are names are as small as they can be, in the order of modes.
 fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i64>> {
     let fixed = |value: &Value| value.int();
-    let reach = |n: i64, d: i64| (n - 1).max(0) * d + 1;
+    let reach = |n: i64, d: i64| (n - 1).max(0).saturating_mul(d).saturating_add(1);
     let mut far: i64 =
         shape.iter().zip(strides).filter_map(|(n, d)| Some(reach(*n, fixed(d)?))).max().unwrap_or(1);
     let mut all = Vec::new();
@@ -199,7 +239,7 @@ fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i6
             }
         };
         if fixed(stride).is_none() {
-            far = far.max(extent.max(&1) * value);
+            far = far.max((*extent.max(&1)).saturating_mul(value));
         }
         all.push(value);
     }
@@ -349,6 +389,27 @@ mod tests {
             Some("M=7,K=5"),
             "there is no size `K`\n  --size M=7,K=5\n             ^\nhelp: this kernel's sizes are M,N",
         );
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_memory() {
+        let generated = kernel::choose("tutorial", "").ok().map(|chosen| chosen.generated).expect("a kernel");
+        let params = &generated.variants[0].program.params[..3];
+        let said = |sizes: &str, memory: i64| {
+            let Ok(known) = extents(params, Some(sizes)) else { panic!("these are no sizes: {sizes}") };
+            match fits(params, &known, memory) {
+                Err(Failure::Refused(why)) => why,
+                _ => String::new(),
+            }
+        };
+        assert_eq!(said("200,100,50", 20 * (10_000 + 5_000 + 20_000)), "");
+        assert_eq!(
+            said("100000,100000,100000", 16 << 30),
+            "these sizes take 600000000000 bytes of memory for arguments, results and their comparison, and 17179869184 are free: a 200000000000 + b 200000000000 + c 200000000000\nhelp: give smaller sizes, with --size"
+        );
+        let most = said("2147483647,2147483647,2147483647", 16 << 30);
+        assert!(most.contains("take 9223372036854775807 bytes"), "{most}");
+        assert_eq!(said("0,2147483647,0", 1), "");
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Builder {
     /// assert_eq!(b.program().threads(), 384);
     /// ```
     pub fn group(&mut self, name: &str, warps: (u32, u32), registers: Option<u32>) -> Id {
-        let threads = (warps.1 - warps.0) * 32;
+        let threads = warps.1.saturating_sub(warps.0).saturating_mul(32);
         self.program.groups.push(Group { name: name.into(), warps: Some(warps), threads, registers });
         self.partitions.push(Some(format!("the group has {threads} threads")));
         self.program.groups.len() as Id - 1

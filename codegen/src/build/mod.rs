@@ -83,6 +83,7 @@ use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::check::threads::mentions;
 use crate::elem::Elem;
+use crate::limits;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
@@ -102,6 +103,8 @@ pub struct Builder {
     axes: [Option<String>; 3],
     /// The first partition of each group, for messages.
     partitions: Vec<Option<String>>,
+    /// Statements so far.
+    statements: u64,
 }
 
 impl Builder {
@@ -120,6 +123,7 @@ impl Builder {
             by: 0,
             axes: [None, None, None],
             partitions: vec![None],
+            statements: 0,
         }
     }
 
@@ -245,7 +249,13 @@ impl Builder {
         self
     }
 
+    /// How many statements it has so far.
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements
+    }
+
     fn push(&mut self, op: Op) {
+        self.statements += 1;
         let stmt = Stmt { id: 0, span: self.span, by: self.by, op };
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);
@@ -289,11 +299,19 @@ impl Builder {
             ))
             .help(format!("use one of {}", Elem::usable())));
         }
+        limits::name("a tensor", name)?;
         let shape: Tuple = shape.into();
         let shape = if shape.is_leaf() { Tuple::of([shape]) } else { shape };
         if shape.depth() > 1 {
             return Err(Problem::new(format!("the tensor `{name}` has the nested shape {shape}"))
                 .help("write a flat shape, such as (M, K); tiles may nest"));
+        }
+        if !(1..=limits::MOST_MODES).contains(&shape.rank()) {
+            let (most, modes) = (limits::MOST_MODES, shape.rank());
+            return Err(Problem::new(format!(
+                "the tensor `{name}` has {modes} modes, and 1 to {most} are possible"
+            ))
+            .help("join modes that are contiguous, or pass them as several tensors"));
         }
         let default = || {
             let steps = (0..shape.rank()).map(|mode| match mode {
@@ -308,6 +326,7 @@ impl Builder {
             None => default(),
         };
         let layout = Layout::new(shape.clone(), stride)?;
+        limits::symbols(layout.leaves().flat_map(|(extent, stride)| [extent, stride]))?;
         let id = self.add(name, elem, Space::Global { mutable }, layout.into());
         self.program.args.push(Arg::Tensor(id));
         View::whole(id, name, &shape)
@@ -339,13 +358,16 @@ impl Builder {
     /// ```
     pub fn shared(&mut self, name: &str, elem: Elem, layout: impl Into<Composed>) -> Result<View> {
         let layout: Composed = layout.into();
+        limits::name("a tensor", name)?;
         layout.size()?;
+        limits::bytes(name, layout.cosize()?, elem)?;
         // A swizzle acts on offsets from the array's start, which must be as aligned as it reaches.
         let swizzle = layout.swizzle();
         let reach = match swizzle.bits() {
             0 => 16,
             bits => {
-                (elem.bytes() << (swizzle.base() + bits + swizzle.shift().unsigned_abs())).clamp(16, 1024)
+                let far = swizzle.base() + bits + swizzle.shift().unsigned_abs();
+                1024.min(elem.bytes() << far.min(10)).max(16)
             }
         };
         let shape = layout.shape();
@@ -369,18 +391,19 @@ impl Builder {
 
     pub(crate) fn registers_in(&mut self, name: &str, elem: Elem, shape: Tuple, words: bool) -> Result<View> {
         /// Threads have at most 255 registers of 32 bits.
-        const MOST_BYTES: i64 = 255 * 4;
+        const MOST: i64 = 255;
+        limits::name("a fragment", name)?;
         // One number for each mode: registers have no order of their own worth keeping.
         let flat: Vec<i64> =
             shape.modes().map(|mode| mode.product()).collect::<Option<_>>().ok_or_else(|| {
                 Problem::new(format!("registers need a shape of integers, and this is {shape}"))
             })?;
-        let count: i64 = flat.iter().product();
-        let bytes = count * i64::from(elem.bytes());
-        if bytes > MOST_BYTES {
+        // Wide enough for every product that is refused.
+        let count = flat.iter().fold(1i128, |all, &n| all.saturating_mul(i128::from(n)));
+        let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
+        if registers > MOST.into() {
             return Err(Problem::new(format!(
-                "a fragment of {count} elements of {elem} takes {} registers of each thread, and 255 is the limit",
-                (bytes + 3) / 4
+                "a fragment of {count} elements of {elem} takes {registers} registers of each thread, and {MOST} is the limit",
             ))
             .help("use smaller tiles, or more threads")
             .because(Cause::Registers));

@@ -18,6 +18,9 @@ use crate::view::View;
 /// Turns of one loop that are walked at most.
 const MOST_TURNS: i64 = 16;
 
+/// Statements that are walked at most, each as often as its loops are: loops in loops multiply.
+const MOST_STATEMENTS: u32 = 20_000;
+
 /// What was found.
 #[derive(Default)]
 pub(super) struct Found {
@@ -44,10 +47,16 @@ pub(super) fn find(program: &Program, budget: &mut Budget) -> Found {
         under: Under::Always,
         pending: most_pending(&program.body),
         serial: 0,
+        steps: 0,
         found: Found::default(),
     };
-    walk.written = (0..program.tensors.len()).map(|id| walk.writes(&program.body, id as Id)).collect();
+    let written =
+        |(id, of): (usize, &crate::tile::Tensor)| shared(of) && walk.writes(&program.body, id as Id);
+    walk.written = program.tensors.iter().enumerate().map(written).collect();
     walk.statements(&program.body);
+    if walk.steps > MOST_STATEMENTS {
+        walk.leave(&program.body, "its loops go through too many statements to walk while compiling");
+    }
     walk.found
 }
 
@@ -115,6 +124,8 @@ struct Walk<'p, 'b> {
     /// The most groups of copies that a wait leaves in flight.
     pending: i64,
     serial: u32,
+    /// Statements so far.
+    steps: u32,
     found: Found,
 }
 
@@ -136,6 +147,10 @@ struct Touch<'p> {
 impl<'p> Walk<'p, '_> {
     fn statements(&mut self, body: &'p [Stmt]) {
         for stmt in body {
+            self.steps = self.steps.saturating_add(1);
+            if self.steps > MOST_STATEMENTS {
+                return;
+            }
             self.statement(stmt);
         }
     }
@@ -262,6 +277,9 @@ impl<'p> Walk<'p, '_> {
         self.walked.retain(|(known, _)| *known != extent);
         self.walked.push((extent, turns));
         for turn in 0..turns {
+            if self.steps > MOST_STATEMENTS {
+                return;
+            }
             self.vars[var as usize] = turn;
             self.statements(body);
         }

@@ -6,7 +6,6 @@ use super::literal::literal;
 use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
-use crate::mention::count;
 use crate::number::Number;
 use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
 
@@ -143,7 +142,7 @@ impl Printer<'_> {
             return false;
         };
         let (kernel, elem) = (self.kernel, self.elem_of(to.space));
-        let uses: usize = kernel.body.iter().map(|stmt| count(stmt, stored.reg)).sum();
+        let uses = self.uses.get(&stored.reg).copied().unwrap_or(0);
         let Some(access) = access(elem, stored.len) else { return false };
         let source = match &body[at].op {
             Op::Load { to: loaded, from, guard, fill, stays: None }
@@ -162,7 +161,7 @@ impl Printer<'_> {
             }
             _ => return false,
         };
-        self.undeclared.retain(|&id| id != stored.reg);
+        self.undeclared.remove(&stored.reg);
         let target = self.place(to, &access, stored.len, false);
         self.set(*guard, &target, &source);
         true

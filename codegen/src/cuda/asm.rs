@@ -50,10 +50,15 @@ impl Printer<'_> {
 
     /// The functions of all rows in use, in the order of their first use.
     pub(super) fn atom_functions(&self) -> String {
-        let mut rows = Vec::new();
-        collect(&self.kernel.body, &mut rows);
-        rows.iter().map(|row| function(row)).collect::<Vec<_>>().join("\n")
+        rows(&self.kernel.body).iter().map(|row| function(row)).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// The rows that statements use, in the order of their first use.
+pub(super) fn rows(body: &[Stmt]) -> Vec<&'static Atom> {
+    let mut rows = Vec::new();
+    collect(body, &mut rows);
+    rows
 }
 
 fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {

@@ -1,24 +1,48 @@
 //! Where register arrays are declared: as near to their use as a reader expects, and never inside a loop from one turn
 //! of which to the next they live.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Printer;
 use super::names::Thing;
 use crate::index::{Int, Ix};
-use crate::mention::{blocks, count, mentions, reads, value_mentions};
+use crate::mention::{blocks, counts, mentions, reads, value_mentions};
 use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
 
+/// Which arrays each statement of a block uses, and which statement is the last to use an array.
+pub(super) struct Places {
+    used: Vec<BTreeMap<Id, usize>>,
+    last: HashMap<Id, usize>,
+}
+
+impl Places {
+    pub(super) fn of(body: &[Stmt]) -> Places {
+        let used: Vec<_> = body.iter().map(|stmt| counts([stmt])).collect();
+        let last =
+            used.iter().enumerate().flat_map(|(at, ids)| ids.keys().map(move |&id| (id, at))).collect();
+        Places { used, last }
+    }
+}
+
 impl Printer<'_> {
-    /// Declares the arrays among the undeclared ones that a statement uses, unless it alone does and can do so further in.
-    pub(super) fn declare_for(&mut self, stmt: &Stmt, rest: &[Stmt]) {
-        let (mut here, mut later) = (Vec::new(), Vec::new());
-        for reg in std::mem::take(&mut self.undeclared) {
-            let alone = || !rest.iter().any(|other| mentions(other, reg));
-            let further_in = || self.declares(stmt, reg) || (alone() && self.can_declare_inside(stmt, reg));
-            if mentions(stmt, reg) && !further_in() { here.push(reg) } else { later.push(reg) }
+    /// Declares the arrays among the undeclared ones that a statement of a block uses, unless it alone does and can do so
+    /// further in.
+    pub(super) fn declare_for(&mut self, stmt: &Stmt, at: usize, places: &Places) {
+        let new: Vec<Id> =
+            places.used[at].keys().copied().filter(|id| self.undeclared.contains(id)).collect();
+        let inside: Vec<Inside> = match new.is_empty() {
+            true => Vec::new(),
+            false => blocks(&stmt.op).into_iter().map(Inside::of).collect(),
+        };
+        let alone = |reg: Id| places.last.get(&reg) == Some(&at);
+        let all = |reg: Id| places.used[at].get(&reg).copied().unwrap_or(0);
+        let further_in = |reg: Id| {
+            self.declares(stmt, reg) || (alone(reg) && self.can_declare_inside(stmt, reg, all(reg), &inside))
+        };
+        let here: Vec<Id> = new.into_iter().filter(|&reg| !further_in(reg)).collect();
+        for reg in &here {
+            self.undeclared.remove(reg);
         }
-        self.undeclared = later;
         // Arrays of one type share a line.
         let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
         for reg in here {
@@ -42,7 +66,7 @@ impl Printer<'_> {
         }
         let (elem, size) = if reg.words { ("unsigned", 4) } else { (reg.elem.cuda(), reg.elem.bytes()) };
         let len = reg.len.div_ceil(self.per_word(id));
-        let widest = widest_access(&self.kernel.body, id) * reg.elem.bytes();
+        let widest = self.widest.get(&id).copied().unwrap_or(1) * reg.elem.bytes();
         let align = if widest > size { format!("alignas({widest}) ") } else { String::new() };
         (format!("{align}{elem}"), format!("{name}[{len}]"))
     }
@@ -62,11 +86,10 @@ impl Printer<'_> {
 
     /// The declaration of an array, if the statement is where it belongs.
     pub(super) fn first_declaration(&mut self, stmt: &Stmt, reg: Id) -> Option<(String, String)> {
-        let place = self.undeclared.iter().position(|&id| id == reg)?;
-        if !self.declares(stmt, reg) {
+        if !self.undeclared.contains(&reg) || !self.declares(stmt, reg) {
             return None;
         }
-        self.undeclared.remove(place);
+        self.undeclared.remove(&reg);
         Some(self.declaration(reg))
     }
 
@@ -101,19 +124,37 @@ impl Printer<'_> {
         (is_loop && zero.is_zero() && whole()).then_some(reg)
     }
 
-    /// Is there one block inside the statement that alone uses the array? In a loop it must also begin by writing all of
-    /// the array.
-    fn can_declare_inside(&self, stmt: &Stmt, reg: Id) -> bool {
-        let uses = |block: &[Stmt]| block.iter().map(|stmt| count(stmt, reg)).sum::<usize>();
-        let all = count(stmt, reg);
-        let Some(block) = blocks(&stmt.op).into_iter().find(|block| uses(block) == all) else { return false };
-        !matches!(stmt.op, Op::For { .. }) || self.is_written_first(block, reg)
+    /// Is there one block inside the statement that alone uses the array, as often as the whole statement? In a loop it
+    /// must also begin by writing all of the array.
+    fn can_declare_inside(&self, stmt: &Stmt, reg: Id, all: usize, inside: &[Inside<'_>]) -> bool {
+        let whole = |block: &&Inside<'_>| block.uses.get(&reg).is_some_and(|(count, _)| *count == all);
+        let Some(Inside { stmts, uses }) = inside.iter().find(whole) else { return false };
+        let from_first = uses.get(&reg).map_or(*stmts, |(_, first)| &stmts[*first..]);
+        !matches!(stmt.op, Op::For { .. }) || self.is_written_first(from_first, reg)
     }
 
     /// Does the block write every element of the array before it reads any?
     fn is_written_first(&self, block: &[Stmt], reg: Id) -> bool {
         let mut written = Written { printer: self, reg, known: HashSet::new(), vars: HashMap::new() };
         block.iter().find_map(|stmt| written.after(stmt)).unwrap_or(false)
+    }
+}
+
+/// A block inside a statement; for each array how many statements use it, and which is the first.
+struct Inside<'s> {
+    stmts: &'s [Stmt],
+    uses: HashMap<Id, (usize, usize)>,
+}
+
+impl Inside<'_> {
+    fn of(stmts: &[Stmt]) -> Inside<'_> {
+        let mut uses = HashMap::new();
+        for (at, stmt) in stmts.iter().enumerate() {
+            for (id, count) in counts([stmt]) {
+                uses.entry(id).or_insert((0, at)).0 += count;
+            }
+        }
+        Inside { stmts, uses }
     }
 }
 
@@ -180,16 +221,4 @@ impl Written<'_, '_> {
             _ => return None,
         })
     }
-}
-
-/// Elements of the widest access to an array.
-fn widest_access(body: &[Stmt], id: Id) -> u32 {
-    let widest = |stmt: &Stmt| {
-        let own = match &stmt.op {
-            Op::Load { to: frag, .. } | Op::Store { from: frag, .. } if frag.reg == id => frag.len,
-            _ => 1,
-        };
-        blocks(&stmt.op).iter().map(|block| widest_access(block, id)).fold(own, u32::max)
-    };
-    body.iter().map(widest).max().unwrap_or(1)
 }

@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Obligation, Value};
 
-use super::Printer;
+use super::{Printer, comment};
 use crate::thread::{Fact, Id, Kernel, Param};
 
 impl Printer<'_> {
@@ -32,7 +32,8 @@ impl Printer<'_> {
         let mut before = String::new();
         for (what, line) in lines {
             let label = if what == before { "" } else { what.as_str() };
-            text += &if what.is_empty() { format!("// {line}\n") } else { format!("// {label:<8}{line}\n") };
+            let line = if what.is_empty() { line } else { format!("{label:<8}{line}") };
+            text += &(comment(&line) + "\n");
             before = what;
         }
         text

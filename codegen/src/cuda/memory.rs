@@ -1,7 +1,7 @@
 //! Shared memory: an array for each tensor where that is possible, otherwise named parts of one block.
 
-use super::Printer;
 use super::names::ARENA;
+use super::{Printer, comment};
 use crate::target::STATIC_SHARED;
 use crate::thread::Bar;
 
@@ -21,8 +21,8 @@ impl Array<'_> {
         self.offset + self.len * self.size
     }
 
-    fn comment(&self) -> String {
-        if self.note.is_empty() { String::new() } else { format!("  // {}", self.note) }
+    fn remark(&self) -> String {
+        if self.note.is_empty() { String::new() } else { format!("  {}", comment(self.note)) }
     }
 }
 
@@ -76,7 +76,7 @@ impl Printer<'_> {
         for array in arrays {
             let Array { elem, name, offset, .. } = array;
             let place = if *offset == 0 { ARENA.to_string() } else { format!("({ARENA} + {offset})") };
-            text += &format!("    {elem}* const {name} = ({elem}*){place};{}\n", array.comment());
+            text += &format!("    {elem}* const {name} = ({elem}*){place};{}\n", array.remark());
         }
         text
     }
@@ -87,7 +87,7 @@ fn static_arrays(arrays: &[Array]) -> String {
     for array in arrays {
         let Array { elem, size, name, len, align, .. } = array;
         let align = if align > size { format!("alignas({align}) ") } else { String::new() };
-        text += &format!("    __shared__ {align}{elem} {name}[{len}];{}\n", array.comment());
+        text += &format!("    __shared__ {align}{elem} {name}[{len}];{}\n", array.remark());
     }
     text
 }

@@ -24,9 +24,12 @@ mod value;
 
 pub use header::needs;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::index::Exprs;
+use crate::mention::{counts, in_flight, widest};
 use crate::thread::{Id, Kernel};
-pub(crate) use names::Names;
+pub(crate) use names::{Names, comment};
 
 /// Prints a kernel.
 ///
@@ -72,7 +75,13 @@ struct Printer<'k> {
     out: String,
     depth: usize,
     /// Register arrays that are not declared yet.
-    undeclared: Vec<Id>,
+    undeclared: BTreeSet<Id>,
+    /// How many statements of the kernel use each register array.
+    uses: BTreeMap<Id, usize>,
+    /// Elements of the widest access to each.
+    widest: BTreeMap<Id, u32>,
+    /// Those that asynchronous matrix products write.
+    in_flight: Vec<Id>,
     /// Which of the hardware's numbers the body uses.
     used: Vec<Builtin>,
     /// The warps of the role that is being printed.
@@ -114,6 +123,9 @@ impl<'k> Printer<'k> {
             out: String::new(),
             depth: 1,
             undeclared: (0..kernel.regs.len() as Id).collect(),
+            uses: counts(&kernel.body),
+            widest: widest(&kernel.body),
+            in_flight: in_flight(&kernel.body),
             used: Vec::new(),
             role: None,
             loops: Vec::new(),

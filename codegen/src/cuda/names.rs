@@ -1,12 +1,13 @@
 //! Names in the generated source: the user's own wherever C++ allows it, each meaning one thing where it is visible.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use super::asm::rows;
 use super::{BUILTINS, prelude};
 use crate::thread::{Bar, Id, Kernel, Param};
 
 /// What is named where it is declared.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Thing {
     Var(Id),
     Reg(Id),
@@ -20,32 +21,34 @@ pub(crate) struct Names {
     pub(super) regs: Vec<String>,
     pub(super) vars: Vec<String>,
     pub(super) kernel: String,
-    /// Names of the whole function.
-    fixed: HashSet<String>,
-    /// Names of variables and register arrays that are visible now; one list for each open block.
+    /// Names that mean something where the printer is.
+    taken: Taken,
+    /// What the open blocks have declared; one list for each.
     open: Vec<Vec<(String, Thing)>>,
+    /// The same as a set.
+    visible: HashSet<Thing>,
 }
 
 impl Names {
     pub(crate) fn of(kernel: &Kernel) -> Names {
-        let mut fixed: HashSet<String> = KEYWORDS.iter().map(|word| word.to_string()).collect();
-        fixed.extend(BUILTINS.iter().map(|row| row.1.to_string()));
-        fixed.extend(prelude::names().map(str::to_string));
-        fixed.insert(ARENA.to_string());
-        let mut take = |wanted: &str| {
-            let name = free(wanted, |name| !fixed.contains(name));
-            fixed.insert(name.clone());
-            name
-        };
+        let mut taken = Taken::default();
+        taken.names.extend(KEYWORDS.iter().map(|word| word.to_string()));
+        taken.names.extend(BUILTINS.iter().map(|row| row.1.to_string()));
+        taken.names.extend(prelude::names().map(str::to_string));
+        taken.names.insert(ARENA.to_string());
+        taken.names.extend(rows(&kernel.body).iter().map(|row| row.name.to_string()));
+        let name = entry_name(&mut taken, &kernel.name);
+        let mut take = |wanted: &str| taken.take(wanted);
         Names {
-            kernel: take(&kernel.name),
+            kernel: name,
             params: kernel.params.iter().map(|param| take(param_name(param))).collect(),
             shared: kernel.shared.iter().map(|array| take(&array.name)).collect(),
             bars: kernel.bars.iter().map(|bar| bar_name(bar).map(&mut take).unwrap_or_default()).collect(),
             regs: vec![String::new(); kernel.regs.len()],
             vars: vec![String::new(); kernel.vars.len()],
-            fixed,
+            taken,
             open: vec![Vec::new()],
+            visible: HashSet::new(),
         }
     }
 
@@ -56,16 +59,18 @@ impl Names {
 
     /// The block ends.
     pub(super) fn close(&mut self) {
-        self.open.pop();
+        for (name, thing) in self.open.pop().unwrap_or_default() {
+            self.taken.give_back(&name);
+            self.visible.remove(&thing);
+        }
     }
 
     /// Names what is declared here.
     pub(super) fn declare(&mut self, thing: Thing, wanted: &str) -> String {
-        let taken =
-            |name: &str| self.fixed.contains(name) || self.open.iter().flatten().any(|open| open.0 == name);
-        let name = free(wanted, |name| !taken(name));
+        let name = self.taken.take(wanted);
         if let Some(block) = self.open.last_mut() {
             block.push((name.clone(), thing));
+            self.visible.insert(thing);
         }
         match thing {
             Thing::Var(id) => self.vars[id as usize] = name.clone(),
@@ -75,25 +80,70 @@ impl Names {
     }
 
     /// A name for what is declared and used within one line.
-    pub(super) fn passing(&self, wanted: &str) -> String {
-        free(wanted, |name| !self.fixed.contains(name))
+    pub(super) fn passing(&mut self, wanted: &str) -> String {
+        let name = self.taken.take(wanted);
+        self.taken.give_back(&name);
+        name
     }
 
     /// A label that no other has.
     pub(super) fn label(&mut self, wanted: &str) -> String {
-        let name = free(wanted, |name| !self.fixed.contains(name));
-        self.fixed.insert(name.clone());
-        name
+        self.taken.take(wanted)
     }
 
     /// Is it declared in this block or around it?
     pub(super) fn is_visible(&self, thing: Thing) -> bool {
-        self.open.iter().flatten().any(|open| open.1 == thing)
+        self.visible.contains(&thing)
+    }
+}
+
+/// Names that are taken, and where to look for the next free one of many alike.
+#[derive(Default)]
+struct Taken {
+    names: HashSet<String>,
+    /// For a wanted name: no number below this is free.
+    next: HashMap<String, u64>,
+}
+
+impl Taken {
+    /// The wanted name, or the first of `name_2`, `name_3` … that is free; taken from now on.
+    fn take(&mut self, wanted: &str) -> String {
+        let wanted = identifier(wanted);
+        let next = self.next.entry(wanted.clone()).or_insert(1);
+        let name = loop {
+            let name = if *next == 1 { wanted.clone() } else { format!("{wanted}_{next}") };
+            *next += 1;
+            if !self.names.contains(&name) {
+                break name;
+            }
+        };
+        self.names.insert(name.clone());
+        name
+    }
+
+    /// The name is free again: the search for one like it begins anew.
+    fn give_back(&mut self, name: &str) {
+        self.names.remove(name);
+        let (start, number) = name.rsplit_once('_').unwrap_or((name, ""));
+        let lower = |next: &mut u64, to: u64| *next = to.min(*next);
+        self.next.entry(name.to_owned()).and_modify(|next| lower(next, 1));
+        if let Ok(number) = number.parse() {
+            self.next.entry(start.to_owned()).and_modify(|next| lower(next, number));
+        }
     }
 }
 
 /// The name of the one array that stands for all shared memory.
 pub(super) const ARENA: &str = "shared_memory";
+
+/// A line of a comment: the one way in which text that is no name gets into the source. Whatever could end the line, or
+/// join it to the next, is replaced.
+pub(crate) fn comment(text: &str) -> String {
+    // A backslash joins lines, and so does `??/` for a compiler that knows trigraphs.
+    let plain = |c: char| if (' '..='~').contains(&c) && c != '\\' && c != '?' { c } else { '_' };
+    let line: String = text.chars().map(plain).collect();
+    format!("// {line}").trim_end().to_owned()
+}
 
 fn param_name(param: &Param) -> &str {
     match param {
@@ -111,8 +161,8 @@ fn bar_name(bar: &Bar) -> Option<&str> {
     }
 }
 
-/// The wanted name made an identifier, with a number behind it if need be.
-fn free(wanted: &str, is_free: impl Fn(&str) -> bool) -> String {
+/// The wanted name made an identifier. Front doors refuse what is none; this stands between them and the source.
+fn identifier(wanted: &str) -> String {
     let mut name: String =
         wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     // Two underscores, or one and a capital, are the compiler's.
@@ -122,11 +172,31 @@ fn free(wanted: &str, is_free: impl Fn(&str) -> bool) -> String {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         name.insert(0, 'v');
     }
-    if is_free(&name) {
-        return name;
-    }
-    (2..).map(|n| format!("{name}_{n}")).find(|name| is_free(name)).unwrap_or(name)
+    name
 }
+
+/// A name for the kernel's function, which stands beside CUDA's own: it may have none of theirs. Within the function all of
+/// them but [`KEYWORDS`] may mean something else.
+fn entry_name(taken: &mut Taken, wanted: &str) -> String {
+    let is_library = |name: &str| {
+        let base = name.strip_suffix('f').unwrap_or(name);
+        LIBRARY.split_whitespace().any(|known| known == name || known == base)
+    };
+    match taken.take(wanted) {
+        name if is_library(&name) => taken.take(&format!("{name}_2")),
+        name => name,
+    }
+}
+
+/// Functions and types that every source of CUDA C sees without including anything; of functions of `double` those of `float`
+/// too, which end in `f`.
+const LIBRARY: &str = "
+    abs labs llabs umin umax llmin llmax ullmin ullmax acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cosh cospi
+    cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv erfcx erfinv exp10 expm1 fdim fdivide floor frexp hypot ilogb j0 j1 jn ldexp
+    lgamma llrint llround log10 log1p logb lrint lround modf nan nearbyint nextafter norm norm3d norm4d normcdf normcdfinv pow
+    powi rcbrt remainder remquo rhypot rint rnorm rnorm3d rnorm4d round scalbln scalbn sincos sincospi sinh sinpi tan tgamma
+    trunc y0 y1 yn std clock_t cudaStream_t cudaError_t va_list saturate mulhi umulhi mul64hi umul64hi mul24 umul24
+    float_as_int int_as_float float_as_uint uint_as_float float2int int2float";
 
 /// Words that mean something to the compiler, among those that a Rust program may use as names.
 const KEYWORDS: &[&str] = &[
@@ -150,6 +220,7 @@ const KEYWORDS: &[&str] = &[
     "compl",
     "concept",
     "const",
+    "const_cast",
     "consteval",
     "constexpr",
     "constinit",
@@ -261,15 +332,87 @@ const KEYWORDS: &[&str] = &[
     "clock",
     "printf",
     "assert",
+    "char1",
+    "char2",
+    "char3",
+    "char4",
+    "uchar1",
+    "uchar2",
+    "uchar3",
+    "uchar4",
+    "short1",
+    "short2",
+    "short3",
+    "short4",
+    "ushort1",
+    "ushort2",
+    "ushort3",
+    "ushort4",
+    "int1",
+    "int3",
+    "uint1",
+    "uint3",
+    "long1",
+    "long2",
+    "longlong1",
+    "longlong2",
+    "ulonglong1",
+    "ulonglong2",
+    "float1",
+    "float3",
+    "double1",
+    "double3",
+    "double4",
+    "half",
+    "half2",
+    "bfloat16",
+    "NULL",
+    "nullptr",
+    "thread_local",
+    "char8_t",
+    "char16_t",
+    "char32_t",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "import",
+    "module",
+    "final",
+    "override",
+    "typeof",
+    "restrict",
+    "size_t",
+    "ptrdiff_t",
+    "clock64",
+    "atomicAdd",
+    "atomicAnd",
+    "atomicCAS",
+    "atomicExch",
+    "atomicMax",
+    "atomicMin",
+    "atomicOr",
+    "atomicSub",
+    "atomicXor",
+    "malloc",
+    "free",
+    "memcpy",
+    "memset",
+    "signbit",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "clusterDim",
+    "clusterIdx",
+    "linux",
+    "unix",
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::free;
+    use super::{Taken, comment};
 
     #[test]
     fn names_become_identifiers() {
-        let taken = ["float", "acc", "acc_2"];
         for (wanted, name) in [
             ("acc", "acc_3"),
             ("float", "float_2"),
@@ -280,7 +423,43 @@ mod tests {
             ("größe", "gr_e"),
             ("", "v"),
         ] {
-            assert_eq!(free(wanted, |n| !taken.contains(&n)), name, "{wanted}");
+            let mut taken = Taken::default();
+            taken.names.extend(["float", "acc", "acc_2"].map(str::to_owned));
+            assert_eq!(taken.take(wanted), name, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn kernels_have_no_name_of_the_library() {
+        for (wanted, name) in
+            [("norm", "norm_2"), ("powf", "powf_2"), ("scale", "scale"), ("half_of", "half_of")]
+        {
+            assert_eq!(super::entry_name(&mut Taken::default(), wanted), name);
+        }
+    }
+
+    #[test]
+    fn names_that_are_given_back_are_taken_again() {
+        let mut taken = Taken::default();
+        let all: Vec<String> = (0..4).map(|_| taken.take("i")).collect();
+        assert_eq!(all, ["i", "i_2", "i_3", "i_4"]);
+        taken.give_back("i_2");
+        assert_eq!([taken.take("i"), taken.take("i")], ["i_2", "i_5"]);
+        taken.give_back("i");
+        assert_eq!([taken.take("i_2"), taken.take("i")], ["i_2_2", "i"]);
+    }
+
+    #[test]
+    fn comments_are_one_line() {
+        for (text, line) in [
+            ("ga: (128,8)", "// ga: (128,8)"),
+            ("", "//"),
+            ("N\n#define if(x) if(1)\r//", "// N_#define if(x) if(1)_//"),
+            ("joins the next \\", "// joins the next _"),
+            ("so does ??/", "// so does __/"),
+            ("\u{2028}größe\0", "// _gr__e_"),
+        ] {
+            assert_eq!(comment(text), line);
         }
     }
 }

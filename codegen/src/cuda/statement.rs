@@ -1,15 +1,17 @@
 //! Statements, in the order of the program.
 
+use super::declare::Places;
 use super::names::Thing;
-use super::{Builtin, Printer};
+use super::{Builtin, Printer, comment};
 use crate::index::{Int, Ix};
-use crate::mention::{in_flight, is_left_from_inside};
+use crate::mention::is_left_from_inside;
 use crate::target::{REGISTERS, THREAD_REGISTERS};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
+        let places = Places::of(body);
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
             self.spacing(body, at);
@@ -17,7 +19,7 @@ impl Printer<'_> {
                 at += 2;
                 continue;
             }
-            self.declare_for(stmt, &body[at + 1..]);
+            self.declare_for(stmt, at, &places);
             self.statement(stmt);
             at += 1;
         }
@@ -35,22 +37,22 @@ impl Printer<'_> {
         let long = |stmt: &Stmt| {
             matches!(stmt.op, Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..))
         };
-        let comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
+        let is_comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
         let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
             return;
         };
-        if comment(before) {
+        if is_comment(before) {
             return;
         }
         let simple = |stmt: &Stmt| Self::is_access(stmt) || matches!(stmt.op, Op::Let(..) | Op::Set(..));
-        if comment(&body[at]) || long(before) || (long(&body[at]) && !simple(before)) {
+        if is_comment(&body[at]) || long(before) || (long(&body[at]) && !simple(before)) {
             self.paragraph();
         }
     }
 
     fn statement(&mut self, stmt: &Stmt) {
         match &stmt.op {
-            Op::Comment(text) => text.lines().for_each(|line| self.line(format!("// {line}").trim_end())),
+            Op::Comment(text) => text.lines().for_each(|line| self.line(&comment(line))),
             Op::Let(var, value) => {
                 let value = self.int(*value);
                 let row = &self.kernel.vars[*var as usize];
@@ -172,7 +174,7 @@ impl Printer<'_> {
                 _ => format!("if ({0} >= {from} && {0} < {to}) ", self.builtin(Builtin::Warp)),
             };
             next = if from == next { to } else { u32::MAX };
-            self.line(&format!("{start}{cond}{{  // {}", role.name));
+            self.line(&format!("{start}{cond}{{  {}", comment(&role.name)));
             let outer = self.role.replace(role.warps);
             if let Some(registers) = role.registers {
                 let change = if registers > self.registers_at_entry() { "more" } else { "fewer" };
@@ -238,7 +240,7 @@ impl Printer<'_> {
 
     /// Registers of asynchronous products: the compiler may not move their uses across this point.
     fn pin(&mut self) {
-        for reg in in_flight(&self.kernel.body) {
+        for reg in self.in_flight.clone() {
             if self.names.is_visible(Thing::Reg(reg)) {
                 let name = self.names.regs[reg as usize].clone();
                 self.line(&format!("pin({name});"));

@@ -207,14 +207,15 @@ impl Printer<'_> {
     }
 
     fn fused(&mut self, args: &[Val; 3]) -> Typed {
-        let elem = self.typed(&args[2]).elem;
+        // The sum so far is looked at once: where it is a chain of such sums, twice would be twice for each of them.
+        let Typed { piece: c, elem } = self.typed(&args[2]);
+        let [a, b] = [&args[0], &args[1]];
         if is_half(elem) {
             // The hardware's own: rounding in float first would round twice.
-            let pieces = args.each_ref().map(|arg| self.typed(arg).piece);
-            return Typed { piece: call("fused", &pieces.each_ref()), elem };
+            let (a, b) = (self.typed(a).piece, self.typed(b).piece);
+            return Typed { piece: call("fused", &[&a, &b, &c]), elem };
         }
-        let pieces = args.each_ref().map(|arg| self.operand(arg).piece);
-        let [a, b, c] = &pieces;
+        let (a, b, c) = (&self.operand(a).piece, &self.operand(b).piece, &c);
         let result = match elem {
             Elem::F64 => call("fma", &[a, b, c]),
             elem if elem.is_float() => call("fmaf", &[a, b, c]),

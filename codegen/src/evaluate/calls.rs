@@ -6,6 +6,7 @@ use super::value::Value;
 use super::{Evaluator, advice};
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::elem::Elem;
+use crate::limits;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
@@ -133,6 +134,9 @@ impl Evaluator {
                 (None, _) => format!("its named arguments are {}", allowed.join(", ")),
             };
             return self.complain(name.span, problem.help(help));
+        }
+        if !self.goes_on(limits::CALL, span) {
+            return Value::Poison;
         }
         self.builder.at_call(span, all.values.iter().map(|(_, span)| *span).collect());
         match self.apply(&all, types, naming.as_deref()) {
@@ -378,7 +382,8 @@ impl Evaluator {
             "swizzled" => {
                 most(4)?;
                 let small = |n: usize| u32::try_from(integer(n)?).map_err(|_| need(n, "a small integer"));
-                let (bits, base, shift) = (small(0)?, small(1)?, integer(2)? as i32);
+                let shift = i32::try_from(integer(2)?).map_err(|_| need(2, "a small integer"))?;
+                let (bits, base) = (small(0)?, small(1)?);
                 let swizzle = Swizzle::new(bits, base, shift)?;
                 Ok(Value::Layout(Composed::new(swizzle, 0, layout(3)?)))
             }

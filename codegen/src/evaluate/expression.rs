@@ -5,8 +5,9 @@ use tilewright_layout::{Composed, Layout, Value as Size};
 use super::value::Value;
 use super::{Evaluator, advice};
 use crate::affine::{Affine, Coord};
-use crate::ast::{Binary, Expr, ExprKind, Name, Span, Unary};
+use crate::ast::{Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
+use crate::limits;
 use crate::number;
 use crate::problem::Problem;
 use crate::thread::{Bin, Cmp, Un};
@@ -14,18 +15,19 @@ use crate::tile;
 use crate::typing::{self, Scalar};
 
 impl Evaluator {
+    /// The value of an expression, unless it is too deep, too large, or there has been too much before it.
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+        if self.depth >= limits::DEEPEST {
+            let problem = Problem::new(format!("this is nested more than {} levels deep", limits::DEEPEST));
+            return self.complain(expr.span, problem.help("give parts of it names, with `let`"));
+        }
+        self.depth += 1;
         let value = self.value(expr);
-        match &value {
-            Value::Number(made) if !is_bounded(&made.expr) => {
-                let problem = Problem::new(format!(
-                    "this takes more than {MOST_OPERATIONS} operations, or more than {DEEPEST} one inside the other: names \
-                     stand for their expressions"
-                ));
-                let help = "make a tile of a part of it first: `let part = map(x, |x| …)`";
-                self.complain(expr.span, problem.help(help))
-            }
-            _ => value,
+        self.depth -= 1;
+        match value.parts() {
+            Ok(parts) if self.goes_on(parts, expr.span) => value,
+            Ok(_) => Value::Poison,
+            Err(problem) => self.complain(expr.span, problem),
         }
     }
 
@@ -37,22 +39,7 @@ impl Evaluator {
             ExprKind::Str(text) => Value::Text(text.clone()),
             ExprKind::Hole => Value::Hole,
             ExprKind::Name(name) => self.name(name, expr.span),
-            ExprKind::Path(path) => {
-                if let Some(number) = special(path) {
-                    return number;
-                }
-                let last = path.rsplit("::").next().unwrap_or(path).to_owned();
-                let problem = Problem::new(format!(
-                    "the value of `{path}` cannot be read while the kernel is compiled"
-                ));
-                let help = match self.in_kernel {
-                    true => format!(
-                        "write the number, add a parameter `const {last}: usize = …` to the kernel, or build it at run time"
-                    ),
-                    false => advice::NAMES_IN_KEYS.to_owned(),
-                };
-                self.complain(expr.span, problem.help(help))
-            }
+            ExprKind::Path(path) => self.path(path, expr.span),
             ExprKind::Tuple(items) => {
                 self.naming = None;
                 let values: Vec<Value> = items.iter().map(|item| self.expr(item)).collect();
@@ -69,49 +56,82 @@ impl Evaluator {
                 let value = self.expr(inner);
                 self.unary(*op, value, expr.span, inner.span)
             }
-            ExprKind::Binary(op, left, right) => {
-                let (x, y) = (self.expr(left), self.expr(right));
-                self.binary(*op, x, y, expr.span, [left.span, right.span])
-            }
+            ExprKind::Binary(..) => self.chain(expr),
             ExprKind::Range(from, to) => Value::Range(Box::new(self.expr(from)), Box::new(self.expr(to))),
             ExprKind::Cast(inner, to) => self.cast(inner, to),
             ExprKind::Layout { shape, stride } => self.layout_literal(shape, stride.as_deref(), expr.span),
             ExprKind::Closure { params, body } => Value::Closure(params.clone(), body.clone()),
-            ExprKind::Block { lets, value } => {
-                let depth = self.scope.len();
-                for (pattern, value) in lets {
-                    self.bind_let(pattern, value);
+            ExprKind::Block { lets, value } => self.block(lets, value),
+            ExprKind::If { condition, then, other } => self.choice(condition, then, other, expr.span),
+        }
+    }
+
+    fn path(&mut self, path: &str, span: Span) -> Value {
+        if let Some(number) = special(path) {
+            return number;
+        }
+        let last = path.rsplit("::").next().unwrap_or(path).to_owned();
+        let problem =
+            Problem::new(format!("the value of `{path}` cannot be read while the kernel is compiled"));
+        let help = match self.in_kernel {
+            true => format!(
+                "write the number, add a parameter `const {last}: usize = …` to the kernel, or build it at run time"
+            ),
+            false => advice::NAMES_IN_KEYS.to_owned(),
+        };
+        self.complain(span, problem.help(help))
+    }
+
+    /// A value behind names for parts of it.
+    fn block(&mut self, lets: &[(Pattern, Expr)], value: &Expr) -> Value {
+        let depth = self.scope.len();
+        for (pattern, value) in lets {
+            self.bind_let(pattern, value);
+        }
+        let value = self.expr(value);
+        self.scope.truncate(depth);
+        value
+    }
+
+    /// A chain of operators, from left to right.
+    fn chain(&mut self, expr: &Expr) -> Value {
+        let (first, links) = expr.chain();
+        if links.len() > limits::LONGEST_CHAIN as usize {
+            return self.complain(expr.span, limits::too_long(links.len()));
+        }
+        let (mut value, mut left) = (self.expr(first), first.span);
+        for (span, op, right) in links.into_iter().rev() {
+            let by = self.expr(right);
+            value = self.binary(op, value, by, span, [left, right.span]);
+            left = span;
+        }
+        value
+    }
+
+    fn choice(&mut self, condition: &Expr, then: &Expr, other: &Expr, span: Span) -> Value {
+        match self.expr(condition) {
+            Value::Bool(true) => self.expr(then),
+            Value::Bool(false) => self.expr(other),
+            Value::Poison => Value::Poison,
+            Value::Number(test) => {
+                let (x, y) = (self.expr(then), self.expr(other));
+                if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
+                    return Value::Poison;
                 }
-                let value = self.expr(value);
-                self.scope.truncate(depth);
-                value
+                match (x.number(), y.number()) {
+                    (Some(x), Some(y)) => {
+                        let made = typing::agree("if", [x, y]);
+                        let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
+                        self.scalar(made, span, &[then.span, other.span])
+                    }
+                    _ => {
+                        let problem = Problem::new("both branches must be numbers");
+                        let help = "end each with arithmetic: if x > 0.0 { x } else { 0.0 }";
+                        self.complain(span, problem.help(help))
+                    }
+                }
             }
-            ExprKind::If { condition, then, other } => match self.expr(condition) {
-                Value::Bool(true) => self.expr(then),
-                Value::Bool(false) => self.expr(other),
-                Value::Poison => Value::Poison,
-                Value::Number(test) => {
-                    let (x, y) = (self.expr(then), self.expr(other));
-                    if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
-                        return Value::Poison;
-                    }
-                    match (x.number(), y.number()) {
-                        (Some(x), Some(y)) => {
-                            let made = typing::agree("if", [x, y]);
-                            let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
-                            self.scalar(made, expr.span, &[then.span, other.span])
-                        }
-                        _ => {
-                            let problem = Problem::new("both branches must be numbers");
-                            self.complain(
-                                expr.span,
-                                problem.help("end each with arithmetic: if x > 0.0 { x } else { 0.0 }"),
-                            )
-                        }
-                    }
-                }
-                found => self.complain(condition.span, advice::condition(&found)),
-            },
+            found => self.complain(condition.span, advice::condition(&found)),
         }
     }
 
@@ -490,27 +510,4 @@ fn sign(op: Binary) -> &'static str {
         Binary::Shl => "<<",
         Binary::Shr => ">>",
     }
-}
-
-/// Operations that one value may take, and how many of them may stand one inside the other. Names stand for their
-/// expressions, so that a few of them could make a value without end.
-const MOST_OPERATIONS: usize = 2048;
-const DEEPEST: usize = 256;
-
-/// Is the value within those bounds? Looks at no more of it than they allow.
-fn is_bounded(value: &tile::Expr) -> bool {
-    fn walk(of: &tile::Expr, deep: usize, left: &mut usize) -> bool {
-        if *left == 0 || deep == 0 {
-            return false;
-        }
-        *left -= 1;
-        let mut all = |parts: &[&tile::Expr]| parts.iter().all(|part| walk(part, deep - 1, left));
-        match of {
-            tile::Expr::In(_) | tile::Expr::Lit(_) | tile::Expr::Scalar(_) | tile::Expr::Coord(..) => true,
-            tile::Expr::Un(_, x) | tile::Expr::Cast(_, x) => all(&[x]),
-            tile::Expr::Bin(_, x, y) | tile::Expr::Cmp(_, x, y) => all(&[x, y]),
-            tile::Expr::Fma(parts) | tile::Expr::Pick(parts) => all(&parts.each_ref()),
-        }
-    }
-    walk(value, DEEPEST, &mut MOST_OPERATIONS.clone())
 }

@@ -13,6 +13,7 @@ use crate::build::Builder;
 use crate::definition::{Outcome, Settings};
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
+use crate::limits;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
@@ -21,9 +22,6 @@ use crate::typing::{Scalar, Type};
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
 use value::Value;
-
-/// Statements that one kernel may run while it is compiled: static loops end.
-const MOST_STEPS: u32 = 100_000;
 
 /// Makes the kernel of a function.
 pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
@@ -41,6 +39,7 @@ pub(crate) fn program(
         run.builder.overlaps();
     }
     run.heads(kernel);
+    run.is_name("a kernel", &kernel.name.text, kernel.name.span);
     run.constants(kernel, settings);
     run.params(kernel);
     run.body(&kernel.body);
@@ -61,7 +60,10 @@ struct Evaluator {
     types: Vec<(String, Elem)>,
     /// The name that a `let` is about to give.
     naming: Option<String>,
-    steps: u32,
+    /// Blocks and expressions inside of one another at the moment.
+    blocks: u32,
+    depth: u32,
+    work: Work,
     /// Keys are read outside of any kernel.
     in_kernel: bool,
     /// Is this a function of elements, where `as` makes numbers of literals?
@@ -76,7 +78,9 @@ impl Evaluator {
             diagnostics: Vec::new(),
             types: Vec::new(),
             naming: None,
-            steps: 0,
+            blocks: 0,
+            depth: 0,
+            work: Work::default(),
             in_kernel: true,
             in_closure: false,
         }
@@ -87,6 +91,17 @@ impl Evaluator {
             self.diagnostics.push(problem.at(span));
         }
         Value::Poison
+    }
+
+    /// Complains unless the text is a name.
+    fn is_name(&mut self, what: &str, text: &str, span: Span) -> bool {
+        match limits::name(what, text) {
+            Ok(()) => true,
+            Err(problem) => {
+                self.complain(span, problem);
+                false
+            }
+        }
     }
 
     fn lookup(&self, name: &str) -> Option<&Value> {
@@ -177,7 +192,8 @@ impl Evaluator {
 
     fn params(&mut self, kernel: &Kernel) {
         for param in &kernel.params {
-            let Some(elem) = self.elem(&param.elem) else {
+            let named = self.is_name("an argument", &param.name.text, param.name.span);
+            let Some(elem) = self.elem(&param.elem).filter(|_| named) else {
                 self.scope.push((param.name.text.clone(), Value::Poison));
                 continue;
             };
@@ -232,10 +248,15 @@ impl Evaluator {
                     self.complain(expr.span, problem);
                     None
                 }
-                None => Some(static_stride(name).unwrap_or_else(|| Size::symbol(name)).into()),
+                None => match static_stride(name) {
+                    Some(size) => Some(size.into()),
+                    None => self.is_name("a size", name, expr.span).then(|| Size::symbol(name).into()),
+                },
             },
-            Items(items) => {
+            Items(items) if self.depth < limits::DEEPEST => {
+                self.depth += 1;
                 let sizes: Vec<_> = items.iter().map(|item| self.sizes(item)).collect();
+                self.depth -= 1;
                 Some(Tuple::of(sizes.into_iter().collect::<Option<Vec<_>>>()?))
             }
             _ => {
@@ -273,24 +294,45 @@ impl Evaluator {
     }
 
     fn body(&mut self, body: &[ast::Stmt]) {
+        if self.blocks >= limits::DEEPEST_BLOCKS {
+            if let Some(stmt) = body.first() {
+                self.complain(stmt.span, limits::too_deep());
+            }
+            return;
+        }
+        self.blocks += 1;
         let depth = self.scope.len();
         for stmt in body {
-            self.steps += 1;
-            if self.steps > MOST_STEPS {
-                if self.steps == MOST_STEPS + 1 {
-                    let problem =
-                        Problem::new(format!("more than {MOST_STEPS} statements run while this compiles"));
-                    self.complain(
-                        stmt.span,
-                        problem.help("use a loop that the kernel runs, `for i in 0..n`"),
-                    );
-                }
-                break;
-            }
             self.builder.at(stmt.span);
             self.statement(stmt);
+            if !self.goes_on(1, stmt.span) {
+                break;
+            }
         }
         self.scope.truncate(depth);
+        self.blocks -= 1;
+    }
+
+    /// Counts values that have been computed. Once there is too much, everything stops, and one complaint says why.
+    fn goes_on(&mut self, values: u64, span: Span) -> bool {
+        if !self.work.is_over {
+            self.work.values += values;
+            let statements = self.builder.statements();
+            let problem = if statements > limits::MOST_STATEMENTS {
+                limits::too_much(statements)
+            } else if self.work.values > limits::MOST_VALUES {
+                Problem::new(format!(
+                    "by here more than {} values have been computed to make {statements} statements of the kernel",
+                    limits::MOST_VALUES
+                ))
+                .help("use a loop that the kernel runs, `for i in 0..n` without `unroll`, or fewer layouts")
+            } else {
+                return true;
+            };
+            self.work.is_over = true;
+            self.complain(span, problem);
+        }
+        false
     }
 
     fn statement(&mut self, stmt: &ast::Stmt) {
@@ -338,7 +380,7 @@ impl Evaluator {
 
     fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {
         self.naming = match pattern {
-            Pattern::Name(name) => Some(name.text.clone()),
+            Pattern::Name(name) if limits::is_name(&name.text) => Some(name.text.clone()),
             _ => None,
         };
         let made = self.expr(value);
@@ -352,6 +394,10 @@ impl Evaluator {
     fn bind(&mut self, pattern: &Pattern, value: Value) {
         match (pattern, value) {
             (Pattern::Hole(_), _) => {}
+            (Pattern::Name(name), _) if !limits::is_name(&name.text) => {
+                self.is_name("a value", &name.text, name.span);
+                self.scope.push((name.text.clone(), Value::Poison));
+            }
             (Pattern::Name(name), Value::Unit) => {
                 let problem =
                     Problem::new(format!("`{}` would be nothing: the call has no value", name.text));
@@ -469,7 +515,7 @@ impl Evaluator {
                     self.bind(pattern, Value::Int(n));
                     self.body(body);
                     self.scope.truncate(depth);
-                    if self.steps > MOST_STEPS {
+                    if !self.goes_on(1, range.span) {
                         break;
                     }
                 }
@@ -554,6 +600,14 @@ impl Evaluator {
         }
         self.builder = builder;
     }
+}
+
+/// What has been done so far.
+#[derive(Default)]
+struct Work {
+    values: u64,
+    /// It was too much, and has been complained about.
+    is_over: bool,
 }
 
 /// Reads the values of keys, as `matmul_kernel!` has them: the expressions of kernels, without a kernel.

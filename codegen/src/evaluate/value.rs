@@ -5,6 +5,8 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 use crate::affine::Affine;
 use crate::ast::{Expr, Pattern};
 use crate::elem::Elem;
+use crate::limits;
+use crate::problem::Problem;
 use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
 
@@ -64,6 +66,29 @@ impl Value {
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Closure(..) => "a closure".into(),
             Value::Special(name) => format!("`{name}`"),
+        }
+    }
+
+    /// How many parts it is made of; a refusal where they are too many. Values that are made of values grow fast:
+    /// `let b = (a, a); let c = (b, b);`.
+    pub(super) fn parts(&self) -> Result<u64, Problem> {
+        let count = match self {
+            Value::Number(number) => return limits::function(&number.expr),
+            Value::Tuple(items) => items.iter().map(Value::parts).sum::<Result<u64, Problem>>()? as usize,
+            Value::Layout(layout) => layout.layout().leaves().count(),
+            Value::View(view) => {
+                let bases: usize = view.base.iter().map(limits::coordinate).sum::<Result<_, _>>()?;
+                view.layout.leaves().count() + bases
+            }
+            Value::Index(index) => limits::coordinate(index)?,
+            _ => 1,
+        };
+        match count <= limits::MOST_PARTS {
+            true => Ok(count.max(1) as u64),
+            false => Err(Problem::new(format!(
+                "this has {count} parts, and {} is the limit: modes of a layout, entries of a tuple",
+                limits::MOST_PARTS
+            ))),
         }
     }
 

@@ -228,21 +228,22 @@ fn same_name(a: &Arg, b: &Arg) -> bool {
 
 /// Arithmetic over literals; where it is anything else, the place of the part that is.
 fn number(from: &Expr) -> Result<i64, Span> {
-    match &from.kind {
-        ExprKind::Int(value) => Ok(*value),
-        ExprKind::Unary(Unary::Neg, inner) => number(inner)?.checked_neg().ok_or(from.span),
-        ExprKind::Binary(op, left, right) => {
-            let (left, right) = (number(left)?, number(right)?);
-            match op {
-                Binary::Add => left.checked_add(right),
-                Binary::Sub => left.checked_sub(right),
-                Binary::Mul => left.checked_mul(right),
-                Binary::Div => left.checked_div(right),
-                Binary::Rem => left.checked_rem(right),
-                _ => None,
-            }
-            .ok_or(from.span)
-        }
-        _ => Err(from.span),
-    }
+    let (first, links) = from.chain();
+    let first = match &first.kind {
+        ExprKind::Int(value) => *value,
+        ExprKind::Unary(Unary::Neg, inner) => number(inner)?.checked_neg().ok_or(first.span)?,
+        _ => return Err(first.span),
+    };
+    links.into_iter().rev().try_fold(first, |left, (span, op, right)| {
+        let right = number(right)?;
+        let value = match op {
+            Binary::Add => left.checked_add(right),
+            Binary::Sub => left.checked_sub(right),
+            Binary::Mul => left.checked_mul(right),
+            Binary::Div => left.checked_div(right),
+            Binary::Rem => left.checked_rem(right),
+            _ => None,
+        };
+        value.ok_or(span)
+    })
 }

@@ -4,13 +4,11 @@ use std::ops::Range;
 
 use crate::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::diagnostic::Diagnostic;
+use crate::limits::{DEEPEST, LONGEST_CHAIN};
 
 /// A mistake and its place; the diagnostic's own span is not set.
 pub(super) type Wrong = (Range<usize>, Diagnostic);
 type Result<T> = std::result::Result<T, Wrong>;
-
-/// Deepest nesting.
-const DEEPEST: u32 = 64;
 
 /// Operators by how tightly they bind, loosest first; longer ones in front of those that they begin with.
 const OPERATORS: [&[(&str, Binary)]; 3] = [
@@ -97,6 +95,12 @@ impl<'t> Reader<'t> {
         Err((at, Diagnostic::error(Span::default(), message).help(help)))
     }
 
+    /// What stands here is too much.
+    fn refused<T>(&self, what: String, help: &str) -> Result<T> {
+        let first = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+        Err((self.at..self.at + first, Diagnostic::error(Span::default(), what).help(help)))
+    }
+
     fn pair(&mut self) -> Result<Arg> {
         let Some((name, place)) = self.word() else {
             return self.wrong("a key", "write `key=value`, such as `bm=128`");
@@ -116,7 +120,7 @@ impl<'t> Reader<'t> {
     /// An expression, a closure, or a layout: a shape and a stride.
     fn value(&mut self) -> Result<Expr> {
         if self.depth == DEEPEST {
-            return self.wrong("at most 64 levels of parentheses", "give it fewer");
+            return self.wrong(&format!("at most {DEEPEST} levels of parentheses"), "give it fewer");
         }
         self.depth += 1;
         self.rest();
@@ -156,7 +160,13 @@ impl<'t> Reader<'t> {
         self.rest();
         let from = self.at;
         let mut left = self.operators(level + 1)?;
+        let mut links = 0;
         while let Some((_, op)) = row.iter().find(|(sign, _)| self.take(sign)) {
+            links += 1;
+            if links > LONGEST_CHAIN {
+                let what = format!("this chain has more than {LONGEST_CHAIN} operators");
+                return self.refused(what, "write a kernel of your own for it: one epilogue is one function");
+            }
             let right = self.operators(level + 1)?;
             left = self.made(from, ExprKind::Binary(*op, Box::new(left), Box::new(right)));
         }

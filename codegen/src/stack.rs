@@ -1,0 +1,42 @@
+//! Room for recursion. Lowering and printing go down into functions of elements by recursion, and a long sum is as deep as
+//! it is long; whoever calls may have little stack left. Such work gets a thread of its own.
+
+use std::panic::resume_unwind;
+use std::thread::{Builder, scope};
+
+/// Enough for what [`limits`](crate::limits) let through, unoptimised, several times over.
+const BYTES: usize = 32 << 20;
+
+/// Does it with a stack of its own; here, where there can be no other thread.
+pub(crate) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let mut work = Some(work);
+    let mut done = None;
+    let mut run = || done = work.take().map(|work| work());
+    scope(|scope| {
+        if let Ok(thread) = Builder::new().stack_size(BYTES).spawn_scoped(scope, &mut run) {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+    });
+    if let Some(done) = done {
+        return done;
+    }
+    match work {
+        Some(work) => work(),
+        None => unreachable!("the work is taken where it is done"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_has_room() {
+        fn deep(n: u64) -> u64 {
+            let room = std::hint::black_box([n; 128]);
+            if n == 0 { 0 } else { room[0] - room[1] + 1 + deep(n - 1) }
+        }
+        let small = || Builder::new().stack_size(256 << 10).spawn(|| with_room(|| deep(5_000)));
+        assert_eq!(small().expect("a thread").join().expect("no overflow"), 5_000);
+    }
+}
