@@ -36,6 +36,8 @@ pub const PRODUCTS: &[&str] = &[
     DOUBLE,
     BATCH,
     SMALL_BATCH,
+    TENSOR,
+    "name=tensor_small dtype=f16 arch=90 a=k_major b=k_major c=n_major bm=64 bn=128 stages=3 alpha_beta=true epilogue=|x|max(x,0.0)",
     "staged=both a=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "staged=transposed a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "alpha_beta=true",
@@ -79,6 +81,10 @@ pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2
 /// For batches of products of about 64: a warp for each 64×32.
 pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc=swizzled(2,0,-3,(8,4):(1,8)) values=(4,4) vec=4 stages=4 \
     fragments=2 exits=false order=row_serpentine";
+
+/// On Hopper's tensor cores: a persistent kernel, clusters of two blocks, a producer warp that fills a ring by bulk
+/// copies, and two warpgroups that multiply.
+pub const TENSOR: &str = "name=tensor dtype=bf16 arch=90 a=k_major b=k_major";
 
 /// The products of f32 that benchmarks compare with a library's: which is the fastest depends on sizes and layouts.
 pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, ""];

@@ -467,6 +467,13 @@ impl Exprs {
         if x.lo >= y.hi {
             return self.int(0);
         }
+        // x * -4 < 0 where 0 < x
+        if let Int::Mul(x, by) = x.int
+            && self.constant(by).is_some_and(|by| by < 0)
+            && self.constant(b) == Some(0)
+        {
+            return self.lt(b, x);
+        }
         let same = self.both(a, b);
         self.intern(Int::Lt(a, b), (0, 1), 1, same)
     }

@@ -3,6 +3,7 @@
 //! Keys are data: the table below is what the macro's documentation, its messages and this module read.
 
 mod blame;
+mod hopper;
 mod product;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
@@ -57,6 +58,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("batched", "false", "a product for each place of a third mode, L, that all three tensors have"),
     ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
     ("arch", "80", "oldest compute capability"),
+    (
+        "mma",
+        "auto",
+        "auto, none or wgmma: which matrix instruction multiplies. auto takes wgmma for arch = 90 where a and b are k_major, of f16 or bf16, and no key speaks of threads; sizes and addresses that bulk copies cannot take run on the multiply-adds of threads",
+    ),
     (
         "overlaps",
         "false",
@@ -130,12 +136,46 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
+    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let sizes = reader.wgmma(&config);
+    if !reader.errors.is_empty() {
+        return Err(reader.errors);
+    }
+    if let Some(sizes) = sizes {
+        return on_tensor_cores(args, &config, &sizes, levels);
+    }
     let mut builder = Builder::new(&config.name);
     if let Err((problem, blame)) = product(&mut builder, &config) {
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
     Ok(Programs { wide: builder.finish(), narrow, diagnostics, levels })
+}
+
+/// The product by wgmma, and the same on the multiply-adds of threads for what bulk copies cannot take.
+fn on_tensor_cores(
+    args: &[Arg],
+    config: &Config,
+    sizes: &hopper::Sizes,
+    levels: Vec<(Name, Level)>,
+) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let of_tiles = |arg: &&Arg| {
+        let key = arg.name.as_ref().map_or("", |name| &*name.text);
+        !["bm", "bn", "bk", "stages", "mma"].contains(&key)
+    };
+    let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
+    let mut keys = Keys::new();
+    let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
+    let Some(threads) = reader.config(false) else { return Err(reader.errors) };
+    let (mut wide, mut narrow) = (Builder::new(&config.name), Builder::new(&config.name));
+    let mut diagnostics = Vec::new();
+    if let Err(problem) = hopper::product(&mut wide, config, sizes) {
+        diagnostics.push(problem.at(Span::default()));
+    }
+    if let Err((problem, blame)) = product(&mut narrow, &threads) {
+        diagnostics.push(put_by_keys(problem, &blame, &plain, &threads));
+    }
+    Ok(Programs { wide: wide.finish(), narrow: Some(narrow.finish()), diagnostics, levels })
 }
 
 /// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where
@@ -325,6 +365,73 @@ impl Reader<'_> {
             overlaps,
             name,
         })
+    }
+
+    /// Sizes of the product by wgmma, if that is what the keys ask for or leave open.
+    fn wgmma(&mut self, config: &Config) -> Option<hopper::Sizes> {
+        /// Keys about the threads of a product by multiply-adds.
+        const OF_THREADS: [&str; 12] =
+            ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+        let wanted = match self.choice("mma", &["auto", "none", "wgmma"]) {
+            1 => return None,
+            choice => choice == 2,
+        };
+        let missing = [
+            (config.arch != 90, "arch", "wgmma is an instruction of sm_90a", "write arch = 90"),
+            (
+                !matches!(config.dtype, Elem::F16 | Elem::Bf16) || config.acc != Elem::F32,
+                "dtype",
+                "wgmma multiplies f16 and bf16 here, into sums of f32",
+                "write dtype = bf16",
+            ),
+            (!config.a_rows, "a", "wgmma reads rows of A that are contiguous here", "write a = k_major"),
+            (!config.b_rows, "b", "wgmma reads rows of B that are contiguous here", "write b = k_major"),
+            (
+                config.batched,
+                "batched",
+                "a product by wgmma has no batches yet",
+                "leave batched out, or write mma = none",
+            ),
+            (
+                config.overlaps,
+                "overlaps",
+                "a persistent kernel does not overlap others",
+                "leave overlaps out, or write mma = none",
+            ),
+        ];
+        let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
+        let mut wrong = missing.into_iter().filter(|row| row.0).peekable();
+        if !wanted && (wrong.peek().is_some() || threads.is_some()) {
+            return None;
+        }
+        let blame = |reader: &Self, key: &str| {
+            reader.find(key).or_else(|| reader.find("mma")).map_or(Span::default(), |expr| expr.span)
+        };
+        if let Some((_, key, message, help)) = wrong.next() {
+            let span = blame(self, key);
+            self.error(span, message, help);
+            return None;
+        }
+        if let Some(key) = threads {
+            let span = blame(self, key);
+            let message = format!("`{key}` speaks of the threads of a product without tensor cores");
+            self.error(span, message, "leave it out, or write mma = none");
+            return None;
+        }
+        let across = 128 / i64::from(config.dtype.bytes());
+        let or = |reader: &Self, key: &str, given: i64, usual: i64| {
+            if reader.find(key).is_some() { given } else { usual }
+        };
+        let tile = [config.bm, or(self, "bn", config.bn, 256), or(self, "bk", config.bk, across)];
+        let usual = hopper::Sizes::stages(tile, config.dtype);
+        let stages = or(self, "stages", i64::from(config.ahead.stages), usual);
+        let sizes = hopper::Sizes { tile, stages };
+        if let Some((key, problem)) = hopper::unfit(&sizes, config.dtype) {
+            let span = blame(self, key);
+            self.errors.push(problem.at(span));
+            return None;
+        }
+        Some(sizes)
     }
 
     /// Unknown keys, repeated keys, values without a key.

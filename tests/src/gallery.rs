@@ -41,7 +41,6 @@ pub fn all() -> Vec<(String, Generated)> {
     };
     all.push(kernel("wgmma_ring", built(programs::wgmma_ring())));
     all.push(kernel("mma_sync", built(programs::mma_sync())));
-    all.push(kernel("persistent_gemm", built(crate::hopper::persistent_gemm())));
     for keys in MATMULS {
         // Its own name, or what it is made of.
         let own = keys.split_whitespace().find_map(|key| key.strip_prefix("name="));

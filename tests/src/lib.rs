@@ -3,7 +3,6 @@
 pub mod draw;
 pub mod gallery;
 pub mod hand;
-pub mod hopper;
 pub mod number;
 pub mod problem;
 pub mod programs;

@@ -65,8 +65,8 @@ Examples:
 const BEST: &[(Elem, &[&str])] = &[
     (Elem::F32, FASTEST),
     (Elem::F64, &[DOUBLE, "bm=64 bn=64"]),
-    (Elem::F16, &["vec=8 bk=16"]),
-    (Elem::Bf16, &["vec=8 bk=16"]),
+    (Elem::F16, &["arch=90", "vec=8 bk=16"]),
+    (Elem::Bf16, &["arch=90", "vec=8 bk=16"]),
     (Elem::I8, &["bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
 ];

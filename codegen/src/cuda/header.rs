@@ -55,7 +55,14 @@ pub fn needs(kernel: &Kernel) -> Vec<String> {
 
 fn grid(kernel: &Kernel) -> String {
     if kernel.launch.persistent {
-        let tiles: Vec<String> = kernel.launch.grid.iter().flatten().map(|count| count.to_string()).collect();
+        let tiles: Vec<String> = kernel
+            .launch
+            .grid
+            .iter()
+            .flatten()
+            .filter(|count| **count != Value::Int(1))
+            .map(|count| count.to_string())
+            .collect();
         return format!("persistent, for {} tiles", tiles.join(" * "));
     }
     let mut axes: Vec<String> = kernel.launch.grid.iter().map(|axis| product(axis)).collect();

@@ -201,7 +201,7 @@ fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
 }
 
 /// What happens to the sums on their way out; `scaled` is a sum times alpha.
-fn epilogue(
+pub(super) fn epilogue(
     b: &mut Builder,
     c: &Config,
     acc: &View,

@@ -2,9 +2,9 @@
 
 use tilewright::DeviceTensor;
 use tilewright::codegen::element::bf16;
+use tilewright::kernels::TENSOR;
 use tilewright::runtime::Built;
-use tilewright_codegen::generate;
-use tilewright_tests::hopper;
+use tilewright_tests::gallery;
 
 use super::stream;
 
@@ -16,8 +16,7 @@ const LAUNCHES: [usize; 2] = [3, 20];
 #[allow(unsafe_code)]
 fn persistent_products() {
     let Some(stream) = stream() else { return };
-    let program = hopper::persistent_gemm().unwrap_or_else(|problem| panic!("{}", problem.message));
-    let kernel = generate(program).kernel.expect("a kernel");
+    let kernel = gallery::matmul(TENSOR).kernel.expect("a kernel");
     // SAFETY: the kernel is as it was generated.
     let kernel = unsafe { Built::new(kernel) };
     for n in [2048usize, 4096, 8192] {
@@ -33,10 +32,10 @@ fn persistent_products() {
         let rows =
             |data: &[bf16]| DeviceTensor::from_host_strided(&stream, [n, n], [n, 1], data).expect("a tensor");
         let (a, b) = (rows(&numbers(n * n)), rows(&numbers(n * n)));
-        let mut c = DeviceTensor::<f32, 1>::zeros(&stream, [n * n]).expect("a tensor");
+        let mut c = DeviceTensor::<bf16, 1>::zeros(&stream, [n * n]).expect("a tensor");
         let mut launch = |times: usize| {
             for _ in 0..times {
-                let out = c.view_mut().reshaped([n, n], [n, 1]);
+                let out = c.view_mut().reshaped([n, n], [1, n]);
                 kernel.launch_with(&stream, &mut [(&a).into(), (&b).into(), out.into()])?;
             }
             Ok(())
