@@ -37,7 +37,7 @@ pub const PRODUCTS: &[&str] = &[
     BATCH,
     SMALL_BATCH,
     TENSOR,
-    "name=tensor_small dtype=f16 arch=90 a=k_major b=k_major c=n_major bm=64 bn=128 stages=3 alpha_beta=true epilogue=|x|max(x,0.0)",
+    "name=tensor_small dtype=f16 arch=90 a=k_major b=k_major c=n_major bm=64 bn=128 alpha_beta=true",
     "staged=both a=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "staged=transposed a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "alpha_beta=true",

@@ -58,6 +58,12 @@ fn rows_of_c_are_contiguous() {
 }
 
 #[test]
+fn sums_pass_through_an_epilogue() {
+    let keys = "dtype=bf16 arch=90 a=k_major b=k_major bm=64 bn=64 epilogue=|x|x+1.0-1.0";
+    check(keys, &[[130, 70, 72]], 1);
+}
+
+#[test]
 fn sizes_that_bulk_copies_cannot_take_run_on_threads() {
     let kernel = gallery::matmul("dtype=bf16 arch=90 a=k_major b=k_major").kernel.unwrap();
     let uses = |at: usize| kernel.variants[at].program.arch_specific;
