@@ -27,7 +27,7 @@ fn main() {
             Verdict::Undefined(why) => { let n = undefined.entry(short(&why)).or_default(); *n += 1; if *n == 1 { eprintln!("undefined seed {seed}: {why}") } }
             Verdict::Wrong(w) => {
                 wrong += 1;
-                if wrong <= 12 {
+                if wrong <= 30 {
                     println!("seed {seed}, first: {}", w.why);
                     let (subject, _, w) = tilewright_fuzz::shrink::smallest(subject, plan, *w);
                     println!("seed {seed}, variant {}: {}", w.variant + 1, w.why);

@@ -1,16 +1,21 @@
 //! Acts without products: tiles on their way, with functions and reductions, and loops that gather tiles.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr, ExprKind, Stmt};
+use tilewright_codegen::ast::{Binary, Expr, Stmt};
 
 use super::form::Form;
+use super::open;
 use super::scene::{Part, Scene};
 use super::tree::{
-    assign, binary, call, effect, expr, float, hole, index, int, literal, method, name, range, repeat, text, tuple,
-    with,
+    assign, binary, call, effect, hole, index, int, literal, method, name, range, repeat, text, tuple, with,
 };
 
-/// More than a warp's lanes, or all of them.
+/// Can fragments of this form be reduced?
+fn reducible(form: &Form) -> bool {
+    open::NESTED_EDGES || form.tile.len() == 1 || form.values.iter().all(|&n| n == 1)
+}
+
+/// Are there whole warps?
 fn warps(threads: i64) -> bool {
     threads % 32 == 0
 }
@@ -26,7 +31,7 @@ impl Scene {
                 22..45 => part = self.mapped(&part, &form),
                 45..70 if form.is_exclusive() => (part, form) = self.through_shared(&part, &form),
                 70..80 => part = self.changed(&part, &form),
-                80..97 if part.is_registers => part = self.reduced(&part),
+                80..97 if part.is_registers && reducible(&form) => part = self.reduced(&part),
                 _ => part = self.by_rows(&part),
             }
         }
@@ -256,7 +261,7 @@ impl Scene {
             0..5 => {
                 let body = self.inside(&var, |scene| {
                     let from = scene.bind("f", taken);
-                    scene.added(&Part { name: from, ..slice }, &acc);
+                    scene.added(&Part { name: from, ..slice }, &acc, reducible(&form));
                 });
                 self.push(repeat(&var, range(int(0), extent), body));
             }
@@ -287,7 +292,7 @@ impl Scene {
                         scene.push(effect(call("sync_threads", Vec::new())));
                     }
                     let part = Part { name: read, is_global: false, shape: other.shape(), ..slice };
-                    scene.added(&part, &acc);
+                    scene.added(&part, &acc, reducible(&form));
                     if !ahead {
                         scene.push(effect(call("sync_threads", Vec::new())));
                     }
@@ -337,7 +342,7 @@ impl Scene {
         self.bodies.pop().unwrap_or_default()
     }
 
-    fn added(&mut self, part: &Part, acc: &Part) {
+    fn added(&mut self, part: &Part, acc: &Part, reducible: bool) {
         let same = part.elem == acc.elem;
         match self.random.below(6) {
             0..2 if same => self.push(assign(name(&acc.name), Some(Binary::Add), name(&part.name))),
@@ -345,7 +350,7 @@ impl Scene {
                 let part = self.to_registers(part);
                 self.map_into(&[acc.clone(), part], acc);
             }
-            3 => {
+            3 if reducible => {
                 let made = self.reduced_or_copied(part);
                 self.map_into(&[acc.clone(), made], acc);
             }
@@ -372,11 +377,4 @@ impl Scene {
             other => other,
         }
     }
-}
-
-#[allow(dead_code)]
-fn infinity() -> Expr {
-    let _ = ExprKind::Hole;
-    let _ = expr;
-    float(f64::INFINITY)
 }

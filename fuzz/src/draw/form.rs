@@ -2,6 +2,7 @@
 
 use tilewright_codegen::ast::Expr;
 
+use super::open;
 use super::scene::Scene;
 use super::tree::{call, expr, field, hole, int, ints, layout, name, truth, tuple, with};
 use tilewright_codegen::ast::ExprKind;
@@ -91,8 +92,9 @@ impl Scene {
             if modes.get(mode).is_none() {
                 each = each / groups * whole;
             }
+            let some = if open::RAGGED_VECTORS { 1 } else { value };
             tile.push(if ragged && modes.get(mode).is_some() {
-                self.random.within((whole / 2).max(1), whole)
+                self.random.within((whole / some / 2).max(1), whole / some) * some
             } else {
                 whole
             });
@@ -121,8 +123,11 @@ impl Scene {
                 false => None,
             };
             let ragged = form.ragged || self.random.chance(10);
-            let values: Vec<i64> =
-                (0..dealt).map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 }).collect();
+            let pick = |scene: &mut Scene, mode: usize| {
+                let values = if scene.random.chance(30) { scene.random.pick(&[2, 4]) } else { 1 };
+                if ragged && !open::RAGGED_VECTORS && form.tile[mode] % values != 0 { 1 } else { values }
+            };
+            let values: Vec<i64> = (0..dealt).map(|mode| pick(self, mode)).collect();
             let mut other =
                 Form { tile: form.tile.clone(), threads: (String::new(), modes), keep, values, ragged };
             let counts = other.counts();

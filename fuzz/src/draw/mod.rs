@@ -6,6 +6,7 @@ mod acts;
 mod form;
 mod function;
 mod keys;
+pub(crate) mod open;
 mod product;
 mod scene;
 mod tensors;
