@@ -29,6 +29,8 @@ pub enum Source {
     Text(Definition),
     /// The builder.
     Built(Program),
+    /// The builder, which refused it.
+    Refused(String),
 }
 
 /// What came of a subject.
@@ -91,6 +93,7 @@ impl Subject {
         let mut program = match &self.source {
             Source::Text(definition) => definition.program().map_err(said)?,
             Source::Built(program) => program.clone(),
+            Source::Refused(why) => return Err(why.clone()),
         };
         for change in &self.changes {
             change.apply(&mut program);

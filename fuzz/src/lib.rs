@@ -3,10 +3,12 @@
 
 pub mod case;
 pub mod change;
+pub mod coverage;
 pub mod draw;
 pub mod judge;
 pub mod number;
 pub mod random;
 pub mod reference;
+pub mod run;
 pub mod shrink;
 pub mod source;

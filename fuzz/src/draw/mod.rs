@@ -3,6 +3,7 @@
 //! and no two threads write one element.
 
 mod acts;
+mod built;
 mod form;
 mod function;
 mod keys;
@@ -26,16 +27,27 @@ pub fn subject(seed: u64) -> Subject {
     let mut random = Random::new(seed);
     let source = match random.below(100) {
         0..4 => Source::Text(keys::product(&mut random)),
+        4..8 => built(built::roles(&mut random)),
+        8..12 => built(built::matrices(&mut random)),
         _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
     };
     let mut subject = Subject { source, changes: Vec::new() };
     // What text cannot say.
-    if random.chance(45)
+    if !matches!(subject.source, Source::Built(_))
+        && random.chance(45)
         && let Ok(program) = subject.program()
     {
         subject.changes = change::draw(&program, &mut random);
     }
     subject
+}
+
+/// What the builder made; nothing at all where it refused.
+fn built(made: tilewright_codegen::problem::Result<tilewright_codegen::tile::Program>) -> Source {
+    match made {
+        Ok(program) => Source::Built(program),
+        Err(problem) => Source::Refused(problem.message),
+    }
 }
 
 /// A kernel of the text.

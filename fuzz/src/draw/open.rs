@@ -14,3 +14,6 @@ pub(crate) const OVERLAPPING_INPUTS: bool = false;
 
 /// Held modes of views that can begin below 0: only the upper end is clamped.
 pub(crate) const HELD_BELOW: bool = false;
+
+/// Slots of rings that are released without a barrier of their readers: one lane of a warp speaks for all.
+pub(crate) const RELEASE_BY_LANE: bool = false;
