@@ -230,6 +230,10 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     let threads = program.threads();
     let roll = random.below(14);
     Some(match (roll, &site.stmt.op) {
+        // There are few to choose from.
+        (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
+            Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
+        }
         (0, _) if threads % 4 == 0 && random.chance(30) => {
             let bits = random.within(1, 2) as u32;
             let (base, shift) = (random.below(2) as u32, bits as i32);
@@ -238,9 +242,6 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
                 return None;
             }
             Change::Swizzled((bits, base, if random.chance(25) { -shift } else { shift }))
-        }
-        (1..3, Op::Reduce { across: Across::Warp(_), .. }) => {
-            Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
         }
         (3, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::How(at, random.pick(&[How::Here, How::Plain, How::Staged]))
@@ -251,9 +252,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
         }
-        (6, Op::For { var, .. }) => {
+        (2 | 5 | 6, Op::For { var, .. }) => {
             let extent = program.vars[*var as usize].extent.int();
-            let full = extent.is_some_and(|n| n <= 4) && random.chance(50);
+            let full = extent.is_some_and(|n| n <= 4) && random.chance(30);
             Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
         }
         (7, op) if movable(site, op, &is_shared) => {
@@ -287,7 +288,8 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         }
         (10, Op::Copy { from, .. }) if is_global(from.tensor) => {
             let mode = random.below(from.base.len());
-            if !open::HELD_BELOW && goes_below(&from.base[mode]) {
+            let reduces = operations(program).iter().any(|op| matches!(op, Op::Reduce { .. }));
+            if (!open::HELD_BELOW && goes_below(&from.base[mode])) || (!open::HELD_AND_REDUCED && reduces) {
                 return None;
             }
             Change::Held(at, mode)
@@ -308,7 +310,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             let before = random.below(body.len() + 1);
             Change::Leave(at, before, random.within(-1, 1), random.within(0, 3))
         }
-        (13, Op::Copy { from, .. }) if is_global(from.tensor) && random.chance(60) => {
+        (13, Op::Copy { from, .. }) if is_global(from.tensor) => {
             let cluster = random.pick(&[[2, 1, 1], [2, 1, 1], [1, 2, 1]]);
             if program.cluster != [1; 3] {
                 return None;
@@ -330,6 +332,15 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         }
         _ => return None,
     })
+}
+
+/// What all statements do.
+fn operations(program: &Program) -> Vec<&Op> {
+    let mut all = Vec::new();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| all.push(&stmt.op));
+    }
+    all
 }
 
 /// Could a coordinate be negative?

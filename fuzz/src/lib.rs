@@ -7,6 +7,7 @@ pub mod coverage;
 pub mod draw;
 pub mod judge;
 pub mod number;
+pub mod planted;
 pub mod random;
 pub mod reference;
 pub mod run;

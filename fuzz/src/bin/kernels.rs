@@ -6,16 +6,26 @@ use std::time::{Duration, Instant};
 use tilewright_fuzz::run::{Batch, run};
 
 fn main() -> ExitCode {
-    let batch = match batch() {
-        Ok(batch) => batch,
+    let (batch, until_wrong) = match batch() {
+        Ok(read) => read,
         Err(message) => {
-            eprintln!("error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk]");
+            eprintln!("error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]");
             return ExitCode::FAILURE;
         }
     };
     // Panics of what is tested are results.
     std::panic::set_hook(Box::new(|_| {}));
     let begun = Instant::now();
+    if until_wrong {
+        let tally = run(&Batch { most_wrong: 1, shrinks: false, ..batch });
+        return match tally.wrong.first_key_value() {
+            Some((_, why)) => {
+                println!("wrong after {} kernels\n{why}", tally.drawn());
+                ExitCode::FAILURE
+            }
+            None => ExitCode::SUCCESS,
+        };
+    }
     let tally = run(&batch);
     println!("{}", tally.text());
     println!("{:.1} s", begun.elapsed().as_secs_f64());
@@ -28,9 +38,10 @@ fn main() -> ExitCode {
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn batch() -> Result<Batch, String> {
+/// What is asked for, and whether it is over with the first disagreement.
+fn batch() -> Result<(Batch, bool), String> {
     let mut batch = Batch::default();
-    let (mut words, mut counted) = (std::env::args().skip(1), false);
+    let (mut words, mut counted, mut until_wrong) = (std::env::args().skip(1), false, false);
     while let Some(word) = words.next() {
         let mut number = |of: &str| -> Result<u64, String> {
             let text = words.next().ok_or_else(|| format!("{of} needs a number"))?;
@@ -44,6 +55,7 @@ fn batch() -> Result<Batch, String> {
                 }
             }
             "--seconds" => batch.time = Duration::from_secs(number("--seconds")?),
+            "--until-wrong" => until_wrong = true,
             "--unshrunk" => batch.shrinks = false,
             count => {
                 batch.count = count.parse().map_err(|_| format!("`{count}` is not a number of kernels"))?;
@@ -51,5 +63,5 @@ fn batch() -> Result<Batch, String> {
             }
         }
     }
-    Ok(batch)
+    Ok((batch, until_wrong))
 }

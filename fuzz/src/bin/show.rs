@@ -1,12 +1,14 @@
 //! A subject's text and the CUDA C of one of its variants.
 
-use tilewright_fuzz::{draw, judge::Source};
+use tilewright_fuzz::{draw, source};
+
 fn main() {
-    let seed: u64 = std::env::args().nth(1).unwrap().parse().unwrap();
-    let variant: usize = std::env::args().nth(2).unwrap().parse().unwrap();
-    let s = draw::subject(seed);
-    let p = s.program().unwrap();
-    if let Source::Text(d) = &s.source { println!("{}", tilewright_fuzz::source::definition(d)); }
-    let k = s.kernel(&p).unwrap();
-    println!("{:?}\n{}", s.changes, k.variants[variant - 1].source);
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("numbers: SEED VARIANT"));
+    let (seed, variant) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1));
+    let subject = draw::subject(seed);
+    println!("{}", source::subject(&subject));
+    match subject.program().and_then(|program| subject.kernel(&program)) {
+        Ok(kernel) => println!("{}", kernel.variants[variant as usize - 1].source),
+        Err(why) => println!("refused: {why}"),
+    }
 }

@@ -23,15 +23,20 @@ fn warps(threads: i64) -> bool {
 impl Scene {
     /// A tile is read, passes through some places and is written.
     pub(super) fn chain(&mut self, mut form: Form) {
-        let elem = self.elem();
+        let narrow = form.values.iter().any(|&n| n >= 8) && self.random.chance(50);
+        let elem = if narrow { self.random.pick(&[Elem::I8, Elem::U8, Elem::F16]) } else { self.elem() };
         let mut part = self.input(&form, elem, 0);
+        if reducible(&form) && self.random.chance(15) {
+            part = self.to_registers(&part);
+            part = self.reduced(&part);
+        }
         for _ in 0..self.random.below(5) {
             match self.random.below(100) {
                 0..22 => part = self.to_registers(&part),
                 22..45 => part = self.mapped(&part, &form),
                 45..70 if form.is_exclusive() => (part, form) = self.through_shared(&part, &form),
-                70..80 => part = self.changed(&part, &form),
-                80..97 if part.is_registers && reducible(&form) => part = self.reduced(&part),
+                70..78 => part = self.changed(&part, &form),
+                78..97 if part.is_registers && reducible(&form) => part = self.reduced(&part),
                 _ => part = self.by_rows(&part),
             }
         }
@@ -195,9 +200,9 @@ impl Scene {
             }
             _ => name(&part.name),
         };
-        let across = match (warps(self.threads), self.random.below(3)) {
-            (true, 0) => Some("warp"),
-            (_, 1) => Some("block"),
+        let across = match (warps(self.threads), self.random.below(4)) {
+            (true, 0 | 1) => Some("warp"),
+            (_, 2) => Some("block"),
             _ if whole == 2 => Some("block"),
             _ => None,
         };
@@ -277,7 +282,7 @@ impl Scene {
                     }
                     _ => (form.clone(), to.clone()),
                 };
-                let how = self.random.below(6);
+                let how = if ahead && elem.bytes() < 4 && self.random.chance(60) { 0 } else { self.random.below(6) };
                 let body = self.inside(&var, |scene| {
                     let copy = call("copy", vec![taken, name(&to)]);
                     let copy = match how {
@@ -314,6 +319,37 @@ impl Scene {
         self.finish(&acc, &form);
     }
 
+    /// A tile much larger than its tensor, of which a thread takes some places only.
+    pub(super) fn far(&mut self) {
+        let threads = self.threads;
+        let each = self.random.pick(&[65_537, 100_000, 1_000_000, 3_000_000]) / threads + 1;
+        let tile = each * threads;
+        let elem = self.elem();
+        let layout = self.thread_layout(&[threads]);
+        let form = Form {
+            tile: vec![tile],
+            threads: (layout, vec![threads]),
+            keep: None,
+            values: vec![1],
+            ragged: false,
+        };
+        let part = self.input(&form, elem, 0);
+        let (to, take) = (self.registers(elem, &[3], 0.0), self.random.within(0, 2));
+        for place in 0..3 {
+            // Near the beginning, and far beyond the end.
+            let at = match self.random.below(3) {
+                0 => self.random.within(0, each - 1),
+                _ => self.random.within(0, 2).min(each - 1),
+            };
+            let at = if place == take { 0 } else { at };
+            let (from, into) = (vec![int(at)], vec![int(place)]);
+            let view = self.bind("f", index(name(&part.name), from));
+            self.push(effect(call("copy", vec![name(&view), index(name(&to.name), into)])));
+        }
+        let small = Form { tile: vec![3 * threads], ..form };
+        self.finish(&to, &small);
+    }
+
     /// Where in a loop's tiles an iteration looks.
     fn turn(&mut self, var: &str) -> Expr {
         let k = name(var);
@@ -328,7 +364,7 @@ impl Scene {
                 let more = binary(Binary::Add, k, int(1));
                 binary(Binary::Rem, more, int(3))
             }
-            7 => self.anywhere(),
+            7 => self.anywhere(1),
             _ => k,
         }
     }

@@ -122,6 +122,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
 pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let (name, elem, sums, depth) = random.pick(&[
         ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16i64),
+        ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16),
         ("mma_m16n8k16_bf16", Elem::Bf16, Elem::F32, 16),
         ("mma_m16n8k32_i8", Elem::I8, Elem::I32, 32),
         ("mma_m8n8k4_f64", Elem::F64, Elem::F64, 4),
@@ -137,7 +138,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let a = b.tensor("a", elem, (size("M"), size("K")), rows("lda"), false)?;
     let bt = b.tensor("b", elem, (size("N"), size("K")), rows("ldb"), false)?;
     let c = b.tensor("c", sums, (size("M"), size("N")), None, true)?;
-    let moved = elem.bytes() == 2 && random.chance(70);
+    let moved = elem.bytes() == 2 && random.chance(85);
     let pad = if moved { 8 } else { random.pick(&[0, 1, 8]) };
     let lay = |rows: i64, random: &mut Random| -> Result<Composed> {
         if moved && k == 32 && random.chance(50) {

@@ -4,7 +4,7 @@ use tilewright_codegen::ast::Expr;
 
 use super::open;
 use super::scene::Scene;
-use super::tree::{call, expr, field, hole, int, ints, layout, name, truth, tuple, with};
+use super::tree::{call, expr, field, hole, int, ints, layout, name, nested_entries, truth, with};
 use tilewright_codegen::ast::ExprKind;
 
 /// A tile, and what each thread has of it.
@@ -82,7 +82,7 @@ impl Scene {
             let count = modes.get(mode).copied().unwrap_or(1);
             let most = (MOST / each).max(1);
             let value = match modes.get(mode) {
-                Some(_) if self.random.chance(45) => self.random.pick(&[1, 2, 4, 4, 8, 3]).min(most),
+                Some(_) if self.random.chance(45) => self.random.pick(&[1, 2, 4, 4, 8, 3, 16]).min(most),
                 _ => 1,
             };
             let groups = self.random.weighted(&[(5, 1), (3, 2), (1, 3), (1, 4)]).min((most / value).max(1));
@@ -175,7 +175,7 @@ impl Scene {
             strides[mode][leaf] = next;
             next *= nested[mode][leaf];
         }
-        let entries = |of: &[Vec<i64>]| -> Expr { tuple(of.iter().map(|inner| ints(inner)).collect()) };
+        let entries = nested_entries;
         let made = match plain && self.random.chance(80) {
             true => layout(entries(&nested), None),
             false => layout(entries(&nested), Some(entries(&strides))),

@@ -28,13 +28,13 @@ pub fn subject(seed: u64) -> Subject {
     let source = match random.below(100) {
         0..4 => Source::Text(keys::product(&mut random)),
         4..8 => built(built::roles(&mut random)),
-        8..12 => built(built::matrices(&mut random)),
+        8..14 => built(built::matrices(&mut random)),
         _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
     };
     let mut subject = Subject { source, changes: Vec::new() };
     // What text cannot say.
     if !matches!(subject.source, Source::Built(_))
-        && random.chance(45)
+        && random.chance(60)
         && let Ok(program) = subject.program()
     {
         subject.changes = change::draw(&program, &mut random);

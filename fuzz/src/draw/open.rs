@@ -17,3 +17,6 @@ pub(crate) const HELD_BELOW: bool = false;
 
 /// Slots of rings that are released without a barrier of their readers: one lane of a warp speaks for all.
 pub(crate) const RELEASE_BY_LANE: bool = false;
+
+/// Held views in kernels that reduce: what stands beyond is taken for the copy's fill.
+pub(crate) const HELD_AND_REDUCED: bool = false;

@@ -34,7 +34,8 @@ impl Scene {
     /// Products of tiles are summed over a loop, and written.
     pub(super) fn product(&mut self) {
         let [x, y, sum] = self.random.weighted(&TYPES);
-        let grid = self.split(self.threads, 2);
+        let grid = (0..4).map(|_| self.split(self.threads, 2)).find(|grid| !grid.contains(&1));
+        let grid = grid.unwrap_or_else(|| self.split(self.threads, 2));
         let (rows, columns) = (grid[0], grid[1]);
         let each = [self.random.pick(&[1, 1, 2, 3, 4]), self.random.pick(&[1, 1, 2, 4])];
         let depth = self.random.pick(&[1, 2, 3, 4, 4, 6, 8, 8]);
@@ -61,7 +62,7 @@ impl Scene {
         };
         match self.random.below(10) {
             // Straight from memory, or from registers.
-            0..3 => {
+            0..3 if !grid.contains(&1) => {
                 let (a, b) = (self.input(&of_a, x, 0), self.input(&of_b, y, 0));
                 let held = |scene: &mut Scene, part: Part| match scene.random.chance(50) {
                     true => {
@@ -75,7 +76,7 @@ impl Scene {
                 gemm(self, a, b);
             }
             // The whole depth at once, as long as it is.
-            3 => {
+            3 if !grid.contains(&1) => {
                 let (a, b) = (self.input(&of_a, x, 1), self.input(&of_b, y, 1));
                 let var = self.fresh("k");
                 let extent = method(name(&a.name), "size", vec![int(2)]);
@@ -128,7 +129,7 @@ impl Scene {
         };
         let var = self.fresh("k");
         let extent = method(name(&of_a.name), "size", vec![int(2)]);
-        let staged = self.random.chance(25);
+        let staged = self.random.chance(if operands.iter().all(|(_, elem)| elem.bytes() >= 4) { 25 } else { 70 });
         let twice = ahead && depth % 2 == 0 && self.random.chance(50);
         let body = self.inside(&var, |scene| {
             for (part, to) in [(of_a, &a.to), (of_b, &b.to)] {
@@ -161,7 +162,20 @@ impl Scene {
                 false => range,
             }
         };
-        self.push(repeat(&var, extent, body));
+        let whole = repeat(&var, extent, body);
+        match self.random.below(10) {
+            // Again, over the same tiles and slots.
+            0 => {
+                self.push(whole.clone());
+                self.push(whole);
+            }
+            1 => {
+                let outer = self.fresh("j");
+                let times = self.random.within(1, 3);
+                self.push(repeat(&outer, range(int(0), int(times)), vec![whole]));
+            }
+            _ => self.push(whole),
+        }
     }
 
     /// An operand in global memory: rows by the grid, its depth tile by tile.
@@ -174,7 +188,7 @@ impl Scene {
                 (self.axes[axis].extent.clone(), self.block(axis))
             }
             None => {
-                let at = self.anywhere();
+                let at = self.anywhere(tile[0]);
                 (self.extent(tile[0]), at)
             }
         };

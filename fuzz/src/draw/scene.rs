@@ -112,11 +112,12 @@ impl Scene {
         for act in 0..acts {
             match self.random.below(100) {
                 _ if act == 0 && self.random.chance(60) => self.chain(main.clone()),
-                0..30 => {
+                0..12 => self.far(),
+                12..34 => {
                     let form = self.form();
                     self.chain(form);
                 }
-                30..58 => self.gather(main.clone()),
+                34..60 => self.gather(main.clone()),
                 _ => self.product(),
             }
         }
@@ -187,7 +188,7 @@ impl Scene {
     }
 
     /// A coordinate that nothing is known about: of the block, of loops, constants, near and far.
-    pub(super) fn anywhere(&mut self) -> Expr {
+    pub(super) fn anywhere(&mut self, tile: i64) -> Expr {
         let mut leaf = match self.random.below(10) {
             0..3 if !self.vars.is_empty() => {
                 let var = self.random.pick(&self.vars.clone());
@@ -201,15 +202,15 @@ impl Scene {
         };
         for _ in 0..self.random.below(3) {
             let by = self.random.weighted(&[(4, 2), (3, 3), (1, 5)]);
-            leaf = match self.random.below(12) {
+            leaf = match self.random.below(13) {
                 0..3 => binary(Binary::Mul, leaf, int(by)),
                 3..5 => binary(Binary::Add, leaf, int(by - 2)),
                 5..7 => binary(Binary::Sub, leaf, int(by)),
                 7..9 => binary(Binary::Rem, leaf, int(by)),
                 9..11 => binary(Binary::Div, leaf, int(by)),
                 _ => {
-                    let far = self.random.pick(&[1000, 65_537, 1_000_000, 3_000_001]);
-                    binary(Binary::Mul, leaf, int(far))
+                    let far = [1000, 65_537, 1_000_000, 3_000_001, around(tile), around(tile), around(tile)];
+                    binary(Binary::Mul, leaf, int(self.random.pick(&far)))
                 }
             };
         }
@@ -224,6 +225,28 @@ impl Scene {
             1 => binary(Binary::Div, block, int(2)),
             2 => binary(Binary::Rem, block, int(3)),
             _ => binary(Binary::Sub, int(2), block),
+        }
+    }
+}
+
+/// A number of tiles after which a coordinate of 32 bits would be where it was, or next to it.
+fn around(tile: i64) -> i64 {
+    let twos = tile.trailing_zeros().min(31);
+    let odd = (tile >> twos) as u32;
+    // The inverse of an odd number modulo 2^32 (Newton).
+    let inverse = (0..5).fold(1u32, |x, _| x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x))));
+    i64::from(inverse) << (if twos > 0 { 32 - twos } else { 0 }) & 0x7fff_ffff_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::around;
+
+    #[test]
+    fn far_coordinates_come_round() {
+        for tile in [1, 3, 8, 12, 33, 1000, 65_536] {
+            let coordinate = (around(tile) * tile) as u32;
+            assert!(coordinate <= 1, "{tile}: {coordinate}");
         }
     }
 }

@@ -5,7 +5,7 @@ use tilewright_codegen::ast::{Binary, Expr, Param, ParamKind};
 
 use super::form::Form;
 use super::scene::{Extent, Part, Scene};
-use super::tree::{binary, call, hole, int, ints, layout, list, literal, tuple, typed, word};
+use super::tree::{binary, call, hole, int, ints, layout, list, literal, nested_entries, tuple, typed, word};
 
 impl Scene {
     /// An argument with these extents.
@@ -84,13 +84,13 @@ impl Scene {
                 self.numbered[axis] = true;
             } else {
                 extents.push(self.extent(tile));
-                at.push(self.anywhere());
+                at.push(self.anywhere(tile));
             }
         }
         // A mode of its own, one element at a time.
         if extents.len() < 3 && self.random.chance(12) {
             extents.push(self.extent(1));
-            at.push(self.anywhere());
+            at.push(self.anywhere(1));
         }
         let tensor = self.tensor(elem, &extents, false);
         let tile = self.tile_of(&tensor, &form.tile, at);
@@ -180,10 +180,6 @@ impl Scene {
                     true => call("row_major", vec![ints(tile)]),
                     false => layout(ints(tile), None),
                 };
-                let inner = match inner.kind {
-                    tilewright_codegen::ast::ExprKind::Layout { .. } => inner,
-                    _ => inner,
-                };
                 at(call("swizzled", vec![int(bits), int(base), int(shift), inner]), self)
             }
             // Any order, with gaps, some modes nested.
@@ -206,8 +202,7 @@ impl Scene {
                     strides[mode][leaf] = next;
                     next = next * nested[mode][leaf] + self.random.pick(&[0, 0, 0, 1, 4]);
                 }
-                let entries = |of: &[Vec<i64>]| -> Expr { tuple(of.iter().map(|inner| ints(inner)).collect()) };
-                at(layout(entries(&nested), Some(entries(&strides))), self)
+                at(layout(nested_entries(&nested), Some(nested_entries(&strides))), self)
             }
         }
     }

@@ -61,6 +61,16 @@ pub(super) fn ints(all: &[i64]) -> Expr {
     tuple(all.iter().map(|&n| int(n)).collect())
 }
 
+/// Modes, some of them nested.
+pub(super) fn nested_entries(of: &[Vec<i64>]) -> Expr {
+    let entries: Vec<Expr> = of.iter().map(|inner| ints(inner)).collect();
+    match of {
+        // A nested mode by itself stays one.
+        [inner] if inner.len() > 1 => list(entries),
+        _ => tuple(entries),
+    }
+}
+
 pub(super) fn call(function: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|value| Arg { name: None, value }).collect();
     expr(ExprKind::Call { function: word(function), types: Vec::new(), args })
