@@ -10,7 +10,9 @@ use tilewright_sim::{Error, Options, run_variant};
 
 use crate::case::{Case, Fit, Sizes};
 use crate::change::Change;
-use crate::reference::{self, Buffer, Launch};
+use crate::random::Random;
+use crate::reference::{self, Buffer, Launch, Moment};
+use crate::said;
 
 /// What is run: a kernel of the front door and what text cannot say, or a program of the builder.
 #[derive(Clone, Debug)]
@@ -141,12 +143,32 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
         for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
             let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + place as u64);
             let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else { continue };
+            if let Some(why) = unsaid(subject, &right.program, &case, seed) {
+                return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
+            }
             if let Some(verdict) = right.run(case, seed) {
                 return verdict;
             }
         }
     }
     Verdict::Right(right)
+}
+
+/// What of a tile program is not what its text says, looked at in a few moments.
+fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
+    let Source::Text(Definition::Function(kernel, _)) = &subject.source else { return None };
+    // What text cannot say, it does not say.
+    if !subject.changes.is_empty() {
+        return None;
+    }
+    let mut random = Random::new(seed);
+    let grid = case.grid(program)?;
+    (0..4).find_map(|_| {
+        let block = grid.map(|blocks| random.within(0, blocks.max(1) - 1));
+        let thread = random.within(0, i64::from(program.threads()) - 1);
+        let turns = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
+        said::differs(kernel, program, &case.symbols, &Moment { block, thread, turns })
+    })
 }
 
 impl Right {

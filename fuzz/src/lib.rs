@@ -11,5 +11,6 @@ pub mod planted;
 pub mod random;
 pub mod reference;
 pub mod run;
+pub mod said;
 pub mod shrink;
 pub mod source;

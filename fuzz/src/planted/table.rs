@@ -21,6 +21,7 @@ const MOVING: &str = "codegen/src/lower/moving.rs";
 const REDUCE: &str = "codegen/src/lower/reduce.rs";
 const STATEMENT: &str = "codegen/src/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/lower/transfer.rs";
+const VIEW: &str = "codegen/src/view.rs";
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -278,6 +279,25 @@ pub const FAULTS: &[Fault] = &[
         "an address moves by the first of two steps",
         "step: e.add(a.step, b.step), multiplies }",
         "step: a.step, multiplies }",
+    ),
+    fault(
+        VIEW,
+        "threads begin one element too far",
+        "let place = position(share, thread)?;",
+        "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
+    ),
+    fault(VIEW, "digits of nested modes are mixed up", "over *= n;", "over += n;"),
+    fault(
+        VIEW,
+        "a projection takes the other modes",
+        "deal.keep.as_ref().is_none_or(|keep| keep[mode])",
+        "deal.keep.as_ref().is_none_or(|keep| !keep[mode])",
+    ),
+    fault(
+        VIEW,
+        "a ragged tile is one element longer",
+        "(self.base[along].clone(), extent * times)",
+        "(self.base[along].clone(), extent * times + 1)",
     ),
     fault(COLLECTIVE, "a ring's first slots are not free", "let before = self.int(-1);", "let before = self.int(0);"),
     fault(COLLECTIVE, "one warp's release frees a slot", "Some((first, end)) => end - first,", "Some((first, end)) => (end - first).min(1),"),

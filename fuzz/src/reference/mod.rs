@@ -7,6 +7,7 @@ mod atoms;
 mod memory;
 mod number;
 mod order;
+mod point;
 mod statement;
 mod value;
 mod view;
@@ -16,6 +17,7 @@ use tilewright_layout::Symbol;
 
 pub use memory::Buffer;
 pub use number::Num;
+pub use point::{Moment, Pointed, point};
 
 use memory::Memory;
 

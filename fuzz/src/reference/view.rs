@@ -164,6 +164,14 @@ impl Shown<'_> {
         coordinates
     }
 
+    /// Coordinates, and whether they lie beyond a limit, or outside of the tensor.
+    pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
+        let coordinates = self.coordinates(begin, at);
+        let limited = coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
+        let outside = coordinates.iter().zip(&self.extents).any(|(at, extent)| !(0..*extent).contains(at));
+        (coordinates, limited, outside)
+    }
+
     /// The place of an element of a thread's part.
     pub(super) fn place(&self, begin: &Begin, at: &[i64]) -> Result<Place> {
         let coordinates = self.coordinates(begin, at);
