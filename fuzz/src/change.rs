@@ -3,6 +3,7 @@
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::thread::{Bin, Id, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use tilewright_codegen::Elem;
 use tilewright_layout::Value;
 
 use crate::draw::open;
@@ -51,10 +52,11 @@ impl Change {
             _ => {}
         }
         let (vars, mut left) = (program.vars.clone(), self.place());
+        let elems: Vec<_> = program.tensors.iter().map(|tensor| tensor.elem).collect();
         let mut body = std::mem::take(&mut program.body);
         at(&mut body, &mut left, &mut |list, place| {
             let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent.int());
-            self.change(list, place, &extent);
+            self.change(list, place, &extent, &elems);
         });
         program.body = body;
     }
@@ -77,7 +79,7 @@ impl Change {
         }
     }
 
-    fn change(&self, list: &mut Vec<Stmt>, place: usize, extent: &dyn Fn(Id) -> Option<i64>) {
+    fn change(&self, list: &mut Vec<Stmt>, place: usize, extent: &dyn Fn(Id) -> Option<i64>, elems: &[Elem]) {
         let stmt = &mut list[place];
         let (span, by) = (stmt.span, stmt.by);
         match (self, &mut stmt.op) {
@@ -85,12 +87,12 @@ impl Change {
                 *across = Across::Warp(*lanes);
             }
             (Change::How(_, new), Op::Copy { how, .. }) => *how = *new,
-            (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = *new,
+            (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
             (Change::Unrolled(_, new), Op::For { unroll, .. }) => *unroll = *new,
-            (Change::Coordinate(_, input, mode), Op::Map { ins, value, .. }) => {
+            (Change::Coordinate(_, input, mode), Op::Map { ins, to, value }) => {
                 let known = ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
                 if known {
-                    let coordinate = Expr::Coord(*input, *mode);
+                    let coordinate = Expr::Coord(*input, *mode).cast(elems[to.tensor as usize]);
                     *value = Expr::Bin(Bin::Add, Box::new(value.clone()), Box::new(coordinate));
                 }
             }
@@ -105,18 +107,18 @@ impl Change {
             (Change::If(_, left, right), _) => {
                 let then = vec![stmt.clone()];
                 let op = Op::If { left: left.clone(), right: *right, then, other: Vec::new() };
-                *stmt = Stmt { span, by, op };
+                *stmt = Stmt { id: 0, span, by, op };
             }
             (Change::When(_, cond, both), _) => {
                 let then = vec![stmt.clone()];
                 let other = if *both { then.clone() } else { Vec::new() };
-                *stmt = Stmt { span, by, op: Op::When { cond: cond.clone(), then, other } };
+                *stmt = Stmt { id: 0, span, by, op: Op::When { cond: cond.clone(), then, other } };
             }
             (Change::Steps(_, turns), Op::For { var, body, .. }) if extent(*var).is_some() => {
                 let (var, body) = (*var, body.clone());
                 let one = |(at, past): &(i64, Past)| {
                     let op = Op::Step { var, at: (*at).into(), past: *past, body: body.clone() };
-                    Stmt { span, by, op }
+                    Stmt { id: 0, span, by, op }
                 };
                 let all: Vec<Stmt> = turns.iter().map(one).collect();
                 list.splice(place..=place, all);
@@ -124,7 +126,7 @@ impl Change {
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
                 if let Some(left) = Affine::from(Coord::Var(*var)).plus(&(*more).into(), 1) {
                     let op = Op::Leave { of: *var, left, right: Value::Int(*end) };
-                    body.insert(*before, Stmt { span, by, op });
+                    body.insert(*before, Stmt { id: 0, span, by, op });
                 }
             }
             (Change::Permuted(_, order), _) => {

@@ -199,7 +199,7 @@ impl Seen {
         }
         let what = match &stmt.op {
             Op::Copy { from, to, how, fill, .. } => {
-                self.copy(program, (from.tensor, to.tensor), *how, *fill);
+                self.copy(program, (from.tensor, to.tensor), *how, fill.to_f64());
                 "statement: copy"
             }
             Op::Fill { value, .. } => {

@@ -100,6 +100,7 @@ impl Subject {
         for change in &self.changes {
             change.apply(&mut program);
         }
+        program.number();
         Ok(program)
     }
 

@@ -253,9 +253,9 @@ impl Reader<'_> {
                 StmtKind::Expr(value) => {
                     self.value(value)?;
                 }
-                StmtKind::Assign { target, value, .. } => {
+                StmtKind::Assign { target, op, value } => {
                     let target = self.view(target)?;
-                    let mut views = vec![target.clone()];
+                    let mut views = if op.is_some() { vec![target.clone()] } else { Vec::new() };
                     if let Some(Value::View(view)) = self.value(value) {
                         views.push(view.spread(&target));
                     }

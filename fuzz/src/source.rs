@@ -170,6 +170,11 @@ pub fn expr(of: &Expr) -> String {
             let params: Vec<String> = params.iter().map(pattern).collect();
             format!("|{}| {}", params.join(", "), expr(body))
         }
+        ExprKind::Block { lets, value } => {
+            let lets: Vec<String> =
+                lets.iter().map(|(to, value)| format!("let {} = {}; ", pattern(to), expr(value))).collect();
+            format!("{{ {}{} }}", lets.concat(), expr(value))
+        }
         ExprKind::If { condition, then, other } => {
             format!("if {} {{ {} }} else {{ {} }}", expr(condition), expr(then), expr(other))
         }

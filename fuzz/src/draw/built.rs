@@ -90,7 +90,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let out = b.parallelize_over(&out, &columns, to, &Deal::default())?;
         let each = tall / (i64::from(readers) * 32);
         let sum = b.registers("sum", elem, (each, 1i64))?;
-        b.fill(&sum, Expr::Lit(0.0))?;
+        b.fill(&sum, Expr::lit(0))?;
         b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
             b.statement(Op::Await { ring, turn: turn.clone() });
             let slot = turn.digit(1, Some(slots));
@@ -162,7 +162,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let by = Arrangement { groups: flat(&[warps[0], warps[1], 1])?, of: 0 };
     let out = b.partition_mma(&gc, row, 'd', &by)?.with_name("out");
     let acc = b.fragment("acc", sums, &out)?;
-    b.fill(&acc, Expr::Lit(0.0))?;
+    b.fill(&acc, Expr::lit(0))?;
     let steps = size("K").ceil_div(k).ok_or_else(|| Problem::new("no such loop"))?;
     b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
         let at = [At::All, At::All, At::Index(step)];

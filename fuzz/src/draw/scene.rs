@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, ConstParam, Expr, Param, ParamKind, Stmt};
 
 use super::form::Form;
-use super::tree::{binary, bind, field, int, name, word};
+use super::tree::{binary, bind, call, field, int, list, name, word};
 use crate::random::Random;
 
 /// Extents and strides of arguments.
@@ -119,6 +119,20 @@ impl Scene {
                 }
                 34..60 => self.gather(main.clone()),
                 _ => self.product(),
+            }
+        }
+        self.number();
+    }
+
+    /// Lets tiles of an argument be numbered by each axis by which nothing else is: how many blocks there are must be known.
+    fn number(&mut self) {
+        for axis in 0..self.axes.len() {
+            if !self.numbered[axis] {
+                let Axis { extent, tile } = self.axes[axis].clone();
+                let elem = self.elem();
+                let tensor = self.tensor(elem, &[extent], false);
+                let tiles = call("tile", vec![name(&tensor), list(vec![int(tile)]), list(vec![self.block(axis)])]);
+                self.bind("n", tiles);
             }
         }
     }

@@ -78,7 +78,7 @@ impl<'l> Block<'l> {
                 return self.list(if holds { then } else { other }, vars, to);
             }
             Op::When { cond, then, other } => {
-                let cond = self.uniform(cond, &Operands::none())?;
+                let cond = self.condition(cond, &Operands::none())?;
                 if cond.is_unknown() {
                     return Err(Undefined("a condition is not known".into()));
                 }

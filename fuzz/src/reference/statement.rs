@@ -7,7 +7,7 @@ use tilewright_codegen::view::View;
 
 use super::memory::{Beyond, Cell};
 use super::order::Step;
-use super::value::{Operands, common, identity, mentions};
+use super::value::{Operands, identity, mentions};
 use super::view::{Begin, Place, Shown};
 use super::{Block, Num, Result, Undefined};
 
@@ -19,7 +19,7 @@ impl Block<'_> {
         let writes = match &step.stmt.op {
             Op::Copy { from, to, how: How::Atom(name), .. } => self.copy_by(step, name, from, to)?,
             Op::Gemm { a, b, acc, how: How::Atom(name), .. } => self.gemm_by(step, name, a, b, acc)?,
-            Op::Copy { from, to, fill, .. } => self.copy(step, from, to, *fill)?,
+            Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
             Op::Gemm { a, b, acc, .. } => self.gemm(step, a, b, acc)?,
@@ -88,7 +88,6 @@ impl Block<'_> {
     fn map(&self, step: &Step<'_>, ins: &[View], to: &View, value: &Expr) -> Result<Writes> {
         let target = self.elem(to);
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
-        let elem = common(target, elems.iter().copied());
         let registers = |view: &View| {
             matches!(self.program.tensor(view.tensor).space, Space::Registers { .. })
         };
@@ -112,7 +111,7 @@ impl Block<'_> {
                     }
                     given.ins.push((elems[n], cell.map(|cell| cell.num), shown.coordinates(first, &at)));
                 }
-                let num = self.function(value, &given, elem)?.cast(elem, target);
+                let num = self.element(value, &given, target)?;
                 self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
             }
         }

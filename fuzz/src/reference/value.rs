@@ -17,73 +17,63 @@ impl Operands {
     }
 }
 
-/// The type in which a function is computed: the widest of its inputs' and its result's.
-pub(super) fn common(to: Elem, ins: impl Iterator<Item = Elem>) -> Elem {
-    ins.fold(to, |one, other| match (one.is_float(), other.is_float()) {
-        _ if one == other => one,
-        (true, false) => one,
-        (false, true) => other,
-        (true, true) if one.bytes() == other.bytes() => Elem::F32,
-        _ if one.bytes() >= other.bytes() => one,
-        _ => other,
-    })
-}
-
 impl Block<'_> {
-    /// A function's value in a type.
-    pub(super) fn function(&self, of: &Expr, given: &Operands, elem: Elem) -> Result<Num> {
+    /// A function's value, as an element of a type.
+    pub(super) fn element(&self, of: &Expr, given: &Operands, to: Elem) -> Result<Num> {
+        let own = self.own_type(of, given);
+        Ok(self.function(of, given, own.unwrap_or(to))?.cast(own.unwrap_or(to), to))
+    }
+
+    /// Whether something holds.
+    pub(super) fn condition(&self, of: &Expr, given: &Operands) -> Result<Num> {
+        let own = self.own_type(of, given);
+        self.function(of, given, own.unwrap_or(Elem::F32))
+    }
+
+    /// A function's value. What is made of literals alone has the type that is given.
+    fn function(&self, of: &Expr, given: &Operands, elem: Elem) -> Result<Num> {
         let inner = |e: &Expr| self.function(e, given, elem);
         Ok(match of {
             Expr::In(n) => {
-                let (from, num, _) = &given.ins[usize::from(*n)];
-                let num = num.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?;
-                num.cast(*from, elem)
+                let (_, num, _) = &given.ins[usize::from(*n)];
+                num.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?
             }
-            Expr::Lit(x) => Num::literal(*x, elem),
-            Expr::Scalar(id) => {
-                let of = self.program.scalars[*id as usize].elem;
-                Num::exact(self.scalars[*id as usize]).cast(of, elem)
-            }
+            Expr::Lit(x) => Num::literal(x.to_f64(), elem),
+            Expr::Scalar(id) => Num::exact(self.scalars[*id as usize]),
             Expr::Coord(n, mode) => {
                 let (_, _, coordinates) = &given.ins[usize::from(*n)];
-                Num::integer(coordinates[usize::from(*mode)], elem)
+                Num::integer(coordinates[usize::from(*mode)], Elem::I32)
             }
             Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
             Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
             Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),
-            Expr::Cmp(f, x, y) => Num::cmp(*f, inner(x)?, inner(y)?),
-            Expr::Pick(x) => Num::pick(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?),
-            Expr::Cast(to, x) => {
-                let value = self.function(x, given, *to)?;
-                // Where the type makes a difference to what is converted, anything will do.
-                let own = own_type(x, given, &|id| self.program.scalars[id as usize].elem);
-                let alike = match own {
-                    Some(own) => self.function(x, given, own)?.cast(own, *to) == value,
-                    None => true,
-                };
-                if alike { value.cast(*to, elem) } else { Num::UNKNOWN }
+            Expr::Cmp(f, x, y) => {
+                let own = self.own_type(x, given).or(self.own_type(y, given)).unwrap_or(Elem::F32);
+                Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
             }
+            Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
+            Expr::Cast(to, x) => match (self.own_type(x, given), &**x) {
+                (Some(own), x) => self.function(x, given, own)?.cast(own, *to),
+                // True is 1 and false 0; a literal is of the type itself.
+                (None, x) => self.function(x, given, *to)?,
+            },
         })
     }
 
-    /// A function of scalar arguments alone, in their type.
-    pub(super) fn uniform(&self, of: &Expr, given: &Operands) -> Result<Num> {
-        let own = own_type(of, given, &|id| self.program.scalars[id as usize].elem);
-        self.function(of, given, own.unwrap_or(Elem::F32))
-    }
-}
-
-/// The type of the first operand that has one.
-fn own_type(of: &Expr, given: &Operands, scalar: &dyn Fn(u32) -> Elem) -> Option<Elem> {
-    let first = |all: &[&Expr]| all.iter().find_map(|x| own_type(x, given, scalar));
-    match of {
-        Expr::In(n) => Some(given.ins[usize::from(*n)].0),
-        Expr::Scalar(id) => Some(scalar(*id)),
-        Expr::Lit(_) | Expr::Coord(..) => None,
-        Expr::Cast(to, _) => Some(*to),
-        Expr::Un(_, x) => own_type(x, given, scalar),
-        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => first(&[x, y]),
-        Expr::Fma(x) | Expr::Pick(x) => first(&x.each_ref()),
+    /// The type of the first operand that has one; nothing for literals and conditions.
+    fn own_type(&self, of: &Expr, given: &Operands) -> Option<Elem> {
+        let first = |all: &[&Expr]| all.iter().find_map(|x| self.own_type(x, given));
+        match of {
+            Expr::In(n) => Some(given.ins[usize::from(*n)].0),
+            Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
+            Expr::Coord(..) => Some(Elem::I32),
+            Expr::Lit(_) | Expr::Cmp(..) => None,
+            Expr::Cast(to, _) => Some(*to),
+            Expr::Un(_, x) => self.own_type(x, given),
+            Expr::Bin(_, x, y) => first(&[x, y]),
+            Expr::Fma(x) => first(&x.each_ref()),
+            Expr::Pick(x) => first(&[&x[1], &x[2]]),
+        }
     }
 }
 
