@@ -77,13 +77,12 @@ impl Case {
         let mut random = Random::new(seed);
         let divisors = if fit == Fit::Whole { divisors(kernel)? } else { BTreeMap::new() };
         let mut symbols: Vec<(Symbol, i64)> = Vec::new();
-        for (symbol, over, in_grid) in extents(program) {
+        for (symbol, over) in extents(program) {
             let by = divisors.get(symbol.name()).copied().unwrap_or(1);
             let size = match sizes.set.get(symbol.name()) {
                 Some(&size) => size,
                 None => extent(&mut random, over.min(64), by, fit),
             };
-            let size = if in_grid || crate::draw::open::EMPTY_WITH_BLOCKS { size } else { size.max(1) };
             symbols.push((symbol, size));
         }
         let mut tensors = Vec::new();
@@ -169,22 +168,21 @@ impl Case {
     }
 }
 
-/// The symbols that are extents, the tile of each along the grid, and whether it has one.
-fn extents(program: &Program) -> Vec<(Symbol, i64, bool)> {
-    let mut all: Vec<(Symbol, i64, bool)> = Vec::new();
+/// The symbols that are extents, and the tile of each along the grid.
+fn extents(program: &Program) -> Vec<(Symbol, i64)> {
+    let mut all: Vec<(Symbol, i64)> = Vec::new();
     for arg in &program.args {
         let tile::Arg::Tensor(id) = arg else { continue };
         for (extent, _) in program.tensor(*id).plain().leaves() {
             let Value::Sym { of, .. } = extent else { continue };
-            if all.iter().any(|(known, ..)| *known == of) {
+            if all.iter().any(|(known, _)| *known == of) {
                 continue;
             }
             let along = |extent: &Option<Value>| match extent {
                 Some(Value::Sym { of: symbol, over, .. }) if *symbol == of => Some(i64::from(*over)),
                 _ => None,
             };
-            let tile = program.grid.iter().find_map(along);
-            all.push((of, tile.unwrap_or(12), tile.is_some()));
+            all.push((of, program.grid.iter().find_map(along).unwrap_or(12)));
         }
     }
     all
@@ -262,9 +260,6 @@ fn tensor(
         strides[mode] = Some(stride);
     }
     let strides: Vec<i64> = strides.into_iter().collect::<Option<_>>()?;
-    if !crate::draw::open::OVERLAPPING_INPUTS && overlaps(&extents, &strides) {
-        return None;
-    }
     let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1).max(0) * d).sum::<i64>() + 1;
     if len > MOST_ELEMENTS || len < 1 || extents.iter().product::<i64>() > MOST_ELEMENTS {
         return None;
@@ -287,19 +282,6 @@ fn tensor(
         all[buffer.place(element)] = Some(element_value(of.elem, light, random));
     }
     Some(Tensor { all, ..made })
-}
-
-/// Do two elements lie in one place, other than along modes of stride 0? Judged mode by mode, as launches do.
-fn overlaps(extents: &[i64], strides: &[i64]) -> bool {
-    let mut modes: Vec<(i64, i64)> =
-        strides.iter().copied().zip(extents.iter().copied()).filter(|&(d, n)| d > 0 && n > 1).collect();
-    modes.sort_unstable();
-    let mut reach = 0;
-    modes.into_iter().any(|(stride, extent)| {
-        let meets = stride <= reach;
-        reach += (extent - 1) * stride;
-        meets
-    })
 }
 
 /// A small integer, so that sums of many are exact in every type.

@@ -6,7 +6,6 @@ use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt
 use tilewright_codegen::Elem;
 use tilewright_layout::Value;
 
-use crate::draw::open;
 use crate::random::Random;
 
 /// One change. Statements are counted as they stand, each before those inside it.
@@ -211,7 +210,7 @@ pub fn draw(program: &Program, random: &mut Random) -> Vec<Change> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    for _ in 0..random.weighted(&[(5, 1), (3, 2), (1, 3)]) {
+    for _ in 0..random.weighted(&[(4, 1), (4, 2), (2, 3)]) {
         // One that suits the program, if a few tries find it.
         let found = (0..30).find_map(|_| {
             let at = random.below(sites.len());
@@ -288,14 +287,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             }
             Change::Coordinate(at, input as u8, random.below(ins[input].base.len()) as u8)
         }
-        (10, Op::Copy { from, .. }) if is_global(from.tensor) => {
-            let mode = random.below(from.base.len());
-            let reduces = operations(program).iter().any(|op| matches!(op, Op::Reduce { .. }));
-            if (!open::HELD_BELOW && goes_below(&from.base[mode])) || (!open::HELD_AND_REDUCED && reduces) {
-                return None;
-            }
-            Change::Held(at, mode)
-        }
+        (10, Op::Copy { from, .. }) if is_global(from.tensor) => Change::Held(at, random.below(from.base.len())),
         (11, Op::For { var, body, .. }) => {
             let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
             if body.len() > 12 {
@@ -319,9 +311,6 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             }
             let mode = random.below(from.base.len());
             let by = random.pick(&[1, 2, -1, 16]);
-            if !open::HELD_BELOW && from.held.contains(&mode) && by < 0 {
-                return None;
-            }
             Change::Cluster(at, mode, by, cluster)
         }
         (0 | 1, Op::Copy { to, .. } | Op::Map { to, .. }) if to.rank() > 1 => {
@@ -334,24 +323,6 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         }
         _ => return None,
     })
-}
-
-/// What all statements do.
-fn operations(program: &Program) -> Vec<&Op> {
-    let mut all = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| all.push(&stmt.op));
-    }
-    all
-}
-
-/// Could a coordinate be negative?
-fn goes_below(base: &Affine) -> bool {
-    base.constant < 0
-        || base.terms.iter().any(|(coord, by)| match coord {
-            Coord::Digit { of, extent: None, .. } => *by < 0 || goes_below(of),
-            _ => *by < 0,
-        })
 }
 
 /// Can a statement be left out without anybody reading what nobody wrote?

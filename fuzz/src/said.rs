@@ -413,7 +413,7 @@ impl Reader<'_> {
 
     fn call(&mut self, function: &str, args: &[Arg]) -> Option<Value> {
         let named = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
-        let of = |n: usize| args.get(n).map(|arg| &arg.value);
+        let of = |n: usize| args.get(n).filter(|arg| arg.name.is_none()).map(|arg| &arg.value);
         Some(match function {
             "tile" => {
                 let view = self.view(of(0)?)?;

@@ -4,16 +4,10 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, Stmt};
 
 use super::form::Form;
-use super::open;
-use super::scene::{Part, Scene};
+use super::scene::{ELEMS, Part, Scene};
 use super::tree::{
     assign, binary, call, effect, hole, index, int, literal, method, name, range, repeat, text, tuple, with,
 };
-
-/// Can fragments of this form be reduced?
-fn reducible(form: &Form) -> bool {
-    open::NESTED_EDGES || form.tile.len() == 1 || form.values.iter().all(|&n| n == 1)
-}
 
 /// Are there whole warps?
 fn warps(threads: i64) -> bool {
@@ -26,7 +20,7 @@ impl Scene {
         let narrow = form.values.iter().any(|&n| n >= 8) && self.random.chance(50);
         let elem = if narrow { self.random.pick(&[Elem::I8, Elem::U8, Elem::F16]) } else { self.elem() };
         let mut part = self.input(&form, elem, 0);
-        if reducible(&form) && self.random.chance(15) {
+        if self.random.chance(15) {
             part = self.to_registers(&part);
             part = self.reduced(&part);
         }
@@ -36,9 +30,21 @@ impl Scene {
                 22..45 => part = self.mapped(&part, &form),
                 45..70 if form.is_exclusive() => (part, form) = self.through_shared(&part, &form),
                 70..78 => part = self.changed(&part, &form),
-                78..97 if part.is_registers && reducible(&form) => part = self.reduced(&part),
+                78..97 if part.is_registers => part = self.reduced(&part),
                 _ => part = self.by_rows(&part),
             }
+        }
+        self.finish(&part, &form);
+    }
+
+    /// A tile is combined across its threads, as softmax and norms do.
+    pub(super) fn combined(&mut self) {
+        let form = self.form();
+        let elem = self.elem();
+        let part = self.input(&form, elem, 0);
+        let mut part = self.to_registers(&part);
+        for _ in 0..self.random.within(1, 2) {
+            part = self.reduced(&part);
         }
         self.finish(&part, &form);
     }
@@ -187,40 +193,53 @@ impl Scene {
         let kinds = ["sum", "maximum", "minimum"];
         let kind = self.random.pick(&kinds);
         let whole = self.random.below(3);
-        let mut shape = part.shape.clone();
-        let inner = match whole {
-            0 => {
+        let (mut shape, mut elem, mut from) = (part.shape.clone(), part.elem, part.name.clone());
+        if whole < 2 {
+            let mut args = vec![name(&from)];
+            if whole == 0 {
                 let mode = self.random.below(part.shape.len());
                 shape[mode] = 1;
-                call(kind, vec![name(&part.name), int(mode as i64)])
-            }
-            1 => {
+                args.push(int(mode as i64));
+            } else {
                 shape.fill(1);
-                call(kind, vec![name(&part.name)])
             }
-            _ => name(&part.name),
-        };
+            let made = self.reduction(kind, args, &mut elem);
+            from = self.bind("e", made);
+        }
         let across = match (warps(self.threads), self.random.below(4)) {
             (true, 0 | 1) => Some("warp"),
             (_, 2) => Some("block"),
             _ if whole == 2 => Some("block"),
             _ => None,
         };
-        let made = match across {
-            Some(across) => {
-                let kind = if self.random.chance(80) { kind } else { self.random.pick(&kinds) };
-                let first = if whole == 2 { inner } else { name(&self.bind("e", inner)) };
-                call(&format!("{across}_{kind}"), vec![first])
-            }
-            None => inner,
-        };
-        let made = self.bind("e", made);
-        let combined = Part { name: made, shape, ..part.clone() };
+        if let Some(across) = across {
+            let kind = if self.random.chance(80) { kind } else { self.random.pick(&kinds) };
+            let made = self.reduction(&format!("{across}_{kind}"), vec![name(&from)], &mut elem);
+            from = self.bind("e", made);
+        }
+        let made = from;
+        let combined = Part { name: made, shape, elem, ..part.clone() };
         let ins = [part.clone(), combined];
         let closure = self.closure(&ins.each_ref().map(|part| part.elem), part.elem);
         let views = tuple(ins.iter().map(|part| name(&part.name)).collect());
         let made = self.bind("m", call("map", vec![views, closure]));
         Part { name: made, ..part.clone() }
+    }
+
+    /// A reduction, and the type that it is kept in.
+    fn reduction(&mut self, function: &str, args: Vec<Expr>, elem: &mut Elem) -> Expr {
+        let made = call(function, args);
+        if !function.ends_with("sum") {
+            return made;
+        }
+        if self.random.chance(85) {
+            // Sums of narrow elements are wide.
+            *elem = elem.accumulator();
+            return made;
+        }
+        let alike = ELEMS.map(|(_, other)| other).into_iter().filter(|other| other.is_float() == elem.is_float());
+        *elem = self.random.pick(&alike.collect::<Vec<_>>());
+        with(made, "acc", name(elem.name()))
     }
 
     /// One place of a mode after the other, while compiling.
@@ -266,7 +285,7 @@ impl Scene {
             0..5 => {
                 let body = self.inside(&var, |scene| {
                     let from = scene.bind("f", taken);
-                    scene.added(&Part { name: from, ..slice }, &acc, reducible(&form));
+                    scene.added(&Part { name: from, ..slice }, &acc);
                 });
                 self.push(repeat(&var, range(int(0), extent), body));
             }
@@ -297,7 +316,7 @@ impl Scene {
                         scene.push(effect(call("sync_threads", Vec::new())));
                     }
                     let part = Part { name: read, is_global: false, shape: other.shape(), ..slice };
-                    scene.added(&part, &acc, reducible(&form));
+                    scene.added(&part, &acc);
                     if !ahead {
                         scene.push(effect(call("sync_threads", Vec::new())));
                     }
@@ -378,7 +397,7 @@ impl Scene {
         self.bodies.pop().unwrap_or_default()
     }
 
-    fn added(&mut self, part: &Part, acc: &Part, reducible: bool) {
+    fn added(&mut self, part: &Part, acc: &Part) {
         let same = part.elem == acc.elem;
         match self.random.below(6) {
             0..2 if same => self.push(assign(name(&acc.name), Some(Binary::Add), name(&part.name))),
@@ -386,7 +405,7 @@ impl Scene {
                 let part = self.to_registers(part);
                 self.map_into(&[acc.clone(), part], acc);
             }
-            3 if reducible => {
+            3 => {
                 let made = self.reduced_or_copied(part);
                 self.map_into(&[acc.clone(), made], acc);
             }

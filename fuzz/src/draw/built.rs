@@ -97,9 +97,6 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             let part = at(b, &own, &slot)?;
             let held = b.registers("held", elem, (each, wide))?;
             b.copy(&part, &held)?;
-            if !super::open::RELEASE_BY_LANE {
-                b.sync();
-            }
             b.statement(Op::Release { ring, turn });
             b.reduce(&held, &sum, Bin::Add, Across::Thread)
         })?;

@@ -2,7 +2,6 @@
 
 use tilewright_codegen::ast::Expr;
 
-use super::open;
 use super::scene::Scene;
 use super::tree::{call, expr, field, hole, int, ints, layout, name, nested_entries, truth, with};
 use tilewright_codegen::ast::ExprKind;
@@ -92,9 +91,8 @@ impl Scene {
             if modes.get(mode).is_none() {
                 each = each / groups * whole;
             }
-            let some = if open::RAGGED_VECTORS { 1 } else { value };
             tile.push(if ragged && modes.get(mode).is_some() {
-                self.random.within((whole / some / 2).max(1), whole / some) * some
+                self.random.within((whole / 2).max(1), whole)
             } else {
                 whole
             });
@@ -123,17 +121,13 @@ impl Scene {
                 false => None,
             };
             let ragged = form.ragged || self.random.chance(10);
-            let pick = |scene: &mut Scene, mode: usize| {
-                let values = if scene.random.chance(30) { scene.random.pick(&[2, 4]) } else { 1 };
-                if ragged && !open::RAGGED_VECTORS && form.tile[mode] % values != 0 { 1 } else { values }
-            };
-            let values: Vec<i64> = (0..dealt).map(|mode| pick(self, mode)).collect();
+            let values: Vec<i64> = (0..dealt).map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 }).collect();
             let mut other =
                 Form { tile: form.tile.clone(), threads: (String::new(), modes), keep, values, ragged };
             let counts = other.counts();
             let fits = |mode: usize| {
                 let (tile, each) = (other.tile[mode], counts[mode] * other.values[mode]);
-                tile % each == 0 || (ragged && tile % other.values[mode] == 0)
+                tile % each == 0 || ragged
             };
             if (0..counts.len()).all(fits) && other.shape().iter().product::<i64>() <= 2 * MOST {
                 other.threads.0 = self.thread_layout(&other.threads.1.clone());

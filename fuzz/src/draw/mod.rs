@@ -7,7 +7,6 @@ mod built;
 mod form;
 mod function;
 mod keys;
-pub(crate) mod open;
 mod product;
 mod scene;
 mod tensors;

@@ -112,12 +112,13 @@ impl Scene {
         for act in 0..acts {
             match self.random.below(100) {
                 _ if act == 0 && self.random.chance(60) => self.chain(main.clone()),
-                0..12 => self.far(),
-                12..34 => {
+                0..8 => self.far(),
+                8..20 => self.combined(),
+                20..36 => {
                     let form = self.form();
                     self.chain(form);
                 }
-                34..60 => self.gather(main.clone()),
+                36..60 => self.gather(main.clone()),
                 _ => self.product(),
             }
         }
