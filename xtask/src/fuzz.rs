@@ -1,6 +1,7 @@
 //! Long random testing. A fuzz target is a property test named `fuzz_*` and marked `#[ignore]` that takes its
 //! number of cases from proptest's default configuration.
 
+use crate::kernels;
 use crate::shell::{Outcome, capture, cargo, judge, run_filtered, step};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,11 @@ const FIRST_ROUND: u32 = 1_000;
 const GROWTH: f64 = 10.0;
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    if let Some((word, rest)) = arguments.split_first()
+        && word == "kernels"
+    {
+        return kernels::run(rest);
+    }
     let budget = match arguments {
         [] => Duration::from_secs(DEFAULT_SECONDS),
         [text] => seconds(text)?,

@@ -9,6 +9,7 @@ mod ci;
 mod disassembler;
 mod fuzz;
 mod gpu_test;
+mod kernels;
 mod machine_code;
 mod mutants;
 mod nvrtc;
@@ -53,6 +54,12 @@ const TASKS: &[Task] = &[
         arguments: "[seconds]",
         purpose: "run the tests named fuzz_* on random input for that long (default 60)",
         run: fuzz::run,
+    },
+    Task {
+        word: "fuzz kernels",
+        arguments: "[count] [--seed n] [--planted]",
+        purpose: "kernels drawn at random against a plain reference (default 10,000), or planted faults",
+        run: kernels::run,
     },
     Task {
         word: "mutants",
@@ -129,7 +136,7 @@ fn usage() -> String {
     let mut text = String::from("Usage: cargo xtask <task>\n\n");
     for task in TASKS {
         let call = format!("{} {}", task.word, task.arguments);
-        text += &format!("  {call:<34}{}\n", task.purpose);
+        text += &format!("  {call:<44}{}\n", task.purpose);
     }
     text
 }
@@ -154,5 +161,6 @@ mod tests {
         check_refused("fuzz soon", "`soon` is not a number of seconds");
         check_refused("fuzz 0", "`0` is not a number of seconds");
         check_refused("fuzz 1 2", "one number of seconds");
+        check_refused("fuzz kernels many", "`many` is not a number of kernels");
     }
 }

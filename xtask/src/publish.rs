@@ -26,6 +26,7 @@ pub(crate) fn rehearse() -> Outcome {
                     "--workspace",
                     "--exclude=xtask",
                     "--exclude=tilewright-tests",
+                    "--exclude=tilewright-fuzz",
                     "--allow-dirty",
                     "--offline",
                 ])

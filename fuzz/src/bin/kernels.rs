@@ -1,0 +1,67 @@
+//! `cargo xtask fuzz kernels`: runs so many drawn kernels and prints what came of them.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tilewright_fuzz::run::{Batch, run};
+
+fn main() -> ExitCode {
+    let (batch, until_wrong) = match batch() {
+        Ok(read) => read,
+        Err(message) => {
+            eprintln!("error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Panics of what is tested are results.
+    std::panic::set_hook(Box::new(|_| {}));
+    let begun = Instant::now();
+    if until_wrong {
+        let tally = run(&Batch { most_wrong: 1, shrinks: false, ..batch });
+        return match tally.wrong.first_key_value() {
+            Some((_, why)) => {
+                println!("wrong after {} kernels\n{why}", tally.drawn());
+                ExitCode::FAILURE
+            }
+            None => ExitCode::SUCCESS,
+        };
+    }
+    let tally = run(&batch);
+    println!("{}", tally.text());
+    println!("{:.1} s", begun.elapsed().as_secs_f64());
+    // A fiftieth of all, where there are many.
+    let least = if tally.drawn() >= 2000 { (tally.drawn() / 50) as u32 } else { 0 };
+    let complaints = tally.complaints(least);
+    for complaint in &complaints {
+        println!("\n{complaint}");
+    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What is asked for, and whether it is over with the first disagreement.
+fn batch() -> Result<(Batch, bool), String> {
+    let mut batch = Batch::default();
+    let (mut words, mut counted, mut until_wrong) = (std::env::args().skip(1), false, false);
+    while let Some(word) = words.next() {
+        let mut number = |of: &str| -> Result<u64, String> {
+            let text = words.next().ok_or_else(|| format!("{of} needs a number"))?;
+            text.parse().map_err(|_| format!("`{text}` is not a number"))
+        };
+        match word.as_str() {
+            "--seed" => {
+                batch.first = number("--seed")?;
+                if !counted {
+                    batch.count = 1;
+                }
+            }
+            "--seconds" => batch.time = Duration::from_secs(number("--seconds")?),
+            "--until-wrong" => until_wrong = true,
+            "--unshrunk" => batch.shrinks = false,
+            count => {
+                batch.count = count.parse().map_err(|_| format!("`{count}` is not a number of kernels"))?;
+                counted = true;
+            }
+        }
+    }
+    Ok((batch, until_wrong))
+}

@@ -1,0 +1,385 @@
+//! What a drawn kernel is run with: sizes, how tensors lie in their buffers, elements, scalar arguments.
+
+use std::collections::BTreeMap;
+
+use tilewright_codegen::definition::Generated;
+use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::launch::{self, Given};
+use tilewright_codegen::thread::Fact;
+use tilewright_codegen::tile::{self, Program, Space};
+use tilewright_codegen::{Elem, element::Element};
+use tilewright_layout::{Symbol, Value};
+use tilewright_sim::Arg;
+
+use crate::number;
+use crate::random::Random;
+use crate::reference::{Buffer, Num};
+
+/// Elements in front of every tensor and behind it, which must stay as they are. It keeps addresses aligned.
+pub const GUARD: usize = 64;
+
+/// How sizes, gaps and offsets are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// What the fastest variant asks for.
+    Whole,
+    /// Aligned addresses and strides, and any sizes.
+    Aligned,
+    /// Whatever.
+    Any,
+}
+
+/// A tensor in a buffer of the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The parameter's name.
+    pub name: String,
+    /// Type of its elements.
+    pub elem: Elem,
+    /// Does the kernel write it?
+    pub written: bool,
+    /// Elements along each mode.
+    pub extents: Vec<i64>,
+    /// Steps of each mode.
+    pub strides: Vec<i64>,
+    /// Elements in front of the first one.
+    pub offset: usize,
+    /// The elements of the buffer; nothing where no element is.
+    pub all: Vec<Option<f64>>,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// How it was chosen.
+    pub fit: Fit,
+    /// What symbols stand for, in the order in which they were found.
+    pub symbols: Vec<(Symbol, i64)>,
+    /// The tensors, in the order of arguments.
+    pub tensors: Vec<Tensor>,
+    /// The scalars, in their order.
+    pub scalars: Vec<f64>,
+}
+
+/// What sizes a draw may have.
+#[derive(Clone, Debug, Default)]
+pub struct Sizes {
+    /// Set from outside, as shrinking does.
+    pub set: BTreeMap<String, i64>,
+}
+
+/// Elements of one tensor at most.
+const MOST_ELEMENTS: i64 = 60_000;
+
+impl Case {
+    /// Draws one; nothing where no small one suits.
+    pub fn draw(program: &Program, kernel: &Generated, fit: Fit, seed: u64, sizes: &Sizes) -> Option<Case> {
+        let mut random = Random::new(seed);
+        let divisors = if fit == Fit::Whole { divisors(kernel)? } else { BTreeMap::new() };
+        let mut symbols: Vec<(Symbol, i64)> = Vec::new();
+        for (symbol, over) in extents(program) {
+            let by = divisors.get(symbol.name()).copied().unwrap_or(1);
+            let size = match sizes.set.get(symbol.name()) {
+                Some(&size) => size,
+                None => extent(&mut random, over.min(64), by, fit),
+            };
+            symbols.push((symbol, size));
+        }
+        let mut tensors = Vec::new();
+        for arg in &program.args {
+            if let tile::Arg::Tensor(id) = arg {
+                tensors.push(tensor(program.tensor(*id), &mut symbols, &divisors, fit, &mut random)?);
+            }
+        }
+        let scalars = program.scalars.iter().map(|scalar| scalar_value(scalar.elem, &mut random)).collect();
+        Some(Case { fit, symbols, tensors, scalars })
+    }
+
+    /// What a symbol stands for.
+    pub fn symbol(&self, symbol: Symbol) -> Option<i64> {
+        self.symbols.iter().find(|known| known.0 == symbol).map(|known| known.1)
+    }
+
+    /// Blocks along x, y, z.
+    pub fn grid(&self, program: &Program) -> Option<[i64; 3]> {
+        let mut grid = [1; 3];
+        for (axis, extent) in program.grid.iter().enumerate() {
+            grid[axis] = match extent {
+                Some(extent) => extent.evaluate(&|symbol| self.symbol(symbol))?,
+                None => 1,
+            };
+        }
+        Some(grid)
+    }
+
+    /// For the simulator, in the order of the arguments.
+    pub fn args(&self, program: &Program) -> Vec<Arg> {
+        let mut tensors = self.tensors.iter();
+        let one = |arg: &tile::Arg| match arg {
+            tile::Arg::Tensor(_) => tensors.next().expect("a tensor for each argument").arg(),
+            tile::Arg::Scalar(id) => {
+                number_arg(program.scalars[*id as usize].elem, self.scalars[*id as usize])
+            }
+        };
+        program.args.iter().map(one).collect()
+    }
+
+    /// For a launch plan, as if each buffer began at a multiple of many bytes.
+    pub fn given(&self, program: &Program) -> Vec<Given> {
+        let mut tensors = self.tensors.iter();
+        let one = |(place, arg): (usize, &tile::Arg)| match arg {
+            tile::Arg::Tensor(_) => {
+                let tensor = tensors.next().expect("a tensor for each argument");
+                let size = u64::from(tensor.elem.bytes());
+                Given::Tensor(launch::Tensor {
+                    elem: tensor.elem,
+                    mutable: tensor.written,
+                    extents: tensor.extents.clone(),
+                    strides: tensor.strides.clone(),
+                    len: (tensor.all.len() - tensor.offset) as u64,
+                    address: ((place as u64 + 1) << 40) + tensor.offset as u64 * size,
+                })
+            }
+            tile::Arg::Scalar(id) => Given::Scalar(program.scalars[*id as usize].elem),
+        };
+        program.args.iter().enumerate().map(one).collect()
+    }
+
+    /// For the reference.
+    pub fn buffers(&self) -> Vec<Buffer> {
+        let one = |tensor: &Tensor| Buffer {
+            all: tensor.all.iter().map(|value| value.map(Num::exact)).collect(),
+            offset: tensor.offset,
+            extents: tensor.extents.clone(),
+            strides: tensor.strides.clone(),
+        };
+        self.tensors.iter().map(one).collect()
+    }
+
+    /// In a line.
+    pub fn text(&self) -> String {
+        let sizes: Vec<String> = self.symbols.iter().map(|(of, n)| format!("{} = {n}", of.name())).collect();
+        let offsets: Vec<String> = self
+            .tensors
+            .iter()
+            .map(|tensor| format!("`{}` from element {}", tensor.name, tensor.offset - GUARD))
+            .collect();
+        format!("{}; {}; scalars {:?}", sizes.join(", "), offsets.join(", "), self.scalars)
+    }
+}
+
+/// The symbols that are extents, and the tile of each along the grid.
+fn extents(program: &Program) -> Vec<(Symbol, i64)> {
+    let mut all: Vec<(Symbol, i64)> = Vec::new();
+    for arg in &program.args {
+        let tile::Arg::Tensor(id) = arg else { continue };
+        for (extent, _) in program.tensor(*id).plain().leaves() {
+            let Value::Sym { of, .. } = extent else { continue };
+            if all.iter().any(|(known, _)| *known == of) {
+                continue;
+            }
+            let along = |extent: &Option<Value>| match extent {
+                Some(Value::Sym { of: symbol, over, .. }) if *symbol == of => Some(i64::from(*over)),
+                _ => None,
+            };
+            all.push((of, program.grid.iter().find_map(along).unwrap_or(12)));
+        }
+    }
+    all
+}
+
+/// By what the fastest variant wants sizes and strides to be divided.
+fn divisors(kernel: &Generated) -> Option<BTreeMap<String, i64>> {
+    let mut all = BTreeMap::new();
+    for need in &kernel.variants[0].program.needs {
+        if let Fact::Divides(obligation) = need
+            && let Value::Sym { of, over: 1, .. } = obligation.of
+        {
+            let known: &mut i64 = all.entry(of.name().to_owned()).or_insert(1);
+            *known = lcm(*known, obligation.divisor)?;
+        }
+    }
+    all.values().all(|&n| n <= 512).then_some(all)
+}
+
+fn lcm(a: i64, b: i64) -> Option<i64> {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b)
+}
+
+fn extent(random: &mut Random, over: i64, by: i64, fit: Fit) -> i64 {
+    if fit == Fit::Whole {
+        return by * random.within(1, if by >= 16 { 2 } else { (24 / by).clamp(1, 8) });
+    }
+    let tiles = random.within(1, 3);
+    match random.below(20) {
+        0 if fit == Fit::Any => 0,
+        0 | 1 => 1,
+        2..=4 => (over * tiles - 1).max(1),
+        5..=7 => over * tiles + 1,
+        8..=9 => over * tiles,
+        _ => random.within(1, over * 5 / 2 + 1),
+    }
+}
+
+fn tensor(
+    of: &tile::Tensor,
+    symbols: &mut Vec<(Symbol, i64)>,
+    divisors: &BTreeMap<String, i64>,
+    fit: Fit,
+    random: &mut Random,
+) -> Option<Tensor> {
+    let known = |symbols: &[(Symbol, i64)], value: Value| {
+        value.evaluate(&|symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1))
+    };
+    let leaves: Vec<(Value, Value)> = of.plain().leaves().collect();
+    let extents: Vec<i64> = leaves.iter().map(|(n, _)| known(symbols, *n)).collect::<Option<_>>()?;
+    let mut strides: Vec<Option<i64>> = leaves.iter().map(|(_, d)| known(symbols, *d)).collect();
+    let reach = |strides: &[Option<i64>]| -> i64 {
+        let steps = extents.iter().zip(strides).filter_map(|(n, d)| Some((n - 1).max(0) * (*d)?));
+        steps.sum::<i64>() + 1
+    };
+    let aligned = fit != Fit::Any;
+    let open: Vec<usize> = (0..strides.len()).filter(|&mode| strides[mode].is_none()).collect();
+    for mode in random.shuffled(&open) {
+        let Value::Sym { of: symbol, .. } = leaves[mode].1 else { return None };
+        let stride = match known(symbols, leaves[mode].1) {
+            Some(stride) => stride,
+            None => {
+                let step = if aligned { 16 } else { 1 };
+                let step = lcm(step, divisors.get(symbol.name()).copied().unwrap_or(1))?;
+                let least = reach(&strides) + random.within(0, 2) * step;
+                let stride = (least + step - 1) / step * step;
+                symbols.push((symbol, stride));
+                known(symbols, leaves[mode].1)?
+            }
+        };
+        strides[mode] = Some(stride);
+    }
+    let strides: Vec<i64> = strides.into_iter().collect::<Option<_>>()?;
+    let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1).max(0) * d).sum::<i64>() + 1;
+    if len > MOST_ELEMENTS || len < 1 || extents.iter().product::<i64>() > MOST_ELEMENTS {
+        return None;
+    }
+    let offset = GUARD + if aligned { random.below(2) * 16 } else { random.below(6) };
+    let mut all = vec![None; offset + len as usize + GUARD];
+    let written = matches!(of.space, Space::Global { mutable: true });
+    let made = Tensor {
+        name: of.name.clone(),
+        elem: of.elem,
+        written,
+        extents,
+        strides,
+        offset,
+        all: Vec::new(),
+    };
+    let light = random.chance(30);
+    let buffer = Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
+    for element in 0..buffer.count() {
+        all[buffer.place(element)] = Some(element_value(of.elem, light, random));
+    }
+    Some(Tensor { all, ..made })
+}
+
+/// A small integer, so that sums of many are exact in every type.
+fn element_value(elem: Elem, light: bool, random: &mut Random) -> f64 {
+    let signed = number::range(elem).0 < 0.0;
+    match (light, signed) {
+        (true, true) => random.within(-1, 1) as f64,
+        (true, false) => random.within(0, 1) as f64,
+        (false, true) => random.within(-3, 3) as f64,
+        (false, false) => random.within(0, 4) as f64,
+    }
+}
+
+fn scalar_value(elem: Elem, random: &mut Random) -> f64 {
+    let signed = number::range(elem).0 < 0.0;
+    if signed { random.within(-2, 3) as f64 } else { random.within(0, 3) as f64 }
+}
+
+impl Tensor {
+    /// The bits of the whole buffer.
+    pub fn bits(&self) -> Vec<u64> {
+        let bits = |value: &Option<f64>| match value {
+            Some(value) => number::bits(self.elem, *value),
+            None => number::poison(self.elem),
+        };
+        self.all.iter().map(bits).collect()
+    }
+
+    fn arg(&self) -> Arg {
+        fn of<T: Element>(tensor: &Tensor) -> Arg {
+            let data: Vec<T> = tensor.bits().into_iter().map(T::from_raw).collect();
+            let sizes = |all: &[i64]| all.iter().map(|&n| n as usize).collect::<Vec<_>>();
+            let extents = sizes(&tensor.extents);
+            let arg =
+                if tensor.written { Arg::in_out(&data, extents) } else { Arg::tensor(&data, extents) };
+            arg.strides(sizes(&tensor.strides)).offset(tensor.offset)
+        }
+        match self.elem {
+            Elem::F64 => of::<f64>(self),
+            Elem::F32 => of::<f32>(self),
+            Elem::F16 => of::<f16>(self),
+            Elem::Bf16 => of::<bf16>(self),
+            Elem::I32 => of::<i32>(self),
+            Elem::U32 => of::<u32>(self),
+            Elem::I8 => of::<i8>(self),
+            _ => of::<u8>(self),
+        }
+    }
+
+    /// What is wrong with the bits of a buffer after a run, if anything is.
+    pub fn wrong(&self, got: &[u64], wanted: &Buffer) -> Option<String> {
+        let before = self.bits();
+        for (place, (&got, known)) in got.iter().zip(&wanted.all).enumerate() {
+            match known {
+                Some(num) => {
+                    let value = number::value(self.elem, got);
+                    if !num.admits(value) {
+                        let at = self.coordinates(wanted, place);
+                        let bound = match num.is_exact() {
+                            true => String::new(),
+                            false => format!(" up to {:.1e}", num.error),
+                        };
+                        let right = num.value;
+                        return Some(format!("`{}` at {at:?} is {value}, and {right} is right{bound}", self.name));
+                    }
+                }
+                None if got != before[place] => {
+                    let at = place as i64 - self.offset as i64;
+                    return Some(format!("`{}` was written where no element is, at offset {at}", self.name));
+                }
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn coordinates(&self, wanted: &Buffer, place: usize) -> Vec<i64> {
+        let element = (0..wanted.count()).find(|&element| wanted.place(element) == place).unwrap_or(0) as i64;
+        let mut rest = element;
+        let digit = |extent: &i64| {
+            let digit = rest % extent;
+            rest /= extent;
+            digit
+        };
+        self.extents.iter().map(digit).collect()
+    }
+}
+
+fn number_arg(elem: Elem, value: f64) -> Arg {
+    let bits = number::bits(elem, value);
+    match elem {
+        Elem::F64 => Arg::number(f64::from_raw(bits)),
+        Elem::F32 => Arg::number(f32::from_raw(bits)),
+        Elem::F16 => Arg::number(f16::from_raw(bits)),
+        Elem::Bf16 => Arg::number(bf16::from_raw(bits)),
+        Elem::I32 => Arg::number(i32::from_raw(bits)),
+        Elem::U32 => Arg::number(u32::from_raw(bits)),
+        Elem::I8 => Arg::number(i8::from_raw(bits)),
+        _ => Arg::number(u8::from_raw(bits)),
+    }
+}

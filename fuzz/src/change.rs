@@ -1,0 +1,339 @@
+//! What text cannot say: changes of a tile program that leave it a right one.
+
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::thread::{Bin, Id, Unroll};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use tilewright_codegen::Elem;
+use tilewright_layout::Value;
+
+use crate::random::Random;
+
+/// One change. Statements are counted as they stand, each before those inside it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A reduction across a warp goes across so many lanes.
+    Lanes(usize, u32),
+    /// All threads change places.
+    Swizzled((u32, u32, i32)),
+    /// A copy by another mechanism.
+    How(usize, How),
+    /// A copy with another fill.
+    Filled(usize, f64),
+    /// A loop, unrolled.
+    Unrolled(usize, Unroll),
+    /// A statement under a condition on coordinates.
+    If(usize, Affine, Value),
+    /// A statement under a condition on a scalar, and perhaps in its other arm.
+    When(usize, Expr, bool),
+    /// A function that adds a coordinate of an input.
+    Coordinate(usize, u8, u8),
+    /// Elements from inside stand for those past an edge of what a copy reads.
+    Held(usize, usize),
+    /// A loop's iterations one by one, and some more.
+    Steps(usize, Vec<(i64, Past)>),
+    /// A loop is left early, before the statement of its body at a place.
+    Leave(usize, usize, i64, i64),
+    /// Blocks in clusters; what a copy reads depends on the rank, by so much along a mode.
+    Cluster(usize, usize, i64, [u32; 3]),
+    /// The modes of all views of a statement in another order.
+    Permuted(usize, Vec<usize>),
+}
+
+impl Change {
+    /// Makes it. A change that no longer suits the program leaves it as it is.
+    pub fn apply(&self, program: &mut Program) {
+        match self {
+            Change::Swizzled(parts) => return swizzle(program, *parts),
+            Change::Cluster(_, _, _, cluster) => {
+                program.cluster = *cluster;
+                program.arch = program.arch.max(90);
+            }
+            _ => {}
+        }
+        let (vars, mut left) = (program.vars.clone(), self.place());
+        let elems: Vec<_> = program.tensors.iter().map(|tensor| tensor.elem).collect();
+        let mut body = std::mem::take(&mut program.body);
+        at(&mut body, &mut left, &mut |list, place| {
+            let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent.int());
+            self.change(list, place, &extent, &elems);
+        });
+        program.body = body;
+    }
+
+    fn place(&self) -> usize {
+        match self {
+            Change::Swizzled(_) => usize::MAX,
+            Change::Lanes(at, _)
+            | Change::How(at, _)
+            | Change::Filled(at, _)
+            | Change::Unrolled(at, _)
+            | Change::If(at, ..)
+            | Change::When(at, ..)
+            | Change::Coordinate(at, ..)
+            | Change::Held(at, _)
+            | Change::Steps(at, _)
+            | Change::Leave(at, ..)
+            | Change::Cluster(at, ..)
+            | Change::Permuted(at, _) => *at,
+        }
+    }
+
+    fn change(&self, list: &mut Vec<Stmt>, place: usize, extent: &dyn Fn(Id) -> Option<i64>, elems: &[Elem]) {
+        let stmt = &mut list[place];
+        let (span, by) = (stmt.span, stmt.by);
+        match (self, &mut stmt.op) {
+            (Change::Lanes(_, lanes), Op::Reduce { across: across @ Across::Warp(_), .. }) => {
+                *across = Across::Warp(*lanes);
+            }
+            (Change::How(_, new), Op::Copy { how, .. }) => *how = *new,
+            (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
+            (Change::Unrolled(_, new), Op::For { unroll, .. }) => *unroll = *new,
+            (Change::Coordinate(_, input, mode), Op::Map { ins, to, value }) => {
+                let known = ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
+                if known {
+                    let coordinate = Expr::Coord(*input, *mode).cast(elems[to.tensor as usize]);
+                    *value = Expr::Bin(Bin::Add, Box::new(value.clone()), Box::new(coordinate));
+                }
+            }
+            (Change::Held(_, mode), Op::Copy { from, .. }) if *mode < from.base.len() => {
+                *from = from.clone().held(*mode);
+            }
+            (Change::Cluster(_, mode, by, _), Op::Copy { from, .. }) if *mode < from.base.len() => {
+                if let Some(moved) = from.base[*mode].plus(&Coord::ClusterRank.into(), *by) {
+                    from.base[*mode] = moved;
+                }
+            }
+            (Change::If(_, left, right), _) => {
+                let then = vec![stmt.clone()];
+                let op = Op::If { left: left.clone(), right: *right, then, other: Vec::new() };
+                *stmt = Stmt { id: 0, span, by, op };
+            }
+            (Change::When(_, cond, both), _) => {
+                let then = vec![stmt.clone()];
+                let other = if *both { then.clone() } else { Vec::new() };
+                *stmt = Stmt { id: 0, span, by, op: Op::When { cond: cond.clone(), then, other } };
+            }
+            (Change::Steps(_, turns), Op::For { var, body, .. }) if extent(*var).is_some() => {
+                let (var, body) = (*var, body.clone());
+                let one = |(at, past): &(i64, Past)| {
+                    let op = Op::Step { var, at: (*at).into(), past: *past, body: body.clone() };
+                    Stmt { id: 0, span, by, op }
+                };
+                let all: Vec<Stmt> = turns.iter().map(one).collect();
+                list.splice(place..=place, all);
+            }
+            (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
+                if let Some(left) = Affine::from(Coord::Var(*var)).plus(&(*more).into(), 1) {
+                    let op = Op::Leave { of: *var, left, right: Value::Int(*end) };
+                    body.insert(*before, Stmt { id: 0, span, by, op });
+                }
+            }
+            (Change::Permuted(_, order), _) => {
+                for view in stmt.views_mut() {
+                    if let Ok(permuted) = view.permute(order) {
+                        *view = permuted;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Finds the statement that a number counts down to.
+fn at(list: &mut Vec<Stmt>, left: &mut usize, found: &mut dyn FnMut(&mut Vec<Stmt>, usize)) -> bool {
+    for place in 0..list.len() {
+        if *left == 0 {
+            found(list, place);
+            return true;
+        }
+        *left -= 1;
+        if list[place].bodies_mut().into_iter().any(|body| at(body, left, found)) {
+            return true;
+        }
+    }
+    false
+}
+
+fn swizzle(program: &mut Program, parts: (u32, u32, i32)) {
+    let (this, by) = (Coord::Thread(0), Coord::Swizzled(0, parts));
+    for stmt in &mut program.body {
+        stmt.each_mut(&mut |stmt| {
+            for view in stmt.views_mut() {
+                for base in &mut view.base {
+                    *base = base.replaced(&this, &by);
+                }
+                for (origin, _) in view.limits.iter_mut().flatten() {
+                    *origin = origin.replaced(&this, &by);
+                }
+            }
+        });
+    }
+}
+
+/// A statement of a program, and what is known where it stands.
+struct Site<'p> {
+    stmt: &'p Stmt,
+    /// Loop variables around it.
+    vars: Vec<Id>,
+    /// Is it inside a loop that runs ahead?
+    ahead: bool,
+    /// Was what it writes written before?
+    again: bool,
+}
+
+fn sites(program: &Program) -> Vec<Site<'_>> {
+    fn walk<'p>(body: &'p [Stmt], vars: &[Id], ahead: bool, seen: &mut Vec<Id>, to: &mut Vec<Site<'p>>) {
+        for stmt in body {
+            let again = stmt.writes().is_some_and(|view| seen.contains(&view.tensor));
+            to.push(Site { stmt, vars: vars.to_vec(), ahead, again });
+            seen.extend(stmt.writes().map(|view| view.tensor));
+            let mut inner = vars.to_vec();
+            let runs_ahead = matches!(stmt.op, Op::Pipelined { .. });
+            if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+                inner.push(*var);
+            }
+            for body in stmt.bodies() {
+                walk(body, &inner, ahead || runs_ahead, seen, to);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    walk(&program.body, &[], false, &mut Vec::new(), &mut all);
+    all
+}
+
+/// Changes for a program.
+pub fn draw(program: &Program, random: &mut Random) -> Vec<Change> {
+    let sites = sites(program);
+    if sites.is_empty() {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for _ in 0..random.weighted(&[(4, 1), (4, 2), (2, 3)]) {
+        // One that suits the program, if a few tries find it.
+        let found = (0..30).find_map(|_| {
+            let at = random.below(sites.len());
+            one(program, &sites[at], at, random)
+        });
+        all.extend(found);
+    }
+    // Places are those of the program as it was: from the last to the first, they stay right.
+    all.sort_by_key(|change: &Change| std::cmp::Reverse(change.place()));
+    all.dedup_by_key(|change| change.place());
+    all
+}
+
+fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Option<Change> {
+    let space = |tensor: Id| program.tensor(tensor).space;
+    let is_global = |tensor: Id| matches!(space(tensor), Space::Global { .. });
+    let is_shared = |tensor: Id| matches!(space(tensor), Space::Shared { .. });
+    let threads = program.threads();
+    let roll = random.below(14);
+    Some(match (roll, &site.stmt.op) {
+        // There are few to choose from.
+        (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
+            Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
+        }
+        (0, _) if threads % 4 == 0 && random.chance(30) => {
+            let bits = random.within(1, 2) as u32;
+            let (base, shift) = (random.below(2) as u32, bits as i32);
+            let reach = 1 << (bits + base + bits);
+            if threads % reach != 0 {
+                return None;
+            }
+            Change::Swizzled((bits, base, if random.chance(25) { -shift } else { shift }))
+        }
+        (3, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
+            Change::How(at, random.pick(&[How::Here, How::Plain, How::Staged]))
+        }
+        (4, Op::Copy { from, to, how: How::Derive, .. }) if is_global(from.tensor) && is_shared(to.tensor) => {
+            Change::How(at, How::Async)
+        }
+        (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
+            Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
+        }
+        (2 | 5 | 6, Op::For { var, .. }) => {
+            let extent = program.vars[*var as usize].extent.int();
+            let full = extent.is_some_and(|n| n <= 4) && random.chance(30);
+            Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
+        }
+        (7, op) if movable(site, op, &is_shared) => {
+            let mut coords: Vec<Coord> = (0..3)
+                .filter(|&axis| program.grid[usize::from(axis)].is_some_and(|n| n != Value::Int(1)))
+                .map(Coord::Block)
+                .collect();
+            coords.extend(site.vars.iter().map(|&var| Coord::Var(var)));
+            if coords.is_empty() {
+                return None;
+            }
+            let of = Affine::from(random.pick(&coords));
+            let of = match random.below(3) {
+                0 => of.digit(1, Some(2)),
+                1 => of.plus(&random.within(-2, 1).into(), 1)?,
+                _ => of,
+            };
+            Change::If(at, of, Value::Int(random.within(0, 2)))
+        }
+        (8, op) if movable(site, op, &is_shared) && !program.scalars.is_empty() => {
+            let scalar = Expr::Scalar(random.below(program.scalars.len()) as Id);
+            Change::When(at, scalar, random.chance(30))
+        }
+        (9, Op::Map { ins, to, .. }) if !ins.is_empty() => {
+            let elem = program.tensor(to.tensor).elem;
+            let input = random.below(ins.len());
+            if elem.bytes() < 4 {
+                return None;
+            }
+            Change::Coordinate(at, input as u8, random.below(ins[input].base.len()) as u8)
+        }
+        (10, Op::Copy { from, .. }) if is_global(from.tensor) => Change::Held(at, random.below(from.base.len())),
+        (11, Op::For { var, body, .. }) => {
+            let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
+            if body.len() > 12 {
+                return None;
+            }
+            let past = |random: &mut Random, turn: i64| match turn < extent {
+                true => random.pick(&[Past::Skip, Past::Last, Past::Anyway]),
+                false => random.pick(&[Past::Skip, Past::Last]),
+            };
+            let turns = random.within(1, extent + 1);
+            Change::Steps(at, (0..turns).map(|turn| (turn, past(random, turn))).collect())
+        }
+        (12, Op::For { body, .. }) if !site.ahead => {
+            let before = random.below(body.len() + 1);
+            Change::Leave(at, before, random.within(-1, 1), random.within(0, 3))
+        }
+        (13, Op::Copy { from, .. }) if is_global(from.tensor) => {
+            let cluster = random.pick(&[[2, 1, 1], [2, 1, 1], [1, 2, 1]]);
+            if program.cluster != [1; 3] {
+                return None;
+            }
+            let mode = random.below(from.base.len());
+            let by = random.pick(&[1, 2, -1, 16]);
+            Change::Cluster(at, mode, by, cluster)
+        }
+        (0 | 1, Op::Copy { to, .. } | Op::Map { to, .. }) if to.rank() > 1 => {
+            let order: Vec<usize> = (0..to.rank()).collect();
+            let all = site.stmt.reads();
+            if all.iter().any(|view| view.rank() != to.rank()) {
+                return None;
+            }
+            Change::Permuted(at, random.shuffled(&order))
+        }
+        _ => return None,
+    })
+}
+
+/// Can a statement be left out without anybody reading what nobody wrote?
+fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
+    let Some(to) = site.stmt.writes() else { return false };
+    if is_shared(to.tensor) {
+        return false;
+    }
+    match op {
+        Op::Copy { .. } | Op::Map { .. } => site.again || site.vars.is_empty() && !site.ahead && site.again,
+        Op::Gemm { .. } | Op::Reduce { .. } => true,
+        _ => false,
+    }
+}

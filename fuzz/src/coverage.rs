@@ -1,0 +1,421 @@
+//! What was drawn: in how many kernels each kind of statement, mechanism, coordinate, bound and variant stood that ran and was
+//! right. Matches are exhaustive, so that what the language gains asks for a row here.
+
+use std::collections::BTreeMap;
+
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::thread::{self, Unroll};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Past, Program, Space, Stmt};
+use tilewright_codegen::{Elem, pipeline};
+
+use crate::judge::Right;
+
+/// Counts by what is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    counts: BTreeMap<&'static str, u32>,
+    kernels: u32,
+}
+
+/// What must be drawn. What lowering refuses is not among it.
+const WANTED: &[&str] = &[
+    "statement: copy",
+    "statement: fill",
+    "statement: map",
+    "statement: gemm",
+    "statement: reduce",
+    "statement: wait for copies",
+    "statement: commit copies",
+    "statement: sync",
+    "statement: for",
+    "statement: leave",
+    "statement: pipelined",
+    "statement: step",
+    "statement: if",
+    "statement: when",
+    "statement: roles",
+    "statement: acquire",
+    "statement: publish",
+    "statement: await",
+    "statement: release",
+    "copy: derived",
+    "copy: asynchronous",
+    "copy: plain",
+    "copy: staged",
+    "copy: here",
+    "copy: by an instruction",
+    "copy: global to registers",
+    "copy: global to shared",
+    "copy: global to global",
+    "copy: shared to registers",
+    "copy: shared to shared",
+    "copy: shared to global",
+    "copy: registers to registers",
+    "copy: registers to shared",
+    "copy: registers to global",
+    "copy: converts",
+    "copy: fill of its own",
+    "gemm: plain",
+    "gemm: serpentine",
+    "gemm: rows",
+    "gemm: row serpentine",
+    "gemm: from memory",
+    "gemm: by an instruction",
+    "reduce: thread",
+    "reduce: warp",
+    "reduce: part of a warp",
+    "reduce: block",
+    "coordinate: block",
+    "coordinate: loop",
+    "coordinate: thread",
+    "coordinate: swizzled thread",
+    "coordinate: cluster rank",
+    "coordinate: digit",
+    "coordinate: begin",
+    "past: skip",
+    "past: last",
+    "past: anyway",
+    "loop: not unrolled",
+    "loop: unrolled wholly",
+    "loop: unrolled by",
+    "function: input",
+    "function: literal",
+    "function: scalar",
+    "function: coordinate",
+    "function: unary",
+    "function: binary",
+    "function: fma",
+    "function: comparison",
+    "function: choice",
+    "function: cast",
+    "bound: proven read",
+    "bound: guarded read",
+    "bound: proven write",
+    "bound: guarded write",
+    "bound: asynchronous or zero",
+    "bound: clamped",
+    "bound: partial first tile",
+    "bound: ragged",
+    "bound: mask",
+    "width: 1",
+    "width: 2",
+    "width: 4",
+    "width: 8",
+    "width: 16",
+    "variant: best",
+    "variant: aligned",
+    "variant: small",
+    "variant: general",
+    "element: f64",
+    "element: f32",
+    "element: f16",
+    "element: bf16",
+    "element: i32",
+    "element: u32",
+    "element: i8",
+    "element: u8",
+];
+
+impl Coverage {
+    /// Takes a kernel in.
+    pub fn add(&mut self, right: &Right) {
+        let mut seen = Seen::default();
+        seen.program(&right.program);
+        if let Ok(expanded) = pipeline::expand(&right.program) {
+            seen.program(&expanded);
+        }
+        seen.variants(right);
+        self.kernels += 1;
+        for what in seen.0.into_keys() {
+            *self.counts.entry(what).or_default() += 1;
+        }
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Coverage) {
+        self.kernels += other.kernels;
+        for (what, count) in &other.counts {
+            *self.counts.entry(what).or_default() += count;
+        }
+    }
+
+    /// Rows that stood in fewer kernels than this.
+    pub fn below(&self, least: u32) -> Vec<&'static str> {
+        WANTED.iter().copied().filter(|what| self.count(what) < least).collect()
+    }
+
+    fn count(&self, what: &str) -> u32 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// A table.
+    pub fn text(&self) -> String {
+        let cell = |what: &&str| format!("{:<31}{:>6}", what, self.count(what));
+        let rows: Vec<String> = WANTED.iter().map(cell).collect();
+        let height = rows.len().div_ceil(2);
+        let row = |at: usize| format!("{}   {}", rows[at], rows.get(at + height).map_or("", |row| row));
+        (0..height).map(row).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// What one kernel has.
+#[derive(Default)]
+struct Seen(BTreeMap<&'static str, ()>);
+
+impl Seen {
+    fn has(&mut self, what: &'static str) {
+        debug_assert!(WANTED.contains(&what), "{what}");
+        self.0.insert(what, ());
+    }
+
+    fn program(&mut self, program: &Program) {
+        for tensor in &program.tensors {
+            self.has(match tensor.elem {
+                Elem::F64 => "element: f64",
+                Elem::F16 => "element: f16",
+                Elem::Bf16 => "element: bf16",
+                Elem::I32 => "element: i32",
+                Elem::U32 => "element: u32",
+                Elem::I8 => "element: i8",
+                Elem::U8 => "element: u8",
+                Elem::F32 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => "element: f32",
+            });
+        }
+        for stmt in &program.body {
+            stmt.each(&mut |stmt| self.statement(program, stmt));
+        }
+    }
+
+    fn statement(&mut self, program: &Program, stmt: &Stmt) {
+        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+            view.base.iter().for_each(|base| self.coordinates(base));
+            if !view.held.is_empty() {
+                self.has("bound: clamped");
+            }
+            if view.limits.iter().any(Option::is_some) {
+                self.has("bound: ragged");
+            }
+        }
+        let what = match &stmt.op {
+            Op::Copy { from, to, how, fill, .. } => {
+                self.copy(program, (from.tensor, to.tensor), *how, fill.to_f64());
+                "statement: copy"
+            }
+            Op::Fill { value, .. } => {
+                self.function(value);
+                "statement: fill"
+            }
+            Op::Map { value, .. } => {
+                self.function(value);
+                "statement: map"
+            }
+            Op::Gemm { a, how, order, .. } => {
+                self.has(match order {
+                    Order::Plain => "gemm: plain",
+                    Order::Serpentine => "gemm: serpentine",
+                    Order::Rows => "gemm: rows",
+                    Order::RowSerpentine => "gemm: row serpentine",
+                });
+                if let How::Atom(_) = how {
+                    self.has("gemm: by an instruction");
+                } else if !matches!(program.tensor(a.tensor).space, Space::Registers { .. }) {
+                    self.has("gemm: from memory");
+                }
+                "statement: gemm"
+            }
+            Op::Reduce { across, .. } => {
+                self.has(match across {
+                    Across::Thread => "reduce: thread",
+                    Across::Warp(32) => "reduce: warp",
+                    Across::Warp(_) => "reduce: part of a warp",
+                    Across::Block => "reduce: block",
+                });
+                "statement: reduce"
+            }
+            Op::WaitCopies { .. } => "statement: wait for copies",
+            Op::CommitCopies => "statement: commit copies",
+            Op::Sync => "statement: sync",
+            Op::For { unroll, .. } => {
+                self.has(match unroll {
+                    Unroll::No => "loop: not unrolled",
+                    Unroll::Full => "loop: unrolled wholly",
+                    Unroll::By(_) => "loop: unrolled by",
+                });
+                "statement: for"
+            }
+            Op::Leave { left, .. } => {
+                self.coordinates(left);
+                "statement: leave"
+            }
+            Op::Pipelined { .. } => "statement: pipelined",
+            Op::Step { at, past, .. } => {
+                self.coordinates(at);
+                self.has(match past {
+                    Past::Skip => "past: skip",
+                    Past::Last => "past: last",
+                    Past::Anyway => "past: anyway",
+                });
+                "statement: step"
+            }
+            Op::If { left, .. } => {
+                self.coordinates(left);
+                "statement: if"
+            }
+            Op::When { .. } => "statement: when",
+            Op::Roles(_) => "statement: roles",
+            Op::Acquire { .. } => "statement: acquire",
+            Op::Publish { .. } => "statement: publish",
+            Op::Await { .. } => "statement: await",
+            Op::Release { .. } => "statement: release",
+            // Refused by lowering: none of them is in a kernel that ran.
+            Op::Wait { .. } | Op::Advance { .. } | Op::Tiles { .. } | Op::Ordered { .. } => return,
+        };
+        self.has(what);
+    }
+
+    fn copy(&mut self, program: &Program, (from, to): (u32, u32), how: How, fill: f64) {
+        self.has(match how {
+            How::Derive => "copy: derived",
+            How::Async => "copy: asynchronous",
+            How::Plain => "copy: plain",
+            How::Staged => "copy: staged",
+            How::Here => "copy: here",
+            How::Atom(_) => "copy: by an instruction",
+        });
+        let (from, to) = (program.tensor(from), program.tensor(to));
+        use Space::{Global, Registers, Shared};
+        self.has(match (from.space, to.space) {
+            (Global { .. }, Registers { .. }) => "copy: global to registers",
+            (Global { .. }, Shared { .. }) => "copy: global to shared",
+            (Global { .. }, Global { .. }) => "copy: global to global",
+            (Shared { .. }, Registers { .. }) => "copy: shared to registers",
+            (Shared { .. }, Shared { .. }) => "copy: shared to shared",
+            (Shared { .. }, Global { .. }) => "copy: shared to global",
+            (Registers { .. }, Registers { .. }) => "copy: registers to registers",
+            (Registers { .. }, Shared { .. }) => "copy: registers to shared",
+            (Registers { .. }, Global { .. }) => "copy: registers to global",
+        });
+        if from.elem != to.elem {
+            self.has("copy: converts");
+        }
+        if fill != 0.0 {
+            self.has("copy: fill of its own");
+        }
+    }
+
+    fn coordinates(&mut self, of: &Affine) {
+        for (coord, _) in &of.terms {
+            let what = match coord {
+                Coord::Block(_) => "coordinate: block",
+                Coord::Var(_) => "coordinate: loop",
+                Coord::Thread(_) => "coordinate: thread",
+                Coord::Swizzled(..) => "coordinate: swizzled thread",
+                Coord::ClusterRank => "coordinate: cluster rank",
+                Coord::Begin { turn, .. } => {
+                    self.coordinates(turn);
+                    "coordinate: begin"
+                }
+                Coord::Digit { of, .. } => {
+                    self.coordinates(of);
+                    "coordinate: digit"
+                }
+                // Refused by lowering.
+                Coord::Turn(_) => continue,
+            };
+            self.has(what);
+        }
+    }
+
+    fn function(&mut self, of: &Expr) {
+        let (what, parts): (_, Vec<&Expr>) = match of {
+            Expr::In(_) => ("function: input", vec![]),
+            Expr::Lit(_) => ("function: literal", vec![]),
+            Expr::Scalar(_) => ("function: scalar", vec![]),
+            Expr::Coord(..) => ("function: coordinate", vec![]),
+            Expr::Un(_, x) => ("function: unary", vec![x]),
+            Expr::Bin(_, x, y) => ("function: binary", vec![x, y]),
+            Expr::Fma(x) => ("function: fma", x.iter().collect()),
+            Expr::Cmp(_, x, y) => ("function: comparison", vec![x, y]),
+            Expr::Pick(x) => ("function: choice", x.iter().collect()),
+            Expr::Cast(_, x) => ("function: cast", vec![x]),
+        };
+        self.has(what);
+        parts.into_iter().for_each(|part| self.function(part));
+    }
+
+    /// What the thread programs have that ran.
+    fn variants(&mut self, right: &Right) {
+        let ran = |at: usize| right.ran[at] > 0;
+        for (at, variant) in right.kernel.variants.iter().enumerate().filter(|(at, _)| ran(*at)) {
+            let _ = at;
+            self.thread_list(&variant.program, &variant.program.body);
+            if variant.program.vars.iter().any(|var| var.name.ends_with("_short")) {
+                self.has("bound: partial first tile");
+            }
+        }
+        let policies = [
+            (Policy::Best, "variant: best"),
+            (Policy::Aligned, "variant: aligned"),
+            (Policy::Small, "variant: small"),
+            (Policy::General, "variant: general"),
+        ];
+        let all = right.kernel.variants.len();
+        for (place, (policy, what)) in policies.into_iter().enumerate() {
+            // Variants that need the same are made once.
+            let at = match all {
+                4 => Some(place),
+                _ => lower(&right.program, policy).ok().and_then(|program| {
+                    right.kernel.variants.iter().position(|variant| variant.program.needs == program.needs)
+                }),
+            };
+            if at.is_some_and(ran) {
+                self.has(what);
+            }
+        }
+    }
+
+    fn thread_list(&mut self, program: &thread::Kernel, body: &[thread::Stmt]) {
+        for stmt in body {
+            match &stmt.op {
+                thread::Op::Load { to, guard, .. } => {
+                    self.has(if guard.is_some() { "bound: guarded read" } else { "bound: proven read" });
+                    self.width(program, to);
+                }
+                thread::Op::Store { from, guard, .. } => {
+                    self.has(if guard.is_some() { "bound: guarded write" } else { "bound: proven write" });
+                    self.width(program, from);
+                }
+                thread::Op::Atom { row, .. } if row.name.ends_with("_or_zero") => {
+                    self.has("bound: asynchronous or zero");
+                }
+                thread::Op::Assign { value: thread::Val::Bin(_, _, value), .. } => {
+                    if matches!(**value, thread::Val::Guarded(..)) {
+                        self.has("bound: mask");
+                    }
+                }
+                thread::Op::For { body, .. } | thread::Op::Elect(_, body) => self.thread_list(program, body),
+                thread::Op::If { then, other, .. } | thread::Op::When { then, other, .. } => {
+                    self.thread_list(program, then);
+                    self.thread_list(program, other);
+                }
+                thread::Op::Roles(roles) => {
+                    roles.iter().for_each(|role| self.thread_list(program, &role.body));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn width(&mut self, program: &thread::Kernel, of: &thread::Frag) {
+        let _ = program;
+        match of.len {
+            1 => self.has("width: 1"),
+            2 => self.has("width: 2"),
+            4 => self.has("width: 4"),
+            8 => self.has("width: 8"),
+            16 => self.has("width: 16"),
+            _ => {}
+        }
+    }
+}

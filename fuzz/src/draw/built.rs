@@ -1,0 +1,190 @@
+//! Programs of the builder for what has no text yet: groups of threads with rings between them, and instructions of the
+//! table.
+
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::atoms;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::fragment::Arrangement;
+use tilewright_codegen::problem::{Problem, Result};
+use tilewright_codegen::thread::{Bin, Unroll};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring};
+use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::{Elem, thread::Id};
+use tilewright_layout::{Composed, Layout, Swizzle, Value};
+
+use crate::random::Random;
+
+fn flat(modes: &[i64]) -> Result<Layout> {
+    Ok(Layout::compact(tilewright_layout::Tuple::flat(modes))?)
+}
+
+fn block(axis: u8) -> At {
+    At::Index(Coord::Block(axis).into())
+}
+
+/// Some warps copy tiles into the slots of a ring, others add them up.
+pub(super) fn roles(random: &mut Random) -> Result<Program> {
+    let elem = random.pick(&[Elem::F32, Elem::F32, Elem::I32, Elem::F64, Elem::F16]);
+    let (fillers, readers) = (random.within(1, 2) as u32, random.within(1, 2) as u32);
+    let first = random.chance(50);
+    let slots = random.within(1, 3);
+    let (warps_of_from, warps_of_to) = match first {
+        true => ((0, fillers), (fillers, fillers + readers)),
+        false => ((readers, readers + fillers), (0, readers)),
+    };
+    let mut b = Builder::new("drawn");
+    let (m, k) = (Value::symbol("M"), Value::symbol("K"));
+    let x = b.tensor("x", elem, (m, k), None, false)?;
+    let y = b.tensor("y", elem, (m,), None, true)?;
+    let from = b.group("from", warps_of_from, None);
+    let to = b.group("to", warps_of_to, None);
+    // Whole parts of the tile for the threads of both groups.
+    let (tall, wide) = (64 * random.within(1, 2), random.within(1, 4));
+    let tile = b.shared("tile", elem, flat(&[tall, wide, slots])?)?;
+    let plain = random.chance(50);
+    let ring = b.ring(Ring {
+        name: "ring".into(),
+        slots: slots as u32,
+        buffers: vec![tile.tensor],
+        from,
+        to,
+        arrivals: fillers * 32,
+        over_cluster: None,
+    });
+    let tiles = b.tile(&x, (tall, wide), &[block(0), At::All])?.with_name("tiles");
+    let out = b.tile(&y, (tall,), &[block(0)])?.with_name("out");
+    let steps = k.ceil_div(wide).ok_or_else(|| Problem::new("no such loop"))?;
+    let threads = |warps: u32| flat(&[i64::from(warps) * 32, 1]);
+    let (of_from, of_to) = (threads(fillers)?, threads(readers)?);
+    let columns = flat(&[i64::from(readers) * 32])?;
+    let values = vec![if random.chance(50) { random.pick(&[1, 2]) } else { 1 }];
+    let met = random.chance(30);
+    let reduces = random.chance(30);
+    let at = |b: &mut Builder, view: &View, place: &Affine| {
+        b.slice(view, &[At::All, At::All, At::Index(place.clone())])
+    };
+    let fill = |b: &mut Builder| -> Result<()> {
+        let deal = Deal { values: values.clone(), ..Deal::default() };
+        let source = b.parallelize_over(&tiles, &of_from, from, &deal)?;
+        let target = b.parallelize_over(&tile, &of_from, from, &deal)?;
+        b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
+            b.statement(Op::Acquire { ring, turn: turn.clone() });
+            let slot = turn.digit(1, Some(slots));
+            let (source, target) = (at(b, &source, &turn)?, at(b, &target, &slot)?);
+            match plain {
+                true => b.copy_how(&source, &target, How::Plain, None)?,
+                false => {
+                    b.copy(&source, &target)?;
+                    b.wait_copies(0);
+                }
+            }
+            if met {
+                b.sync();
+            }
+            b.statement(Op::Publish { ring, turn, bytes: None });
+            Ok(())
+        })
+    };
+    let read = |b: &mut Builder| -> Result<()> {
+        let own = b.parallelize_over(&tile, &of_to, to, &Deal::default())?;
+        let out = b.parallelize_over(&out, &columns, to, &Deal::default())?;
+        let each = tall / (i64::from(readers) * 32);
+        let sum = b.registers("sum", elem, (each, 1i64))?;
+        b.fill(&sum, Expr::lit(0))?;
+        b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
+            b.statement(Op::Await { ring, turn: turn.clone() });
+            let slot = turn.digit(1, Some(slots));
+            let part = at(b, &own, &slot)?;
+            let held = b.registers("held", elem, (each, wide))?;
+            b.copy(&part, &held)?;
+            b.statement(Op::Release { ring, turn });
+            b.reduce(&held, &sum, Bin::Add, Across::Thread)
+        })?;
+        if reduces {
+            b.reduce(&sum, &sum, Bin::Max, Across::Block)?;
+        }
+        let sums = b.slice(&sum, &[At::All, At::Index(0.into())])?;
+        b.copy(&sums, &out)
+    };
+    let mut all: Vec<(Id, tilewright_codegen::build::Role<'_>)> =
+        vec![(from, Box::new(fill)), (to, Box::new(read))];
+    if random.chance(50) {
+        all.reverse();
+    }
+    b.roles(all)?;
+    Ok(b.finish())
+}
+
+/// Matrices in the registers of warps: ldmatrix or plain copies, then the product of a row of the table.
+pub(super) fn matrices(random: &mut Random) -> Result<Program> {
+    let (name, elem, sums, depth) = random.pick(&[
+        ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16i64),
+        ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16),
+        ("mma_m16n8k16_bf16", Elem::Bf16, Elem::F32, 16),
+        ("mma_m16n8k32_i8", Elem::I8, Elem::I32, 32),
+        ("mma_m8n8k4_f64", Elem::F64, Elem::F64, 4),
+    ]);
+    let row = atoms::find(name).ok_or_else(|| Problem::new("no such row"))?;
+    let (tall, warps) = (if elem == Elem::F64 { 8 } else { 16 }, [random.pick(&[1i64, 2]), random.pick(&[1, 2])]);
+    let m = tall * warps[0] * random.within(1, 2);
+    let n = 8 * warps[1] * random.within(1, 2);
+    let k = depth * random.within(1, 2);
+    let mut b = Builder::new("drawn");
+    let size = Value::symbol;
+    let rows = |name: &str| Some(tilewright_layout::Tuple::of([size(name).into(), 1i64.into()]));
+    let a = b.tensor("a", elem, (size("M"), size("K")), rows("lda"), false)?;
+    let bt = b.tensor("b", elem, (size("N"), size("K")), rows("ldb"), false)?;
+    let c = b.tensor("c", sums, (size("M"), size("N")), None, true)?;
+    let moved = elem.bytes() == 2 && random.chance(85);
+    let pad = if moved { 8 } else { random.pick(&[0, 1, 8]) };
+    let lay = |rows: i64, random: &mut Random| -> Result<Composed> {
+        if moved && k == 32 && random.chance(50) {
+            return Ok(Composed::new(Swizzle::new(2, 3, 3)?, 0, Layout::new((rows, k), (k, 1i64))?));
+        }
+        Ok(Layout::new((rows, k), (k + pad, 1i64))?.into())
+    };
+    let (sa, sb) = (lay(m, random)?, lay(n, random)?);
+    let (sa, sb) = (b.shared("sa", elem, sa)?, b.shared("sb", elem, sb)?);
+    let ga = b.tile(&a, (m, k), &[block(0), At::All])?.with_name("ga");
+    let gb = b.tile(&bt, (n, k), &[block(1), At::All])?.with_name("gb");
+    let gc = b.tile(&c, (m, n), &[block(0), block(1)])?.with_name("gc");
+    let lanes = 32 * warps[0] * warps[1];
+    let across = random.pick(&[2i64, 4]);
+    let threads = Layout::new((lanes / across, across), (across, 1i64))?;
+    let ragged = Deal { ragged: true, ..Deal::default() };
+    let (of_a, to_a) =
+        (b.parallelize_over(&ga, &threads, 0, &ragged)?, b.parallelize_over(&sa, &threads, 0, &ragged)?);
+    let (of_b, to_b) =
+        (b.parallelize_over(&gb, &threads, 0, &ragged)?, b.parallelize_over(&sb, &threads, 0, &ragged)?);
+    let by = Arrangement { groups: flat(&[warps[0], warps[1], 1])?, of: 0 };
+    let out = b.partition_mma(&gc, row, 'd', &by)?.with_name("out");
+    let acc = b.fragment("acc", sums, &out)?;
+    b.fill(&acc, Expr::lit(0))?;
+    let steps = size("K").ceil_div(k).ok_or_else(|| Problem::new("no such loop"))?;
+    b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
+        let at = [At::All, At::All, At::Index(step)];
+        for (from, to) in [(&of_a, &to_a), (&of_b, &to_b)] {
+            let from = b.slice(from, &at)?;
+            b.copy_how(&from, to, How::Plain, None)?;
+        }
+        b.sync();
+        let held_a = b.partition_mma(&sa, row, 'a', &by)?.with_name("held_a");
+        let held_b = b.partition_mma(&sb, row, 'b', &by)?.with_name("held_b");
+        let (fa, fb) = (b.fragment("fa", elem, &held_a)?, b.fragment("fb", elem, &held_b)?);
+        if moved {
+            let find = |name: &str| atoms::find(name).ok_or_else(|| Problem::new("no such row"));
+            let rows_a = b.partition_rows(&sa, row, 'a', find("ldmatrix_x4")?, &by)?.with_name("rows_a");
+            let rows_b = b.partition_rows(&sb, row, 'b', find("ldmatrix_x2")?, &by)?.with_name("rows_b");
+            b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
+            b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
+        } else {
+            b.copy(&held_a, &fa)?;
+            b.copy(&held_b, &fb)?;
+        }
+        b.gemm_how(&fa, &fb, &acc, How::Atom(name), Order::Plain, None)?;
+        b.sync();
+        Ok(())
+    })?;
+    b.copy(&acc, &out)?;
+    Ok(b.finish())
+}

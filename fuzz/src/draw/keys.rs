@@ -1,0 +1,39 @@
+//! Products of the family: keys of `matmul_kernel!`.
+
+use tilewright_codegen::Definition;
+use tilewright_codegen::words::Words;
+
+use crate::random::Random;
+
+/// A product with small tiles.
+pub(super) fn product(random: &mut Random) -> Definition {
+    let plans = [
+        "bm=32 bn=16 bk=8 tc=(8,4)",
+        "bm=16 bn=16 bk=4 tc=(8,4)",
+        "bm=32 bn=32 bk=8 tc=(8,8)",
+        "bm=32 bn=16 bk=8 tc=(8,4) values=(4,4) stages=2 fragments=2 vec=4",
+        "bm=32 bn=16 bk=16 tc=(8,4,2) values=(4,4) stages=2 fragments=2 vec=4",
+    ];
+    let mut keys = vec![random.pick(&plans).to_owned()];
+    let mut add = |random: &mut Random, chance, key: &[&str]| {
+        if random.chance(chance) {
+            let key = random.pick(key);
+            let word = key.split('=').next().unwrap_or_default();
+            if !keys.iter().any(|known| known.contains(&format!("{word}="))) {
+                keys.push(key.to_owned());
+            }
+        }
+    };
+    add(random, 50, &["stages=2", "stages=3", "stages=1"]);
+    add(random, 40, &["vec=2", "vec=4"]);
+    add(random, 40, &["a=k_major"]);
+    add(random, 40, &["b=k_major"]);
+    add(random, 40, &["c=n_major"]);
+    add(random, 25, &["alpha_beta=true"]);
+    add(random, 25, &["batched=true"]);
+    add(random, 30, &["order=serpentine", "order=rows", "order=row_serpentine"]);
+    add(random, 30, &["staged=both", "staged=transposed"]);
+    add(random, 30, &["dtype=f64", "dtype=f16", "dtype=bf16", "dtype=i32", "dtype=i8", "dtype=u8"]);
+    let words = Words::read(&keys.join(" ")).expect("keys that can be read");
+    Definition::Matmul(words.args().to_vec())
+}

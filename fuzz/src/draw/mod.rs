@@ -1,0 +1,68 @@
+//! Draws kernels. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements combined, tiles
+//! multiplied. What is drawn is meant to be right, so that little of it is refused: barriers stand where they are needed,
+//! and no two threads write one element.
+
+mod acts;
+mod built;
+mod form;
+mod function;
+mod keys;
+mod product;
+mod scene;
+mod tensors;
+mod tree;
+
+use tilewright_codegen::ast::{ConstParam, Kernel};
+use tilewright_codegen::{Definition, Settings};
+
+use crate::change;
+use crate::judge::{Source, Subject};
+use crate::random::Random;
+use scene::Scene;
+use tree::word;
+
+/// The subject of a seed.
+pub fn subject(seed: u64) -> Subject {
+    let mut random = Random::new(seed);
+    let source = match random.below(100) {
+        0..4 => Source::Text(keys::product(&mut random)),
+        4..8 => built(built::roles(&mut random)),
+        8..14 => built(built::matrices(&mut random)),
+        _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
+    };
+    let mut subject = Subject { source, changes: Vec::new() };
+    // What text cannot say.
+    if !matches!(subject.source, Source::Built(_))
+        && random.chance(60)
+        && let Ok(program) = subject.program()
+    {
+        subject.changes = change::draw(&program, &mut random);
+    }
+    subject
+}
+
+/// What the builder made; nothing at all where it refused.
+fn built(made: tilewright_codegen::problem::Result<tilewright_codegen::tile::Program>) -> Source {
+    match made {
+        Ok(program) => Source::Built(program),
+        Err(problem) => Source::Refused(problem.message),
+    }
+}
+
+/// A kernel of the text.
+pub fn kernel(random: &mut Random) -> Kernel {
+    let mut scene = Scene::new(random.clone());
+    scene.play();
+    *random = Random::new(scene.random.bits());
+    let consts: Vec<ConstParam> = std::mem::take(&mut scene.consts);
+    Kernel {
+        name: word("drawn"),
+        is_unsafe: false,
+        consts,
+        types: Vec::new(),
+        params: std::mem::take(&mut scene.params),
+        body: scene.bodies.pop().unwrap_or_default(),
+        levels: Vec::new(),
+        overlaps: scene.random.chance(5),
+    }
+}

@@ -1,0 +1,267 @@
+//! What has been drawn of a kernel so far.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Binary, ConstParam, Expr, Param, ParamKind, Stmt};
+
+use super::form::Form;
+use super::tree::{binary, bind, call, field, int, list, name, word};
+use crate::random::Random;
+
+/// Extents and strides of arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Extent {
+    Symbol(String),
+    Int(i64),
+}
+
+impl Extent {
+    pub(super) fn expr(&self) -> Expr {
+        match self {
+            Extent::Symbol(text) => name(text),
+            Extent::Int(n) => int(*n),
+        }
+    }
+}
+
+/// An axis of the grid: it numbers tiles of one extent.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub(super) extent: Extent,
+    pub(super) tile: i64,
+}
+
+/// What a thread has of something, under a name.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) elem: Elem,
+    pub(super) is_registers: bool,
+    pub(super) is_global: bool,
+    /// Elements along each mode.
+    pub(super) shape: Vec<i64>,
+}
+
+pub(super) struct Scene {
+    pub(super) random: Random,
+    pub(super) consts: Vec<ConstParam>,
+    pub(super) params: Vec<Param>,
+    /// Statements of the blocks that are open, innermost last.
+    pub(super) bodies: Vec<Vec<Stmt>>,
+    pub(super) threads: i64,
+    pub(super) axes: Vec<Axis>,
+    /// Has each axis numbered tiles by itself, so that the grid is known?
+    pub(super) numbered: Vec<bool>,
+    /// Loop variables at hand.
+    pub(super) vars: Vec<String>,
+    /// Scalar arguments.
+    pub(super) scalars: Vec<(String, Elem)>,
+    names: usize,
+}
+
+/// Numbers of threads of a block.
+const THREADS: [(u32, i64); 14] = [
+    (4, 1),
+    (2, 3),
+    (3, 4),
+    (3, 7),
+    (6, 16),
+    (2, 24),
+    (30, 32),
+    (2, 33),
+    (4, 48),
+    (20, 64),
+    (2, 80),
+    (4, 96),
+    (10, 128),
+    (2, 160),
+];
+
+pub(super) const ELEMS: [(u32, Elem); 8] = [
+    (30, Elem::F32),
+    (8, Elem::F64),
+    (10, Elem::F16),
+    (8, Elem::Bf16),
+    (12, Elem::I32),
+    (6, Elem::U32),
+    (6, Elem::I8),
+    (6, Elem::U8),
+];
+
+impl Scene {
+    pub(super) fn new(mut random: Random) -> Scene {
+        let threads = random.weighted(&THREADS);
+        Scene {
+            random,
+            consts: Vec::new(),
+            params: Vec::new(),
+            bodies: vec![Vec::new()],
+            threads,
+            axes: Vec::new(),
+            numbered: Vec::new(),
+            vars: Vec::new(),
+            scalars: Vec::new(),
+            names: 0,
+        }
+    }
+
+    /// Draws the whole kernel.
+    pub(super) fn play(&mut self) {
+        let main = self.form();
+        self.axes_for(&main);
+        let acts = self.random.weighted(&[(6, 1), (3, 2), (1, 3)]);
+        for act in 0..acts {
+            match self.random.below(100) {
+                _ if act == 0 && self.random.chance(60) => self.chain(main.clone()),
+                0..8 => self.far(),
+                8..20 => self.combined(),
+                20..36 => {
+                    let form = self.form();
+                    self.chain(form);
+                }
+                36..60 => self.gather(main.clone()),
+                _ => self.product(),
+            }
+        }
+        self.number();
+    }
+
+    /// Lets tiles of an argument be numbered by each axis by which nothing else is: how many blocks there are must be known.
+    fn number(&mut self) {
+        for axis in 0..self.axes.len() {
+            if !self.numbered[axis] {
+                let Axis { extent, tile } = self.axes[axis].clone();
+                let elem = self.elem();
+                let tensor = self.tensor(elem, &[extent], false);
+                let tiles = call("tile", vec![name(&tensor), list(vec![int(tile)]), list(vec![self.block(axis)])]);
+                self.bind("n", tiles);
+            }
+        }
+    }
+
+    /// The axes of the grid: some of the modes of a form, and perhaps one more.
+    fn axes_for(&mut self, form: &Form) {
+        for &tile in &form.tile {
+            if self.axes.len() < 3 && self.random.chance(70) {
+                let extent = self.extent(tile);
+                self.axes.push(Axis { extent, tile });
+            }
+        }
+        if self.axes.len() < 3 && self.random.chance(12) {
+            let extent = self.extent(1);
+            self.axes.push(Axis { extent, tile: 1 });
+        }
+        self.numbered = vec![false; self.axes.len()];
+    }
+
+    /// An extent along which tiles of this size lie.
+    pub(super) fn extent(&mut self, tile: i64) -> Extent {
+        match self.random.below(10) {
+            0 if tile <= 512 => Extent::Int(self.random.within(1, 3) * tile),
+            1 if tile <= 512 => Extent::Int(tile + self.random.within(1, 2 * tile + 3)),
+            _ => Extent::Symbol(self.fresh("N")),
+        }
+    }
+
+    pub(super) fn fresh(&mut self, of: &str) -> String {
+        self.names += 1;
+        format!("{of}{}", self.names)
+    }
+
+    pub(super) fn elem(&mut self) -> Elem {
+        self.random.weighted(&ELEMS)
+    }
+
+    pub(super) fn push(&mut self, stmt: Stmt) {
+        if let Some(body) = self.bodies.last_mut() {
+            body.push(stmt);
+        }
+    }
+
+    /// Binds a fresh name.
+    pub(super) fn bind(&mut self, of: &str, value: Expr) -> String {
+        let to = self.fresh(of);
+        self.push(bind(&to, value));
+        to
+    }
+
+    /// A scalar argument of a type.
+    pub(super) fn scalar(&mut self, elem: Elem) -> String {
+        if let Some((known, _)) = self.scalars.iter().find(|(_, of)| *of == elem)
+            && self.random.chance(50)
+        {
+            return known.clone();
+        }
+        let to = self.fresh("s");
+        self.params.push(Param { name: word(&to), elem: word(elem.name()), kind: ParamKind::Scalar });
+        self.scalars.push((to.clone(), elem));
+        to
+    }
+
+    /// `block.x`
+    pub(super) fn block(&self, axis: usize) -> Expr {
+        field("block", ["x", "y", "z"][axis])
+    }
+
+    /// A coordinate that nothing is known about: of the block, of loops, constants, near and far.
+    pub(super) fn anywhere(&mut self, tile: i64) -> Expr {
+        let mut leaf = match self.random.below(10) {
+            0..3 if !self.vars.is_empty() => {
+                let var = self.random.pick(&self.vars.clone());
+                name(&var)
+            }
+            0..6 if !self.axes.is_empty() => {
+                let axis = self.random.below(self.axes.len());
+                self.unnumbered(axis)
+            }
+            _ => return int(self.random.weighted(&[(8, 0), (4, 1), (2, 2), (1, 7), (1, 100_000), (2, -1)])),
+        };
+        for _ in 0..self.random.below(3) {
+            let by = self.random.weighted(&[(4, 2), (3, 3), (1, 5)]);
+            leaf = match self.random.below(13) {
+                0..3 => binary(Binary::Mul, leaf, int(by)),
+                3..5 => binary(Binary::Add, leaf, int(by - 2)),
+                5..7 => binary(Binary::Sub, leaf, int(by)),
+                7..9 => binary(Binary::Rem, leaf, int(by)),
+                9..11 => binary(Binary::Div, leaf, int(by)),
+                _ => {
+                    let far = [1000, 65_537, 1_000_000, 3_000_001, around(tile), around(tile), around(tile)];
+                    binary(Binary::Mul, leaf, int(self.random.pick(&far)))
+                }
+            };
+        }
+        leaf
+    }
+
+    /// What comes of the block's index without numbering tiles.
+    fn unnumbered(&mut self, axis: usize) -> Expr {
+        let block = self.block(axis);
+        match self.random.below(4) {
+            0 => binary(Binary::Mul, block, int(2)),
+            1 => binary(Binary::Div, block, int(2)),
+            2 => binary(Binary::Rem, block, int(3)),
+            _ => binary(Binary::Sub, int(2), block),
+        }
+    }
+}
+
+/// A number of tiles after which a coordinate of 32 bits would be where it was, or next to it.
+fn around(tile: i64) -> i64 {
+    let twos = tile.trailing_zeros().min(31);
+    let odd = (tile >> twos) as u32;
+    // The inverse of an odd number modulo 2^32 (Newton).
+    let inverse = (0..5).fold(1u32, |x, _| x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x))));
+    i64::from(inverse) << (if twos > 0 { 32 - twos } else { 0 }) & 0x7fff_ffff_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::around;
+
+    #[test]
+    fn far_coordinates_come_round() {
+        for tile in [1, 3, 8, 12, 33, 1000, 65_536] {
+            let coordinate = (around(tile) * tile) as u32;
+            assert!(coordinate <= 1, "{tile}: {coordinate}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A kernel in the simulator against the reference: every variant, on sizes of every kind.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tilewright_codegen::ast::Level;
+use tilewright_codegen::definition::Generated;
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::{Definition, generate};
+use tilewright_sim::{Error, Options, run_variant};
+
+use crate::case::{Case, Fit, Sizes};
+use crate::change::Change;
+use crate::random::Random;
+use crate::reference::{self, Buffer, Launch, Moment};
+use crate::said;
+
+/// What is run: a kernel of the front door and what text cannot say, or a program of the builder.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// From where.
+    pub source: Source,
+    /// What is changed in its tile program, in order.
+    pub changes: Vec<Change>,
+}
+
+/// Where a tile program comes from.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Source {
+    /// The text of a kernel, or keys of a product.
+    Text(Definition),
+    /// The builder.
+    Built(Program),
+    /// The builder, which refused it.
+    Refused(String),
+}
+
+/// What came of a subject.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It was refused while compiling: why.
+    Refused(String),
+    /// It has no meaning: why.
+    Undefined(String),
+    /// Reference and simulator agree.
+    Right(Right),
+    /// They do not.
+    Wrong(Box<Wrong>),
+}
+
+/// An agreement.
+#[derive(Clone, Debug)]
+pub struct Right {
+    /// The program as it was run.
+    pub program: Program,
+    /// The kernel.
+    pub kernel: Generated,
+    /// How often each variant ran.
+    pub ran: Vec<u32>,
+    /// Why launches were refused altogether.
+    pub refused: Vec<String>,
+    /// Elements that were held against the reference, and of those, ones that anything could be.
+    pub elements: [u64; 2],
+}
+
+/// A disagreement.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// The run that shows it, if the kernel could be made at all.
+    pub case: Option<Case>,
+    /// Which variant.
+    pub variant: usize,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// How a subject is run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which sizes, elements and schedules.
+    pub seed: u64,
+    /// How many runs of each fit.
+    pub runs: u32,
+    /// Sizes that are given.
+    pub sizes: Sizes,
+}
+
+impl Subject {
+    /// Its tile program.
+    pub fn program(&self) -> Result<Program, String> {
+        let said = |all: Vec<tilewright_codegen::diagnostic::Diagnostic>| {
+            let wrong = all.iter().find(|said| said.level == Level::Deny);
+            wrong.map_or_else(String::new, |said| said.message.clone())
+        };
+        let mut program = match &self.source {
+            Source::Text(definition) => definition.program().map_err(said)?,
+            Source::Built(program) => program.clone(),
+            Source::Refused(why) => return Err(why.clone()),
+        };
+        for change in &self.changes {
+            change.apply(&mut program);
+        }
+        program.number();
+        Ok(program)
+    }
+
+    /// Its kernel.
+    pub fn kernel(&self, program: &Program) -> Result<Generated, String> {
+        let outcome = match &self.source {
+            Source::Text(definition) if self.changes.is_empty() => definition.generate(),
+            _ => generate(program.clone()),
+        };
+        let wrong = outcome.diagnostics.iter().find(|said| said.level == Level::Deny);
+        let why = wrong.map_or_else(String::new, |said| said.message.clone());
+        outcome.kernel.ok_or(why)
+    }
+}
+
+/// Runs a subject.
+pub fn judge(subject: &Subject, plan: &Plan) -> Verdict {
+    match catch_unwind(AssertUnwindSafe(|| judged(subject, plan))) {
+        Ok(verdict) => verdict,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let why = format!("a panic: {}", text.unwrap_or_default());
+            Verdict::Wrong(Box::new(Wrong { case: None, variant: 0, why }))
+        }
+    }
+}
+
+fn judged(subject: &Subject, plan: &Plan) -> Verdict {
+    let program = match subject.program() {
+        Ok(program) => program,
+        Err(why) => return Verdict::Refused(why),
+    };
+    let kernel = match subject.kernel(&program) {
+        Ok(kernel) => kernel,
+        Err(why) => return Verdict::Refused(why),
+    };
+    let mut right =
+        Right { ran: vec![0; kernel.variants.len()], kernel, program, refused: Vec::new(), elements: [0; 2] };
+    for run in 0..plan.runs {
+        for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
+            let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + place as u64);
+            let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else { continue };
+            if let Some(why) = unsaid(subject, &right.program, &case, seed) {
+                return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
+            }
+            if let Some(verdict) = right.run(case, seed) {
+                return verdict;
+            }
+        }
+    }
+    Verdict::Right(right)
+}
+
+/// What of a tile program is not what its text says, looked at in a few moments.
+fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
+    let Source::Text(Definition::Function(kernel, _)) = &subject.source else { return None };
+    // What text cannot say, it does not say.
+    if !subject.changes.is_empty() {
+        return None;
+    }
+    let mut random = Random::new(seed);
+    let grid = case.grid(program)?;
+    (0..4).find_map(|_| {
+        let block = grid.map(|blocks| random.within(0, blocks.max(1) - 1));
+        let thread = random.within(0, i64::from(program.threads()) - 1);
+        let turns = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
+        said::differs(kernel, program, &case.symbols, &Moment { block, thread, turns })
+    })
+}
+
+impl Right {
+    /// One run of every variant; a verdict where that ends it.
+    fn run(&mut self, case: Case, seed: u64) -> Option<Verdict> {
+        const MOST_BLOCKS: i64 = 64;
+        let grid = case.grid(&self.program)?;
+        if grid.iter().product::<i64>() > MOST_BLOCKS {
+            return None;
+        }
+        let launch = Launch {
+            program: &self.program,
+            grid,
+            symbols: case.symbols.clone(),
+            scalars: case.scalars.clone(),
+            buffers: case.buffers(),
+        };
+        let wanted = match reference::run(launch) {
+            Ok(wanted) => wanted,
+            Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
+        };
+        let args = case.args(&self.program);
+        let options = Options { seed, count: false, threads: 1, ..Options::default() };
+        let mut ran = false;
+        for variant in 0..self.kernel.variants.len() {
+            let why = match run_variant(&self.kernel, variant, &args, &options) {
+                Ok(outcome) => {
+                    ran = true;
+                    self.ran[variant] += 1;
+                    let buffer = |name: &str| outcome.bytes(name).map(<[u8]>::to_vec);
+                    self.compare(&case, &wanted, &buffer)
+                }
+                Err(Error::Refused(why)) => {
+                    if variant + 1 == self.kernel.variants.len() && !ran {
+                        self.refused.push(why.to_string());
+                    }
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                return Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })));
+            }
+        }
+        None
+    }
+
+    fn compare(
+        &mut self,
+        case: &Case,
+        wanted: &[Buffer],
+        buffer: &dyn Fn(&str) -> Option<Vec<u8>>,
+    ) -> Option<String> {
+        for (tensor, wanted) in case.tensors.iter().zip(wanted) {
+            let Some(bytes) = buffer(&tensor.name) else { continue };
+            let size = tensor.elem.bytes() as usize;
+            let bits: Vec<u64> = bytes
+                .chunks(size)
+                .map(|bytes| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)))
+                .collect();
+            let known = wanted.all.iter().flatten();
+            self.elements[0] += known.clone().count() as u64;
+            self.elements[1] += known.filter(|num| num.is_unknown()).count() as u64;
+            if let Some(why) = tensor.wrong(&bits, wanted) {
+                return Some(why);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,77 @@
+//! Elements as numbers of the host and as their bits.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::{bf16, f16};
+
+/// The bits of the nearest element.
+pub fn bits(elem: Elem, value: f64) -> u64 {
+    match elem {
+        Elem::F64 => value.to_bits(),
+        Elem::F32 => u64::from((value as f32).to_bits()),
+        Elem::F16 => u64::from(f16::from_f32(value as f32).to_bits()),
+        Elem::Bf16 => u64::from(bf16::from_f32(value as f32).to_bits()),
+        Elem::I32 | Elem::U32 => u64::from(value as i64 as u32),
+        _ => u64::from(value as i64 as u8),
+    }
+}
+
+/// The value of an element's bits.
+pub fn value(elem: Elem, bits: u64) -> f64 {
+    match elem {
+        Elem::F64 => f64::from_bits(bits),
+        Elem::F32 => f64::from(f32::from_bits(bits as u32)),
+        Elem::F16 => f64::from(f16::from_bits(bits as u16).to_f32()),
+        Elem::Bf16 => f64::from(bf16::from_bits(bits as u16).to_f32()),
+        Elem::I32 => f64::from(bits as u32 as i32),
+        Elem::U32 => f64::from(bits as u32),
+        Elem::I8 => f64::from(bits as u8 as i8),
+        _ => f64::from(bits as u8),
+    }
+}
+
+/// All bits of an element set: a float that is no number, and an integer that catches the eye.
+pub fn poison(elem: Elem) -> u64 {
+    u64::MAX >> (64 - 8 * elem.bytes())
+}
+
+/// The least and the greatest integer of a type of integers.
+pub fn range(elem: Elem) -> (f64, f64) {
+    match elem {
+        Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        Elem::U32 => (0.0, f64::from(u32::MAX)),
+        Elem::I8 => (-128.0, 127.0),
+        Elem::U8 => (0.0, 255.0),
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    }
+}
+
+/// Whether a type holds exactly this number.
+pub fn holds(elem: Elem, x: f64) -> bool {
+    match elem {
+        _ if x.is_nan() => false,
+        _ if elem.is_float() => value(elem, bits(elem, x)) == x,
+        _ => x.fract() == 0.0 && (range(elem).0..=range(elem).1).contains(&x),
+    }
+}
+
+/// Up to which size every integer is a number of the type, so that sums of integers are exact in any order.
+pub fn whole(elem: Elem) -> f64 {
+    match elem {
+        Elem::F64 => 2f64.powi(53),
+        Elem::F32 => 2f64.powi(24),
+        Elem::F16 => 2f64.powi(11),
+        Elem::Bf16 => 2f64.powi(8),
+        _ => range(elem).1,
+    }
+}
+
+/// How far a result that is rounded once may be off, for each 1 of its size.
+pub fn roundoff(elem: Elem) -> f64 {
+    match elem {
+        Elem::F64 => 2f64.powi(-53),
+        Elem::F32 => 2f64.powi(-24),
+        Elem::F16 => 2f64.powi(-11),
+        Elem::Bf16 => 2f64.powi(-8),
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,191 @@
+//! Faults planted in the generator, one at a time: does running drawn kernels find them? The crates that it takes are copied
+//! to a folder of their own, changed there, built and run.
+
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+pub use table::FAULTS;
+
+/// A fault: a piece of text that stands exactly once in a file, and what stands there instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The file, in the folder of the workspace.
+    pub file: &'static str,
+    /// What stands there.
+    pub text: &'static str,
+    /// What is put there.
+    pub with: &'static str,
+    /// What that breaks.
+    pub breaks: &'static str,
+}
+
+/// The crates that are built.
+const CRATES: [&str; 4] = ["layout", "codegen", "sim", "fuzz"];
+
+/// So many must be found of all.
+pub const MOST_MISSED: usize = 2;
+
+impl Fault {
+    /// The file's text with the fault in it.
+    pub fn plant(&self, text: &str) -> Result<String, String> {
+        match text.matches(self.text).count() {
+            1 => Ok(text.replacen(self.text, self.with, 1)),
+            count => Err(format!(
+                "{}: the text of the fault \"{}\" stands there {count} times, and must exactly once; adapt it in \
+                 fuzz/src/planted/table.rs:\n{}",
+                self.file, self.breaks, self.text
+            )),
+        }
+    }
+}
+
+/// What is wrong with the table: texts that do not stand exactly once in their files.
+pub fn misfits(root: &Path) -> Vec<String> {
+    let wrong = |fault: &Fault| match fs::read_to_string(root.join(fault.file)) {
+        Ok(text) => fault.plant(&text).err(),
+        Err(why) => Some(format!("{}: {why}", fault.file)),
+    };
+    FAULTS.iter().filter_map(wrong).collect()
+}
+
+/// How faults are looked for.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The workspace.
+    pub root: PathBuf,
+    /// Kernels for each fault.
+    pub count: u64,
+    /// Only faults whose words or file have this in them.
+    pub only: Option<String>,
+}
+
+/// Plants every fault; how many were not found.
+pub fn search(of: &Search) -> Result<usize, String> {
+    let misfits = misfits(&of.root);
+    if !misfits.is_empty() {
+        return Err(misfits.join("\n\n"));
+    }
+    let folder = of.root.join("target/planted");
+    copy_crates(&of.root, &folder)?;
+    let built = build(&folder)?;
+    if let Some(why) = built {
+        return Err(format!("it cannot be built without a fault\n{why}"));
+    }
+    if let Found::After(kernels) = run(&folder, of.count.min(1000))? {
+        return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
+    }
+    let (mut missed, mut all) = (0, 0);
+    for fault in FAULTS {
+        let named = |word: &String| fault.breaks.contains(word.as_str()) || fault.file.contains(word.as_str());
+        if !of.only.as_ref().is_none_or(named) {
+            continue;
+        }
+        all += 1;
+        let begun = Instant::now();
+        let says = one(fault, of, &folder)?;
+        missed += usize::from(says == "NOT FOUND");
+        println!("{says:<28} {:<44} {} ({:.0} s)", fault.file, fault.breaks, begun.elapsed().as_secs_f64());
+    }
+    println!("{} of {all} planted faults found", all - missed);
+    Ok(missed)
+}
+
+fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
+    let file = folder.join(fault.file);
+    let right = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+    write(&file, &fault.plant(&right)?)?;
+    let says = match build(folder)? {
+        Some(why) => Err(format!("\"{}\" cannot be built\n{why}", fault.breaks)),
+        None => Ok(match run(folder, of.count)? {
+            Found::After(kernels) => format!("found by kernel {kernels}"),
+            Found::Crashed => "found, by a crash".into(),
+            Found::Nothing => "NOT FOUND".into(),
+        }),
+    };
+    write(&file, &right)?;
+    says
+}
+
+enum Found {
+    After(u64),
+    Crashed,
+    Nothing,
+}
+
+/// The workspace of the copy: the shared tables of ours, and a profile that builds fast and runs fast enough.
+fn manifest(root: &Path) -> Result<String, String> {
+    let file = root.join("Cargo.toml");
+    let text = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+    let begin = text.find("[workspace.package]").ok_or("no [workspace.package] in Cargo.toml")?;
+    let end = text.find("\n[package]").ok_or("no [package] in Cargo.toml")?;
+    let members: Vec<String> = CRATES.iter().map(|of| format!("\"{of}\"")).collect();
+    Ok(format!(
+        "[workspace]\nmembers = [{}]\nresolver = \"3\"\n\n{}\n[profile.planted]\ninherits = \"dev\"\nopt-level = 1\n\
+         debug = false\nincremental = true\n",
+        members.join(", "),
+        &text[begin..end]
+    ))
+}
+
+fn copy_crates(root: &Path, folder: &Path) -> Result<(), String> {
+    for of in CRATES {
+        copy(&root.join(of), &folder.join(of))?;
+    }
+    write(&folder.join("Cargo.toml"), &manifest(root)?)?;
+    let lock = root.join("Cargo.lock");
+    fs::copy(&lock, folder.join("Cargo.lock")).map_err(|why| format!("{}: {why}", lock.display()))?;
+    Ok(())
+}
+
+/// Copies a folder; files that are the same stay as they are, so that nothing is built anew.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let tell = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
+    fs::create_dir_all(to).map_err(|why| tell(to, why))?;
+    for entry in fs::read_dir(from).map_err(|why| tell(from, why))? {
+        let entry = entry.map_err(|why| tell(from, why))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            if entry.file_name() != "target" {
+                copy(&path, &target)?;
+            }
+            continue;
+        }
+        let bytes = fs::read(&path).map_err(|why| tell(&path, why))?;
+        if fs::read(&target).ok().as_ref() != Some(&bytes) {
+            fs::write(&target, bytes).map_err(|why| tell(&target, why))?;
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))
+}
+
+/// Builds; what the compiler says where it cannot.
+fn build(folder: &Path) -> Result<Option<String>, String> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(["build", "--quiet", "--profile", "planted", "-p", "tilewright-fuzz", "--bin", "kernels"]);
+    command.env("RUSTFLAGS", "--cap-lints=warn").env_remove("CARGO_TARGET_DIR").current_dir(folder);
+    let output = command.output().map_err(|why| format!("cannot start cargo: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((!output.status.success()).then_some(said))
+}
+
+fn run(folder: &Path, count: u64) -> Result<Found, String> {
+    let mut command = Command::new(folder.join("target/planted/kernels"));
+    command.args([&count.to_string(), "--until-wrong"]);
+    let output = command.output().map_err(|why| format!("cannot start the copy: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();
+    Ok(match (said.lines().find_map(number), output.status.code()) {
+        (Some(kernels), _) => Found::After(kernels),
+        (None, Some(0)) => Found::Nothing,
+        _ => Found::Crashed,
+    })
+}

@@ -1,0 +1,304 @@
+//! The faults. A text must stand exactly once in its file; where the generator has changed, `cargo test -p tilewright-fuzz`
+//! says which row to adapt.
+
+use super::Fault;
+
+const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
+    Fault { file, text, with, breaks }
+}
+
+const INDEX: &str = "codegen/src/index.rs";
+const PIPELINE: &str = "codegen/src/pipeline/mod.rs";
+const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
+const ADDRESS: &str = "codegen/src/lower/address.rs";
+const BOUNDS: &str = "codegen/src/lower/bounds.rs";
+const COLLECTIVE: &str = "codegen/src/lower/collective.rs";
+const EDGES: &str = "codegen/src/lower/edges.rs";
+const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
+const GEMM: &str = "codegen/src/lower/gemm.rs";
+const LOWER: &str = "codegen/src/lower/mod.rs";
+const MOVING: &str = "codegen/src/lower/moving.rs";
+const REDUCE: &str = "codegen/src/lower/reduce.rs";
+const STATEMENT: &str = "codegen/src/lower/statement.rs";
+const TRANSFER: &str = "codegen/src/lower/transfer.rs";
+const VIEW: &str = "codegen/src/view.rs";
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    fault(INDEX, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),
+    fault(
+        INDEX,
+        "a rest may be as large as the divisor",
+        "(known.lo >= 0 && known.hi < n).then_some",
+        "(known.lo >= 0 && known.hi <= n).then_some",
+    ),
+    fault(
+        INDEX,
+        "a product is distributed over one summand only",
+        "let (x, y) = (self.mul(x, b), self.mul(y, b));",
+        "let x = self.mul(x, b);",
+    ),
+    fault(
+        INDEX,
+        "divisors of nested divisions are added",
+        "return self.div(x, m.saturating_mul(n));",
+        "return self.div(x, m.saturating_add(n));",
+    ),
+    fault(INDEX, "the smaller is the greater", "self.intern(Int::Min(a, b), ", "self.intern(Int::Max(a, b), "),
+    fault(
+        INDEX,
+        "a remainder forgets even terms",
+        "terms.retain(|&term| self.get(term).multiple % n != 0);",
+        "terms.retain(|&term| self.get(term).multiple % 2 != 0);",
+    ),
+    fault(
+        INDEX,
+        "a comparison is decided where both can be the same",
+        "if x.hi < y.lo {",
+        "if x.hi <= y.lo {",
+    ),
+    fault(PIPELINE, "a wait leaves one group more in flight", "WaitCopies { pending: stages - 2 }", "WaitCopies { pending: stages - 1 }"),
+    fault(
+        PIPELINE,
+        "stages take turns at one slot fewer",
+        "turn.digit(1, Some(i64::from(stages)))",
+        "turn.digit(1, Some(i64::from(stages) - 1))",
+    ),
+    fault(
+        PIPELINE,
+        "no barrier after the wait of an iteration",
+        "let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();",
+        "let wait: Vec<Stmt> = wait.into_iter().collect();",
+    ),
+    fault(
+        PIPELINE,
+        "no barrier before a loop that fills the same slots again",
+        "if again || (looped && stages > 1) {",
+        "if again && stages == 0 {",
+    ),
+    fault(PIPELINE, "the first stage is not filled ahead", "for at in 0..early {", "for at in 1..early {"),
+    fault(PIPELINE, "an iteration fetches the tile before", "plus(&early.into(), 1)", "plus(&(early - 1).into(), 1)"),
+    fault(
+        PIPELINE,
+        "no barrier at the end of an iteration of one stage",
+        "            ahead.push(stmt(Op::Sync));\n",
+        "",
+    ),
+    fault(
+        PIPELINE,
+        "slots overlap",
+        "let apart = (tile.cosize()? + block - 1) / block * block;",
+        "let apart = (tile.cosize()? / 2 + block - 1) / block * block;",
+    ),
+    fault(
+        PIPELINE,
+        "a staged copy loses its fill",
+        "copy(from, held.clone(), fill)",
+        "copy(from, held.clone(), fill + 1.0)",
+    ),
+    fault(
+        FRAGMENTS,
+        "a k-step is fetched to the other's registers",
+        "let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;",
+        "let to = operand.to.slice(&[At::All, At::Index(0.into())])?;",
+    ),
+    fault(
+        FRAGMENTS,
+        "an iteration is left one k-step early",
+        "(turn.plus(column, apart)?, ",
+        "(turn.plus(column, apart)?.plus(&1.into(), 1)?, ",
+    ),
+    fault(
+        FRAGMENTS,
+        "the last k-step is multiplied with the wrong registers",
+        "body.push(self.multiply(&last.into())?);",
+        "body.push(self.multiply(&(last + 1).into())?);",
+    ),
+    fault(EDGES, "a guard is dropped", "guard = self.and_within(guard, coordinate, end);", "let _ = (coordinate, end);"),
+    fault(
+        EDGES,
+        "a guard lets one element too many through",
+        "let below = self.exprs().lt(at, end);",
+        "let one = self.int(1);\n        let end = self.exprs().add(end, one);\n        let below = self.exprs().lt(at, end);",
+    ),
+    fault(
+        EDGES,
+        "coordinates below 0 pass",
+        "if self.kernel.exprs.get(at).lo >= 0 {",
+        "if self.kernel.exprs.get(at).lo >= i64::MIN {",
+    ),
+    fault(
+        EDGES,
+        "the limit of a ragged partition is dropped",
+        "let below = self.exprs().lt(within, extent);",
+        "let below = self.int(1);\n                let _ = (within, extent);",
+    ),
+    fault(EDGES, "one element past the edge counts as inside", "&& reach < extent", "&& reach <= extent"),
+    fault(
+        EDGES,
+        "clamped coordinates go one too far",
+        "let last = self.exprs().sub(extent, vector);",
+        "let last = extent;\n        let _ = vector;",
+    ),
+    fault(EDGES, "tiles after a partial first one begin too late", "self.exprs().sub(turns, short)", "self.exprs().add(turns, short)"),
+    fault(
+        ADDRESS,
+        "a base that is not aligned is read as vectors",
+        "fits &= self.kernel.exprs.get(base).multiple % width == 0;",
+        "let _ = base;",
+    ),
+    fault(ADDRESS, "vectors need not divide a thread's elements", "leaf.extent % width == 0 &&", "leaf.extent >= width &&"),
+    fault(
+        ADDRESS,
+        "the step of a view's mode is dropped",
+        "let term = self.exprs().mul(index, step);",
+        "let term = index;\n                let _ = step;",
+    ),
+    fault(
+        ADDRESS,
+        "a wrong stride for where a tile begins",
+        "let term = self.exprs().mul(still, stride);",
+        "let term = still;",
+    ),
+    fault(ADDRESS, "digits of a nested mode are not taken off", "rest = self.exprs().div(rest, n);", ""),
+    fault(
+        ADDRESS,
+        "a leading dimension need not keep vectors aligned",
+        "fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));",
+        "",
+    ),
+    fault(ADDRESS, "an address need not be aligned for vectors", "fits = fits && self.aligned(param, bytes);", "let _ = (param, bytes);"),
+    fault(
+        TRANSFER,
+        "a write from registers has no guard",
+        "let from_reg = match few {",
+        "let guard = guard.filter(|_| false);\n            let from_reg = match few {",
+    ),
+    fault(
+        TRANSFER,
+        "an asynchronous copy passes the end of a ragged tile",
+        "let inside = lower.guard(&pair.to, to, &elements);",
+        "let inside = None;",
+    ),
+    fault(
+        TRANSFER,
+        "zeros and bytes are swapped in asynchronous copies",
+        "lower.exprs().select(guard, all, none)",
+        "lower.exprs().select(guard, none, all)",
+    ),
+    fault(
+        TRANSFER,
+        "asynchronous copies are not waited for",
+        "(self.uncommitted, self.asynchronous) = (true, true);",
+        "(self.uncommitted, self.asynchronous) = (false, false);",
+    ),
+    fault(TRANSFER, "an asynchronous copy forgets its fill", "fill.to_bits() == 0 || ", "fill.is_finite() || "),
+    fault(
+        TRANSFER,
+        "a vector lies side by side in any registers",
+        "leaf.step == 1 && matches!(stride, Some((_, tilewright_layout::Value::Int(1))))",
+        "leaf.step == 1 && stride.is_some()",
+    ),
+    fault(TRANSFER, "staged elements overlap", "step *= leaves[leaf].extent;", "step += leaves[leaf].extent - 1;"),
+    fault(
+        ELEMENTWISE,
+        "a function's operands are swapped",
+        "Val::Bin(*f, inner(x, elem)?, inner(y, elem)?)",
+        "Val::Bin(*f, inner(y, elem)?, inner(x, elem)?)",
+    ),
+    fault(
+        ELEMENTWISE,
+        "a function's read has no guard",
+        "let guard = self.guard(&side.view, &side.leaves, &at);",
+        "let guard = None;",
+    ),
+    fault(
+        ELEMENTWISE,
+        "a result is not converted",
+        "let value = lower.converted(value, elem, target.elem);",
+        "",
+    ),
+    fault(
+        REDUCE,
+        "a mask is the wrong way round",
+        "Val::Guarded(inside, Box::new(element), Box::new(nothing))",
+        "Val::Guarded(inside, Box::new(nothing), Box::new(element))",
+    ),
+    fault(REDUCE, "half of the lanes are left out", "let mut distance = lanes / 2;", "let mut distance = lanes / 4;"),
+    fault(REDUCE, "no barrier between reductions of two iterations", "if self.turns > 0 {", "if self.turns > 99 {"),
+    fault(REDUCE, "lanes that are missing count", "let there = self.exprs().lt(from, threads);", "let there = self.int(1);\n            let _ = (from, threads);"),
+    fault(REDUCE, "the second warp is left out", "let (from, to) = (self.int(1), self.int(warps));", "let (from, to) = (self.int(2), self.int(warps));"),
+    fault(
+        BOUNDS,
+        "a function's result has no edges",
+        "Beyond { edges: all.map(union), holds: None }",
+        "Beyond { edges: all.map(|_| Vec::new()), holds: None }",
+    ),
+    fault(BOUNDS, "a copy's fill is taken for 0", "Space::Global { .. } => Some(*fill),", "Space::Global { .. } => Some(0.0),"),
+    fault(
+        GEMM,
+        "operands beyond an edge are read",
+        "let guard = lower.guard(operand.view, &operand.leaves, &element);",
+        "let guard = None;",
+    ),
+    fault(GEMM, "a serpentine turns one too early", "let last = lower.int(inner - 1);", "let last = lower.int(inner - 2);"),
+    fault(
+        GEMM,
+        "the first k-step is left out",
+        "let (from, to) = (self.int(0), self.value(depth));",
+        "let (from, to) = (self.int(1), self.value(depth));",
+    ),
+    fault(
+        STATEMENT,
+        "a condition is the wrong way round",
+        "false => self.exprs().lt(at, limit),",
+        "false => self.exprs().lt(limit, at),",
+    ),
+    fault(STATEMENT, "the arms of a condition are swapped", "self.emit(Op::When { cond, then, other });", "self.emit(Op::When { cond, then: other, other: then });"),
+    fault(
+        STATEMENT,
+        "iterations out of range are not skipped",
+        "if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) }",
+        "if past == Past::Skip { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
+    ),
+    fault(STATEMENT, "a barrier is left out", "self.emit(Op::Sync(bar));", "let _ = bar;"),
+    fault(
+        STATEMENT,
+        "a wait leaves one group more in flight",
+        "pending: *pending });",
+        "pending: *pending + 1 });",
+    ),
+    fault(STATEMENT, "a loop is left where it must go on", "let cond = self.exprs().not(below);", "let cond = below;"),
+    fault(LOWER, "extents are rounded down to tiles", "let more = self.int(i64::from(over) - 1);", "let more = self.int(0);"),
+    fault(LOWER, "a digit is taken by one too many", "Some(n) => self.exprs().rem(digit, *n),", "Some(n) => self.exprs().rem(digit, *n + 1),"),
+    fault(LOWER, "shared arrays overlap", "offset += array.bytes();", "offset += array.bytes() / 2;"),
+    fault(LOWER, "threads of a group are numbered from the block's", "self.exprs().sub(thread, first)", "self.exprs().add(thread, first)"),
+    fault(MOVING, "addresses stay where they were", "after.push(Stmt { site: stmt.site, op: Op::Set(id, next) });", "let _ = next;"),
+    fault(
+        MOVING,
+        "an address moves by the first of two steps",
+        "step: e.add(a.step, b.step), multiplies }",
+        "step: a.step, multiplies }",
+    ),
+    fault(
+        VIEW,
+        "threads begin one element too far",
+        "let place = position(share, thread)?;",
+        "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
+    ),
+    fault(VIEW, "digits of nested modes are mixed up", "over *= n;", "over += n;"),
+    fault(
+        VIEW,
+        "a projection takes the other modes",
+        "deal.keep.as_ref().is_none_or(|keep| keep[mode])",
+        "deal.keep.as_ref().is_none_or(|keep| !keep[mode])",
+    ),
+    fault(
+        VIEW,
+        "a ragged tile is one element longer",
+        "(self.base[along].clone(), extent * times)",
+        "(self.base[along].clone(), extent * times + 1)",
+    ),
+    fault(COLLECTIVE, "a ring's first slots are not free", "let before = self.int(-1);", "let before = self.int(0);"),
+    fault(COLLECTIVE, "one warp's release frees a slot", "Some((first, end)) => end - first,", "Some((first, end)) => (end - first).min(1),"),
+];

@@ -1,0 +1,119 @@
+//! Tensors as tables of elements. Shared memory and registers are found by coordinates, whatever their layouts: how they lie
+//! must make no difference. Global memory is found where extents and strides say.
+
+use std::collections::HashMap;
+
+use tilewright_codegen::thread::Id;
+use tilewright_codegen::tile::{Arg, Program, Space};
+
+use super::Num;
+
+/// An argument in memory of the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// Elements of the whole buffer; nothing where no element is.
+    pub all: Vec<Option<Num>>,
+    /// Where the first one is.
+    pub offset: usize,
+    /// Elements along each mode.
+    pub extents: Vec<i64>,
+    /// Steps of each mode.
+    pub strides: Vec<i64>,
+}
+
+/// Does an element stand for a place outside of the tensor that it was read from?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Beyond {
+    No,
+    Yes,
+    /// All that it was made of did: whether it still counts as such depends on how much was known while compiling.
+    Perhaps,
+}
+
+/// An element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) num: Num,
+    pub(super) beyond: Beyond,
+}
+
+impl Cell {
+    pub(super) fn of(num: Num) -> Cell {
+        Cell { num, beyond: Beyond::No }
+    }
+}
+
+/// All tensors of a program.
+pub(super) struct Memory {
+    buffers: HashMap<Id, Buffer>,
+    /// Shared memory, and registers of each thread.
+    tables: HashMap<Id, Vec<Option<Cell>>>,
+}
+
+impl Memory {
+    pub(super) fn new(program: &Program, buffers: Vec<Buffer>) -> Memory {
+        let tensors = program.args.iter().filter_map(|arg| match arg {
+            Arg::Tensor(id) => Some(*id),
+            Arg::Scalar(_) => None,
+        });
+        Memory { buffers: tensors.zip(buffers).collect(), tables: HashMap::new() }
+    }
+
+    /// For the next block: nothing has been written yet.
+    pub(super) fn begin(&mut self, program: &Program) {
+        for (id, tensor) in program.tensors.iter().enumerate() {
+            let size = tensor.plain().size().unwrap_or(0) as usize;
+            let size = match tensor.space {
+                Space::Global { .. } => continue,
+                Space::Shared { .. } => size,
+                Space::Registers { .. } => size * program.threads() as usize,
+            };
+            let table = self.tables.entry(id as Id).or_default();
+            table.clear();
+            table.resize(size, None);
+        }
+    }
+
+    /// The element at a place, by its coordinates in the order of the leftmost mode; nothing where nobody wrote.
+    pub(super) fn read(&self, tensor: Id, at: usize) -> Option<Cell> {
+        match self.buffers.get(&tensor) {
+            Some(buffer) => buffer.all[buffer.place(at)].map(Cell::of),
+            None => self.tables[&tensor][at],
+        }
+    }
+
+    pub(super) fn write(&mut self, tensor: Id, at: usize, cell: Cell) {
+        match self.buffers.get_mut(&tensor) {
+            Some(buffer) => {
+                let place = buffer.place(at);
+                buffer.all[place] = Some(cell.num);
+            }
+            None => {
+                if let Some(table) = self.tables.get_mut(&tensor) {
+                    table[at] = Some(cell);
+                }
+            }
+        }
+    }
+
+    pub(super) fn buffer(&mut self, tensor: Id) -> Buffer {
+        self.buffers.remove(&tensor).expect("every argument has a buffer")
+    }
+}
+
+impl Buffer {
+    /// Where in the buffer an element is, counted with the leftmost mode fastest.
+    pub fn place(&self, element: usize) -> usize {
+        let (mut rest, mut place) = (element as i64, self.offset as i64);
+        for (extent, stride) in self.extents.iter().zip(&self.strides) {
+            place += rest % extent * stride;
+            rest /= extent;
+        }
+        place as usize
+    }
+
+    /// How many elements there are.
+    pub fn count(&self) -> usize {
+        self.extents.iter().product::<i64>() as usize
+    }
+}

@@ -1,0 +1,287 @@
+//! Numbers that know how far they may be off, and arithmetic of element types on them.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::{Bin, Cmp, Un};
+
+use crate::number::{holds, range, roundoff, whole};
+
+/// A number, and how far what a kernel computes may be from it: 0 where it must be exactly this, infinity where any
+/// number will do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Num {
+    /// What it is.
+    pub value: f64,
+    /// How far it may be off.
+    pub error: f64,
+}
+
+impl Num {
+    /// Nothing is known about it.
+    pub const UNKNOWN: Num = Num { value: 0.0, error: f64::INFINITY };
+
+    /// Exactly this.
+    pub fn exact(value: f64) -> Num {
+        Num { value, error: 0.0 }
+    }
+
+    /// Is it exactly what it says?
+    pub fn is_exact(self) -> bool {
+        self.error == 0.0
+    }
+
+    /// Is nothing known about it?
+    pub fn is_unknown(self) -> bool {
+        self.error.is_infinite() || self.value.is_nan() || self.error.is_nan()
+    }
+
+    /// Is what a kernel computed right?
+    pub fn admits(self, got: f64) -> bool {
+        self.is_unknown() || got == self.value || (got - self.value).abs() <= self.error
+    }
+
+    /// As a result of one operation of a type. `rounded`: the value is not exact by itself.
+    fn fit(self, elem: Elem, rounded: bool) -> Num {
+        if self.is_unknown() {
+            return Num::UNKNOWN;
+        }
+        if self.is_exact() && !rounded && holds(elem, self.value) {
+            return self;
+        }
+        if !elem.is_float() {
+            return Num::UNKNOWN;
+        }
+        let size = self.value.abs() + self.error;
+        let most = match elem {
+            Elem::F16 => 65000.0,
+            Elem::Bf16 | Elem::F32 => 3e38,
+            _ => 1e300,
+        };
+        if size > most {
+            return Num::UNKNOWN;
+        }
+        let least = if elem == Elem::F16 { 2f64.powi(-24) } else { 1e-40 };
+        Num { value: self.value, error: (self.error + 2.0 * roundoff(elem) * size + least) * 1.0001 }
+    }
+
+    /// A literal of a type.
+    pub fn literal(x: f64, elem: Elem) -> Num {
+        match elem {
+            Elem::F64 => Num::exact(x),
+            _ if holds(elem, x) => Num::exact(x),
+            _ => Num::exact(x).fit(elem, false),
+        }
+    }
+
+    /// An integer of any size, as an element.
+    pub fn integer(n: i128, elem: Elem) -> Num {
+        let x = n as f64;
+        if x as i128 == n && x.abs() < 9e15 { Num::exact(x).fit(elem, false) } else { Num::UNKNOWN }
+    }
+
+    /// Converted.
+    pub fn cast(self, from: Elem, to: Elem) -> Num {
+        if from == to || self.is_unknown() {
+            return self;
+        }
+        let (lo, hi) = range(to);
+        match (from.is_float(), to.is_float()) {
+            (_, true) => self.fit(to, false),
+            (true, false) => {
+                let end = |x: f64| x.trunc().clamp(lo, hi);
+                let (low, high) = (end(self.value - self.error), end(self.value + self.error));
+                if low == high { Num::exact(low) } else { Num::UNKNOWN }
+            }
+            // The low bits.
+            (false, false) => {
+                let size = hi - lo + 1.0;
+                let mut wrapped = self.value.rem_euclid(size);
+                if wrapped > hi {
+                    wrapped -= size;
+                }
+                Num::exact(wrapped)
+            }
+        }
+    }
+
+    /// A function of one value.
+    pub fn un(f: Un, x: Num, elem: Elem) -> Num {
+        if x.is_unknown() {
+            return Num::UNKNOWN;
+        }
+        match f {
+            Un::Neg => Num { value: -x.value, ..x }.fit(elem, false),
+            Un::Abs => Num { value: x.value.abs(), ..x }.fit(elem, false),
+            Un::Not => Num::UNKNOWN,
+            _ if !elem.is_float() => Num::UNKNOWN,
+            _ => Num::of(f, x, elem),
+        }
+    }
+
+    fn of(f: Un, x: Num, elem: Elem) -> Num {
+        let of = |x: f64| match f {
+            Un::Exp => x.exp(),
+            Un::Exp2 => x.exp2(),
+            Un::Log => x.ln(),
+            Un::Log2 => x.log2(),
+            Un::Recip => 1.0 / x,
+            Un::Sqrt => x.sqrt(),
+            Un::Rsqrt => 1.0 / x.sqrt(),
+            Un::Tanh => x.tanh(),
+            Un::Sin => x.sin(),
+            Un::Cos => x.cos(),
+            _ => x,
+        };
+        let at = x.value;
+        let (low, value, high) = (of(at - x.error), of(at), of(at + x.error));
+        let periodic = matches!(f, Un::Sin | Un::Cos);
+        let near_pole = matches!(f, Un::Recip | Un::Rsqrt | Un::Log | Un::Log2) && at.abs() <= 2.0 * x.error;
+        let negative = matches!(f, Un::Sqrt | Un::Rsqrt | Un::Log | Un::Log2) && at - x.error < 0.0;
+        if !value.is_finite() || near_pole || negative || (periodic && at.abs() > 1000.0) {
+            return Num::UNKNOWN;
+        }
+        let spread = if periodic { x.error } else { (low - value).abs().max((high - value).abs()) };
+        // What a device's functions may be off.
+        let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
+        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }.fit(elem, true)
+    }
+
+    /// A function of two values.
+    pub fn bin(f: Bin, x: Num, y: Num, elem: Elem) -> Num {
+        if x.is_unknown() || y.is_unknown() {
+            return Num::UNKNOWN;
+        }
+        let (a, b) = (x.value, y.value);
+        let sum = |b: f64| {
+            let value = a + b;
+            // What rounding lost (Knuth).
+            let back = value - a;
+            let lost = (a - (value - back)) + (b - back);
+            let rounded = lost != 0.0 && value.is_finite();
+            Num { value, error: x.error + y.error + lost.abs().min(value.abs()) }.fit(elem, rounded)
+        };
+        match f {
+            Bin::Add => sum(b),
+            Bin::Sub => sum(-b),
+            Bin::Mul => {
+                let value = a * b;
+                let rounded = value.is_finite() && a.mul_add(b, -value) != 0.0;
+                let error = x.error * b.abs() + y.error * a.abs() + x.error * y.error;
+                Num { value, error }.fit(elem, rounded)
+            }
+            Bin::Min | Bin::Max => {
+                let value = if f == Bin::Min { a.min(b) } else { a.max(b) };
+                let apart = (a - b).abs() > x.error + y.error;
+                let error = match (apart, value == a) {
+                    (true, true) => x.error,
+                    (true, false) => y.error,
+                    _ => x.error.max(y.error),
+                };
+                Num { value, error }
+            }
+            Bin::Div if elem.is_float() => {
+                if b.abs() <= 2.0 * y.error || b == 0.0 {
+                    return Num::UNKNOWN;
+                }
+                let value = a / b;
+                let rounded = value.is_finite() && value.mul_add(b, -a) != 0.0;
+                let error = (x.error + value.abs() * y.error) / (b.abs() - y.error);
+                Num { value, error }.fit(elem, rounded)
+            }
+            _ if elem.is_float() || !x.is_exact() || !y.is_exact() => Num::UNKNOWN,
+            _ => integers(f, a as i64, b as i64).map_or(Num::UNKNOWN, |n| Num::exact(n as f64).fit(elem, false)),
+        }
+    }
+
+    /// `x * y + z`, rounded once.
+    pub fn fma(x: Num, y: Num, z: Num, elem: Elem) -> Num {
+        // Where all is exact, one rounding and two are the same; else the bounds differ by less than they are.
+        Num::bin(Bin::Add, Num::bin(Bin::Mul, x, y, Elem::F64), z, elem)
+    }
+
+    /// A comparison.
+    pub fn cmp(how: Cmp, x: Num, y: Num) -> Num {
+        let apart = (x.value - y.value).abs() > x.error + y.error;
+        if x.is_unknown() || y.is_unknown() || !(apart || (x.is_exact() && y.is_exact())) {
+            return Num::UNKNOWN;
+        }
+        let (x, y) = (x.value, y.value);
+        let holds = match how {
+            Cmp::Lt => x < y,
+            Cmp::Le => x <= y,
+            Cmp::Eq => x == y,
+            Cmp::Ne => x != y,
+        };
+        Num::exact(f64::from(u8::from(holds)))
+    }
+
+    /// A choice.
+    pub fn pick(cond: Num, then: Num, other: Num) -> Num {
+        match cond {
+            cond if cond.is_unknown() => Num::UNKNOWN,
+            cond if cond.value != 0.0 && cond.value.abs() > cond.error => then,
+            cond if cond.is_exact() => other,
+            _ => Num::UNKNOWN,
+        }
+    }
+
+    /// Combines many numbers, in whatever order a kernel does it.
+    pub fn fold(with: Bin, all: &[Num], elem: Elem) -> Num {
+        let Some((&first, rest)) = all.split_first() else { return Num::UNKNOWN };
+        if all.iter().any(|x| x.is_unknown()) {
+            return Num::UNKNOWN;
+        }
+        match with {
+            Bin::Add => {
+                let value: f64 = all.iter().map(|x| x.value).sum();
+                let size: f64 = all.iter().map(|x| x.value.abs() + x.error).sum();
+                let error: f64 = all.iter().map(|x| x.error).sum();
+                let whole_numbers = all.iter().all(|x| x.is_exact() && x.value.fract() == 0.0);
+                match elem.is_float() {
+                    true if whole_numbers && size <= whole(elem) => Num::exact(value),
+                    true if size.is_infinite() => Num::UNKNOWN,
+                    true => {
+                        let steps = all.len() as f64 + 1.0;
+                        Num { value, error: error + steps * roundoff(elem) * size }.fit(elem, true)
+                    }
+                    false => Num::exact(value).fit(elem, false),
+                }
+            }
+            Bin::Mul => {
+                let product = rest.iter().fold(first, |product, x| Num::bin(Bin::Mul, product, *x, Elem::F64));
+                // No factor may take what is on its way out of the type.
+                let size: f64 = all.iter().map(|x| x.value.abs().max(1.0)).product();
+                if size <= whole(elem) { product.fit(elem, false) } else { Num::UNKNOWN }
+            }
+            _ => rest.iter().fold(first, |known, x| Num::bin(with, known, *x, elem)),
+        }
+    }
+}
+
+fn integers(f: Bin, a: i64, b: i64) -> Option<i64> {
+    match f {
+        Bin::Div => a.checked_div(b),
+        Bin::Rem => a.checked_rem(b),
+        Bin::And => Some(a & b),
+        Bin::Or => Some(a | b),
+        Bin::Xor => Some(a ^ b),
+        Bin::Shl if (0..32).contains(&b) => a.checked_mul(1 << b),
+        Bin::Shr if (0..32).contains(&b) => Some(a >> b),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_hold_what_types_round() {
+        let third = Num::bin(Bin::Div, Num::exact(1.0), Num::exact(3.0), Elem::F32);
+        assert!(!third.is_exact() && third.admits(f64::from(1.0f32 / 3.0)) && !third.admits(0.3334));
+        assert!(Num::exact(300.0).cast(Elem::I32, Elem::U8).admits(44.0));
+        assert_eq!(Num::exact(-2.7).cast(Elem::F32, Elem::I8), Num::exact(-2.0));
+        assert_eq!(Num::exact(200.0).cast(Elem::I32, Elem::I8), Num::exact(-56.0));
+        assert!(Num::bin(Bin::Add, Num::exact(127.0), Num::exact(1.0), Elem::I8).is_unknown());
+        assert!(Num::fold(Bin::Add, &[Num::exact(3.0), Num::exact(4.0)], Elem::Bf16).is_exact());
+    }
+}

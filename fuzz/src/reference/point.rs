@@ -1,0 +1,61 @@
+//! Where a statement's views point at one moment: for who compares them with something else than a run.
+
+use tilewright_codegen::tile::{Op, Program, Stmt};
+use tilewright_codegen::view::View;
+use tilewright_layout::Symbol;
+
+use super::memory::Memory;
+use super::order::Step;
+use super::{Block, Result};
+
+/// A block, a thread, and an iteration of each loop.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// The block.
+    pub block: [i64; 3],
+    /// The thread's number in it.
+    pub thread: i64,
+    /// Iterations, in the order of the text.
+    pub turns: Vec<i128>,
+}
+
+/// Coordinates in a view's tensor; does the element lie beyond a ragged tile, and outside of the tensor?
+type Where = (Vec<i128>, bool, bool);
+
+/// Where a view points.
+pub struct Pointed {
+    /// The view's name.
+    pub name: String,
+    /// Elements along each mode.
+    pub sizes: Vec<i64>,
+    /// Each element's place, the leftmost mode running fastest.
+    pub at: Vec<Where>,
+}
+
+/// Where the views of a statement point; nothing for one without views.
+pub fn point(program: &Program, symbols: &[(Symbol, i64)], moment: &Moment, stmt: &Stmt) -> Option<Vec<Pointed>> {
+    let views: Vec<&View> = match &stmt.op {
+        Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+        Op::Fill { to, .. } => vec![to],
+        Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
+        Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+        _ => return None,
+    };
+    let mut memory = Memory::new(program, Vec::new());
+    let block = Block { program, symbols, scalars: &[], block: moment.block, memory: &mut memory };
+    let mut vars = vec![0; program.vars.len()];
+    vars.iter_mut().zip(&moment.turns).for_each(|(var, turn)| *var = *turn);
+    let step = Step { stmt, vars };
+    let one = |view: &&View| -> Result<Pointed> {
+        let shown = block.show(view)?;
+        let begin = block.begin(&shown, &step, moment.thread)?;
+        let at = (0..shown.count().min(MOST))
+            .map(|element| shown.whereabouts(&begin, &shown.digits(element)))
+            .collect();
+        Ok(Pointed { name: view.name.clone(), sizes: shown.sizes.clone(), at })
+    };
+    views.iter().map(one).collect::<Result<Vec<_>>>().ok()
+}
+
+/// Elements of one view that are looked at.
+const MOST: i64 = 128;

@@ -1,0 +1,222 @@
+//! Statements. All threads read before any thread writes.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::Bin;
+use tilewright_codegen::tile::{Across, Expr, How, Op, Space};
+use tilewright_codegen::view::View;
+
+use super::memory::{Beyond, Cell};
+use super::order::Step;
+use super::value::{Operands, identity, mentions};
+use super::view::{Begin, Place, Shown};
+use super::{Block, Num, Result, Undefined};
+
+/// What is written: tensor, place, element.
+pub(super) type Writes = Vec<(u32, usize, Cell)>;
+
+impl Block<'_> {
+    pub(super) fn perform(&mut self, step: &Step<'_>) -> Result<()> {
+        let writes = match &step.stmt.op {
+            Op::Copy { from, to, how: How::Atom(name), .. } => self.copy_by(step, name, from, to)?,
+            Op::Gemm { a, b, acc, how: How::Atom(name), .. } => self.gemm_by(step, name, a, b, acc)?,
+            Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
+            Op::Fill { to, value } => self.map(step, &[], to, value)?,
+            Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
+            Op::Gemm { a, b, acc, .. } => self.gemm(step, a, b, acc)?,
+            Op::Reduce { from, to, with, across } => self.reduce(step, from, to, *with, *across)?,
+            // What is in flight has arrived, and whoever should be there is.
+            Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
+            Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
+            other => return Err(Undefined(format!("no reference for {other:?}"))),
+        };
+        for (tensor, at, cell) in writes {
+            self.memory.write(tensor, at, cell);
+        }
+        Ok(())
+    }
+
+    /// The threads of the group that does it, by their numbers in the block.
+    pub(super) fn threads(&self, step: &Step<'_>) -> std::ops::Range<i64> {
+        match self.program.groups[step.stmt.by as usize].warps {
+            Some((first, end)) => i64::from(first) * 32..i64::from(end) * 32,
+            None => 0..i64::from(self.program.threads()),
+        }
+    }
+
+    pub(super) fn elem(&self, view: &View) -> Elem {
+        self.program.tensor(view.tensor).elem
+    }
+
+    /// The element at a place of a view. `fill` stands for those outside.
+    pub(super) fn read(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Option<Cell>> {
+        Ok(match shown.place(begin, at)? {
+            Place::Outside => Some(Cell { num: fill, beyond: Beyond::Yes }),
+            Place::Held => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Yes }),
+            Place::At(place) => self.memory.read(shown.view.tensor, place),
+        })
+    }
+
+    fn written(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Cell> {
+        let cell = self.read(shown, begin, at, fill)?;
+        cell.ok_or_else(|| Undefined(format!("`{}` is read at {at:?}, where nobody wrote", shown.view.name)))
+    }
+
+    fn put(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], cell: Cell, to: &mut Writes) -> Result<()> {
+        if let Place::At(place) = shown.place(begin, at)? {
+            to.push((shown.view.tensor, place, cell));
+        }
+        Ok(())
+    }
+
+    fn copy(&self, step: &Step<'_>, from: &View, to: &View, fill: f64) -> Result<Writes> {
+        let (source, target) = (self.elem(from), self.elem(to));
+        let (from, to) = (self.show(from)?, self.show(to)?);
+        let fill = Num::literal(fill, source);
+        let mut writes = Writes::new();
+        for thread in self.threads(step) {
+            let (first, start) = (self.begin(&from, step, thread)?, self.begin(&to, step, thread)?);
+            for at in 0..to.count() {
+                let at = to.digits(at);
+                let cell = self.written(&from, &first, &at, fill)?;
+                let cell = Cell { num: cell.num.cast(source, target), ..cell };
+                self.put(&to, &start, &at, cell, &mut writes)?;
+            }
+        }
+        Ok(writes)
+    }
+
+    fn map(&self, step: &Step<'_>, ins: &[View], to: &View, value: &Expr) -> Result<Writes> {
+        let target = self.elem(to);
+        let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
+        let registers = |view: &View| {
+            matches!(self.program.tensor(view.tensor).space, Space::Registers { .. })
+        };
+        let ins: Vec<Shown<'_>> = ins.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
+        let to = self.show(to)?;
+        let mut writes = Writes::new();
+        for thread in self.threads(step) {
+            let firsts = ins.iter().map(|shown| self.begin(shown, step, thread)).collect::<Result<Vec<_>>>()?;
+            let start = self.begin(&to, step, thread)?;
+            for at in 0..to.count() {
+                let at = to.digits(at);
+                let (mut given, mut beyond) = (Operands::none(), Beyond::No);
+                for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
+                    let cell = self.read(shown, first, &at, Num::exact(0.0))?;
+                    let used = mentions(value, n as u8);
+                    if cell.is_none() && (used || !registers(shown.view)) {
+                        return Err(Undefined(format!("`{}` is read where nobody wrote", shown.view.name)));
+                    }
+                    if let Some(cell) = cell {
+                        beyond = either(beyond, cell.beyond);
+                    }
+                    given.ins.push((elems[n], cell.map(|cell| cell.num), shown.coordinates(first, &at)));
+                }
+                let num = self.element(value, &given, target)?;
+                self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
+            }
+        }
+        Ok(writes)
+    }
+
+    fn gemm(&self, step: &Step<'_>, a: &View, b: &View, acc: &View) -> Result<Writes> {
+        let (x, y, elem) = (self.elem(a), self.elem(b), self.elem(acc));
+        let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
+        let mut writes = Writes::new();
+        for thread in self.threads(step) {
+            let firsts = [&a, &b, &acc].map(|shown| self.begin(shown, step, thread));
+            let [of_a, of_b, of_acc] = firsts;
+            let (of_a, of_b, of_acc) = (of_a?, of_b?, of_acc?);
+            for at in 0..acc.count() {
+                let at = acc.digits(at);
+                let cell = self.written(&acc, &of_acc, &at, Num::UNKNOWN)?;
+                let mut terms = vec![cell.num];
+                for k in 0..a.sizes[1] {
+                    let left = self.written(&a, &of_a, &[at[0], k], Num::exact(0.0))?;
+                    let right = self.written(&b, &of_b, &[at[1], k], Num::exact(0.0))?;
+                    let (left, right) = (left.num.cast(x, elem), right.num.cast(y, elem));
+                    terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
+                }
+                let num = Num::fold(Bin::Add, &terms, elem);
+                self.put(&acc, &of_acc, &at, Cell { num, ..cell }, &mut writes)?;
+            }
+        }
+        Ok(writes)
+    }
+
+    fn reduce(&self, step: &Step<'_>, from: &View, to: &View, with: Bin, across: Across) -> Result<Writes> {
+        let (source, target) = (self.elem(from), self.elem(to));
+        let (from, to) = (self.show(from)?, self.show(to)?);
+        let threads: Vec<i64> = self.threads(step).collect();
+        // For each thread and each element of the target: what is combined, and whether any of it counts.
+        let mut all: Vec<Vec<(Vec<Num>, Beyond)>> = Vec::new();
+        for &thread in &threads {
+            let (first, start) = (self.begin(&from, step, thread)?, self.begin(&to, step, thread)?);
+            let mut sums = Vec::new();
+            let mut counted = vec![(false, false); to.count() as usize];
+            for at in 0..to.count() {
+                let cell = self.written(&to, &start, &to.digits(at), Num::UNKNOWN)?;
+                sums.push((vec![cell.num], cell.beyond));
+            }
+            for at in 0..from.count() {
+                let at = from.digits(at);
+                let mut place = 0;
+                for (mode, size) in to.sizes.iter().enumerate().rev() {
+                    place = place * size + if *size == 1 { 0 } else { at[mode] };
+                }
+                let cell = self.written(&from, &first, &at, Num::UNKNOWN)?;
+                let (terms, _) = &mut sums[place as usize];
+                let num = cell.num.cast(source, target);
+                let same = num == Num::exact(identity(with, target));
+                match cell.beyond {
+                    Beyond::No => {
+                        counted[place as usize].0 = true;
+                        terms.push(num);
+                    }
+                    Beyond::Yes => counted[place as usize].1 = true,
+                    Beyond::Perhaps => {
+                        counted[place as usize].1 = true;
+                        terms.push(if same { num } else { Num::UNKNOWN });
+                    }
+                }
+            }
+            for ((_, beyond), (some, left_out)) in sums.iter_mut().zip(counted) {
+                if *beyond == Beyond::No && !some && left_out {
+                    *beyond = Beyond::Perhaps;
+                }
+            }
+            all.push(sums);
+        }
+        let mut writes = Writes::new();
+        for (place, &thread) in threads.iter().enumerate() {
+            let group = match across {
+                Across::Thread => place..place + 1,
+                Across::Warp(lanes) => {
+                    let first = place / lanes as usize * lanes as usize;
+                    first..(first + lanes as usize).min(threads.len())
+                }
+                Across::Block => 0..threads.len(),
+            };
+            let start = self.begin(&to, step, thread)?;
+            for at in 0..to.count() as usize {
+                let terms: Vec<Num> = all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();
+                // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
+                let beyond = match all[place][at].1 {
+                    Beyond::Perhaps if all[group.clone()].iter().any(|other| other[at].1 == Beyond::No) => Beyond::No,
+                    own => own,
+                };
+                let num = Num::fold(with, &terms, target);
+                self.put(&to, &start, &to.digits(at as i64), Cell { num, beyond }, &mut writes)?;
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// Whether a function of two elements stands for a place outside.
+fn either(one: Beyond, other: Beyond) -> Beyond {
+    match (one, other) {
+        (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,
+        (Beyond::Perhaps, _) | (_, Beyond::Perhaps) => Beyond::Perhaps,
+        _ => Beyond::No,
+    }
+}

@@ -1,0 +1,102 @@
+//! Functions of elements.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::Bin;
+use tilewright_codegen::tile::Expr;
+
+use super::{Block, Num, Result, Undefined};
+
+/// What a function is given: for each input its type and element, and the coordinates behind it.
+pub(super) struct Operands {
+    pub(super) ins: Vec<(Elem, Option<Num>, Vec<i128>)>,
+}
+
+impl Operands {
+    pub(super) fn none() -> Operands {
+        Operands { ins: Vec::new() }
+    }
+}
+
+impl Block<'_> {
+    /// A function's value, as an element of a type.
+    pub(super) fn element(&self, of: &Expr, given: &Operands, to: Elem) -> Result<Num> {
+        let own = self.own_type(of, given);
+        Ok(self.function(of, given, own.unwrap_or(to))?.cast(own.unwrap_or(to), to))
+    }
+
+    /// Whether something holds.
+    pub(super) fn condition(&self, of: &Expr, given: &Operands) -> Result<Num> {
+        let own = self.own_type(of, given);
+        self.function(of, given, own.unwrap_or(Elem::F32))
+    }
+
+    /// A function's value. What is made of literals alone has the type that is given.
+    fn function(&self, of: &Expr, given: &Operands, elem: Elem) -> Result<Num> {
+        let inner = |e: &Expr| self.function(e, given, elem);
+        Ok(match of {
+            Expr::In(n) => {
+                let (_, num, _) = &given.ins[usize::from(*n)];
+                num.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?
+            }
+            Expr::Lit(x) => Num::literal(x.to_f64(), elem),
+            Expr::Scalar(id) => Num::exact(self.scalars[*id as usize]),
+            Expr::Coord(n, mode) => {
+                let (_, _, coordinates) = &given.ins[usize::from(*n)];
+                Num::integer(coordinates[usize::from(*mode)], Elem::I32)
+            }
+            Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
+            Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
+            Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),
+            Expr::Cmp(f, x, y) => {
+                let own = self.own_type(x, given).or(self.own_type(y, given)).unwrap_or(Elem::F32);
+                Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
+            }
+            Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
+            Expr::Cast(to, x) => match (self.own_type(x, given), &**x) {
+                (Some(own), x) => self.function(x, given, own)?.cast(own, *to),
+                // True is 1 and false 0; a literal is of the type itself.
+                (None, x) => self.function(x, given, *to)?,
+            },
+        })
+    }
+
+    /// The type of the first operand that has one; nothing for literals and conditions.
+    fn own_type(&self, of: &Expr, given: &Operands) -> Option<Elem> {
+        let first = |all: &[&Expr]| all.iter().find_map(|x| self.own_type(x, given));
+        match of {
+            Expr::In(n) => Some(given.ins[usize::from(*n)].0),
+            Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
+            Expr::Coord(..) => Some(Elem::I32),
+            Expr::Lit(_) | Expr::Cmp(..) => None,
+            Expr::Cast(to, _) => Some(*to),
+            Expr::Un(_, x) => self.own_type(x, given),
+            Expr::Bin(_, x, y) => first(&[x, y]),
+            Expr::Fma(x) => first(&x.each_ref()),
+            Expr::Pick(x) => first(&[&x[1], &x[2]]),
+        }
+    }
+}
+
+/// The inputs that a function mentions.
+pub(super) fn mentions(of: &Expr, input: u8) -> bool {
+    match of {
+        Expr::In(n) => *n == input,
+        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => false,
+        Expr::Un(_, x) | Expr::Cast(_, x) => mentions(x, input),
+        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => mentions(x, input) || mentions(y, input),
+        Expr::Fma(x) | Expr::Pick(x) => x.iter().any(|x| mentions(x, input)),
+    }
+}
+
+/// The number that changes nothing when it is combined.
+pub(super) fn identity(with: Bin, elem: Elem) -> f64 {
+    let (least, most) = crate::number::range(elem);
+    match with {
+        Bin::Mul => 1.0,
+        Bin::Max => least,
+        Bin::Min => most,
+        Bin::And if least == 0.0 => most,
+        Bin::And => -1.0,
+        _ => 0.0,
+    }
+}

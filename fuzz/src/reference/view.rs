@@ -1,0 +1,211 @@
+//! Where the elements of a view are: coordinates in its tensor, as integers of any size.
+
+use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::tile::Space;
+use tilewright_codegen::view::View;
+use tilewright_layout::{Layout, Swizzle, Value};
+
+use super::order::Step;
+use super::{Block, Result, Undefined};
+
+/// A view for given loop variables.
+pub(super) struct Shown<'v> {
+    pub(super) view: &'v View,
+    /// Elements along each mode.
+    pub(super) sizes: Vec<i64>,
+    /// For each mode and each of its elements: steps along the tensor's modes.
+    steps: Vec<Vec<Vec<i128>>>,
+    /// Elements along each mode of the tensor.
+    extents: Vec<i128>,
+    space: Space,
+}
+
+/// Where an element is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Place {
+    /// In the tensor's table.
+    At(usize),
+    /// Outside of the tensor, or of the tile that a ragged partition distributes.
+    Outside,
+    /// Outside along modes where any element inside may stand for it.
+    Held,
+}
+
+impl Block<'_> {
+    pub(super) fn value(&self, value: Value) -> Result<i64> {
+        let lookup = |symbol| self.symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
+        value.evaluate(&lookup).ok_or_else(|| Undefined(format!("nobody knows {value}")))
+    }
+
+    pub(super) fn affine(&self, affine: &Affine, step: &Step<'_>, thread: i64) -> Result<i128> {
+        let mut sum = i128::from(affine.constant);
+        for (coord, factor) in &affine.terms {
+            sum += i128::from(*factor) * self.coord(coord, step, thread)?;
+        }
+        Ok(sum)
+    }
+
+    /// A coordinate for a thread, by its number in the block.
+    fn coord(&self, coord: &Coord, step: &Step<'_>, thread: i64) -> Result<i128> {
+        let number = |group: u32| {
+            let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
+            thread - i64::from(first)
+        };
+        Ok(match coord {
+            Coord::Block(axis) => i128::from(self.block[usize::from(*axis)]),
+            Coord::Var(var) => step.vars[*var as usize],
+            Coord::Thread(group) => i128::from(number(*group)),
+            Coord::Swizzled(group, (bits, base, shift)) => {
+                let swizzle = Swizzle::new(*bits, *base, *shift).map_err(|e| Undefined(e.to_string()))?;
+                i128::from(swizzled(swizzle, number(*group)))
+            }
+            Coord::ClusterRank => {
+                let [x, y, z] = self.program.cluster.map(i64::from);
+                let [a, b, c] = [self.block[0] % x, self.block[1] % y, self.block[2] % z];
+                i128::from(a + x * (b + y * c))
+            }
+            Coord::Digit { of, over, extent } => {
+                let digit = self.affine(of, step, thread)?.div_euclid(i128::from(*over));
+                extent.map_or(digit, |n| digit.rem_euclid(i128::from(n)))
+            }
+            Coord::Begin { .. } | Coord::Turn(_) => {
+                return Err(Undefined(format!("no user writes {coord:?}")));
+            }
+        })
+    }
+
+    /// A view whose elements can be found.
+    pub(super) fn show<'v>(&self, view: &'v View) -> Result<Shown<'v>> {
+        let tensor = self.program.tensor(view.tensor);
+        let extents = match tensor.space {
+            Space::Global { .. } => {
+                tensor.plain().leaves().map(|(n, _)| self.value(n)).collect::<Result<Vec<_>>>()?
+            }
+            _ => tensor
+                .plain()
+                .modes()
+                .map(|mode| mode.size().map_err(|e| Undefined(e.to_string())))
+                .collect::<Result<Vec<_>>>()?,
+        };
+        let rank = view.base.len();
+        let steps = view.layout.modes().map(|mode| self.steps(&mode, rank)).collect::<Result<Vec<_>>>()?;
+        Ok(Shown {
+            view,
+            sizes: steps.iter().map(|steps| steps.len() as i64).collect(),
+            steps,
+            extents: extents.into_iter().map(i128::from).collect(),
+            space: tensor.space,
+        })
+    }
+
+    /// The steps along a tensor's modes that each element of a view's mode is away from the first.
+    fn steps(&self, mode: &Layout, rank: usize) -> Result<Vec<Vec<i128>>> {
+        let mut all = vec![vec![0; rank]];
+        for (extent, stride) in mode.leaves() {
+            let extent = self.value(extent)?;
+            let mut next = Vec::with_capacity(all.len() * extent.max(0) as usize);
+            for digit in 0..extent {
+                for known in &all {
+                    let mut at = known.clone();
+                    if let Value::Basis { times, path } = stride {
+                        at[usize::from(path.steps()[0])] += i128::from(times) * i128::from(digit);
+                    }
+                    next.push(at);
+                }
+            }
+            all = next;
+        }
+        Ok(all)
+    }
+
+    /// For one thread: where a view begins, and the limits of its modes.
+    pub(super) fn begin(&self, shown: &Shown<'_>, step: &Step<'_>, thread: i64) -> Result<Begin> {
+        let base = shown.view.base.iter().map(|base| self.affine(base, step, thread)).collect::<Result<_>>()?;
+        let limit = |limit: &Option<(Affine, i64)>| -> Result<Option<i128>> {
+            let Some((origin, extent)) = limit else { return Ok(None) };
+            Ok(Some(self.affine(origin, step, thread)? + i128::from(*extent)))
+        };
+        let limits = shown.view.limits.iter().map(limit).collect::<Result<_>>()?;
+        Ok(Begin { base, limits, thread })
+    }
+}
+
+/// Where a thread's part begins.
+pub(super) struct Begin {
+    base: Vec<i128>,
+    limits: Vec<Option<i128>>,
+    thread: i64,
+}
+
+impl Shown<'_> {
+    /// How many elements a thread has.
+    pub(super) fn count(&self) -> i64 {
+        self.sizes.iter().product()
+    }
+
+    /// The place along each mode of an element, the leftmost mode running fastest.
+    pub(super) fn digits(&self, mut at: i64) -> Vec<i64> {
+        let digit = |size: &i64| {
+            let digit = at % size;
+            at /= size;
+            digit
+        };
+        self.sizes.iter().map(digit).collect()
+    }
+
+    /// Coordinates in the tensor.
+    pub(super) fn coordinates(&self, begin: &Begin, at: &[i64]) -> Vec<i128> {
+        let mut coordinates = begin.base.clone();
+        for (steps, &at) in self.steps.iter().zip(at) {
+            for (coordinate, step) in coordinates.iter_mut().zip(&steps[at as usize]) {
+                *coordinate += step;
+            }
+        }
+        coordinates
+    }
+
+    /// Coordinates, and whether they lie beyond a limit, or outside of the tensor.
+    pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
+        let coordinates = self.coordinates(begin, at);
+        let limited = coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
+        let outside = coordinates.iter().zip(&self.extents).any(|(at, extent)| !(0..*extent).contains(at));
+        (coordinates, limited, outside)
+    }
+
+    /// The place of an element of a thread's part.
+    pub(super) fn place(&self, begin: &Begin, at: &[i64]) -> Result<Place> {
+        let coordinates = self.coordinates(begin, at);
+        let (mut held, mut index, mut step) = (false, 0i128, 1i128);
+        for (mode, (&at, &extent)) in coordinates.iter().zip(&self.extents).enumerate() {
+            if begin.limits[mode].is_some_and(|limit| at >= limit) {
+                return Ok(Place::Outside);
+            }
+            if !(0..extent).contains(&at) {
+                if !self.view.held.contains(&mode) {
+                    if matches!(self.space, Space::Registers { .. }) {
+                        let name = &self.view.name;
+                        return Err(Undefined(format!("`{name}` has no registers at {coordinates:?}")));
+                    }
+                    return Ok(Place::Outside);
+                }
+                held = true;
+            }
+            index += at * step;
+            step *= extent;
+        }
+        if held {
+            return Ok(Place::Held);
+        }
+        let own = if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
+        Ok(Place::At((own + index) as usize))
+    }
+}
+
+/// A number with some of its bits XORed onto others.
+fn swizzled(swizzle: Swizzle, n: i64) -> i64 {
+    let (mask, shift) = ((1i64 << swizzle.bits()) - 1, swizzle.shift());
+    match shift {
+        0.. => n ^ (n >> (swizzle.base() + shift as u32) & mask) << swizzle.base(),
+        _ => n ^ (n >> swizzle.base() & mask) << (swizzle.base() + shift.unsigned_abs()),
+    }
+}

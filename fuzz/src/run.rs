@@ -1,0 +1,227 @@
+//! Many kernels on some threads: what came of them, counted.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::case::Sizes;
+use crate::coverage::Coverage;
+use crate::judge::{Plan, Subject, Verdict, judge};
+use crate::{draw, shrink, source};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The first seed.
+    pub first: u64,
+    /// How many kernels.
+    pub count: u64,
+    /// Threads of the host.
+    pub threads: usize,
+    /// Disagreements after which no new kernel is begun.
+    pub most_wrong: usize,
+    /// No new kernel is begun after so long.
+    pub time: Duration,
+    /// Whether disagreements are made as small as they stay.
+    pub shrinks: bool,
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Batch { first: 0, count: 10_000, threads, most_wrong: 5, time: Duration::from_secs(3600), shrinks: true }
+    }
+}
+
+/// What came of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Kernels that agree with the reference.
+    pub right: u64,
+    /// Of those, kernels of which no variant ran on any sizes.
+    pub idle: u64,
+    /// Runs of variants.
+    pub runs: u64,
+    /// Why kernels were refused while compiling, and one seed for each.
+    pub refused: BTreeMap<String, (u64, u64)>,
+    /// Why they have no meaning.
+    pub undefined: BTreeMap<String, (u64, u64)>,
+    /// Why launches were refused.
+    pub launches: BTreeMap<String, (u64, u64)>,
+    /// Elements that were compared, and those of them that could be anything.
+    pub elements: [u64; 2],
+    /// The disagreements as text, by seed.
+    pub wrong: BTreeMap<u64, String>,
+    /// What was drawn.
+    pub coverage: Coverage,
+}
+
+/// Runs a batch.
+pub fn run(batch: &Batch) -> Tally {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let all = Mutex::new(Tally::default());
+    let begun = Instant::now();
+    let work = || {
+        let mut tally = Tally::default();
+        while !stop.load(Ordering::Relaxed) && begun.elapsed() < batch.time {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= batch.count {
+                break;
+            }
+            tally.take(batch.first + at, batch.shrinks);
+            if tally.wrong.len() >= batch.most_wrong {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).merge(tally);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..batch.threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Tally {
+    fn take(&mut self, seed: u64, shrinks: bool) {
+        let subject = draw::subject(seed);
+        let plan = Plan { seed, runs: 1, sizes: Sizes::default() };
+        let count = |to: &mut BTreeMap<String, (u64, u64)>, why: &str| {
+            to.entry(words(why)).or_insert((0, seed)).0 += 1;
+        };
+        match judge(&subject, &plan) {
+            Verdict::Right(right) => {
+                self.right += 1;
+                let runs: u64 = right.ran.iter().map(|&n| u64::from(n)).sum();
+                self.runs += runs;
+                self.idle += u64::from(runs == 0);
+                self.coverage.add(&right);
+                for why in &right.refused {
+                    count(&mut self.launches, why);
+                }
+                self.elements[0] += right.elements[0];
+                self.elements[1] += right.elements[1];
+            }
+            Verdict::Refused(why) => count(&mut self.refused, &why),
+            Verdict::Undefined(why) => count(&mut self.undefined, &why),
+            Verdict::Wrong(wrong) => {
+                let first = wrong.why.lines().next().unwrap_or_default().to_owned();
+                let (subject, _, wrong) = match shrinks {
+                    true => shrink::smallest(subject, plan, *wrong),
+                    false => (subject, plan, *wrong),
+                };
+                let text = failure(seed, &first, &subject, &wrong);
+                self.wrong.insert(seed, text);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Tally) {
+        self.right += other.right;
+        self.idle += other.idle;
+        self.runs += other.runs;
+        for (to, from) in [
+            (&mut self.refused, other.refused),
+            (&mut self.undefined, other.undefined),
+            (&mut self.launches, other.launches),
+        ] {
+            for (why, (count, seed)) in from {
+                to.entry(why).or_insert((0, seed)).0 += count;
+            }
+        }
+        self.elements = [self.elements[0] + other.elements[0], self.elements[1] + other.elements[1]];
+        self.wrong.extend(other.wrong);
+        self.coverage.merge(&other.coverage);
+    }
+
+    /// How many kernels were refused while compiling.
+    pub fn refusals(&self) -> u64 {
+        self.refused.values().map(|(count, _)| count).sum()
+    }
+
+    /// How many have no meaning.
+    pub fn meaningless(&self) -> u64 {
+        self.undefined.values().map(|(count, _)| count).sum()
+    }
+
+    /// How many kernels were drawn.
+    pub fn drawn(&self) -> u64 {
+        self.right + self.wrong.len() as u64 + self.refusals() + self.meaningless()
+    }
+
+    /// What is not as it should be. `least`: in so many kernels everything must have been drawn.
+    pub fn complaints(&self, least: u32) -> Vec<String> {
+        let mut all: Vec<String> = self.wrong.values().cloned().collect();
+        let share = |part: u64| part * 100 / self.drawn().max(1);
+        if share(self.refusals()) > 30 {
+            all.push(format!("{} % of the kernels were refused, and 30 is the most", share(self.refusals())));
+        }
+        if share(self.meaningless()) > 3 {
+            all.push(format!("{} % of the kernels have no meaning, and 3 is the most", share(self.meaningless())));
+        }
+        if self.elements[1] * 20 > self.elements[0] {
+            all.push("more than 5 % of the elements could be anything".into());
+        }
+        let few = self.coverage.below(least);
+        if !few.is_empty() {
+            all.push(format!("in fewer than {least} kernels: {}", few.join("; ")));
+        }
+        all
+    }
+
+    /// What was drawn and what came of it.
+    pub fn text(&self) -> String {
+        let list = |title: &str, of: &BTreeMap<String, (u64, u64)>| {
+            let mut rows: Vec<_> = of.iter().collect();
+            rows.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+            let rows = rows.into_iter().map(|(why, (count, seed))| format!("{count:>7}  {why} (seed {seed})"));
+            let rows: Vec<String> = rows.collect();
+            if rows.is_empty() { String::new() } else { format!("{title}\n{}\n", rows.join("\n")) }
+        };
+        format!(
+            "{}\n\n{}{}{}\n{} kernels: {} right, {} wrong, {} refused, {} without a meaning; {} runs of variants, {} kernels \
+             never ran; {} elements compared, {} of them could be anything",
+            self.coverage.text(),
+            list("refused while compiling", &self.refused),
+            list("without a meaning", &self.undefined),
+            list("launches refused", &self.launches),
+            self.drawn(),
+            self.right,
+            self.wrong.len(),
+            self.refusals(),
+            self.meaningless(),
+            self.runs,
+            self.idle,
+            self.elements[0],
+            self.elements[1],
+        )
+    }
+}
+
+/// A disagreement for a person.
+fn failure(seed: u64, first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
+    let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
+    format!(
+        "seed {seed} (`cargo xtask fuzz kernels --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
+        source::subject(subject),
+        wrong.variant + 1,
+        wrong.why,
+    )
+}
+
+/// The words of a message, without names and numbers.
+fn words(why: &str) -> String {
+    let (mut of, mut quoted) = (String::new(), false);
+    for letter in why.lines().next().unwrap_or_default().chars() {
+        let plain = !quoted && letter != '`' && !letter.is_ascii_digit();
+        quoted ^= letter == '`';
+        match plain {
+            true => of.push(letter),
+            false if !of.ends_with('#') => of.push('#'),
+            false => {}
+        }
+    }
+    of.chars().take(100).collect()
+}

@@ -1,0 +1,516 @@
+//! What the text of a kernel says about where elements are, without views and layouts: tiles, parts and slices are counted
+//! off, element by element, for one block, one thread and one iteration of each loop. A tile program must say the same.
+
+use std::rc::Rc;
+
+use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary};
+use tilewright_codegen::tile::Program;
+use tilewright_layout::Symbol;
+
+use crate::reference::{Moment, Pointed, point};
+
+/// A mode: how many elements, and where each is; nothing for one beyond a tile that was distributed raggedly.
+#[derive(Clone)]
+struct Mode {
+    count: i128,
+    at: Rc<dyn Fn(i128) -> Option<Vec<i128>>>,
+}
+
+/// A part of a tensor.
+#[derive(Clone)]
+struct Part {
+    modes: Vec<Mode>,
+    /// Where it begins.
+    base: Vec<i128>,
+    /// Does all of it lie beyond a tile?
+    beyond: bool,
+}
+
+#[derive(Clone)]
+enum Value {
+    Number(i128),
+    Hole,
+    Tuple(Vec<Value>),
+    View(Part),
+    /// Shape and strides, mode by mode, leaf by leaf.
+    Layout(Vec<Vec<(i128, i128)>>),
+    Range(i128),
+    Other,
+}
+
+/// A statement of the text, as the views that it names.
+struct Said {
+    what: &'static str,
+    views: Vec<Part>,
+}
+
+struct Reader<'r> {
+    moment: &'r Moment,
+    symbols: &'r [(Symbol, i64)],
+    scope: Vec<(String, Value)>,
+    said: Vec<Said>,
+    loops: usize,
+}
+
+/// What of a program is not what the text says, if anything is.
+pub fn differs(
+    kernel: &Kernel,
+    program: &Program,
+    symbols: &[(Symbol, i64)],
+    moment: &Moment,
+) -> Option<String> {
+    let mut reader = Reader { moment, symbols, scope: Vec::new(), said: Vec::new(), loops: 0 };
+    for param in &kernel.params {
+        let ParamKind::Tensor { shape, .. } = &param.kind else { continue };
+        let extents = reader.extents(shape)?;
+        let rank = extents.len();
+        let modes = extents.into_iter().enumerate().map(|(mode, count)| whole(mode, rank, count)).collect();
+        reader.scope.push((param.name.text.clone(), Value::View(Part { modes, base: vec![0; rank], beyond: false })));
+    }
+    if reader.body(&kernel.body).is_none() {
+        return Some("the text is not understood".into());
+    }
+    let mut ops = Vec::new();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| ops.push(stmt));
+    }
+    let mut said = reader.said.iter();
+    for stmt in ops {
+        let Some(views) = point(program, symbols, moment, stmt) else { continue };
+        let Some(said) = said.next() else { return Some(format!("the text says nothing of {:?}", stmt.op)) };
+        if said.views.len() != views.len() {
+            return Some(format!("what the text calls {} is {:?}", said.what, stmt.op));
+        }
+        for (said_of, view) in said.views.iter().zip(&views) {
+            if let Some(why) = compared(said_of, view) {
+                return Some(format!("{} `{}`: {why}, at {moment:?}", said.what, view.name));
+            }
+        }
+    }
+    said.next().map(|said| format!("the program lacks a {}", said.what))
+}
+
+fn compared(said: &Part, view: &Pointed) -> Option<String> {
+    let counts = said.counts();
+    let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
+    // A view of one element has a mode, whatever was fixed.
+    let plain = |all: &[i128]| all.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+    if plain(&counts) != plain(&sizes) {
+        return Some(format!("the text has {counts:?} elements, and the program {sizes:?}"));
+    }
+    for (element, (coordinates, limited, outside)) in view.at.iter().enumerate() {
+        let element = element as i128;
+        let (mut rest, mut wanted, mut beyond) = (element, said.base.clone(), said.beyond);
+        for mode in &said.modes {
+            match (mode.at)(rest % mode.count) {
+                Some(at) => add(&mut wanted, &at),
+                None => beyond = true,
+            }
+            rest /= mode.count;
+        }
+        if beyond {
+            if !*limited && !*outside {
+                return Some(format!("element {element} lies beyond its tile, and the program lets it in"));
+            }
+        } else if *limited {
+            return Some(format!("element {element} lies in its tile, and the program leaves it out"));
+        } else if wanted != *coordinates {
+            return Some(format!("element {element} is at {wanted:?}, and the program has it at {coordinates:?}"));
+        }
+    }
+    None
+}
+
+fn whole(mode: usize, rank: usize, count: i128) -> Mode {
+    let at = move |index: i128| {
+        let mut at = vec![0; rank];
+        at[mode] = index;
+        Some(at)
+    };
+    Mode { count, at: Rc::new(at) }
+}
+
+fn add(sum: &mut [i128], more: &[i128]) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+impl Part {
+    fn counts(&self) -> Vec<i128> {
+        self.modes.iter().map(|mode| mode.count).collect()
+    }
+
+    /// Some modes stay, of the others one element each.
+    fn keep(&self, modes: &[Mode], at: &[Value]) -> Option<Part> {
+        if modes.len() != at.len() {
+            return None;
+        }
+        let mut part = Part { modes: Vec::new(), ..self.clone() };
+        for (mode, at) in modes.iter().zip(at) {
+            match at {
+                Value::Hole => part.modes.push(mode.clone()),
+                Value::Number(place) => match (mode.at)(*place) {
+                    Some(at) => add(&mut part.base, &at),
+                    None => part.beyond = true,
+                },
+                _ => return None,
+            }
+        }
+        Some(part)
+    }
+
+    /// Modes of one element as wide as another's.
+    fn spread(&self, like: &Part) -> Part {
+        if self.modes.len() != like.modes.len() {
+            return self.clone();
+        }
+        let one = |(own, other): (&Mode, &Mode)| match own.count == 1 && other.count > 1 {
+            true => {
+                let at = (own.at)(0);
+                Mode { count: other.count, at: Rc::new(move |_| at.clone()) }
+            }
+            false => own.clone(),
+        };
+        Part { modes: self.modes.iter().zip(&like.modes).map(one).collect(), ..self.clone() }
+    }
+
+    /// One tile, or the tiles of modes that stay: the modes of a tile, then those.
+    fn tiled(&self, tile: &[i128], at: &[Value]) -> Option<Part> {
+        let (mut inside, mut tiles) = (Vec::new(), Vec::new());
+        for (place, mode) in self.modes.iter().enumerate() {
+            let of = mode.at.clone();
+            let Some(&size) = tile.get(place) else {
+                tiles.push(mode.clone());
+                continue;
+            };
+            inside.push(Mode { count: size, at: of.clone() });
+            // Steps from the first tile: within it, elements are counted from where it begins.
+            let origin = of(0)?;
+            let next = move |index: i128| {
+                let at = of(index * size)?;
+                Some(at.iter().zip(&origin).map(|(at, origin)| at - origin).collect())
+            };
+            tiles.push(Mode { count: (mode.count + size - 1).div_euclid(size), at: Rc::new(next) });
+        }
+        let mut part = self.keep(&tiles, at)?;
+        inside.append(&mut part.modes);
+        Some(Part { modes: inside, ..part })
+    }
+
+    /// The part of a thread: its digit along each mode, and every so many elements from there.
+    fn dealt(&self, threads: &[&Vec<(i128, i128)>], thread: i128, values: &[i128], ragged: bool) -> Part {
+        let mut modes = Vec::new();
+        for (place, mode) in self.modes.iter().enumerate() {
+            let Some(leaves) = threads.get(place) else {
+                modes.push(mode.clone());
+                continue;
+            };
+            let count: i128 = leaves.iter().map(|leaf| leaf.0).product();
+            let each = values.get(place).copied().unwrap_or(1).max(1);
+            let (mut digit, mut step) = (0, 1);
+            for (extent, stride) in leaves.iter() {
+                digit += thread.div_euclid(*stride).rem_euclid(*extent) * step;
+                step *= extent;
+            }
+            let (of, end) = (mode.at.clone(), mode.count);
+            let at = move |index: i128| {
+                let place = (index.div_euclid(each) * count + digit) * each + index.rem_euclid(each);
+                if ragged && place >= end { None } else { of(place) }
+            };
+            let groups = (mode.count + each - 1).div_euclid(each);
+            modes.push(Mode { count: (groups + count - 1).div_euclid(count) * each, at: Rc::new(at) });
+        }
+        Part { modes, ..self.clone() }
+    }
+}
+
+impl Reader<'_> {
+    fn lookup(&self, name: &str) -> Option<Value> {
+        let known = self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        known.or_else(|| self.size(name).map(Value::Number))
+    }
+
+    fn size(&self, name: &str) -> Option<i128> {
+        self.symbols.iter().find(|(symbol, _)| symbol.name() == name).map(|(_, n)| i128::from(*n))
+    }
+
+    fn extents(&self, shape: &Expr) -> Option<Vec<i128>> {
+        match &shape.kind {
+            ExprKind::Tuple(items) => items.iter().map(|item| self.extents(item).map(|n| n[0])).collect(),
+            ExprKind::Name(name) => self.size(name).map(|n| vec![n]),
+            ExprKind::Int(n) => Some(vec![(*n).into()]),
+            _ => None,
+        }
+    }
+
+    fn body(&mut self, body: &[Stmt]) -> Option<()> {
+        let depth = self.scope.len();
+        for stmt in body {
+            match &stmt.kind {
+                StmtKind::Let { pattern: Pattern::Name(name), value } => {
+                    let value = self.value(value)?;
+                    self.scope.push((name.text.clone(), value));
+                }
+                StmtKind::Expr(value) => {
+                    self.value(value)?;
+                }
+                StmtKind::Assign { target, op, value } => {
+                    let target = self.view(target)?;
+                    let mut views = if op.is_some() { vec![target.clone()] } else { Vec::new() };
+                    if let Some(Value::View(view)) = self.value(value) {
+                        views.push(view.spread(&target));
+                    }
+                    views.push(target);
+                    self.said.push(Said { what: "assignment to", views });
+                }
+                StmtKind::For { pattern: Pattern::Name(name), range, body } => self.repeat(&name.text, range, body)?,
+                _ => return None,
+            }
+        }
+        self.scope.truncate(depth);
+        Some(())
+    }
+
+    fn repeat(&mut self, var: &str, range: &Expr, body: &[Stmt]) -> Option<()> {
+        let (range, unrolled) = match &range.kind {
+            ExprKind::Call { function, args, .. } => (&args[0].value, function.text == "unroll"),
+            _ => (range, false),
+        };
+        let Value::Range(end) = self.value(range)? else { return None };
+        let turns = if unrolled { 0..end } else { self.turn()..self.turn() + 1 };
+        self.loops += usize::from(!unrolled);
+        for turn in turns {
+            self.scope.push((var.to_owned(), Value::Number(turn)));
+            self.body(body)?;
+            self.scope.pop();
+        }
+        Some(())
+    }
+
+    /// The iteration of the next loop that is looked at.
+    fn turn(&self) -> i128 {
+        self.moment.turns.get(self.loops).copied().unwrap_or(0)
+    }
+
+    fn number(&mut self, of: &Expr) -> Option<i128> {
+        match self.value(of)? {
+            Value::Number(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    fn view(&mut self, of: &Expr) -> Option<Part> {
+        match self.value(of)? {
+            Value::View(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// One value or several, as numbers.
+    fn numbers(&mut self, of: &Expr) -> Option<Vec<i128>> {
+        match self.value(of)? {
+            Value::Number(n) => Some(vec![n]),
+            Value::Tuple(all) => all
+                .into_iter()
+                .map(|value| if let Value::Number(n) = value { Some(n) } else { None })
+                .collect(),
+            _ => None,
+        }
+    }
+
+    fn value(&mut self, of: &Expr) -> Option<Value> {
+        Some(match &of.kind {
+            ExprKind::Int(n) => Value::Number((*n).into()),
+            ExprKind::Hole => Value::Hole,
+            ExprKind::Name(name) => self.lookup(name).unwrap_or(Value::Other),
+            ExprKind::Tuple(items) => Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Option<_>>()?),
+            ExprKind::Field { base, field } => match &base.kind {
+                ExprKind::Name(name) if name == "thread" => Value::Number(self.moment.thread.into()),
+                _ => {
+                    let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text)?;
+                    Value::Number(self.moment.block[axis].into())
+                }
+            },
+            ExprKind::Unary(Unary::Neg, inner) => match self.value(inner)? {
+                Value::Number(n) => Value::Number(-n),
+                _ => Value::Other,
+            },
+            ExprKind::Binary(op, x, y) => match (self.value(x)?, self.value(y)?) {
+                (Value::Number(x), Value::Number(y)) => Value::Number(match op {
+                    Binary::Add => x + y,
+                    Binary::Sub => x - y,
+                    Binary::Mul => x * y,
+                    Binary::Div => x.div_euclid(y),
+                    Binary::Rem => x.rem_euclid(y),
+                    _ => return None,
+                }),
+                _ => Value::Other,
+            },
+            ExprKind::Range(_, to) => Value::Range(self.number(to)?),
+            ExprKind::Method { receiver, args, .. } => {
+                let view = self.view(receiver)?;
+                let mode = self.number(&args[0].value)?;
+                Value::Number(view.modes.get(mode as usize)?.count)
+            }
+            ExprKind::Index { base, index } => {
+                let view = self.view(base)?;
+                let at = match self.value(index)? {
+                    Value::Tuple(all) => all,
+                    one => vec![one],
+                };
+                Value::View(view.keep(&view.modes, &at)?)
+            }
+            ExprKind::Layout { shape, stride } => self.layout(shape, stride.as_deref())?,
+            ExprKind::Call { function, args, .. } => self.call(&function.text, args)?,
+            _ => Value::Other,
+        })
+    }
+
+    fn layout(&mut self, shape: &Expr, stride: Option<&Expr>) -> Option<Value> {
+        fn leaves(of: &Value) -> Option<Vec<Vec<i128>>> {
+            let inner = |value: &Value| match value {
+                Value::Number(n) => Some(vec![*n]),
+                Value::Tuple(all) => all
+                    .iter()
+                    .map(|value| if let Value::Number(n) = value { Some(*n) } else { None })
+                    .collect(),
+                _ => None,
+            };
+            match of {
+                Value::Tuple(all) => all.iter().map(inner).collect(),
+                one => Some(vec![inner(one)?]),
+            }
+        }
+        let shape = leaves(&self.value(shape)?)?;
+        let strides = match stride {
+            Some(stride) => leaves(&self.value(stride)?)?,
+            None => {
+                let mut next = 1;
+                let compact = |n: &i128| {
+                    let stride = next;
+                    next *= n;
+                    stride
+                };
+                let flat: Vec<i128> = shape.iter().flatten().map(compact).collect();
+                let mut flat = flat.into_iter();
+                shape.iter().map(|mode| flat.by_ref().take(mode.len()).collect()).collect()
+            }
+        };
+        let modes = shape.into_iter().zip(strides).map(|(n, d)| n.into_iter().zip(d).collect());
+        Some(Value::Layout(modes.collect()))
+    }
+
+    /// A tensor of its own with this shape.
+    fn fresh(&mut self, shape: &[i128]) -> Part {
+        let modes = shape.iter().enumerate().map(|(mode, &count)| whole(mode, shape.len(), count)).collect();
+        Part { modes, base: vec![0; shape.len()], beyond: false }
+    }
+
+    fn filled(&mut self, shape: &[i128]) -> Part {
+        let view = self.fresh(shape);
+        self.said.push(Said { what: "fill of", views: vec![view.clone()] });
+        view
+    }
+
+    fn call(&mut self, function: &str, args: &[Arg]) -> Option<Value> {
+        let named = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
+        let of = |n: usize| args.get(n).filter(|arg| arg.name.is_none()).map(|arg| &arg.value);
+        Some(match function {
+            "tile" => {
+                let view = self.view(of(0)?)?;
+                let tile = self.numbers(of(1)?)?;
+                let at = match self.value(of(2)?)? {
+                    Value::Tuple(all) => all,
+                    one => vec![one],
+                };
+                Value::View(view.tiled(&tile, &at)?)
+            }
+            "parallelize" => {
+                let view = self.view(of(0)?)?;
+                let Value::Layout(threads) = self.value(of(1)?)? else { return None };
+                let thread = self.number(of(2)?)?;
+                let keep = match args.get(3).filter(|arg| arg.name.is_none()) {
+                    Some(arg) => match self.value(&arg.value)? {
+                        Value::Tuple(all) => all.iter().map(|value| !matches!(value, Value::Hole)).collect(),
+                        _ => return None,
+                    },
+                    None => vec![true; threads.len()],
+                };
+                let values = match named("values") {
+                    Some(arg) => self.numbers(&arg.value)?,
+                    None => Vec::new(),
+                };
+                let ragged = named("ragged").is_some();
+                let kept: Vec<_> = threads.iter().zip(keep).filter(|(_, kept)| *kept).map(|(mode, _)| mode).collect();
+                Value::View(view.dealt(&kept, thread, &values, ragged))
+            }
+            "shared" => match self.value(of(0)?)? {
+                Value::Layout(modes) => {
+                    let shape: Vec<i128> =
+                        modes.iter().map(|mode| mode.iter().map(|leaf| leaf.0).product()).collect();
+                    Value::View(self.fresh(&shape))
+                }
+                _ => return None,
+            },
+            "padded" | "row_major" => {
+                let shape = self.numbers(of(0)?)?;
+                Value::Layout(shape.into_iter().map(|n| vec![(n, 0)]).collect())
+            }
+            "swizzled" => self.value(of(3)?)?,
+            "registers" => {
+                let shape = self.numbers(of(0)?)?;
+                Value::View(self.filled(&shape))
+            }
+            "copy" => {
+                let views = vec![self.view(of(0)?)?, self.view(of(1)?)?];
+                self.said.push(Said { what: "copy of", views });
+                Value::Other
+            }
+            "fill" => {
+                let views = vec![self.view(of(0)?)?];
+                self.said.push(Said { what: "fill of", views });
+                Value::Other
+            }
+            "gemm" => {
+                let views = vec![self.view(of(0)?)?, self.view(of(1)?)?, self.view(of(2)?)?];
+                self.said.push(Said { what: "product of", views });
+                Value::Other
+            }
+            "map" => self.map(args)?,
+            _ if ["sum", "maximum", "minimum"].iter().any(|of| function.ends_with(of)) => {
+                let from = self.view(of(0)?)?;
+                let mut shape = from.counts();
+                match (function.contains('_'), of(1)) {
+                    (true, _) => {}
+                    (false, Some(mode)) => shape[self.number(mode)? as usize] = 1,
+                    (false, None) => shape.fill(1),
+                }
+                let to = self.filled(&shape);
+                self.said.push(Said { what: "reduction of", views: vec![from, to.clone()] });
+                Value::View(to)
+            }
+            _ => Value::Other,
+        })
+    }
+
+    fn map(&mut self, args: &[Arg]) -> Option<Value> {
+        let ins = match self.value(&args[0].value)? {
+            Value::View(view) => vec![view],
+            Value::Tuple(all) => all
+                .into_iter()
+                .map(|value| if let Value::View(view) = value { Some(view) } else { None })
+                .collect::<Option<_>>()?,
+            _ => return None,
+        };
+        let to = match args.len() {
+            2 => {
+                let shape = ins[0].counts();
+                self.fresh(&shape)
+            }
+            _ => self.view(&args[1].value)?,
+        };
+        let mut views: Vec<Part> = ins.iter().map(|view| view.spread(&to)).collect();
+        views.push(to.clone());
+        self.said.push(Said { what: "function of", views });
+        Some(Value::View(to))
+    }
+}

@@ -1,0 +1,47 @@
+//! A sample of what `cargo xtask fuzz kernels` runs at length.
+
+use std::path::Path;
+
+use tilewright_codegen::Definition;
+use tilewright_fuzz::judge::Source;
+use tilewright_fuzz::planted::{FAULTS, misfits};
+use tilewright_fuzz::run::{Batch, run};
+use tilewright_fuzz::{draw, source};
+
+/// Enough for every kind of statement, in some seconds.
+const SAMPLE: u64 = 300;
+
+#[test]
+fn drawn_kernels_compute_what_their_tiles_say() {
+    let tally = run(&Batch { count: SAMPLE, ..Batch::default() });
+    let complaints = tally.complaints(1);
+    assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
+#[test]
+fn a_seed_draws_the_same_kernel_again() {
+    for seed in 0..200 {
+        assert_eq!(source::subject(&draw::subject(seed)), source::subject(&draw::subject(seed)));
+    }
+}
+
+/// Nothing of a subject is lost in its text: two of them never look alike.
+#[test]
+fn kernels_differ() {
+    let texts: std::collections::BTreeSet<String> = (0..200)
+        .filter_map(|seed| match draw::subject(seed).source {
+            Source::Text(definition @ Definition::Function(..)) => Some(source::definition(&definition)),
+            _ => None,
+        })
+        .collect();
+    assert!(texts.len() > 150, "only {} of 200 are different kernels", texts.len());
+}
+
+/// Whoever changes a line that a fault is planted in is told which row of the table to adapt.
+#[test]
+fn planted_faults_still_apply() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let misfits = misfits(root);
+    assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+    assert!(FAULTS.len() >= 40, "{} faults", FAULTS.len());
+}
