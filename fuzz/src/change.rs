@@ -1,9 +1,9 @@
 //! What text cannot say: changes of a tile program that leave it a right one.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::thread::{Bin, Id, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
-use tilewright_codegen::Elem;
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -89,7 +89,8 @@ impl Change {
             (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
             (Change::Unrolled(_, new), Op::For { unroll, .. }) => *unroll = *new,
             (Change::Coordinate(_, input, mode), Op::Map { ins, to, value }) => {
-                let known = ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
+                let known =
+                    ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
                 if known {
                     let coordinate = Expr::Coord(*input, *mode).cast(elems[to.tensor as usize]);
                     *value = Expr::Bin(Bin::Add, Box::new(value.clone()), Box::new(coordinate));
@@ -247,7 +248,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (3, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::How(at, random.pick(&[How::Here, How::Plain, How::Staged]))
         }
-        (4, Op::Copy { from, to, how: How::Derive, .. }) if is_global(from.tensor) && is_shared(to.tensor) => {
+        (4, Op::Copy { from, to, how: How::Derive, .. })
+            if is_global(from.tensor) && is_shared(to.tensor) =>
+        {
             Change::How(at, How::Async)
         }
         (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
@@ -287,7 +290,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             }
             Change::Coordinate(at, input as u8, random.below(ins[input].base.len()) as u8)
         }
-        (10, Op::Copy { from, .. }) if is_global(from.tensor) => Change::Held(at, random.below(from.base.len())),
+        (10, Op::Copy { from, .. }) if is_global(from.tensor) => {
+            Change::Held(at, random.below(from.base.len()))
+        }
         (11, Op::For { var, body, .. }) => {
             let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
             if body.len() > 12 {

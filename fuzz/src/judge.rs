@@ -143,7 +143,9 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
     for run in 0..plan.runs {
         for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
             let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + place as u64);
-            let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else { continue };
+            let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else {
+                continue;
+            };
             if let Some(why) = unsaid(subject, &right.program, &case, seed) {
                 return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
             }

@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
-use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary};
+use tilewright_codegen::ast::{
+    Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
+};
 use tilewright_codegen::tile::Program;
 use tilewright_layout::Symbol;
 
@@ -65,7 +67,9 @@ pub fn differs(
         let extents = reader.extents(shape)?;
         let rank = extents.len();
         let modes = extents.into_iter().enumerate().map(|(mode, count)| whole(mode, rank, count)).collect();
-        reader.scope.push((param.name.text.clone(), Value::View(Part { modes, base: vec![0; rank], beyond: false })));
+        reader
+            .scope
+            .push((param.name.text.clone(), Value::View(Part { modes, base: vec![0; rank], beyond: false })));
     }
     if reader.body(&kernel.body).is_none() {
         return Some("the text is not understood".into());
@@ -115,7 +119,9 @@ fn compared(said: &Part, view: &Pointed) -> Option<String> {
         } else if *limited {
             return Some(format!("element {element} lies in its tile, and the program leaves it out"));
         } else if wanted != *coordinates {
-            return Some(format!("element {element} is at {wanted:?}, and the program has it at {coordinates:?}"));
+            return Some(format!(
+                "element {element} is at {wanted:?}, and the program has it at {coordinates:?}"
+            ));
         }
     }
     None
@@ -262,7 +268,9 @@ impl Reader<'_> {
                     views.push(target);
                     self.said.push(Said { what: "assignment to", views });
                 }
-                StmtKind::For { pattern: Pattern::Name(name), range, body } => self.repeat(&name.text, range, body)?,
+                StmtKind::For { pattern: Pattern::Name(name), range, body } => {
+                    self.repeat(&name.text, range, body)?
+                }
                 _ => return None,
             }
         }
@@ -322,7 +330,9 @@ impl Reader<'_> {
             ExprKind::Int(n) => Value::Number((*n).into()),
             ExprKind::Hole => Value::Hole,
             ExprKind::Name(name) => self.lookup(name).unwrap_or(Value::Other),
-            ExprKind::Tuple(items) => Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Option<_>>()?),
+            ExprKind::Tuple(items) => {
+                Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Option<_>>()?)
+            }
             ExprKind::Field { base, field } => match &base.kind {
                 ExprKind::Name(name) if name == "thread" => Value::Number(self.moment.thread.into()),
                 _ => {
@@ -412,7 +422,8 @@ impl Reader<'_> {
     }
 
     fn call(&mut self, function: &str, args: &[Arg]) -> Option<Value> {
-        let named = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
+        let named =
+            |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
         let of = |n: usize| args.get(n).filter(|arg| arg.name.is_none()).map(|arg| &arg.value);
         Some(match function {
             "tile" => {
@@ -440,7 +451,8 @@ impl Reader<'_> {
                     None => Vec::new(),
                 };
                 let ragged = named("ragged").is_some();
-                let kept: Vec<_> = threads.iter().zip(keep).filter(|(_, kept)| *kept).map(|(mode, _)| mode).collect();
+                let kept: Vec<_> =
+                    threads.iter().zip(keep).filter(|(_, kept)| *kept).map(|(mode, _)| mode).collect();
                 Value::View(view.dealt(&kept, thread, &values, ragged))
             }
             "shared" => match self.value(of(0)?)? {

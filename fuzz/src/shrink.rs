@@ -22,7 +22,10 @@ pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, W
         texts(&mut best, &mut left);
         sizes(&mut best, &mut left);
         let same = matches!((&before.source, &best.0.source), (Source::Text(x), Source::Text(y)) if x == y);
-        if (same && before.changes == best.0.changes) || left == 0 || !matches!(best.0.source, Source::Text(_)) {
+        if (same && before.changes == best.0.changes)
+            || left == 0
+            || !matches!(best.0.source, Source::Text(_))
+        {
             return best;
         }
     }

@@ -237,7 +237,8 @@ impl Scene {
             *elem = elem.accumulator();
             return made;
         }
-        let alike = ELEMS.map(|(_, other)| other).into_iter().filter(|other| other.is_float() == elem.is_float());
+        let alike =
+            ELEMS.map(|(_, other)| other).into_iter().filter(|other| other.is_float() == elem.is_float());
         *elem = self.random.pick(&alike.collect::<Vec<_>>());
         with(made, "acc", name(elem.name()))
     }
@@ -301,7 +302,11 @@ impl Scene {
                     }
                     _ => (form.clone(), to.clone()),
                 };
-                let how = if ahead && elem.bytes() < 4 && self.random.chance(60) { 0 } else { self.random.below(6) };
+                let how = if ahead && elem.bytes() < 4 && self.random.chance(60) {
+                    0
+                } else {
+                    self.random.below(6)
+                };
                 let body = self.inside(&var, |scene| {
                     let copy = call("copy", vec![taken, name(&to)]);
                     let copy = match how {

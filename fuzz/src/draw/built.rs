@@ -125,7 +125,8 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         ("mma_m8n8k4_f64", Elem::F64, Elem::F64, 4),
     ]);
     let row = atoms::find(name).ok_or_else(|| Problem::new("no such row"))?;
-    let (tall, warps) = (if elem == Elem::F64 { 8 } else { 16 }, [random.pick(&[1i64, 2]), random.pick(&[1, 2])]);
+    let (tall, warps) =
+        (if elem == Elem::F64 { 8 } else { 16 }, [random.pick(&[1i64, 2]), random.pick(&[1, 2])]);
     let m = tall * warps[0] * random.within(1, 2);
     let n = 8 * warps[1] * random.within(1, 2);
     let k = depth * random.within(1, 2);

@@ -121,7 +121,9 @@ impl Scene {
                 false => None,
             };
             let ragged = form.ragged || self.random.chance(10);
-            let values: Vec<i64> = (0..dealt).map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 }).collect();
+            let values: Vec<i64> = (0..dealt)
+                .map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 })
+                .collect();
             let mut other =
                 Form { tile: form.tile.clone(), threads: (String::new(), modes), keep, values, ragged };
             let counts = other.counts();

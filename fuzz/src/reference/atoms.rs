@@ -25,7 +25,8 @@ fn row(name: &str) -> Result<&'static Atom> {
 /// (lane, value) to the index in an operand's tile.
 fn indices(row: &Atom, operand: char) -> Result<Vec<Vec<usize>>> {
     let tv = row.tv(operand).ok_or_else(|| Undefined(format!("`{}` has no `{operand}`", row.name)))?;
-    let sizes = |mode: usize| tv.mode(mode).and_then(|mode| mode.size()).map_err(|e| Undefined(e.to_string()));
+    let sizes =
+        |mode: usize| tv.mode(mode).and_then(|mode| mode.size()).map_err(|e| Undefined(e.to_string()));
     let (lanes, values) = (sizes(0)?, sizes(1)?);
     let at = |layout: &Layout, n: i64| -> i64 {
         let mut rest = n;
@@ -36,9 +37,12 @@ fn indices(row: &Atom, operand: char) -> Result<Vec<Vec<usize>>> {
             sum + digit * stride.int().unwrap_or(0)
         })
     };
-    let (of_lane, of_value) =
-        (tv.mode(0).map_err(|e| Undefined(e.to_string()))?, tv.mode(1).map_err(|e| Undefined(e.to_string()))?);
-    let one = |lane: i64| (0..values).map(|value| (at(&of_lane, lane) + at(&of_value, value)) as usize).collect();
+    let (of_lane, of_value) = (
+        tv.mode(0).map_err(|e| Undefined(e.to_string()))?,
+        tv.mode(1).map_err(|e| Undefined(e.to_string()))?,
+    );
+    let one =
+        |lane: i64| (0..values).map(|value| (at(&of_lane, lane) + at(&of_value, value)) as usize).collect();
     Ok((0..lanes).map(one).collect())
 }
 
@@ -82,7 +86,14 @@ impl Block<'_> {
     }
 
     /// A product of the matrices that a warp's registers hold.
-    pub(super) fn gemm_by(&self, step: &Step<'_>, name: &str, a: &View, b: &View, acc: &View) -> Result<Writes> {
+    pub(super) fn gemm_by(
+        &self,
+        step: &Step<'_>,
+        name: &str,
+        a: &View,
+        b: &View,
+        acc: &View,
+    ) -> Result<Writes> {
         let row = row(name)?;
         let Effect::Mma { m, n, k } = row.effect else {
             return Err(Undefined(format!("`{name}` is no product")));
@@ -95,18 +106,21 @@ impl Block<'_> {
         let mut writes = Writes::new();
         let threads = self.threads(step);
         for warp in (threads.start..threads.end).step_by(LANES as usize) {
-            let matrix = |shown: &Shown<'_>, of: &[Vec<usize>], size: usize, at: [i64; 2]| -> Result<Vec<Num>> {
-                let mut all = vec![Num::UNKNOWN; size];
-                for (lane, values) in of.iter().enumerate() {
-                    let begin = self.begin(shown, step, warp + lane as i64)?;
-                    for (value, &index) in values.iter().enumerate() {
-                        let cell = self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?;
-                        let cell = cell.ok_or_else(|| Undefined("a fragment is read that nobody wrote".into()))?;
-                        all[index] = cell.num;
+            let matrix =
+                |shown: &Shown<'_>, of: &[Vec<usize>], size: usize, at: [i64; 2]| -> Result<Vec<Num>> {
+                    let mut all = vec![Num::UNKNOWN; size];
+                    for (lane, values) in of.iter().enumerate() {
+                        let begin = self.begin(shown, step, warp + lane as i64)?;
+                        for (value, &index) in values.iter().enumerate() {
+                            let cell =
+                                self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?;
+                            let cell =
+                                cell.ok_or_else(|| Undefined("a fragment is read that nobody wrote".into()))?;
+                            all[index] = cell.num;
+                        }
                     }
-                }
-                Ok(all)
-            };
+                    Ok(all)
+                };
             for i in 0..acc.sizes[1] {
                 for j in 0..acc.sizes[2] {
                     let before = matrix(&acc, &of_d, m * n, [i, j])?;

@@ -1,8 +1,8 @@
 //! In which order a block does things. Loops and conditions depend on the block, on sizes and on scalar arguments alone, so
 //! the whole order is known before anything is computed. Groups that do different things take turns where rings let them.
 
-use tilewright_codegen::tile::{Op, Past, Stmt};
 use tilewright_codegen::thread::Id;
+use tilewright_codegen::tile::{Op, Past, Stmt};
 
 use super::value::Operands;
 use super::{Block, Result, Undefined};

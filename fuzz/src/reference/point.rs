@@ -33,7 +33,12 @@ pub struct Pointed {
 }
 
 /// Where the views of a statement point; nothing for one without views.
-pub fn point(program: &Program, symbols: &[(Symbol, i64)], moment: &Moment, stmt: &Stmt) -> Option<Vec<Pointed>> {
+pub fn point(
+    program: &Program,
+    symbols: &[(Symbol, i64)],
+    moment: &Moment,
+    stmt: &Stmt,
+) -> Option<Vec<Pointed>> {
     let views: Vec<&View> = match &stmt.op {
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
         Op::Fill { to, .. } => vec![to],

@@ -120,7 +120,8 @@ impl Block<'_> {
 
     /// For one thread: where a view begins, and the limits of its modes.
     pub(super) fn begin(&self, shown: &Shown<'_>, step: &Step<'_>, thread: i64) -> Result<Begin> {
-        let base = shown.view.base.iter().map(|base| self.affine(base, step, thread)).collect::<Result<_>>()?;
+        let base =
+            shown.view.base.iter().map(|base| self.affine(base, step, thread)).collect::<Result<_>>()?;
         let limit = |limit: &Option<(Affine, i64)>| -> Result<Option<i128>> {
             let Some((origin, extent)) = limit else { return Ok(None) };
             Ok(Some(self.affine(origin, step, thread)? + i128::from(*extent)))
@@ -167,7 +168,8 @@ impl Shown<'_> {
     /// Coordinates, and whether they lie beyond a limit, or outside of the tensor.
     pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
         let coordinates = self.coordinates(begin, at);
-        let limited = coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
+        let limited =
+            coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
         let outside = coordinates.iter().zip(&self.extents).any(|(at, extent)| !(0..*extent).contains(at));
         (coordinates, limited, outside)
     }
@@ -196,7 +198,8 @@ impl Shown<'_> {
         if held {
             return Ok(Place::Held);
         }
-        let own = if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
+        let own =
+            if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
         Ok(Place::At((own + index) as usize))
     }
 }
