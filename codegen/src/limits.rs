@@ -37,7 +37,7 @@ pub const MOST_BYTES: i64 = i32::MAX as i64;
 /// have and the larger its function is.
 pub const MOST_STATEMENTS: u64 = 2_000;
 
-/// The most values that the text of one kernel computes while it is made; a call counts as [`CALL`] of them.
+/// The most values that the text of one kernel computes while it is made; a call counts as several.
 pub const MOST_VALUES: u64 = 1_000_000;
 
 /// What a call of a function counts, in values: it works on layouts.

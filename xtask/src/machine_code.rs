@@ -6,8 +6,7 @@ use crate::shell::{Outcome, cargo, run as spawn, step};
 /// Where the table goes.
 const TABLE: &str = "target/machine_code.tsv";
 
-pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let [before @ ..] = arguments;
+pub(crate) fn run(before: &[String]) -> Outcome {
     if before.len() > 1 {
         return Err("`cargo xtask machine-code` takes one table of before at most".into());
     }
