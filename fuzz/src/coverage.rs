@@ -39,6 +39,9 @@ const WANTED: &[&str] = &[
     "statement: publish",
     "statement: await",
     "statement: release",
+    "statement: advance",
+    "statement: tiles",
+    "statement: wait for a token",
     "copy: derived",
     "copy: asynchronous",
     "copy: plain",
@@ -73,6 +76,7 @@ const WANTED: &[&str] = &[
     "coordinate: cluster rank",
     "coordinate: digit",
     "coordinate: begin",
+    "coordinate: phase",
     "past: skip",
     "past: last",
     "past: anyway",
@@ -264,12 +268,27 @@ impl Seen {
             }
             Op::When { .. } => "statement: when",
             Op::Roles(_) => "statement: roles",
-            Op::Acquire { .. } => "statement: acquire",
-            Op::Publish { .. } => "statement: publish",
-            Op::Await { .. } => "statement: await",
-            Op::Release { .. } => "statement: release",
-            // Refused by lowering: none of them is in a kernel that ran.
-            Op::Wait { .. } | Op::Advance { .. } | Op::Tiles { .. } | Op::Ordered { .. } => return,
+            Op::Acquire { turn, .. } => {
+                self.coordinates(turn);
+                "statement: acquire"
+            }
+            Op::Publish { turn, .. } => {
+                self.coordinates(turn);
+                "statement: publish"
+            }
+            Op::Await { turn, .. } => {
+                self.coordinates(turn);
+                "statement: await"
+            }
+            Op::Release { turn, .. } => {
+                self.coordinates(turn);
+                "statement: release"
+            }
+            Op::Wait { .. } => "statement: wait for a token",
+            Op::Advance { .. } => "statement: advance",
+            Op::Tiles { .. } => "statement: tiles",
+            // Refused by lowering: it is in no kernel that ran.
+            Op::Ordered { .. } => return,
         };
         self.has(what);
     }
@@ -320,8 +339,7 @@ impl Seen {
                     self.coordinates(of);
                     "coordinate: digit"
                 }
-                // Refused by lowering.
-                Coord::Turn(_) => continue,
+                Coord::Turn(_) => "coordinate: phase",
             };
             self.has(what);
         }
@@ -347,9 +365,8 @@ impl Seen {
     /// What the thread programs have that ran.
     fn variants(&mut self, right: &Right) {
         let ran = |at: usize| right.ran[at] > 0;
-        for (at, variant) in right.kernel.variants.iter().enumerate().filter(|(at, _)| ran(*at)) {
-            let _ = at;
-            self.thread_list(&variant.program, &variant.program.body);
+        for (_, variant) in right.kernel.variants.iter().enumerate().filter(|(at, _)| ran(*at)) {
+            self.thread_list(&variant.program.body);
             if variant.program.vars.iter().any(|var| var.name.ends_with("_short")) {
                 self.has("bound: partial first tile");
             }
@@ -375,16 +392,16 @@ impl Seen {
         }
     }
 
-    fn thread_list(&mut self, program: &thread::Kernel, body: &[thread::Stmt]) {
+    fn thread_list(&mut self, body: &[thread::Stmt]) {
         for stmt in body {
             match &stmt.op {
                 thread::Op::Load { to, guard, .. } => {
                     self.has(if guard.is_some() { "bound: guarded read" } else { "bound: proven read" });
-                    self.width(program, to);
+                    self.width(to);
                 }
                 thread::Op::Store { from, guard, .. } => {
                     self.has(if guard.is_some() { "bound: guarded write" } else { "bound: proven write" });
-                    self.width(program, from);
+                    self.width(from);
                 }
                 thread::Op::Atom { row, .. } if row.name.ends_with("_or_zero") => {
                     self.has("bound: asynchronous or zero");
@@ -394,21 +411,20 @@ impl Seen {
                         self.has("bound: mask");
                     }
                 }
-                thread::Op::For { body, .. } | thread::Op::Elect(_, body) => self.thread_list(program, body),
+                thread::Op::For { body, .. } | thread::Op::Elect(_, body) => self.thread_list(body),
                 thread::Op::If { then, other, .. } | thread::Op::When { then, other, .. } => {
-                    self.thread_list(program, then);
-                    self.thread_list(program, other);
+                    self.thread_list(then);
+                    self.thread_list(other);
                 }
                 thread::Op::Roles(roles) => {
-                    roles.iter().for_each(|role| self.thread_list(program, &role.body));
+                    roles.iter().for_each(|role| self.thread_list(&role.body));
                 }
                 _ => {}
             }
         }
     }
 
-    fn width(&mut self, program: &thread::Kernel, of: &thread::Frag) {
-        let _ = program;
+    fn width(&mut self, of: &thread::Frag) {
         match of.len {
             1 => self.has("width: 1"),
             2 => self.has("width: 2"),

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright_codegen::ast::Level;
 use tilewright_codegen::definition::Generated;
+use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, generate};
 use tilewright_sim::{Error, Options, run_variant};
@@ -194,7 +195,9 @@ impl Right {
             Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
         };
         let args = case.args(&self.program);
-        let options = Options { seed, count: false, threads: 1, ..Options::default() };
+        // Few multiprocessors, so that persistent kernels have several tiles for each block.
+        let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+        let options = Options { seed, count: false, threads: 1, limits, ..Options::default() };
         let mut ran = false;
         for variant in 0..self.kernel.variants.len() {
             let why = match run_variant(&self.kernel, variant, &args, &options) {

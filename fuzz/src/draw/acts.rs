@@ -17,7 +17,7 @@ fn warps(threads: i64) -> bool {
 impl Scene {
     /// A tile is read, passes through some places and is written.
     pub(super) fn chain(&mut self, mut form: Form) {
-        let narrow = form.values.iter().any(|&n| n >= 8) && self.random.chance(50);
+        let narrow = form.values.iter().any(|&n| n >= 8) && self.random.chance(75);
         let elem = if narrow { self.random.pick(&[Elem::I8, Elem::U8, Elem::F16]) } else { self.elem() };
         let mut part = self.input(&form, elem, 0);
         if self.random.chance(15) {

@@ -7,6 +7,9 @@ use crate::random::Random;
 
 /// A product with small tiles.
 pub(super) fn product(random: &mut Random) -> Definition {
+    if random.chance(50) {
+        return wgmma(random);
+    }
     let plans = [
         "bm=32 bn=16 bk=8 tc=(8,4)",
         "bm=16 bn=16 bk=4 tc=(8,4)",
@@ -34,6 +37,24 @@ pub(super) fn product(random: &mut Random) -> Definition {
     add(random, 30, &["order=serpentine", "order=rows", "order=row_serpentine"]);
     add(random, 30, &["staged=both", "staged=transposed"]);
     add(random, 30, &["dtype=f64", "dtype=f16", "dtype=bf16", "dtype=i32", "dtype=i8", "dtype=u8"]);
+    definition(&keys)
+}
+
+/// A persistent product by wgmma, whose blocks share rings.
+fn wgmma(random: &mut Random) -> Definition {
+    let tile = random.pick(&["bm=64 bn=16", "bm=64 bn=32", "bm=128 bn=16"]);
+    let mut keys = vec![format!("arch=90 mma=wgmma a=k_major b=k_major {tile}")];
+    keys.push(random.pick(&["dtype=bf16", "dtype=f16"]).to_owned());
+    keys.push(random.pick(&["stages=1", "stages=2", "stages=3"]).to_owned());
+    for (key, chance) in [("c=n_major", 50), ("alpha_beta=true", 30)] {
+        if random.chance(chance) {
+            keys.push(key.to_owned());
+        }
+    }
+    definition(&keys)
+}
+
+fn definition(keys: &[String]) -> Definition {
     let words = Words::read(&keys.join(" ")).expect("keys that can be read");
     Definition::Matmul(words.args().to_vec())
 }

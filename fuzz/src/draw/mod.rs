@@ -25,9 +25,9 @@ use tree::word;
 pub fn subject(seed: u64) -> Subject {
     let mut random = Random::new(seed);
     let source = match random.below(100) {
-        0..4 => Source::Text(keys::product(&mut random)),
-        4..8 => built(built::roles(&mut random)),
-        8..14 => built(built::matrices(&mut random)),
+        0..6 => Source::Text(keys::product(&mut random)),
+        6..10 => built(built::roles(&mut random)),
+        10..16 => built(built::matrices(&mut random)),
         _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
     };
     let mut subject = Subject { source, changes: Vec::new() };
@@ -35,6 +35,7 @@ pub fn subject(seed: u64) -> Subject {
     if !matches!(subject.source, Source::Built(_))
         && random.chance(60)
         && let Ok(program) = subject.program()
+        && program.rings.is_empty()
     {
         subject.changes = change::draw(&program, &mut random);
     }

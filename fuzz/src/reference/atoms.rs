@@ -1,5 +1,7 @@
-//! What instructions of the table do: matrices that the lanes of a warp hold together.
+//! What instructions of the table do: matrices that the lanes of a warp or warpgroup hold together, and tiles that the copy
+//! engine brings.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Effect};
 use tilewright_codegen::atoms;
 use tilewright_codegen::thread::Bin;
@@ -10,8 +12,7 @@ use super::memory::Cell;
 use super::order::Step;
 use super::statement::Writes;
 use super::view::{Begin, Place, Shown};
-use super::{Block, Num, Result, Undefined};
-use tilewright_codegen::Elem;
+use super::{Cluster, Num, Result, Undefined};
 
 const LANES: i64 = 32;
 /// Elements of a row of what ldmatrix moves, and of a register.
@@ -22,12 +23,10 @@ fn row(name: &str) -> Result<&'static Atom> {
     atoms::find(name).ok_or_else(|| Undefined(format!("no row `{name}`")))
 }
 
-/// (lane, value) to the index in an operand's tile.
-fn indices(row: &Atom, operand: char) -> Result<Vec<Vec<usize>>> {
-    let tv = row.tv(operand).ok_or_else(|| Undefined(format!("`{}` has no `{operand}`", row.name)))?;
-    let sizes =
-        |mode: usize| tv.mode(mode).and_then(|mode| mode.size()).map_err(|e| Undefined(e.to_string()));
-    let (lanes, values) = (sizes(0)?, sizes(1)?);
+/// (lane, value) to the index in an operand's tile; nothing where the operand is no registers.
+fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
+    let tv = row.tv(operand)?;
+    let (of_lane, of_value) = (tv.mode(0).ok()?, tv.mode(1).ok()?);
     let at = |layout: &Layout, n: i64| -> i64 {
         let mut rest = n;
         layout.leaves().fold(0, |sum, (extent, stride)| {
@@ -37,30 +36,31 @@ fn indices(row: &Atom, operand: char) -> Result<Vec<Vec<usize>>> {
             sum + digit * stride.int().unwrap_or(0)
         })
     };
-    let (of_lane, of_value) = (
-        tv.mode(0).map_err(|e| Undefined(e.to_string()))?,
-        tv.mode(1).map_err(|e| Undefined(e.to_string()))?,
-    );
+    let values = of_value.size().ok()?;
     let one =
         |lane: i64| (0..values).map(|value| (at(&of_lane, lane) + at(&of_value, value)) as usize).collect();
-    Ok((0..lanes).map(one).collect())
+    Some((0..of_lane.size().ok()?).map(one).collect())
 }
 
-impl Block<'_> {
-    /// ldmatrix: every lane names a row of eight elements, and gets a pair of each matrix.
+impl Cluster<'_> {
     pub(super) fn copy_by(&self, step: &Step<'_>, name: &str, from: &View, to: &View) -> Result<Writes> {
-        let matrices = match name {
-            "ldmatrix_x1" => 1,
-            "ldmatrix_x2" => 2,
-            "ldmatrix_x4" => 4,
-            _ => return Err(Undefined(format!("no reference for `{name}`"))),
-        };
+        match name {
+            "ldmatrix_x1" => self.rows(step, 1, from, to),
+            "ldmatrix_x2" => self.rows(step, 2, from, to),
+            "ldmatrix_x4" => self.rows(step, 4, from, to),
+            _ if name.starts_with("bulk_load_") => self.bulk(step, name.ends_with("_multicast"), from, to),
+            _ => Err(Undefined(format!("no reference for `{name}`"))),
+        }
+    }
+
+    /// ldmatrix: every lane names a row of eight elements, and gets a pair of each matrix.
+    fn rows(&self, step: &Step<'_>, matrices: i64, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let mut writes = Writes::new();
         let threads = self.threads(step);
         for warp in (threads.start..threads.end).step_by(LANES as usize) {
             let sources: Vec<Begin> =
-                (warp..warp + LANES).map(|lane| self.begin(&from, step, lane)).collect::<Result<_>>()?;
+                (warp..warp + LANES).map(|lane| self.begin(&from, &step.at, lane)).collect::<Result<_>>()?;
             for rest in 0..to.count() / to.sizes[0] {
                 let walked = |first: i64, shown: &Shown<'_>| {
                     let mut at = shown.digits(rest * shown.sizes[0]);
@@ -68,7 +68,7 @@ impl Block<'_> {
                     at
                 };
                 for lane in 0..LANES {
-                    let start = self.begin(&to, step, warp + lane)?;
+                    let start = self.begin(&to, &step.at, warp + lane)?;
                     for value in 0..matrices * PAIR {
                         let owner = value / PAIR * ROW + lane / 4;
                         let element = lane % 4 * PAIR + value % PAIR;
@@ -76,7 +76,7 @@ impl Block<'_> {
                         let cell = self.read(&from, &sources[owner as usize], &at, Num::UNKNOWN)?;
                         let cell = cell.ok_or_else(|| Undefined("a row is read that nobody wrote".into()))?;
                         if let Place::At(place) = to.place(&start, &walked(value, &to))? {
-                            writes.push((to.view.tensor, place, cell));
+                            writes.push((step.at.rank, to.view.tensor, place, cell));
                         }
                     }
                 }
@@ -85,7 +85,26 @@ impl Block<'_> {
         Ok(writes)
     }
 
-    /// A product of the matrices that a warp's registers hold.
+    /// A tile by the copy engine, which one thread asks: zeros beyond edges, for this block or all of its cluster.
+    fn bulk(&self, step: &Step<'_>, for_all: bool, from: &View, to: &View) -> Result<Writes> {
+        let (from, to) = (self.show(from)?, self.show(to)?);
+        let thread = self.threads(step).start;
+        let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
+        let ranks = self.program.cluster.iter().product::<u32>() as usize;
+        let ranks = if for_all { 0..ranks } else { step.at.rank..step.at.rank + 1 };
+        let mut writes = Writes::new();
+        for at in 0..to.count() {
+            let at = to.digits(at);
+            let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
+            let cell = cell.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?;
+            if let Place::At(place) = to.place(&start, &at)? {
+                writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, place, cell)));
+            }
+        }
+        Ok(writes)
+    }
+
+    /// A product of matrices that registers hold, or that lie in shared memory.
     pub(super) fn gemm_by(
         &self,
         step: &Step<'_>,
@@ -99,54 +118,73 @@ impl Block<'_> {
             return Err(Undefined(format!("`{name}` is no product")));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);
-        let [of_a, of_b, of_d] = ['a', 'b', 'd'].map(|operand| indices(row, operand));
-        let (of_a, of_b, of_d) = (of_a?, of_b?, of_d?);
+        let of_d = indices(row, 'd').ok_or_else(|| Undefined("sums are in registers".into()))?;
         let elem = self.elem(acc);
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
+        let held = [
+            indices(row, 'a').filter(|_| a.sizes.len() == 3),
+            indices(row, 'b').filter(|_| b.sizes.len() == 3),
+        ];
+        let steps = if held[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
         let mut writes = Writes::new();
         let threads = self.threads(step);
-        for warp in (threads.start..threads.end).step_by(LANES as usize) {
-            let matrix =
-                |shown: &Shown<'_>, of: &[Vec<usize>], size: usize, at: [i64; 2]| -> Result<Vec<Num>> {
-                    let mut all = vec![Num::UNKNOWN; size];
-                    for (lane, values) in of.iter().enumerate() {
-                        let begin = self.begin(shown, step, warp + lane as i64)?;
-                        for (value, &index) in values.iter().enumerate() {
-                            let cell =
-                                self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?;
-                            let cell =
-                                cell.ok_or_else(|| Undefined("a fragment is read that nobody wrote".into()))?;
-                            all[index] = cell.num;
-                        }
+        for group in (threads.start..threads.end).step_by(of_d.len()) {
+            for (i, j) in (0..acc.sizes[1]).flat_map(|i| (0..acc.sizes[2]).map(move |j| (i, j))) {
+                let before = self.matrix(step, (&acc, group), Some(&of_d), [m, n], [i, j])?;
+                let mut terms: Vec<Vec<Num>> = before.into_iter().map(|num| vec![num]).collect();
+                for along in 0..steps {
+                    let left = self.matrix(step, (&a, group), held[0].as_deref(), [m, k], [i, along])?;
+                    let right = self.matrix(step, (&b, group), held[1].as_deref(), [n, k], [j, along])?;
+                    for (at, terms) in terms.iter_mut().enumerate() {
+                        let (row, column) = (at % m, at / m);
+                        terms.extend((0..k).map(|k| {
+                            Num::bin(Bin::Mul, left[row + k * m], right[column + k * n], Elem::F64)
+                        }));
                     }
-                    Ok(all)
-                };
-            for i in 0..acc.sizes[1] {
-                for j in 0..acc.sizes[2] {
-                    let before = matrix(&acc, &of_d, m * n, [i, j])?;
-                    let mut terms: Vec<Vec<Num>> = before.into_iter().map(|num| vec![num]).collect();
-                    for step in 0..a.sizes[2] {
-                        let left = matrix(&a, &of_a, m * k, [i, step])?;
-                        let right = matrix(&b, &of_b, n * k, [j, step])?;
-                        for (at, terms) in terms.iter_mut().enumerate() {
-                            let (row, column) = (at % m, at / m);
-                            terms.extend((0..k).map(|k| {
-                                Num::bin(Bin::Mul, left[row + k * m], right[column + k * n], Elem::F64)
-                            }));
-                        }
-                    }
-                    for (lane, values) in of_d.iter().enumerate() {
-                        let begin = self.begin(&acc, step, warp + lane as i64)?;
-                        for (value, &index) in values.iter().enumerate() {
-                            let num = Num::fold(Bin::Add, &terms[index], elem);
-                            if let Place::At(place) = acc.place(&begin, &[value as i64, i, j])? {
-                                writes.push((acc.view.tensor, place, Cell::of(num)));
-                            }
+                }
+                for (lane, values) in of_d.iter().enumerate() {
+                    let begin = self.begin(&acc, &step.at, group + lane as i64)?;
+                    for (value, &index) in values.iter().enumerate() {
+                        let num = Num::fold(Bin::Add, &terms[index], elem);
+                        if let Place::At(place) = acc.place(&begin, &[value as i64, i, j])? {
+                            writes.push((step.at.rank, acc.view.tensor, place, Cell::of(num)));
                         }
                     }
                 }
             }
         }
         Ok(writes)
+    }
+
+    /// A matrix of an operand, column-major: gathered from lanes, or read where it lies.
+    fn matrix(
+        &self,
+        step: &Step<'_>,
+        (shown, group): (&Shown<'_>, i64),
+        of: Option<&[Vec<usize>]>,
+        [rows, columns]: [usize; 2],
+        at: [i64; 2],
+    ) -> Result<Vec<Num>> {
+        let mut all = vec![Num::UNKNOWN; rows * columns];
+        let written = |cell: Option<Cell>| {
+            cell.map(|cell| cell.num).ok_or_else(|| Undefined("a matrix is read that nobody wrote".into()))
+        };
+        let Some(of) = of else {
+            let begin = self.begin(shown, &step.at, group)?;
+            for (index, num) in all.iter_mut().enumerate() {
+                let (row, column) = ((index % rows) as i64, (index / rows) as i64);
+                let at = [at[0] * rows as i64 + row, at[1] * columns as i64 + column];
+                *num = written(self.read(shown, &begin, &at, Num::UNKNOWN)?)?;
+            }
+            return Ok(all);
+        };
+        for (lane, values) in of.iter().enumerate() {
+            let begin = self.begin(shown, &step.at, group + lane as i64)?;
+            for (value, &index) in values.iter().enumerate() {
+                all[index] =
+                    written(self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?)?;
+            }
+        }
+        Ok(all)
     }
 }

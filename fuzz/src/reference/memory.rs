@@ -46,8 +46,8 @@ impl Cell {
 /// All tensors of a program.
 pub(super) struct Memory {
     buffers: HashMap<Id, Buffer>,
-    /// Shared memory, and registers of each thread.
-    tables: HashMap<Id, Vec<Option<Cell>>>,
+    /// Shared memory, and registers of each thread, of each block of a cluster.
+    tables: HashMap<(usize, Id), Vec<Option<Cell>>>,
 }
 
 impl Memory {
@@ -59,37 +59,39 @@ impl Memory {
         Memory { buffers: tensors.zip(buffers).collect(), tables: HashMap::new() }
     }
 
-    /// For the next block: nothing has been written yet.
+    /// For the next cluster: nothing has been written yet.
     pub(super) fn begin(&mut self, program: &Program) {
-        for (id, tensor) in program.tensors.iter().enumerate() {
+        let ranks = program.cluster.iter().product::<u32>() as usize;
+        let tensors = program.tensors.iter().enumerate();
+        for ((id, tensor), rank) in tensors.flat_map(|tensor| (0..ranks).map(move |rank| (tensor, rank))) {
             let size = tensor.plain().size().unwrap_or(0) as usize;
             let size = match tensor.space {
                 Space::Global { .. } => continue,
                 Space::Shared { .. } => size,
                 Space::Registers { .. } => size * program.threads() as usize,
             };
-            let table = self.tables.entry(id as Id).or_default();
+            let table = self.tables.entry((rank, id as Id)).or_default();
             table.clear();
             table.resize(size, None);
         }
     }
 
     /// The element at a place, by its coordinates in the order of the leftmost mode; nothing where nobody wrote.
-    pub(super) fn read(&self, tensor: Id, at: usize) -> Option<Cell> {
+    pub(super) fn read(&self, rank: usize, tensor: Id, at: usize) -> Option<Cell> {
         match self.buffers.get(&tensor) {
             Some(buffer) => buffer.all[buffer.place(at)].map(Cell::of),
-            None => self.tables[&tensor][at],
+            None => self.tables[&(rank, tensor)][at],
         }
     }
 
-    pub(super) fn write(&mut self, tensor: Id, at: usize, cell: Cell) {
+    pub(super) fn write(&mut self, rank: usize, tensor: Id, at: usize, cell: Cell) {
         match self.buffers.get_mut(&tensor) {
             Some(buffer) => {
                 let place = buffer.place(at);
                 buffer.all[place] = Some(cell.num);
             }
             None => {
-                if let Some(table) = self.tables.get_mut(&tensor) {
+                if let Some(table) = self.tables.get_mut(&(rank, tensor)) {
                     table[at] = Some(cell);
                 }
             }

@@ -12,7 +12,7 @@ mod statement;
 mod value;
 mod view;
 
-use tilewright_codegen::tile::{Arg, Program};
+use tilewright_codegen::tile::{Arg, LaunchRule, Program};
 use tilewright_layout::Symbol;
 
 pub use memory::Buffer;
@@ -41,12 +41,11 @@ pub struct Undefined(pub String);
 
 type Result<T> = std::result::Result<T, Undefined>;
 
-/// One block at work.
-struct Block<'l> {
+/// A cluster of blocks at work.
+struct Cluster<'l> {
     program: &'l Program,
     symbols: &'l [(Symbol, i64)],
     scalars: &'l [f64],
-    block: [i64; 3],
     memory: &'l mut Memory,
 }
 
@@ -54,18 +53,18 @@ struct Block<'l> {
 pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
     let Launch { program, grid, symbols, scalars, buffers } = launch;
     let mut memory = Memory::new(program, buffers);
-    for z in 0..grid[2] {
-        for y in 0..grid[1] {
-            for x in 0..grid[0] {
-                memory.begin(program);
-                let block = [x, y, z];
-                let mut block =
-                    Block { program, symbols: &symbols, scalars: &scalars, block, memory: &mut memory };
-                let steps = block.order()?;
-                for step in &steps {
-                    block.perform(step)?;
-                }
-            }
+    let size = program.cluster.map(i64::from);
+    // A persistent kernel has one cluster, which has all tiles.
+    let grid = if program.launch == LaunchRule::Persistent { size } else { grid };
+    for first in places(grid, size) {
+        memory.begin(program);
+        let mut cluster = Cluster { program, symbols: &symbols, scalars: &scalars, memory: &mut memory };
+        let blocks = places(size, [1; 3])
+            .enumerate()
+            .map(|(rank, at)| cluster.order([first[0] + at[0], first[1] + at[1], first[2] + at[2]], rank));
+        let blocks = blocks.collect::<Result<Vec<_>>>()?;
+        for step in &cluster.together(blocks)? {
+            cluster.perform(step)?;
         }
     }
     let tensors = program.args.iter().filter_map(|arg| match arg {
@@ -73,4 +72,10 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
         Arg::Scalar(_) => None,
     });
     Ok(tensors.map(|id| memory.buffer(id)).collect())
+}
+
+/// Every so many places of a grid, the first axis fastest.
+fn places(grid: [i64; 3], step: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
+    let along = move |axis: usize| (0..grid[axis]).step_by(step[axis].max(1) as usize);
+    along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))
 }

@@ -1,38 +1,59 @@
-//! In which order a block does things. Loops and conditions depend on the block, on sizes and on scalar arguments alone, so
+//! In which order a cluster does things. Loops and conditions depend on the block, on sizes and on scalar arguments alone, so
 //! the whole order is known before anything is computed. Groups that do different things take turns where rings let them.
 
 use tilewright_codegen::thread::Id;
 use tilewright_codegen::tile::{Op, Past, Stmt};
 
 use super::value::Operands;
-use super::{Block, Result, Undefined};
+use super::{Cluster, Result, Undefined};
 
-/// A statement without others inside it, and the values of loop variables.
+/// What holds where a statement stands.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// Loop variables.
+    pub(super) vars: Vec<i128>,
+    /// For each ring, how many of its slots the group has been through.
+    pub(super) phases: Vec<i128>,
+    /// The block.
+    pub(super) block: [i64; 3],
+    /// Its rank in the cluster.
+    pub(super) rank: usize,
+}
+
+/// A statement without others inside it, and where it stands.
 #[derive(Clone)]
 pub(super) struct Step<'p> {
     pub(super) stmt: &'p Stmt,
-    pub(super) vars: Vec<i128>,
+    pub(super) at: Setting,
+}
+
+/// Steps one after the other, or those of groups that do different things.
+pub(super) enum Part<'p> {
+    One(Step<'p>),
+    Roles(Vec<Vec<Step<'p>>>),
 }
 
 /// More steps than this are a mistake of whoever drew the program.
 const MOST: usize = 200_000;
 
-/// What a list of statements ended with.
+/// The loop that a list of statements left, if one.
 type Left = Option<Id>;
 
-impl<'l> Block<'l> {
-    /// All that the block does.
-    pub(super) fn order(&self) -> Result<Vec<Step<'l>>> {
-        let mut vars = vec![0; self.program.vars.len()];
-        let mut steps = Vec::new();
-        self.list(&self.program.body, &mut vars, &mut steps)?;
-        Ok(steps)
+impl<'l> Cluster<'l> {
+    /// All that a block does.
+    pub(super) fn order(&self, block: [i64; 3], rank: usize) -> Result<Vec<Part<'l>>> {
+        let program = self.program;
+        let vars = vec![0; program.vars.len()];
+        let mut at = Setting { vars, phases: vec![0; program.rings.len()], block, rank };
+        let mut parts = Vec::new();
+        self.list(&program.body, &mut at, &mut parts)?;
+        Ok(parts)
     }
 
-    /// Appends what a list does; the loop that is left, if one is.
-    fn list(&self, body: &'l [Stmt], vars: &mut Vec<i128>, to: &mut Vec<Step<'l>>) -> Result<Left> {
+    /// Appends what a list does.
+    fn list(&self, body: &'l [Stmt], at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         for stmt in body {
-            let left = self.one(stmt, vars, to)?;
+            let left = self.one(stmt, at, to)?;
             if left.is_some() {
                 return Ok(left);
             }
@@ -43,89 +64,124 @@ impl<'l> Block<'l> {
         Ok(None)
     }
 
-    fn one(&self, stmt: &'l Stmt, vars: &mut Vec<i128>, to: &mut Vec<Step<'l>>) -> Result<Left> {
-        let at = |vars: &[i128]| Step { stmt, vars: vars.to_vec() };
+    fn one(&self, stmt: &'l Stmt, at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         match &stmt.op {
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
                 let extent = self.value(self.program.vars[*var as usize].extent)?;
-                for turn in 0..extent {
-                    vars[*var as usize] = i128::from(turn);
-                    match self.list(body, vars, to)? {
+                for iteration in 0..extent {
+                    at.vars[*var as usize] = i128::from(iteration);
+                    match self.list(body, at, to)? {
                         Some(left) if left == *var => break,
                         Some(left) => return Ok(Some(left)),
                         None => {}
                     }
                 }
             }
+            Op::Tiles { vars, body, .. } => {
+                // One cluster has all tiles: whose they are makes no difference.
+                let extents = vars.iter().map(|&var| self.value(self.program.vars[var as usize].extent));
+                let extents = extents.collect::<Result<Vec<_>>>()?;
+                for mut tile in 0..extents.iter().product::<i64>() {
+                    for (&var, extent) in vars.iter().zip(&extents) {
+                        at.vars[var as usize] = i128::from(tile % extent);
+                        tile /= extent;
+                    }
+                    self.list(body, at, to)?;
+                }
+            }
             Op::Step { var, at: place, past, body } => {
                 let extent = i128::from(self.value(self.program.vars[*var as usize].extent)?);
-                let mut turn = self.affine(place, &at(vars), 0)?;
+                let mut iteration = self.affine(place, at, 0)?;
                 match past {
-                    Past::Skip if turn >= extent => return Ok(None),
-                    Past::Last => turn = turn.min(extent - 1),
+                    Past::Skip if iteration >= extent => return Ok(None),
+                    Past::Last => iteration = iteration.min(extent - 1),
                     _ => {}
                 }
-                vars[*var as usize] = turn;
-                return self.list(body, vars, to);
+                at.vars[*var as usize] = iteration;
+                return self.list(body, at, to);
             }
             Op::Leave { of, left, right } => {
-                if self.affine(left, &at(vars), 0)? >= i128::from(self.value(*right)?) {
+                if self.affine(left, at, 0)? >= i128::from(self.value(*right)?) {
                     return Ok(Some(*of));
                 }
             }
             Op::If { left, right, then, other } => {
-                let holds = self.affine(left, &at(vars), 0)? < i128::from(self.value(*right)?);
-                return self.list(if holds { then } else { other }, vars, to);
+                let holds = self.affine(left, at, 0)? < i128::from(self.value(*right)?);
+                return self.list(if holds { then } else { other }, at, to);
             }
             Op::When { cond, then, other } => {
                 let cond = self.condition(cond, &Operands::none())?;
                 if cond.is_unknown() {
                     return Err(Undefined("a condition is not known".into()));
                 }
-                return self.list(if cond.value != 0.0 { then } else { other }, vars, to);
+                return self.list(if cond.value != 0.0 { then } else { other }, at, to);
             }
             Op::Roles(roles) => {
                 let mut all = Vec::new();
                 for (_, body) in roles {
-                    let mut steps = Vec::new();
-                    self.list(body, &mut vars.clone(), &mut steps)?;
-                    all.push(steps);
+                    let mut parts = Vec::new();
+                    self.list(body, &mut at.clone(), &mut parts)?;
+                    all.push(steps(parts)?);
                 }
-                self.interleave(all, to)?;
+                to.push(Part::Roles(all));
             }
-            _ => to.push(at(vars)),
+            Op::Advance { ring } => {
+                at.phases[*ring as usize] += 1;
+                to.push(Part::One(Step { stmt, at: at.clone() }));
+            }
+            _ => to.push(Part::One(Step { stmt, at: at.clone() })),
         }
         Ok(None)
     }
 
+    /// What the blocks of a cluster do, in an order that their rings allow.
+    pub(super) fn together(&self, blocks: Vec<Vec<Part<'l>>>) -> Result<Vec<Step<'l>>> {
+        let across = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
+        let mut all = Vec::new();
+        if !across {
+            for part in blocks.into_iter().flatten() {
+                match part {
+                    Part::One(step) => all.push(step),
+                    Part::Roles(roles) => self.interleave(roles, &mut all)?,
+                }
+            }
+            return Ok(all);
+        }
+        // Blocks that share a ring come to their roles at the same time.
+        let mut roles = Vec::new();
+        for part in blocks.into_iter().flatten() {
+            match part {
+                Part::One(step) if roles.is_empty() => all.push(step),
+                Part::One(_) => {
+                    return Err(Undefined("blocks that share a ring go on after their roles".into()));
+                }
+                Part::Roles(more) => roles.extend(more),
+            }
+        }
+        self.interleave(roles, &mut all)?;
+        Ok(all)
+    }
+
     /// What groups do at the same time, one after the other as far as rings let them.
     fn interleave(&self, roles: Vec<Vec<Step<'l>>>, to: &mut Vec<Step<'l>>) -> Result<()> {
-        // For each ring: slots that have been filled, and that have been emptied.
-        let mut rings = vec![(0i128, 0i128); self.program.rings.len()];
+        let ranks = self.program.cluster.iter().product::<u32>() as usize;
+        let mut rings = vec![Slots::new(ranks); self.program.rings.len()];
         let mut next = vec![0; roles.len()];
         loop {
             let mut moved = false;
             for (role, next) in roles.iter().zip(&mut next) {
                 while let Some(step) = role.get(*next) {
-                    let slots = |ring: &Id| i128::from(self.program.rings[*ring as usize].slots);
-                    let goes = match &step.stmt.op {
-                        // A slot is free once what filled it before has been released.
-                        Op::Acquire { ring, turn } => {
-                            self.affine(turn, step, 0)? - rings[*ring as usize].1 < slots(ring)
-                        }
-                        Op::Await { ring, turn } => self.affine(turn, step, 0)? < rings[*ring as usize].0,
-                        _ => true,
-                    };
-                    if !goes {
+                    if !self.goes(step, &mut rings)? {
                         break;
                     }
-                    match &step.stmt.op {
-                        Op::Publish { ring, .. } => rings[*ring as usize].0 += 1,
-                        Op::Release { ring, .. } => rings[*ring as usize].1 += 1,
-                        _ => to.push(step.clone()),
-                    }
+                    to.push(step.clone());
                     *next += 1;
                     moved = true;
+                }
+                if *next == role.len()
+                    && let Some(last) = role.last()
+                {
+                    rings.iter_mut().for_each(|ring| moved |= ring.arrive(last.at.rank));
                 }
             }
             if roles.iter().zip(&next).all(|(role, next)| *next == role.len()) {
@@ -136,4 +192,76 @@ impl<'l> Block<'l> {
             }
         }
     }
+
+    /// Can a step be done now? If so, it counts for the rings.
+    fn goes(&self, step: &Step<'_>, rings: &mut [Slots]) -> Result<bool> {
+        let rank = step.at.rank;
+        let over = |ring: &Id| self.program.rings[*ring as usize].over_cluster.is_some();
+        Ok(match &step.stmt.op {
+            // A slot is free once what filled it before has been released.
+            Op::Acquire { ring, turn } => {
+                let known = &mut rings[*ring as usize];
+                known.arrive(rank);
+                let slots = i128::from(self.program.rings[*ring as usize].slots);
+                self.affine(turn, &step.at, 0)? - known.of(&known.empty, rank, over(ring)) < slots
+            }
+            Op::Publish { ring, bytes, .. } => {
+                let known = &mut rings[*ring as usize];
+                match bytes {
+                    // Full once what is copied next has arrived.
+                    Some(_) => known.coming[rank] += 1,
+                    None => known.full[rank] += 1,
+                }
+                true
+            }
+            Op::Advance { ring } => {
+                rings[*ring as usize].arrive(rank);
+                true
+            }
+            Op::Await { ring, turn } => {
+                let known = &rings[*ring as usize];
+                self.affine(turn, &step.at, 0)? < known.of(&known.full, rank, over(ring))
+            }
+            Op::Release { ring, .. } => {
+                rings[*ring as usize].empty[rank] += 1;
+                true
+            }
+            _ => true,
+        })
+    }
+}
+
+/// How many slots of a ring have been filled and emptied, for each block of the cluster.
+#[derive(Clone)]
+struct Slots {
+    full: Vec<i128>,
+    coming: Vec<i128>,
+    empty: Vec<i128>,
+}
+
+impl Slots {
+    fn new(ranks: usize) -> Slots {
+        Slots { full: vec![0; ranks], coming: vec![0; ranks], empty: vec![0; ranks] }
+    }
+
+    /// What a block has begun to copy is there; was there anything?
+    fn arrive(&mut self, rank: usize) -> bool {
+        let coming = std::mem::take(&mut self.coming[rank]);
+        self.full[rank] += coming;
+        coming > 0
+    }
+
+    /// A count of one block, or of the last of all.
+    fn of(&self, counts: &[i128], rank: usize, over: bool) -> i128 {
+        if over { counts.iter().copied().min().unwrap_or(0) } else { counts[rank] }
+    }
+}
+
+/// Steps without roles among them.
+fn steps(parts: Vec<Part<'_>>) -> Result<Vec<Step<'_>>> {
+    let one = |part| match part {
+        Part::One(step) => Ok(step),
+        Part::Roles(_) => Err(Undefined("roles in roles".into())),
+    };
+    parts.into_iter().map(one).collect()
 }

@@ -5,8 +5,8 @@ use tilewright_codegen::view::View;
 use tilewright_layout::Symbol;
 
 use super::memory::Memory;
-use super::order::Step;
-use super::{Block, Result};
+use super::order::Setting;
+use super::{Cluster, Result};
 
 /// A block, a thread, and an iteration of each loop.
 #[derive(Clone, Debug)]
@@ -47,13 +47,13 @@ pub fn point(
         _ => return None,
     };
     let mut memory = Memory::new(program, Vec::new());
-    let block = Block { program, symbols, scalars: &[], block: moment.block, memory: &mut memory };
+    let cluster = Cluster { program, symbols, scalars: &[], memory: &mut memory };
     let mut vars = vec![0; program.vars.len()];
     vars.iter_mut().zip(&moment.turns).for_each(|(var, turn)| *var = *turn);
-    let step = Step { stmt, vars };
+    let at = Setting { vars, phases: Vec::new(), block: moment.block, rank: 0 };
     let one = |view: &&View| -> Result<Pointed> {
-        let shown = block.show(view)?;
-        let begin = block.begin(&shown, &step, moment.thread)?;
+        let shown = cluster.show(view)?;
+        let begin = cluster.begin(&shown, &at, moment.thread)?;
         let at = (0..shown.count().min(MOST))
             .map(|element| shown.whereabouts(&begin, &shown.digits(element)))
             .collect();

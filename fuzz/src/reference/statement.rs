@@ -9,12 +9,12 @@ use super::memory::{Beyond, Cell};
 use super::order::Step;
 use super::value::{Operands, identity, mentions};
 use super::view::{Begin, Place, Shown};
-use super::{Block, Num, Result, Undefined};
+use super::{Cluster, Num, Result, Undefined};
 
-/// What is written: tensor, place, element.
-pub(super) type Writes = Vec<(u32, usize, Cell)>;
+/// What is written: the block's rank, tensor, place, element.
+pub(super) type Writes = Vec<(usize, u32, usize, Cell)>;
 
-impl Block<'_> {
+impl Cluster<'_> {
     pub(super) fn perform(&mut self, step: &Step<'_>) -> Result<()> {
         let writes = match &step.stmt.op {
             Op::Copy { from, to, how: How::Atom(name), .. } => self.copy_by(step, name, from, to)?,
@@ -27,10 +27,11 @@ impl Block<'_> {
             // What is in flight has arrived, and whoever should be there is.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
+            Op::Advance { .. } => Writes::new(),
             other => return Err(Undefined(format!("no reference for {other:?}"))),
         };
-        for (tensor, at, cell) in writes {
-            self.memory.write(tensor, at, cell);
+        for (rank, tensor, at, cell) in writes {
+            self.memory.write(rank, tensor, at, cell);
         }
         Ok(())
     }
@@ -57,8 +58,9 @@ impl Block<'_> {
     ) -> Result<Option<Cell>> {
         Ok(match shown.place(begin, at)? {
             Place::Outside => Some(Cell { num: fill, beyond: Beyond::Yes }),
-            Place::Held => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Yes }),
-            Place::At(place) => self.memory.read(shown.view.tensor, place),
+            // Nobody cares what it is, nor whether a reduction leaves it out.
+            Place::Held => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Perhaps }),
+            Place::At(place) => self.memory.read(begin.rank, shown.view.tensor, place),
         })
     }
 
@@ -69,7 +71,7 @@ impl Block<'_> {
 
     fn put(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], cell: Cell, to: &mut Writes) -> Result<()> {
         if let Place::At(place) = shown.place(begin, at)? {
-            to.push((shown.view.tensor, place, cell));
+            to.push((begin.rank, shown.view.tensor, place, cell));
         }
         Ok(())
     }
@@ -80,7 +82,7 @@ impl Block<'_> {
         let fill = Num::literal(fill, source);
         let mut writes = Writes::new();
         for thread in self.threads(step) {
-            let (first, start) = (self.begin(&from, step, thread)?, self.begin(&to, step, thread)?);
+            let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
             for at in 0..to.count() {
                 let at = to.digits(at);
                 let cell = self.written(&from, &first, &at, fill)?;
@@ -101,8 +103,8 @@ impl Block<'_> {
         let mut writes = Writes::new();
         for thread in self.threads(step) {
             let firsts =
-                ins.iter().map(|shown| self.begin(shown, step, thread)).collect::<Result<Vec<_>>>()?;
-            let start = self.begin(&to, step, thread)?;
+                ins.iter().map(|shown| self.begin(shown, &step.at, thread)).collect::<Result<Vec<_>>>()?;
+            let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() {
                 let at = to.digits(at);
                 let (mut given, mut beyond) = (Operands::none(), Beyond::No);
@@ -129,7 +131,7 @@ impl Block<'_> {
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
         let mut writes = Writes::new();
         for thread in self.threads(step) {
-            let firsts = [&a, &b, &acc].map(|shown| self.begin(shown, step, thread));
+            let firsts = [&a, &b, &acc].map(|shown| self.begin(shown, &step.at, thread));
             let [of_a, of_b, of_acc] = firsts;
             let (of_a, of_b, of_acc) = (of_a?, of_b?, of_acc?);
             for at in 0..acc.count() {
@@ -156,7 +158,7 @@ impl Block<'_> {
         // For each thread and each element of the target: what is combined, and whether any of it counts.
         let mut all: Vec<Vec<(Vec<Num>, Beyond)>> = Vec::new();
         for &thread in &threads {
-            let (first, start) = (self.begin(&from, step, thread)?, self.begin(&to, step, thread)?);
+            let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
             let mut sums = Vec::new();
             let mut counted = vec![(false, false); to.count() as usize];
             for at in 0..to.count() {
@@ -202,7 +204,7 @@ impl Block<'_> {
                 }
                 Across::Block => 0..threads.len(),
             };
-            let start = self.begin(&to, step, thread)?;
+            let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() as usize {
                 let terms: Vec<Num> =
                     all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();

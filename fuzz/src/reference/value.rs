@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::tile::Expr;
 
-use super::{Block, Num, Result, Undefined};
+use super::{Cluster, Num, Result, Undefined};
 
 /// What a function is given: for each input its type and element, and the coordinates behind it.
 pub(super) struct Operands {
@@ -17,7 +17,7 @@ impl Operands {
     }
 }
 
-impl Block<'_> {
+impl Cluster<'_> {
     /// A function's value, as an element of a type.
     pub(super) fn element(&self, of: &Expr, given: &Operands, to: Elem) -> Result<Num> {
         let own = self.own_type(of, given);

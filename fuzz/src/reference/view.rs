@@ -5,8 +5,8 @@ use tilewright_codegen::tile::Space;
 use tilewright_codegen::view::View;
 use tilewright_layout::{Layout, Swizzle, Value};
 
-use super::order::Step;
-use super::{Block, Result, Undefined};
+use super::order::Setting;
+use super::{Cluster, Result, Undefined};
 
 /// A view for given loop variables.
 pub(super) struct Shown<'v> {
@@ -31,44 +31,41 @@ pub(super) enum Place {
     Held,
 }
 
-impl Block<'_> {
+impl Cluster<'_> {
     pub(super) fn value(&self, value: Value) -> Result<i64> {
         let lookup = |symbol| self.symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
         value.evaluate(&lookup).ok_or_else(|| Undefined(format!("nobody knows {value}")))
     }
 
-    pub(super) fn affine(&self, affine: &Affine, step: &Step<'_>, thread: i64) -> Result<i128> {
+    pub(super) fn affine(&self, affine: &Affine, at: &Setting, thread: i64) -> Result<i128> {
         let mut sum = i128::from(affine.constant);
         for (coord, factor) in &affine.terms {
-            sum += i128::from(*factor) * self.coord(coord, step, thread)?;
+            sum += i128::from(*factor) * self.coord(coord, at, thread)?;
         }
         Ok(sum)
     }
 
     /// A coordinate for a thread, by its number in the block.
-    fn coord(&self, coord: &Coord, step: &Step<'_>, thread: i64) -> Result<i128> {
+    fn coord(&self, coord: &Coord, at: &Setting, thread: i64) -> Result<i128> {
         let number = |group: u32| {
             let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
             thread - i64::from(first)
         };
         Ok(match coord {
-            Coord::Block(axis) => i128::from(self.block[usize::from(*axis)]),
-            Coord::Var(var) => step.vars[*var as usize],
+            Coord::Block(axis) => i128::from(at.block[usize::from(*axis)]),
+            Coord::Var(var) => at.vars[*var as usize],
+            Coord::Turn(ring) => at.phases[*ring as usize],
             Coord::Thread(group) => i128::from(number(*group)),
             Coord::Swizzled(group, (bits, base, shift)) => {
                 let swizzle = Swizzle::new(*bits, *base, *shift).map_err(|e| Undefined(e.to_string()))?;
                 i128::from(swizzled(swizzle, number(*group)))
             }
-            Coord::ClusterRank => {
-                let [x, y, z] = self.program.cluster.map(i64::from);
-                let [a, b, c] = [self.block[0] % x, self.block[1] % y, self.block[2] % z];
-                i128::from(a + x * (b + y * c))
-            }
+            Coord::ClusterRank => at.rank as i128,
             Coord::Digit { of, over, extent } => {
-                let digit = self.affine(of, step, thread)?.div_euclid(i128::from(*over));
+                let digit = self.affine(of, at, thread)?.div_euclid(i128::from(*over));
                 extent.map_or(digit, |n| digit.rem_euclid(i128::from(n)))
             }
-            Coord::Begin { .. } | Coord::Turn(_) => {
+            Coord::Begin { .. } => {
                 return Err(Undefined(format!("no user writes {coord:?}")));
             }
         })
@@ -119,15 +116,14 @@ impl Block<'_> {
     }
 
     /// For one thread: where a view begins, and the limits of its modes.
-    pub(super) fn begin(&self, shown: &Shown<'_>, step: &Step<'_>, thread: i64) -> Result<Begin> {
-        let base =
-            shown.view.base.iter().map(|base| self.affine(base, step, thread)).collect::<Result<_>>()?;
+    pub(super) fn begin(&self, shown: &Shown<'_>, at: &Setting, thread: i64) -> Result<Begin> {
+        let base = shown.view.base.iter().map(|base| self.affine(base, at, thread)).collect::<Result<_>>()?;
         let limit = |limit: &Option<(Affine, i64)>| -> Result<Option<i128>> {
             let Some((origin, extent)) = limit else { return Ok(None) };
-            Ok(Some(self.affine(origin, step, thread)? + i128::from(*extent)))
+            Ok(Some(self.affine(origin, at, thread)? + i128::from(*extent)))
         };
         let limits = shown.view.limits.iter().map(limit).collect::<Result<_>>()?;
-        Ok(Begin { base, limits, thread })
+        Ok(Begin { base, limits, thread, rank: at.rank })
     }
 }
 
@@ -136,6 +132,8 @@ pub(super) struct Begin {
     base: Vec<i128>,
     limits: Vec<Option<i128>>,
     thread: i64,
+    /// Of the block in its cluster.
+    pub(super) rank: usize,
 }
 
 impl Shown<'_> {
