@@ -12,13 +12,15 @@ const PIPELINE: &str = "codegen/src/pipeline/mod.rs";
 const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
 const ADDRESS: &str = "codegen/src/lower/address.rs";
 const BOUNDS: &str = "codegen/src/lower/bounds.rs";
-const COLLECTIVE: &str = "codegen/src/lower/collective.rs";
+const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
 const GEMM: &str = "codegen/src/lower/gemm.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
 const MOVING: &str = "codegen/src/lower/moving.rs";
 const REDUCE: &str = "codegen/src/lower/reduce.rs";
+const RING: &str = "codegen/src/lower/ring.rs";
+const SCHEDULE: &str = "codegen/src/lower/schedule.rs";
 const STATEMENT: &str = "codegen/src/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/lower/transfer.rs";
 const VIEW: &str = "codegen/src/view.rs";
@@ -222,17 +224,19 @@ pub const FAULTS: &[Fault] = &[
         "lower.exprs().select(guard, none, all)",
     ),
     fault(
-        TRANSFER,
-        "asynchronous copies are not waited for",
-        "(self.uncommitted, self.asynchronous) = (true, true);",
-        "(self.uncommitted, self.asynchronous) = (false, false);",
+        COMMITS,
+        "copies are not committed before a wait counts them",
+        "if paths.open && write {",
+        "if paths.open && write && false {",
     ),
+    fault(COMMITS, "waits are dropped", "if !paths.begun && write {", "if write {"),
     fault(
-        TRANSFER,
-        "an asynchronous copy forgets its fill",
-        "fill.to_bits() == 0 || ",
-        "fill.is_finite() || ",
+        COMMITS,
+        "what a loop's body leaves in flight is forgotten",
+        "let again = entry.or(end);",
+        "let again = entry.or(Paths { begun: false, open: false, ..end });",
     ),
+    fault(TRANSFER, "an asynchronous copy forgets its fill", "fill.is_zero() || ", "fill.to_f64().is_finite() || "),
     fault(
         TRANSFER,
         "a vector lies side by side in any registers",
@@ -248,8 +252,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         ELEMENTWISE,
         "a function's operands are swapped",
-        "Val::Bin(*f, inner(x, elem)?, inner(y, elem)?)",
-        "Val::Bin(*f, inner(y, elem)?, inner(x, elem)?)",
+        "Val::Cmp(*f, inner(x)?.0, inner(y)?.0)",
+        "Val::Cmp(*f, inner(y)?.0, inner(x)?.0)",
     ),
     fault(
         ELEMENTWISE,
@@ -259,9 +263,9 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         ELEMENTWISE,
-        "a result is not converted",
-        "let value = lower.converted(value, elem, target.elem);",
-        "",
+        "a value is not converted",
+        "(value, Type::Elem(from)) => self.converted(*value, from, *to),",
+        "(value, Type::Elem(from)) => self.converted(*value, from, from),",
     ),
     fault(
         REDUCE,
@@ -269,42 +273,17 @@ pub const FAULTS: &[Fault] = &[
         "Val::Guarded(inside, Box::new(element), Box::new(nothing))",
         "Val::Guarded(inside, Box::new(nothing), Box::new(element))",
     ),
-    fault(
-        REDUCE,
-        "half of the lanes are left out",
-        "let mut distance = lanes / 2;",
-        "let mut distance = lanes / 4;",
-    ),
-    fault(
-        REDUCE,
-        "no barrier between reductions of two iterations",
-        "if self.turns > 0 {",
-        "if self.turns > 99 {",
-    ),
-    fault(
-        REDUCE,
-        "lanes that are missing count",
-        "let there = self.exprs().lt(from, threads);",
-        "let there = self.int(1);\n            let _ = (from, threads);",
-    ),
-    fault(
-        REDUCE,
-        "the second warp is left out",
-        "let (from, to) = (self.int(1), self.int(warps));",
-        "let (from, to) = (self.int(2), self.int(warps));",
-    ),
+    fault(REDUCE, "half of the lanes are left out", "let mut distance = lanes / 2;", "let mut distance = lanes / 4;"),
+    fault(REDUCE, "no barrier between reductions of two iterations", "if self.scope.loops > 0 {", "if self.scope.loops > 99 {"),
+    fault(REDUCE, "lanes that are missing count", "let there = self.exprs().lt(from, threads);", "let there = self.int(1);\n            let _ = (from, threads);"),
+    fault(REDUCE, "the second warp is left out", "let (from, to) = (self.int(1), self.int(warps));", "let (from, to) = (self.int(2), self.int(warps));"),
     fault(
         BOUNDS,
         "a function's result has no edges",
         "Beyond { edges: all.map(union), holds: None }",
         "Beyond { edges: all.map(|_| Vec::new()), holds: None }",
     ),
-    fault(
-        BOUNDS,
-        "a copy's fill is taken for 0",
-        "Space::Global { .. } => Some(*fill),",
-        "Space::Global { .. } => Some(0.0),",
-    ),
+    fault(BOUNDS, "a copy's fill is taken for 0", "Space::Global { .. } => Some(fill.to_f64()),", "Space::Global { .. } => Some(0.0),"),
     fault(
         GEMM,
         "operands beyond an edge are read",
@@ -326,8 +305,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         STATEMENT,
         "a condition is the wrong way round",
-        "false => self.exprs().lt(at, limit),",
-        "false => self.exprs().lt(limit, at),",
+        "let cond = self.exprs().lt(at, limit);",
+        "let cond = self.exprs().lt(limit, at);",
     ),
     fault(
         STATEMENT,
@@ -391,7 +370,7 @@ pub const FAULTS: &[Fault] = &[
         "let place = position(share, thread)?;",
         "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
     ),
-    fault(VIEW, "digits of nested modes are mixed up", "over *= n;", "over += n;"),
+    fault(VIEW, "digits of nested modes are mixed up", "n.checked_mul(over)", "n.checked_add(over)"),
     fault(
         VIEW,
         "a projection takes the other modes",
@@ -401,19 +380,24 @@ pub const FAULTS: &[Fault] = &[
     fault(
         VIEW,
         "a ragged tile is one element longer",
-        "(self.base[along].clone(), extent * times)",
-        "(self.base[along].clone(), extent * times + 1)",
+        "(self.base[along].clone(), reach)",
+        "(self.base[along].clone(), reach + 1)",
     ),
+    fault(RING, "a ring's first slots are not free", "let before = self.int(-1);", "let before = self.int(0);"),
     fault(
-        COLLECTIVE,
-        "a ring's first slots are not free",
-        "let before = self.int(-1);",
-        "let before = self.int(0);",
-    ),
-    fault(
-        COLLECTIVE,
+        RING,
         "one warp's release frees a slot",
-        "Some((first, end)) => end - first,",
-        "Some((first, end)) => (end - first).min(1),",
+        "Some((first, end)) => end - first,\n            None => self.program.threads().div_ceil(32),\n        };\n        match ring.over_cluster {",
+        "Some((first, end)) => (end - first).min(1),\n            None => self.program.threads().div_ceil(32),\n        };\n        match ring.over_cluster {",
     ),
+    fault(RING, "a slot's filler is not counted round by round", "(self.exprs().rem(phase, slots), self.exprs().div(phase, slots))", "(self.exprs().rem(phase, slots), self.int(0))"),
+    fault(
+        RING,
+        "the lanes of a warp do not meet before they release a slot",
+        "self.emit(Op::Fence(Fence::Threads(Scope::Warp)));",
+        "",
+    ),
+    fault(RING, "a phase does not advance", "let next = self.exprs().add(phase, one);", "let next = self.exprs().sub(phase, one);"),
+    fault(SCHEDULE, "tiles of later rounds are those of the first", "let tile = lower.exprs().add(first, far);", "let tile = first;\n            let _ = far;"),
+    fault(SCHEDULE, "the last band is as high as the others", "let height = self.exprs().min(rest, width);", "let height = width;\n                let _ = rest;"),
 ];
