@@ -29,7 +29,7 @@ __device__ __forceinline__ void mbarrier_arrive_at_peer(unsigned long long* bar,
         :: "r"(shared_address(bar)), "r"(rank) : "memory");
 }
 
-// The same, which orders ordinary loads and stores too, by a fence.
+// Arrives at another block's mbarrier, and orders ordinary loads and stores too, by a fence.
 __device__ __forceinline__ void mbarrier_arrive_at_peer_release(unsigned long long* bar, int rank) {
     asm volatile(
         "{\n"
