@@ -261,23 +261,17 @@ fn tensor(
     }
     let strides: Vec<i64> = strides.into_iter().collect::<Option<_>>()?;
     let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1).max(0) * d).sum::<i64>() + 1;
-    if len > MOST_ELEMENTS || len < 1 || extents.iter().product::<i64>() > MOST_ELEMENTS {
+    if !(1..=MOST_ELEMENTS).contains(&len) || extents.iter().product::<i64>() > MOST_ELEMENTS {
         return None;
     }
     let offset = GUARD + if aligned { random.below(2) * 16 } else { random.below(6) };
     let mut all = vec![None; offset + len as usize + GUARD];
     let written = matches!(of.space, Space::Global { mutable: true });
-    let made = Tensor {
-        name: of.name.clone(),
-        elem: of.elem,
-        written,
-        extents,
-        strides,
-        offset,
-        all: Vec::new(),
-    };
+    let made =
+        Tensor { name: of.name.clone(), elem: of.elem, written, extents, strides, offset, all: Vec::new() };
     let light = random.chance(30);
-    let buffer = Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
+    let buffer =
+        Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
     for element in 0..buffer.count() {
         all[buffer.place(element)] = Some(element_value(of.elem, light, random));
     }
@@ -315,8 +309,7 @@ impl Tensor {
             let data: Vec<T> = tensor.bits().into_iter().map(T::from_raw).collect();
             let sizes = |all: &[i64]| all.iter().map(|&n| n as usize).collect::<Vec<_>>();
             let extents = sizes(&tensor.extents);
-            let arg =
-                if tensor.written { Arg::in_out(&data, extents) } else { Arg::tensor(&data, extents) };
+            let arg = if tensor.written { Arg::in_out(&data, extents) } else { Arg::tensor(&data, extents) };
             arg.strides(sizes(&tensor.strides)).offset(tensor.offset)
         }
         match self.elem {
@@ -345,7 +338,10 @@ impl Tensor {
                             false => format!(" up to {:.1e}", num.error),
                         };
                         let right = num.value;
-                        return Some(format!("`{}` at {at:?} is {value}, and {right} is right{bound}", self.name));
+                        return Some(format!(
+                            "`{}` at {at:?} is {value}, and {right} is right{bound}",
+                            self.name
+                        ));
                     }
                 }
                 None if got != before[place] => {

@@ -1,9 +1,9 @@
 //! What text cannot say: changes of a tile program that leave it a right one.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::thread::{Bin, Id, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
-use tilewright_codegen::Elem;
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -89,7 +89,8 @@ impl Change {
             (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
             (Change::Unrolled(_, new), Op::For { unroll, .. }) => *unroll = *new,
             (Change::Coordinate(_, input, mode), Op::Map { ins, to, value }) => {
-                let known = ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
+                let known =
+                    ins.get(usize::from(*input)).is_some_and(|view| usize::from(*mode) < view.base.len());
                 if known {
                     let coordinate = Expr::Coord(*input, *mode).cast(elems[to.tensor as usize]);
                     *value = Expr::Bin(Bin::Add, Box::new(value.clone()), Box::new(coordinate));
@@ -113,13 +114,13 @@ impl Change {
                 let other = if *both { then.clone() } else { Vec::new() };
                 *stmt = Stmt { id: 0, span, by, op: Op::When { cond: cond.clone(), then, other } };
             }
-            (Change::Steps(_, turns), Op::For { var, body, .. }) if extent(*var).is_some() => {
+            (Change::Steps(_, iterations), Op::For { var, body, .. }) if extent(*var).is_some() => {
                 let (var, body) = (*var, body.clone());
                 let one = |(at, past): &(i64, Past)| {
                     let op = Op::Step { var, at: (*at).into(), past: *past, body: body.clone() };
                     Stmt { id: 0, span, by, op }
                 };
-                let all: Vec<Stmt> = turns.iter().map(one).collect();
+                let all: Vec<Stmt> = iterations.iter().map(one).collect();
                 list.splice(place..=place, all);
             }
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
@@ -235,11 +236,11 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
             Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
         }
-        (0, _) if threads % 4 == 0 && random.chance(30) => {
+        (0, _) if threads.is_multiple_of(4) && random.chance(30) => {
             let bits = random.within(1, 2) as u32;
             let (base, shift) = (random.below(2) as u32, bits as i32);
             let reach = 1 << (bits + base + bits);
-            if threads % reach != 0 {
+            if !threads.is_multiple_of(reach) {
                 return None;
             }
             Change::Swizzled((bits, base, if random.chance(25) { -shift } else { shift }))
@@ -247,7 +248,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (3, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::How(at, random.pick(&[How::Here, How::Plain, How::Staged]))
         }
-        (4, Op::Copy { from, to, how: How::Derive, .. }) if is_global(from.tensor) && is_shared(to.tensor) => {
+        (4, Op::Copy { from, to, how: How::Derive, .. })
+            if is_global(from.tensor) && is_shared(to.tensor) =>
+        {
             Change::How(at, How::Async)
         }
         (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
@@ -275,9 +278,15 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             };
             Change::If(at, of, Value::Int(random.within(0, 2)))
         }
-        (8, op) if movable(site, op, &is_shared) && !program.scalars.is_empty() => {
-            let scalar = Expr::Scalar(random.below(program.scalars.len()) as Id);
-            Change::When(at, scalar, random.chance(30))
+        (8, op) if movable(site, op, &is_shared) => {
+            // Numbers of 16 bits are no conditions of CUDA C yet.
+            let scalars = program.scalars.iter().enumerate();
+            let conditions = scalars.filter(|(_, scalar)| scalar.elem.bytes() != 2);
+            let conditions: Vec<Id> = conditions.map(|(id, _)| id as Id).collect();
+            if conditions.is_empty() {
+                return None;
+            }
+            Change::When(at, Expr::Scalar(random.pick(&conditions)), random.chance(30))
         }
         (9, Op::Map { ins, to, .. }) if !ins.is_empty() => {
             let elem = program.tensor(to.tensor).elem;
@@ -287,18 +296,20 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             }
             Change::Coordinate(at, input as u8, random.below(ins[input].base.len()) as u8)
         }
-        (10, Op::Copy { from, .. }) if is_global(from.tensor) => Change::Held(at, random.below(from.base.len())),
+        (10, Op::Copy { from, .. }) if is_global(from.tensor) => {
+            Change::Held(at, random.below(from.base.len()))
+        }
         (11, Op::For { var, body, .. }) => {
             let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
             if body.len() > 12 {
                 return None;
             }
-            let past = |random: &mut Random, turn: i64| match turn < extent {
+            let past = |random: &mut Random, iteration: i64| match iteration < extent {
                 true => random.pick(&[Past::Skip, Past::Last, Past::Anyway]),
                 false => random.pick(&[Past::Skip, Past::Last]),
             };
-            let turns = random.within(1, extent + 1);
-            Change::Steps(at, (0..turns).map(|turn| (turn, past(random, turn))).collect())
+            let iterations = random.within(1, extent + 1);
+            Change::Steps(at, (0..iterations).map(|iteration| (iteration, past(random, iteration))).collect())
         }
         (12, Op::For { body, .. }) if !site.ahead => {
             let before = random.below(body.len() + 1);
@@ -332,7 +343,7 @@ fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
         return false;
     }
     match op {
-        Op::Copy { .. } | Op::Map { .. } => site.again || site.vars.is_empty() && !site.ahead && site.again,
+        Op::Copy { .. } | Op::Map { .. } => site.again,
         Op::Gemm { .. } | Op::Reduce { .. } => true,
         _ => false,
     }

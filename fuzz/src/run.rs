@@ -30,7 +30,14 @@ pub struct Batch {
 impl Default for Batch {
     fn default() -> Batch {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Batch { first: 0, count: 10_000, threads, most_wrong: 5, time: Duration::from_secs(3600), shrinks: true }
+        Batch {
+            first: 0,
+            count: 10_000,
+            threads,
+            most_wrong: 5,
+            time: Duration::from_secs(3600),
+            shrinks: true,
+        }
     }
 }
 
@@ -159,7 +166,10 @@ impl Tally {
             all.push(format!("{} % of the kernels were refused, and 30 is the most", share(self.refusals())));
         }
         if share(self.meaningless()) > 3 {
-            all.push(format!("{} % of the kernels have no meaning, and 3 is the most", share(self.meaningless())));
+            all.push(format!(
+                "{} % of the kernels have no meaning, and 3 is the most",
+                share(self.meaningless())
+            ));
         }
         if self.elements[1] * 20 > self.elements[0] {
             all.push("more than 5 % of the elements could be anything".into());
@@ -176,7 +186,8 @@ impl Tally {
         let list = |title: &str, of: &BTreeMap<String, (u64, u64)>| {
             let mut rows: Vec<_> = of.iter().collect();
             rows.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-            let rows = rows.into_iter().map(|(why, (count, seed))| format!("{count:>7}  {why} (seed {seed})"));
+            let rows =
+                rows.into_iter().map(|(why, (count, seed))| format!("{count:>7}  {why} (seed {seed})"));
             let rows: Vec<String> = rows.collect();
             if rows.is_empty() { String::new() } else { format!("{title}\n{}\n", rows.join("\n")) }
         };

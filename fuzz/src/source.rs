@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use tilewright_codegen::affine::{Affine, Coord};
-use tilewright_codegen::view::View;
-use tilewright_codegen::{Definition, tile};
 use tilewright_codegen::ast::{
     Arg, Binary, Expr, ExprKind, Kernel, Param, ParamKind, Pattern, Stmt, StmtKind, Unary,
 };
+use tilewright_codegen::view::View;
+use tilewright_codegen::{Definition, tile};
 
 use crate::judge::{Source, Subject};
 
@@ -244,7 +244,12 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
             let _ = writeln!(text, "{}    {view}", "    ".repeat(depth));
         }
         for body in stmt.bodies() {
-            text += &format!("{}{{\n{}{}}}\n", "    ".repeat(depth), tiles(body, program, depth + 1), "    ".repeat(depth));
+            text += &format!(
+                "{}{{\n{}{}}}\n",
+                "    ".repeat(depth),
+                tiles(body, program, depth + 1),
+                "    ".repeat(depth)
+            );
         }
     }
     text
@@ -258,9 +263,21 @@ fn place(view: &View, program: &tile::Program) -> String {
         .iter()
         .map(|limit| limit.as_ref().map_or("-".into(), |(origin, n)| format!("{} + {n}", affine(origin))))
         .collect();
-    let ragged = if view.limits.iter().any(Option::is_some) { format!(" below ({})", limits.join(", ")) } else { String::new() };
+    let ragged = if view.limits.iter().any(Option::is_some) {
+        format!(" below ({})", limits.join(", "))
+    } else {
+        String::new()
+    };
     let held = if view.held.is_empty() { String::new() } else { format!(" held {:?}", view.held) };
-    format!("`{}` of `{}` {} {}: {} from ({}){ragged}{held}", view.name, tensor.name, tensor.elem, tensor.layout, view.layout, bases.join(", "))
+    format!(
+        "`{}` of `{}` {} {}: {} from ({}){ragged}{held}",
+        view.name,
+        tensor.name,
+        tensor.elem,
+        tensor.layout,
+        view.layout,
+        bases.join(", ")
+    )
 }
 
 fn affine(of: &Affine) -> String {

@@ -13,7 +13,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if planted.is_empty() {
         check(&rest)?;
     }
-    let mut command = cargo(["run", "--quiet", "--profile=fuzz", "--package=tilewright-fuzz", "--bin", program]);
+    let mut command =
+        cargo(["run", "--quiet", "--profile=fuzz", "--package=tilewright-fuzz", "--bin", program]);
     command.arg("--").args(rest);
     step(&format!("fuzz {program}"), || spawn(&mut command))
 }
@@ -28,7 +29,9 @@ fn check(words: &[&String]) -> Outcome {
             None => word,
         };
         if number.parse::<u64>().is_err() {
-            return Err(format!("`{number}` is not a number of kernels; for example: cargo xtask fuzz kernels 1000"));
+            return Err(format!(
+                "`{number}` is not a number of kernels; for example: cargo xtask fuzz kernels 1000"
+            ));
         }
     }
     Ok(())

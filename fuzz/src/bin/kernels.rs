@@ -9,7 +9,9 @@ fn main() -> ExitCode {
     let (batch, until_wrong) = match batch() {
         Ok(read) => read,
         Err(message) => {
-            eprintln!("error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]");
+            eprintln!(
+                "error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]"
+            );
             return ExitCode::FAILURE;
         }
     };

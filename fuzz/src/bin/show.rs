@@ -3,7 +3,8 @@
 use tilewright_fuzz::{draw, source};
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("numbers: SEED VARIANT"));
+    let mut numbers =
+        std::env::args().skip(1).map(|text| text.parse::<u64>().expect("numbers: SEED VARIANT"));
     let (seed, variant) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1));
     let subject = draw::subject(seed);
     println!("{}", source::subject(&subject));

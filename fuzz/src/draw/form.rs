@@ -81,7 +81,9 @@ impl Scene {
             let count = modes.get(mode).copied().unwrap_or(1);
             let most = (MOST / each).max(1);
             let value = match modes.get(mode) {
-                Some(_) if self.random.chance(45) => self.random.pick(&[1, 2, 4, 4, 8, 3, 16, 16, 16]).min(most),
+                Some(_) if self.random.chance(45) => {
+                    self.random.pick(&[1, 2, 4, 4, 8, 3, 16, 16, 16]).min(most)
+                }
                 _ => 1,
             };
             let groups = self.random.weighted(&[(5, 1), (3, 2), (1, 3), (1, 4)]).min((most / value).max(1));
@@ -121,7 +123,9 @@ impl Scene {
                 false => None,
             };
             let ragged = form.ragged || self.random.chance(10);
-            let values: Vec<i64> = (0..dealt).map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 }).collect();
+            let values: Vec<i64> = (0..dealt)
+                .map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 })
+                .collect();
             let mut other =
                 Form { tile: form.tile.clone(), threads: (String::new(), modes), keep, values, ragged };
             let counts = other.counts();

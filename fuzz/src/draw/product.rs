@@ -129,7 +129,8 @@ impl Scene {
         };
         let var = self.fresh("k");
         let extent = method(name(&of_a.name), "size", vec![int(2)]);
-        let staged = self.random.chance(if operands.iter().all(|(_, elem)| elem.bytes() >= 4) { 25 } else { 70 });
+        let staged =
+            self.random.chance(if operands.iter().all(|(_, elem)| elem.bytes() >= 4) { 25 } else { 70 });
         let twice = ahead && depth % 2 == 0 && self.random.chance(50);
         let body = self.inside(&var, |scene| {
             for (part, to) in [(of_a, &a.to), (of_b, &b.to)] {
@@ -193,7 +194,8 @@ impl Scene {
             }
         };
         let tensor = self.tensor(elem, &[rows, looped], false);
-        let tiles = call("tile", vec![name(&tensor), super::tree::ints(&tile), super::tree::tuple(vec![at, hole()])]);
+        let tiles =
+            call("tile", vec![name(&tensor), super::tree::ints(&tile), super::tree::tuple(vec![at, hole()])]);
         let tiles = self.bind("g", tiles);
         let part = self.bind("p", form.of(name(&tiles)));
         Part { name: part, elem, is_registers: false, is_global: true, shape: form.shape() }

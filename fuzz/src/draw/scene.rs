@@ -132,7 +132,8 @@ impl Scene {
                 let Axis { extent, tile } = self.axes[axis].clone();
                 let elem = self.elem();
                 let tensor = self.tensor(elem, &[extent], false);
-                let tiles = call("tile", vec![name(&tensor), list(vec![int(tile)]), list(vec![self.block(axis)])]);
+                let tiles =
+                    call("tile", vec![name(&tensor), list(vec![int(tile)]), list(vec![self.block(axis)])]);
                 self.bind("n", tiles);
             }
         }

@@ -80,7 +80,8 @@ pub fn search(of: &Search) -> Result<usize, String> {
     }
     let (mut missed, mut all) = (0, 0);
     for fault in FAULTS {
-        let named = |word: &String| fault.breaks.contains(word.as_str()) || fault.file.contains(word.as_str());
+        let named =
+            |word: &String| fault.breaks.contains(word.as_str()) || fault.file.contains(word.as_str());
         if !of.only.as_ref().is_none_or(named) {
             continue;
         }

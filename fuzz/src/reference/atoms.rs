@@ -37,7 +37,8 @@ fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
         })
     };
     let values = of_value.size().ok()?;
-    let one = |lane: i64| (0..values).map(|value| (at(&of_lane, lane) + at(&of_value, value)) as usize).collect();
+    let one =
+        |lane: i64| (0..values).map(|value| (at(&of_lane, lane) + at(&of_value, value)) as usize).collect();
     Some((0..of_lane.size().ok()?).map(one).collect())
 }
 
@@ -104,7 +105,14 @@ impl Cluster<'_> {
     }
 
     /// A product of matrices that registers hold, or that lie in shared memory.
-    pub(super) fn gemm_by(&self, step: &Step<'_>, name: &str, a: &View, b: &View, acc: &View) -> Result<Writes> {
+    pub(super) fn gemm_by(
+        &self,
+        step: &Step<'_>,
+        name: &str,
+        a: &View,
+        b: &View,
+        acc: &View,
+    ) -> Result<Writes> {
         let row = row(name)?;
         let Effect::Mma { m, n, k } = row.effect else {
             return Err(Undefined(format!("`{name}` is no product")));
@@ -113,7 +121,10 @@ impl Cluster<'_> {
         let of_d = indices(row, 'd').ok_or_else(|| Undefined("sums are in registers".into()))?;
         let elem = self.elem(acc);
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
-        let held = [indices(row, 'a').filter(|_| a.sizes.len() == 3), indices(row, 'b').filter(|_| b.sizes.len() == 3)];
+        let held = [
+            indices(row, 'a').filter(|_| a.sizes.len() == 3),
+            indices(row, 'b').filter(|_| b.sizes.len() == 3),
+        ];
         let steps = if held[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
         let mut writes = Writes::new();
         let threads = self.threads(step);
@@ -170,7 +181,8 @@ impl Cluster<'_> {
         for (lane, values) in of.iter().enumerate() {
             let begin = self.begin(shown, &step.at, group + lane as i64)?;
             for (value, &index) in values.iter().enumerate() {
-                all[index] = written(self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?)?;
+                all[index] =
+                    written(self.read(shown, &begin, &[value as i64, at[0], at[1]], Num::UNKNOWN)?)?;
             }
         }
         Ok(all)

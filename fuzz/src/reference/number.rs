@@ -142,7 +142,8 @@ impl Num {
         let spread = if periodic { x.error } else { (low - value).abs().max((high - value).abs()) };
         // What a device's functions may be off.
         let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
-        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }.fit(elem, true)
+        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }
+            .fit(elem, true)
     }
 
     /// A function of two values.
@@ -188,7 +189,8 @@ impl Num {
                 Num { value, error }.fit(elem, rounded)
             }
             _ if elem.is_float() || !x.is_exact() || !y.is_exact() => Num::UNKNOWN,
-            _ => integers(f, a as i64, b as i64).map_or(Num::UNKNOWN, |n| Num::exact(n as f64).fit(elem, false)),
+            _ => integers(f, a as i64, b as i64)
+                .map_or(Num::UNKNOWN, |n| Num::exact(n as f64).fit(elem, false)),
         }
     }
 
@@ -247,7 +249,8 @@ impl Num {
                 }
             }
             Bin::Mul => {
-                let product = rest.iter().fold(first, |product, x| Num::bin(Bin::Mul, product, *x, Elem::F64));
+                let product =
+                    rest.iter().fold(first, |product, x| Num::bin(Bin::Mul, product, *x, Elem::F64));
                 // No factor may take what is on its way out of the type.
                 let size: f64 = all.iter().map(|x| x.value.abs().max(1.0)).product();
                 if size <= whole(elem) { product.fit(elem, false) } else { Num::UNKNOWN }

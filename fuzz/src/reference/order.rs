@@ -152,7 +152,9 @@ impl<'l> Cluster<'l> {
         for part in blocks.into_iter().flatten() {
             match part {
                 Part::One(step) if roles.is_empty() => all.push(step),
-                Part::One(_) => return Err(Undefined("blocks that share a ring go on after their roles".into())),
+                Part::One(_) => {
+                    return Err(Undefined("blocks that share a ring go on after their roles".into()));
+                }
                 Part::Roles(more) => roles.extend(more),
             }
         }

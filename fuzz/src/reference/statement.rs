@@ -49,7 +49,13 @@ impl Cluster<'_> {
     }
 
     /// The element at a place of a view. `fill` stands for those outside.
-    pub(super) fn read(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Option<Cell>> {
+    pub(super) fn read(
+        &self,
+        shown: &Shown<'_>,
+        begin: &Begin,
+        at: &[i64],
+        fill: Num,
+    ) -> Result<Option<Cell>> {
         Ok(match shown.place(begin, at)? {
             Place::Outside => Some(Cell { num: fill, beyond: Beyond::Yes }),
             // Nobody cares what it is, nor whether a reduction leaves it out.
@@ -90,14 +96,14 @@ impl Cluster<'_> {
     fn map(&self, step: &Step<'_>, ins: &[View], to: &View, value: &Expr) -> Result<Writes> {
         let target = self.elem(to);
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
-        let registers = |view: &View| {
-            matches!(self.program.tensor(view.tensor).space, Space::Registers { .. })
-        };
+        let registers =
+            |view: &View| matches!(self.program.tensor(view.tensor).space, Space::Registers { .. });
         let ins: Vec<Shown<'_>> = ins.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
         let to = self.show(to)?;
         let mut writes = Writes::new();
         for thread in self.threads(step) {
-            let firsts = ins.iter().map(|shown| self.begin(shown, &step.at, thread)).collect::<Result<Vec<_>>>()?;
+            let firsts =
+                ins.iter().map(|shown| self.begin(shown, &step.at, thread)).collect::<Result<Vec<_>>>()?;
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() {
                 let at = to.digits(at);
@@ -200,10 +206,13 @@ impl Cluster<'_> {
             };
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() as usize {
-                let terms: Vec<Num> = all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();
+                let terms: Vec<Num> =
+                    all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();
                 // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
                 let beyond = match all[place][at].1 {
-                    Beyond::Perhaps if all[group.clone()].iter().any(|other| other[at].1 == Beyond::No) => Beyond::No,
+                    Beyond::Perhaps if all[group.clone()].iter().any(|other| other[at].1 == Beyond::No) => {
+                        Beyond::No
+                    }
                     own => own,
                 };
                 let num = Num::fold(with, &terms, target);

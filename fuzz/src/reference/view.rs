@@ -166,7 +166,8 @@ impl Shown<'_> {
     /// Coordinates, and whether they lie beyond a limit, or outside of the tensor.
     pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
         let coordinates = self.coordinates(begin, at);
-        let limited = coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
+        let limited =
+            coordinates.iter().zip(&begin.limits).any(|(at, limit)| limit.is_some_and(|limit| *at >= limit));
         let outside = coordinates.iter().zip(&self.extents).any(|(at, extent)| !(0..*extent).contains(at));
         (coordinates, limited, outside)
     }
@@ -195,7 +196,8 @@ impl Shown<'_> {
         if held {
             return Ok(Place::Held);
         }
-        let own = if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
+        let own =
+            if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
         Ok(Place::At((own + index) as usize))
     }
 }
