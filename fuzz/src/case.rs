@@ -261,7 +261,7 @@ fn tensor(
     }
     let strides: Vec<i64> = strides.into_iter().collect::<Option<_>>()?;
     let len = extents.iter().zip(&strides).map(|(n, d)| (n - 1).max(0) * d).sum::<i64>() + 1;
-    if len > MOST_ELEMENTS || len < 1 || extents.iter().product::<i64>() > MOST_ELEMENTS {
+    if !(1..=MOST_ELEMENTS).contains(&len) || extents.iter().product::<i64>() > MOST_ELEMENTS {
         return None;
     }
     let offset = GUARD + if aligned { random.below(2) * 16 } else { random.below(6) };

@@ -114,13 +114,13 @@ impl Change {
                 let other = if *both { then.clone() } else { Vec::new() };
                 *stmt = Stmt { id: 0, span, by, op: Op::When { cond: cond.clone(), then, other } };
             }
-            (Change::Steps(_, turns), Op::For { var, body, .. }) if extent(*var).is_some() => {
+            (Change::Steps(_, iterations), Op::For { var, body, .. }) if extent(*var).is_some() => {
                 let (var, body) = (*var, body.clone());
                 let one = |(at, past): &(i64, Past)| {
                     let op = Op::Step { var, at: (*at).into(), past: *past, body: body.clone() };
                     Stmt { id: 0, span, by, op }
                 };
-                let all: Vec<Stmt> = turns.iter().map(one).collect();
+                let all: Vec<Stmt> = iterations.iter().map(one).collect();
                 list.splice(place..=place, all);
             }
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
@@ -236,11 +236,11 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
             Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
         }
-        (0, _) if threads % 4 == 0 && random.chance(30) => {
+        (0, _) if threads.is_multiple_of(4) && random.chance(30) => {
             let bits = random.within(1, 2) as u32;
             let (base, shift) = (random.below(2) as u32, bits as i32);
             let reach = 1 << (bits + base + bits);
-            if threads % reach != 0 {
+            if !threads.is_multiple_of(reach) {
                 return None;
             }
             Change::Swizzled((bits, base, if random.chance(25) { -shift } else { shift }))
@@ -278,9 +278,15 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             };
             Change::If(at, of, Value::Int(random.within(0, 2)))
         }
-        (8, op) if movable(site, op, &is_shared) && !program.scalars.is_empty() => {
-            let scalar = Expr::Scalar(random.below(program.scalars.len()) as Id);
-            Change::When(at, scalar, random.chance(30))
+        (8, op) if movable(site, op, &is_shared) => {
+            // Numbers of 16 bits are no conditions of CUDA C yet.
+            let scalars = program.scalars.iter().enumerate();
+            let conditions = scalars.filter(|(_, scalar)| scalar.elem.bytes() != 2);
+            let conditions: Vec<Id> = conditions.map(|(id, _)| id as Id).collect();
+            if conditions.is_empty() {
+                return None;
+            }
+            Change::When(at, Expr::Scalar(random.pick(&conditions)), random.chance(30))
         }
         (9, Op::Map { ins, to, .. }) if !ins.is_empty() => {
             let elem = program.tensor(to.tensor).elem;
@@ -298,12 +304,12 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             if body.len() > 12 {
                 return None;
             }
-            let past = |random: &mut Random, turn: i64| match turn < extent {
+            let past = |random: &mut Random, iteration: i64| match iteration < extent {
                 true => random.pick(&[Past::Skip, Past::Last, Past::Anyway]),
                 false => random.pick(&[Past::Skip, Past::Last]),
             };
-            let turns = random.within(1, extent + 1);
-            Change::Steps(at, (0..turns).map(|turn| (turn, past(random, turn))).collect())
+            let iterations = random.within(1, extent + 1);
+            Change::Steps(at, (0..iterations).map(|iteration| (iteration, past(random, iteration))).collect())
         }
         (12, Op::For { body, .. }) if !site.ahead => {
             let before = random.below(body.len() + 1);
@@ -337,7 +343,7 @@ fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
         return false;
     }
     match op {
-        Op::Copy { .. } | Op::Map { .. } => site.again || site.vars.is_empty() && !site.ahead && site.again,
+        Op::Copy { .. } | Op::Map { .. } => site.again,
         Op::Gemm { .. } | Op::Reduce { .. } => true,
         _ => false,
     }

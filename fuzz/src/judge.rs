@@ -12,7 +12,7 @@ use tilewright_sim::{Error, Options, run_variant};
 use crate::case::{Case, Fit, Sizes};
 use crate::change::Change;
 use crate::random::Random;
-use crate::reference::{self, Buffer, Launch, Moment};
+use crate::reference::{self, Buffer, Launch, Moment, Undefined};
 use crate::said;
 
 /// What is run: a kernel of the front door and what text cannot say, or a program of the builder.
@@ -44,7 +44,7 @@ pub enum Verdict {
     /// It has no meaning: why.
     Undefined(String),
     /// Reference and simulator agree.
-    Right(Right),
+    Right(Box<Right>),
     /// They do not.
     Wrong(Box<Wrong>),
 }
@@ -130,13 +130,23 @@ pub fn judge(subject: &Subject, plan: &Plan) -> Verdict {
     }
 }
 
+/// The tile program of a subject and its kernel, or why it was refused.
+pub fn prepare(subject: &Subject) -> Result<(Program, Generated), String> {
+    let program = subject.program()?;
+    let kernel = subject.kernel(&program)?;
+    Ok((program, kernel))
+}
+
+/// What must be in the buffers of a run after it.
+pub fn wanted(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
+    let grid = case.grid(program).ok_or_else(|| Undefined("nobody knows the grid".into()))?;
+    let (symbols, scalars, buffers) = (case.symbols.clone(), case.scalars.clone(), case.buffers());
+    reference::run(Launch { program, grid, symbols, scalars, buffers })
+}
+
 fn judged(subject: &Subject, plan: &Plan) -> Verdict {
-    let program = match subject.program() {
-        Ok(program) => program,
-        Err(why) => return Verdict::Refused(why),
-    };
-    let kernel = match subject.kernel(&program) {
-        Ok(kernel) => kernel,
+    let (program, kernel) = match prepare(subject) {
+        Ok(made) => made,
         Err(why) => return Verdict::Refused(why),
     };
     let mut right =
@@ -155,7 +165,7 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
             }
         }
     }
-    Verdict::Right(right)
+    Verdict::Right(Box::new(right))
 }
 
 /// What of a tile program is not what its text says, looked at in a few moments.
@@ -170,8 +180,8 @@ fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Optio
     (0..4).find_map(|_| {
         let block = grid.map(|blocks| random.within(0, blocks.max(1) - 1));
         let thread = random.within(0, i64::from(program.threads()) - 1);
-        let turns = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
-        said::differs(kernel, program, &case.symbols, &Moment { block, thread, turns })
+        let iterations = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
+        said::differs(kernel, program, &case.symbols, &Moment { block, thread, iterations })
     })
 }
 
@@ -183,14 +193,7 @@ impl Right {
         if grid.iter().product::<i64>() > MOST_BLOCKS {
             return None;
         }
-        let launch = Launch {
-            program: &self.program,
-            grid,
-            symbols: case.symbols.clone(),
-            scalars: case.scalars.clone(),
-            buffers: case.buffers(),
-        };
-        let wanted = match reference::run(launch) {
+        let wanted = match wanted(&self.program, &case) {
             Ok(wanted) => wanted,
             Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
         };

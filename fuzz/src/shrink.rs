@@ -125,8 +125,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// Is it this one's turn?
-    fn turn(&mut self) -> bool {
+    /// Is it this one?
+    fn hit(&mut self) -> bool {
         if self.done {
             return false;
         }
@@ -139,13 +139,13 @@ impl Edit {
         self.list(&mut of.body);
         let mut at = 0;
         while at < of.params.len() && !self.done {
-            if self.turn() {
+            if self.hit() {
                 of.params.remove(at);
                 return;
             }
             let param = &mut of.params[at];
             if let ParamKind::Tensor { stride, shape, .. } = &mut param.kind {
-                if stride.is_some() && self.turn() {
+                if stride.is_some() && self.hit() {
                     *stride = None;
                     return;
                 }
@@ -157,7 +157,7 @@ impl Edit {
             at += 1;
         }
         for elem in [Elem::F64, Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::I8, Elem::U8] {
-            if self.turn() {
+            if self.hit() {
                 renamed(of, elem.name());
             }
         }
@@ -167,7 +167,7 @@ impl Edit {
         let mut at = body.len();
         while at > 0 && !self.done {
             at -= 1;
-            if self.turn() {
+            if self.hit() {
                 body.remove(at);
                 return;
             }
@@ -179,7 +179,7 @@ impl Edit {
             match &mut stmt.kind {
                 StmtKind::Let { value, .. } | StmtKind::Expr(value) => self.expr(value),
                 StmtKind::Assign { op, value, .. } => {
-                    if op.is_some() && self.turn() {
+                    if op.is_some() && self.hit() {
                         *op = None;
                     }
                     self.expr(value);
@@ -204,7 +204,7 @@ impl Edit {
         match &mut of.kind {
             ExprKind::Int(n) => {
                 for smaller in [0, 1, *n / 2, *n - 1] {
-                    if smaller >= 0 && smaller < *n && self.turn() {
+                    if smaller >= 0 && smaller < *n && self.hit() {
                         *n = smaller;
                         return;
                     }
@@ -212,7 +212,7 @@ impl Edit {
             }
             ExprKind::Float(x) => {
                 for simpler in [0.0, 1.0] {
-                    if *x != simpler && *x != 0.0 && self.turn() {
+                    if *x != simpler && *x != 0.0 && self.hit() {
                         *x = simpler;
                         return;
                     }
@@ -221,7 +221,7 @@ impl Edit {
             ExprKind::Tuple(items) => items.iter_mut().for_each(|item| self.expr(item)),
             ExprKind::Binary(_, x, y) => {
                 for part in [(**x).clone(), (**y).clone()] {
-                    if self.turn() {
+                    if self.hit() {
                         *of = part;
                         return;
                     }
@@ -232,7 +232,7 @@ impl Edit {
                 }
             }
             ExprKind::Unary(_, inner) | ExprKind::Cast(inner, _) => {
-                if self.turn() {
+                if self.hit() {
                     let inner = (**inner).clone();
                     *of = inner;
                     return;
@@ -241,7 +241,7 @@ impl Edit {
             }
             ExprKind::If { condition, then, other } => {
                 for part in [(**then).clone(), (**other).clone()] {
-                    if self.turn() {
+                    if self.hit() {
                         *of = part;
                         return;
                     }
@@ -255,7 +255,7 @@ impl Edit {
                 if !tiles.contains(&function.text.as_str()) {
                     let parts: Vec<Expr> = args.iter().map(|arg| arg.value.clone()).collect();
                     for part in parts {
-                        if self.turn() {
+                        if self.hit() {
                             *of = part;
                             return;
                         }
@@ -271,7 +271,7 @@ impl Edit {
                 self.expr(to);
             }
             ExprKind::Layout { shape, stride } => {
-                if stride.is_some() && self.turn() {
+                if stride.is_some() && self.hit() {
                     *stride = None;
                     return;
                 }
@@ -287,7 +287,7 @@ impl Edit {
 
     fn args(&mut self, args: &mut Vec<Arg>) {
         for at in (0..args.len()).rev() {
-            if args[at].name.is_some() && self.turn() {
+            if args[at].name.is_some() && self.hit() {
                 args.remove(at);
                 return;
             }

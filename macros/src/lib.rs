@@ -10,6 +10,8 @@ mod carry;
 #[cfg(test)]
 mod compact;
 mod deliver;
+#[cfg(test)]
+mod drawn;
 mod expr;
 mod function;
 #[cfg(test)]

@@ -21,12 +21,12 @@ impl Scene {
         let elem = if narrow { self.random.pick(&[Elem::I8, Elem::U8, Elem::F16]) } else { self.elem() };
         let mut part = self.input(&form, elem, 0);
         if self.random.chance(15) {
-            part = self.to_registers(&part);
+            part = self.held(&part);
             part = self.reduced(&part);
         }
         for _ in 0..self.random.below(5) {
             match self.random.below(100) {
-                0..22 => part = self.to_registers(&part),
+                0..22 => part = self.held(&part),
                 22..45 => part = self.mapped(&part, &form),
                 45..70 if form.is_exclusive() => (part, form) = self.through_shared(&part, &form),
                 70..78 => part = self.changed(&part, &form),
@@ -42,7 +42,7 @@ impl Scene {
         let form = self.form();
         let elem = self.elem();
         let part = self.input(&form, elem, 0);
-        let mut part = self.to_registers(&part);
+        let mut part = self.held(&part);
         for _ in 0..self.random.within(1, 2) {
             part = self.reduced(&part);
         }
@@ -97,7 +97,7 @@ impl Scene {
         self.push(effect(copy));
     }
 
-    fn to_registers(&mut self, part: &Part) -> Part {
+    fn held(&mut self, part: &Part) -> Part {
         let elem = if self.random.chance(85) { part.elem } else { self.elem() };
         let to = self.registers(elem, &part.shape, 0.0);
         self.copy(part, &to);
@@ -174,7 +174,7 @@ impl Scene {
 
     /// `r += x;` and its like.
     fn changed(&mut self, part: &Part, form: &Form) -> Part {
-        let part = if part.is_registers { part.clone() } else { self.to_registers(part) };
+        let part = if part.is_registers { part.clone() } else { self.held(part) };
         let op = self.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Mul)]);
         let value = match self.random.below(4) {
             0 => literal(self.random.within(1, 3) as f64, part.elem),
@@ -246,7 +246,7 @@ impl Scene {
     /// One place of a mode after the other, while compiling.
     fn by_rows(&mut self, part: &Part) -> Part {
         if part.shape.len() < 2 {
-            return self.to_registers(part);
+            return self.held(part);
         }
         let mode = self.random.below(part.shape.len());
         let to = self.registers(part.elem, &part.shape, 0.0);
@@ -277,7 +277,7 @@ impl Scene {
             true => method(name(&part.name), "size", vec![int(rank as i64)]),
             false => int(self.random.within(1, 4)),
         };
-        let place = self.turn(&var);
+        let place = self.iteration(&var);
         let slice = Part { name: String::new(), ..part.clone() };
         let taken = index(name(&part.name), at(place));
         let exclusive = form.is_exclusive();
@@ -375,7 +375,7 @@ impl Scene {
     }
 
     /// Where in a loop's tiles an iteration looks.
-    fn turn(&mut self, var: &str) -> Expr {
+    fn iteration(&mut self, var: &str) -> Expr {
         let k = name(var);
         match self.random.below(20) {
             0 => binary(Binary::Add, k, int(1)),
@@ -407,7 +407,7 @@ impl Scene {
         match self.random.below(6) {
             0..2 if same => self.push(assign(name(&acc.name), Some(Binary::Add), name(&part.name))),
             2 => {
-                let part = self.to_registers(part);
+                let part = self.held(part);
                 self.map_into(&[acc.clone(), part], acc);
             }
             3 => {
@@ -425,7 +425,7 @@ impl Scene {
     }
 
     fn reduced_or_copied(&mut self, part: &Part) -> Part {
-        let own = self.to_registers(part);
+        let own = self.held(part);
         if self.random.chance(60) { self.reduced(&own) } else { own }
     }
 

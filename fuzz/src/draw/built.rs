@@ -67,10 +67,10 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let deal = Deal { values: values.clone(), ..Deal::default() };
         let source = b.parallelize_over(&tiles, &of_from, from, &deal)?;
         let target = b.parallelize_over(&tile, &of_from, from, &deal)?;
-        b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
-            b.statement(Op::Acquire { ring, turn: turn.clone() });
-            let slot = turn.digit(1, Some(slots));
-            let (source, target) = (at(b, &source, &turn)?, at(b, &target, &slot)?);
+        b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
+            b.statement(Op::Acquire { ring, turn: phase.clone() });
+            let slot = phase.digit(1, Some(slots));
+            let (source, target) = (at(b, &source, &phase)?, at(b, &target, &slot)?);
             match plain {
                 true => b.copy_how(&source, &target, How::Plain, None)?,
                 false => {
@@ -81,7 +81,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             if met {
                 b.sync();
             }
-            b.statement(Op::Publish { ring, turn, bytes: None });
+            b.statement(Op::Publish { ring, turn: phase, bytes: None });
             Ok(())
         })
     };
@@ -91,13 +91,13 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let each = tall / (i64::from(readers) * 32);
         let sum = b.registers("sum", elem, (each, 1i64))?;
         b.fill(&sum, Expr::lit(0))?;
-        b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
-            b.statement(Op::Await { ring, turn: turn.clone() });
-            let slot = turn.digit(1, Some(slots));
+        b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
+            b.statement(Op::Await { ring, turn: phase.clone() });
+            let slot = phase.digit(1, Some(slots));
             let part = at(b, &own, &slot)?;
             let held = b.registers("held", elem, (each, wide))?;
             b.copy(&part, &held)?;
-            b.statement(Op::Release { ring, turn });
+            b.statement(Op::Release { ring, turn: phase });
             b.reduce(&held, &sum, Bin::Add, Across::Thread)
         })?;
         if reduces {

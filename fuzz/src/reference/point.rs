@@ -16,7 +16,7 @@ pub struct Moment {
     /// The thread's number in it.
     pub thread: i64,
     /// Iterations, in the order of the text.
-    pub turns: Vec<i128>,
+    pub iterations: Vec<i128>,
 }
 
 /// Coordinates in a view's tensor; does the element lie beyond a ragged tile, and outside of the tensor?
@@ -49,7 +49,7 @@ pub fn point(
     let mut memory = Memory::new(program, Vec::new());
     let cluster = Cluster { program, symbols, scalars: &[], memory: &mut memory };
     let mut vars = vec![0; program.vars.len()];
-    vars.iter_mut().zip(&moment.turns).for_each(|(var, turn)| *var = *turn);
+    vars.iter_mut().zip(&moment.iterations).for_each(|(var, iteration)| *var = *iteration);
     let at = Setting { vars, phases: Vec::new(), block: moment.block, rank: 0 };
     let one = |view: &&View| -> Result<Pointed> {
         let shown = cluster.show(view)?;

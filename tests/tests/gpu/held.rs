@@ -17,6 +17,7 @@ trait Buffer {
 impl<T: Number> Buffer for DeviceTensor<T, 1> {
     fn lent(&mut self, tensor: &Tensor) -> Argument<'_> {
         match tensor.extents.len() {
+            1 => shaped::<T, 1>(self, tensor),
             2 => shaped::<T, 2>(self, tensor),
             _ => shaped::<T, 3>(self, tensor),
         }
@@ -59,6 +60,18 @@ pub(crate) fn runs_here(stream: &Stream, kernel: &Built) -> bool {
 /// Launches a kernel on fresh buffers and judges all of them. False where nothing ran, because the sizes, their alignment
 /// or the device do not suit it.
 pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Result<bool, String> {
+    let Some(buffers) = run(stream, kernel, &problem.operands)? else { return Ok(false) };
+    let wrong = problem.tensors().zip(&buffers).find_map(|(tensor, bits)| problem.wrong(tensor, bits));
+    wrong.map_or(Ok(true), Err)
+}
+
+/// Launches a kernel on fresh buffers, one for each tensor among its operands; their bits afterwards. Nothing where nothing
+/// ran.
+pub(crate) fn run(
+    stream: &Stream,
+    kernel: &Built,
+    operands: &[Operand],
+) -> Result<Option<Vec<Vec<u64>>>, String> {
     let tell = |why: Error| why.to_string();
     let held = |tensor: &Tensor| -> Result<Box<dyn Buffer>, Error> {
         let bits = tensor.bits();
@@ -67,25 +80,24 @@ pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Resul
             Ok(Box::new(DeviceTensor::<T, 1>::from_host(stream, [tensor.len], &elements)?))
         })
     };
-    let mut buffers = problem.tensors().map(held).collect::<Result<Vec<_>, Error>>().map_err(tell)?;
+    let tensors = operands.iter().filter_map(|operand| match operand {
+        Operand::Tensor(tensor) => Some(tensor),
+        Operand::Number(..) => None,
+    });
+    let mut buffers = tensors.map(held).collect::<Result<Vec<_>, Error>>().map_err(tell)?;
     let mut next = buffers.iter_mut();
     let argument = |operand: &Operand| match operand {
         Operand::Tensor(tensor) => next.next().expect("each tensor has a buffer").lent(tensor),
         Operand::Number(elem, value) => typed!(*elem, T => Argument::scalar(<T as Number>::of(*value))),
     };
-    let mut arguments: Vec<Argument<'_>> = problem.operands.iter().map(argument).collect();
+    let mut arguments: Vec<Argument<'_>> = operands.iter().map(argument).collect();
     match kernel.launch_with(stream, &mut arguments) {
         Ok(launched) if launched.variant.is_some() => {}
-        Ok(_) => return Ok(false),
+        Ok(_) => return Ok(None),
         // Facts about sizes, alignment and the device blame no argument.
-        Err(Error::Refused(refusal)) if refusal.argument().is_none() => return Ok(false),
+        Err(Error::Refused(refusal)) if refusal.argument().is_none() => return Ok(None),
         Err(why) => return Err(why.to_string()),
     }
     drop(arguments);
-    for (tensor, buffer) in problem.tensors().zip(&buffers) {
-        if let Some(why) = problem.wrong(tensor, &buffer.bits().map_err(tell)?) {
-            return Err(why);
-        }
-    }
-    Ok(true)
+    buffers.iter().map(|buffer| buffer.bits().map_err(tell)).collect::<Result<_, _>>().map(Some)
 }

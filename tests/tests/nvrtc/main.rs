@@ -2,6 +2,7 @@
 //! looking at the machine code needs a disassembler. Neither needs a GPU.
 
 mod build;
+mod drawn;
 mod hopper;
 mod machine_code;
 mod overlaps;

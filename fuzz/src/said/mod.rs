@@ -1,7 +1,7 @@
 //! What the text of a kernel says about where elements are, without views and layouts: tiles, parts and slices are counted
 //! off, element by element, for one block, one thread and one iteration of each loop. A tile program must say the same.
 
-use std::rc::Rc;
+mod part;
 
 use tilewright_codegen::ast::{
     Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
@@ -9,24 +9,8 @@ use tilewright_codegen::ast::{
 use tilewright_codegen::tile::Program;
 use tilewright_layout::Symbol;
 
-use crate::reference::{Moment, Pointed, point};
-
-/// A mode: how many elements, and where each is; nothing for one beyond a tile that was distributed raggedly.
-#[derive(Clone)]
-struct Mode {
-    count: i128,
-    at: Rc<dyn Fn(i128) -> Option<Vec<i128>>>,
-}
-
-/// A part of a tensor.
-#[derive(Clone)]
-struct Part {
-    modes: Vec<Mode>,
-    /// Where it begins.
-    base: Vec<i128>,
-    /// Does all of it lie beyond a tile?
-    beyond: bool,
-}
+use crate::reference::{Moment, point};
+use part::{Part, compared, whole};
 
 #[derive(Clone)]
 enum Value {
@@ -94,141 +78,6 @@ pub fn differs(
     said.next().map(|said| format!("the program lacks a {}", said.what))
 }
 
-fn compared(said: &Part, view: &Pointed) -> Option<String> {
-    let counts = said.counts();
-    let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
-    // A view of one element has a mode, whatever was fixed.
-    let plain = |all: &[i128]| all.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
-    if plain(&counts) != plain(&sizes) {
-        return Some(format!("the text has {counts:?} elements, and the program {sizes:?}"));
-    }
-    for (element, (coordinates, limited, outside)) in view.at.iter().enumerate() {
-        let element = element as i128;
-        let (mut rest, mut wanted, mut beyond) = (element, said.base.clone(), said.beyond);
-        for mode in &said.modes {
-            match (mode.at)(rest % mode.count) {
-                Some(at) => add(&mut wanted, &at),
-                None => beyond = true,
-            }
-            rest /= mode.count;
-        }
-        if beyond {
-            if !*limited && !*outside {
-                return Some(format!("element {element} lies beyond its tile, and the program lets it in"));
-            }
-        } else if *limited {
-            return Some(format!("element {element} lies in its tile, and the program leaves it out"));
-        } else if wanted != *coordinates {
-            return Some(format!(
-                "element {element} is at {wanted:?}, and the program has it at {coordinates:?}"
-            ));
-        }
-    }
-    None
-}
-
-fn whole(mode: usize, rank: usize, count: i128) -> Mode {
-    let at = move |index: i128| {
-        let mut at = vec![0; rank];
-        at[mode] = index;
-        Some(at)
-    };
-    Mode { count, at: Rc::new(at) }
-}
-
-fn add(sum: &mut [i128], more: &[i128]) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-}
-
-impl Part {
-    fn counts(&self) -> Vec<i128> {
-        self.modes.iter().map(|mode| mode.count).collect()
-    }
-
-    /// Some modes stay, of the others one element each.
-    fn keep(&self, modes: &[Mode], at: &[Value]) -> Option<Part> {
-        if modes.len() != at.len() {
-            return None;
-        }
-        let mut part = Part { modes: Vec::new(), ..self.clone() };
-        for (mode, at) in modes.iter().zip(at) {
-            match at {
-                Value::Hole => part.modes.push(mode.clone()),
-                Value::Number(place) => match (mode.at)(*place) {
-                    Some(at) => add(&mut part.base, &at),
-                    None => part.beyond = true,
-                },
-                _ => return None,
-            }
-        }
-        Some(part)
-    }
-
-    /// Modes of one element as wide as another's.
-    fn spread(&self, like: &Part) -> Part {
-        if self.modes.len() != like.modes.len() {
-            return self.clone();
-        }
-        let one = |(own, other): (&Mode, &Mode)| match own.count == 1 && other.count > 1 {
-            true => {
-                let at = (own.at)(0);
-                Mode { count: other.count, at: Rc::new(move |_| at.clone()) }
-            }
-            false => own.clone(),
-        };
-        Part { modes: self.modes.iter().zip(&like.modes).map(one).collect(), ..self.clone() }
-    }
-
-    /// One tile, or the tiles of modes that stay: the modes of a tile, then those.
-    fn tiled(&self, tile: &[i128], at: &[Value]) -> Option<Part> {
-        let (mut inside, mut tiles) = (Vec::new(), Vec::new());
-        for (place, mode) in self.modes.iter().enumerate() {
-            let of = mode.at.clone();
-            let Some(&size) = tile.get(place) else {
-                tiles.push(mode.clone());
-                continue;
-            };
-            inside.push(Mode { count: size, at: of.clone() });
-            // Steps from the first tile: within it, elements are counted from where it begins.
-            let origin = of(0)?;
-            let next = move |index: i128| {
-                let at = of(index * size)?;
-                Some(at.iter().zip(&origin).map(|(at, origin)| at - origin).collect())
-            };
-            tiles.push(Mode { count: (mode.count + size - 1).div_euclid(size), at: Rc::new(next) });
-        }
-        let mut part = self.keep(&tiles, at)?;
-        inside.append(&mut part.modes);
-        Some(Part { modes: inside, ..part })
-    }
-
-    /// The part of a thread: its digit along each mode, and every so many elements from there.
-    fn dealt(&self, threads: &[&Vec<(i128, i128)>], thread: i128, values: &[i128], ragged: bool) -> Part {
-        let mut modes = Vec::new();
-        for (place, mode) in self.modes.iter().enumerate() {
-            let Some(leaves) = threads.get(place) else {
-                modes.push(mode.clone());
-                continue;
-            };
-            let count: i128 = leaves.iter().map(|leaf| leaf.0).product();
-            let each = values.get(place).copied().unwrap_or(1).max(1);
-            let (mut digit, mut step) = (0, 1);
-            for (extent, stride) in leaves.iter() {
-                digit += thread.div_euclid(*stride).rem_euclid(*extent) * step;
-                step *= extent;
-            }
-            let (of, end) = (mode.at.clone(), mode.count);
-            let at = move |index: i128| {
-                let place = (index.div_euclid(each) * count + digit) * each + index.rem_euclid(each);
-                if ragged && place >= end { None } else { of(place) }
-            };
-            let groups = (mode.count + each - 1).div_euclid(each);
-            modes.push(Mode { count: (groups + count - 1).div_euclid(count) * each, at: Rc::new(at) });
-        }
-        Part { modes, ..self.clone() }
-    }
-}
-
 impl Reader<'_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         let known = self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
@@ -284,10 +133,10 @@ impl Reader<'_> {
             _ => (range, false),
         };
         let Value::Range(end) = self.value(range)? else { return None };
-        let turns = if unrolled { 0..end } else { self.turn()..self.turn() + 1 };
+        let iterations = if unrolled { 0..end } else { self.iteration()..self.iteration() + 1 };
         self.loops += usize::from(!unrolled);
-        for turn in turns {
-            self.scope.push((var.to_owned(), Value::Number(turn)));
+        for iteration in iterations {
+            self.scope.push((var.to_owned(), Value::Number(iteration)));
             self.body(body)?;
             self.scope.pop();
         }
@@ -295,8 +144,8 @@ impl Reader<'_> {
     }
 
     /// The iteration of the next loop that is looked at.
-    fn turn(&self) -> i128 {
-        self.moment.turns.get(self.loops).copied().unwrap_or(0)
+    fn iteration(&self) -> i128 {
+        self.moment.iterations.get(self.loops).copied().unwrap_or(0)
     }
 
     fn number(&mut self, of: &Expr) -> Option<i128> {

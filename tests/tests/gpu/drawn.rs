@@ -1,0 +1,100 @@
+//! Kernels drawn at random, each with every variant whose facts hold, against the reference that the simulator is held to.
+
+use tilewright_codegen::tile::Arg;
+use tilewright_fuzz::case::{Case, Fit, Sizes, Tensor as Drawn};
+use tilewright_fuzz::judge::{prepare, wanted};
+use tilewright_fuzz::{draw, source};
+use tilewright_tests::problem::Operand;
+use tilewright_tests::tensor::Tensor;
+
+use super::{held, stream};
+
+/// Kernels of a run, unless `TILEWRIGHT_KERNELS` names another number.
+const KERNELS: u64 = 300;
+/// Blocks of a run at most.
+const MOST_BLOCKS: i64 = 64;
+
+/// A tensor of a draw as the other tests have them.
+fn tensor(of: &Drawn) -> Tensor {
+    let sizes = |all: &[i64]| all.iter().map(|&n| n as usize).collect();
+    let tensor = Tensor {
+        name: of.name.clone(),
+        elem: of.elem,
+        written: of.written,
+        extents: sizes(&of.extents),
+        strides: sizes(&of.strides),
+        offset: of.offset,
+        len: of.all.len(),
+        values: Vec::new(),
+    };
+    let values: Vec<f64> = tensor.places().into_iter().filter_map(|place| of.all[place]).collect();
+    Tensor { values, ..tensor }
+}
+
+/// Runs a kernel; how many variants ran.
+fn judge(seed: u64) -> Result<u32, String> {
+    let Some(stream) = stream() else { return Ok(0) };
+    let subject = draw::subject(seed);
+    let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(&subject));
+    // What is refused is counted elsewhere.
+    let Ok((program, kernel)) = prepare(&subject) else { return Ok(0) };
+    let variants = held::variants(&kernel);
+    let mut ran = 0;
+    for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
+        let case =
+            Case::draw(&program, &kernel, fit, seed.wrapping_mul(97) + place as u64, &Sizes::default());
+        let Some(case) = case else { continue };
+        let small = case.grid(&program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
+        let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));
+        let Ok(wanted) = wanted(&program, &case) else { continue };
+        if !small || empty {
+            continue;
+        }
+        let mut tensors = case.tensors.iter();
+        let operand = |arg: &Arg| match arg {
+            Arg::Tensor(_) => Operand::Tensor(tensor(tensors.next().expect("a tensor for each argument"))),
+            Arg::Scalar(id) => {
+                Operand::Number(program.scalars[*id as usize].elem, case.scalars[*id as usize])
+            }
+        };
+        let operands: Vec<Operand> = program.args.iter().map(operand).collect();
+        for (at, variant) in variants.iter().enumerate() {
+            let told = |why: String| tell(format!("variant {}, {}: {why}", at + 1, case.text()));
+            let Some(buffers) = held::run(&stream, variant, &operands).map_err(told)? else { continue };
+            ran += 1;
+            for ((tensor, wanted), bits) in case.tensors.iter().zip(&wanted).zip(&buffers) {
+                if let Some(why) = tensor.wrong(bits, wanted) {
+                    return Err(told(why));
+                }
+            }
+        }
+    }
+    Ok(ran)
+}
+
+#[test]
+fn kernels_drawn_at_random() {
+    if stream().is_none() {
+        return;
+    }
+    let asked = std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok());
+    let count = asked.unwrap_or(KERNELS);
+    // Most of the time goes to compiling.
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) as u64;
+    let (mut ran, mut wrong) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        let work = |first: u64| (first..count).step_by(threads as usize).map(judge).collect::<Vec<_>>();
+        let workers: Vec<_> = (0..threads).map(|first| scope.spawn(move || work(first))).collect();
+        for worker in workers {
+            for judged in worker.join().expect("a worker does not panic") {
+                match judged {
+                    Ok(runs) => ran += runs,
+                    Err(why) => wrong.push(why),
+                }
+            }
+        }
+    });
+    eprintln!("{count} kernels: {ran} runs of variants");
+    assert!(wrong.is_empty(), "{} kernels are wrong\n\n{}", wrong.len(), wrong.join("\n\n"));
+    assert!(u64::from(ran) > count, "only {ran} runs of {count} kernels");
+}
