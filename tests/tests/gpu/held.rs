@@ -19,7 +19,10 @@ impl<T: Number> Buffer for DeviceTensor<T, 1> {
         match tensor.extents.len() {
             1 => shaped::<T, 1>(self, tensor),
             2 => shaped::<T, 2>(self, tensor),
-            _ => shaped::<T, 3>(self, tensor),
+            3 => shaped::<T, 3>(self, tensor),
+            4 => shaped::<T, 4>(self, tensor),
+            5 => shaped::<T, 5>(self, tensor),
+            rank => panic!("no test has a tensor of {rank} modes"),
         }
     }
 
