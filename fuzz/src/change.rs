@@ -60,6 +60,27 @@ impl Change {
         program.body = body;
     }
 
+    /// The same on a statement that stands so much earlier.
+    pub fn earlier(&self, by: usize) -> Change {
+        let mut moved = self.clone();
+        match &mut moved {
+            Change::Swizzled(_) => {}
+            Change::Lanes(at, _)
+            | Change::How(at, _)
+            | Change::Filled(at, _)
+            | Change::Unrolled(at, _)
+            | Change::If(at, ..)
+            | Change::When(at, ..)
+            | Change::Coordinate(at, ..)
+            | Change::Held(at, _)
+            | Change::Steps(at, _)
+            | Change::Leave(at, ..)
+            | Change::Cluster(at, ..)
+            | Change::Permuted(at, _) => *at = at.saturating_sub(by),
+        }
+        moved
+    }
+
     fn place(&self) -> usize {
         match self {
             Change::Swizzled(_) => usize::MAX,
@@ -256,9 +277,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
         }
-        (2 | 5 | 6, Op::For { var, .. }) => {
+        (2..=4 | 5 | 6, Op::For { var, .. }) => {
             let extent = program.vars[*var as usize].extent.int();
-            let full = extent.is_some_and(|n| n <= 4) && random.chance(30);
+            let full = extent.is_some_and(|n| n <= 4) && random.chance(20);
             Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
         }
         (7, op) if movable(site, op, &is_shared) => {
@@ -312,7 +333,9 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Steps(at, (0..iterations).map(|iteration| (iteration, past(random, iteration))).collect())
         }
         (12, Op::For { body, .. }) if !site.ahead => {
-            let before = random.below(body.len() + 1);
+            // Not between a copy and its wait.
+            let waits = body.iter().any(|stmt| matches!(stmt.op, Op::WaitCopies { .. }));
+            let before = if waits { 0 } else { random.below(body.len() + 1) };
             Change::Leave(at, before, random.within(-1, 1), random.within(0, 3))
         }
         (13, Op::Copy { from, .. }) if is_global(from.tensor) => {

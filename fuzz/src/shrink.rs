@@ -109,8 +109,13 @@ fn texts(best: &mut Best, left: &mut u32) {
             return;
         }
         let source = Source::Text(Definition::Function(kernel, Settings::default()));
-        let subject = Subject { source, changes: best.0.changes.clone() };
-        match tried(best, &subject, &best.1, left) {
+        // A statement of the text can be several of the tile program, before those that are changed.
+        let most = if best.0.changes.is_empty() { 0 } else { 3 };
+        let found = (0..=most).find_map(|by| {
+            let changes = best.0.changes.iter().map(|change| change.earlier(by)).collect();
+            tried(best, &Subject { source: source.clone(), changes }, &best.1, left)
+        });
+        match found {
             Some(smaller) => *best = smaller,
             None if *left == 0 => return,
             None => at += 1,

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let mut words = std::env::args().skip(1);
     let count = words.next().and_then(|text| text.parse().ok()).unwrap_or(4000);
-    match search(&Search { root, count, only: words.next() }) {
+    match search(&Search { root, count, only: words.collect() }) {
         Ok(missed) if missed <= MOST_MISSED => ExitCode::SUCCESS,
         Ok(missed) => {
             eprintln!("error: {missed} faults were not found, and {MOST_MISSED} is the most");

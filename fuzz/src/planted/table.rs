@@ -111,7 +111,7 @@ pub const FAULTS: &[Fault] = &[
         PIPELINE,
         "a staged copy loses its fill",
         "copy(from, held.clone(), fill)",
-        "copy(from, held.clone(), fill + 1.0)",
+        "copy(from, held.clone(), 1.into())",
     ),
     fault(
         FRAGMENTS,
