@@ -277,7 +277,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
         (5, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
             Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
         }
-        (2..=4 | 5 | 6, Op::For { var, .. }) => {
+        (2..=6, Op::For { var, .. }) => {
             let extent = program.vars[*var as usize].extent.int();
             let full = extent.is_some_and(|n| n <= 4) && random.chance(20);
             Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
