@@ -7,6 +7,7 @@ use tilewright_layout::{Composed, Layout, Symbol, Value};
 
 use crate::affine::Affine;
 use crate::ast::Span;
+use crate::condition::Test;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::thread::{Bin, Cmp, Id, Un, Unroll};
@@ -29,10 +30,14 @@ pub struct Program {
     pub rings: Vec<Ring>,
     /// Loop variables.
     pub vars: Vec<Var>,
+    /// Integers that are read from memory.
+    pub reads: Vec<Read>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
+    /// Further factors of how many blocks there are along each axis.
+    pub more: [Vec<Value>; 3],
     /// Blocks of a cluster.
     pub cluster: [u32; 3],
     /// What the grid's size says.
@@ -159,8 +164,33 @@ pub struct Ring {
 pub struct Var {
     /// Its name.
     pub name: String,
-    /// It runs below this.
-    pub extent: Value,
+    /// Its first value.
+    pub from: Affine,
+    /// It stays below this: an integer, a size, or anything that is known where the loop begins.
+    pub to: Affine,
+}
+
+impl Var {
+    /// A variable over `0..size`.
+    pub fn new(name: &str, size: Value) -> Var {
+        Var { name: name.into(), from: 0.into(), to: size.into() }
+    }
+
+    /// How many values it has, where they begin at 0 and a size says.
+    pub fn extent(&self) -> Option<Value> {
+        self.to.size().filter(|_| self.from.constant() == Some(0))
+    }
+}
+
+/// An integer that is read from memory; see [`Op::Take`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Read {
+    /// Its name.
+    pub name: String,
+    /// The type of the element that it comes from. What has a point is cut off to an `i32`.
+    pub elem: Elem,
+    /// May it differ from thread to thread?
+    pub per_thread: bool,
 }
 
 /// A statement.
@@ -192,6 +222,13 @@ pub enum Op {
         fill: Number,
         /// In flight until this token has been waited for.
         token: Option<Id>,
+    },
+    /// Reads an element as an integer; -1 where it lies outside of its tensor.
+    Take {
+        /// The integer, in [`Program::reads`].
+        number: Id,
+        /// The element.
+        from: View,
     },
     /// Sets elements to one value.
     Fill {
@@ -251,7 +288,7 @@ pub enum Op {
     },
     /// All threads of the group meet.
     Sync,
-    /// A loop over `0..vars[var].extent`.
+    /// A loop over `from..to` of its variable.
     For {
         /// The variable.
         var: Id,
@@ -290,12 +327,10 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A condition on coordinates: `left < right`, the same for the whole group.
+    /// A condition on integers. Where it differs from thread to thread, nothing inside waits for other threads.
     If {
-        /// Left side.
-        left: Affine,
-        /// Right side.
-        right: Value,
+        /// The condition.
+        test: Test,
         /// Where it holds.
         then: Vec<Stmt>,
         /// Where it does not.
@@ -466,6 +501,8 @@ pub enum Expr {
     Scalar(Id),
     /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
     Coord(u8, u8),
+    /// An integer of the kernel, an `i32`: a size, the block's index, a loop variable.
+    Index(Box<Affine>),
     /// A function of one value.
     Un(Un, Box<Expr>),
     /// A function of two values.
@@ -501,12 +538,29 @@ impl Expr {
         Expr::Cast(to, Box::new(self))
     }
 
+    /// The integers of the kernel in it.
+    pub fn integers(&self) -> Vec<&Affine> {
+        let mut found = Vec::new();
+        // Without recursion: it may be deeper than any stack.
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            match expr {
+                Expr::Index(at) => found.push(&**at),
+                Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
+                Expr::Un(_, x) | Expr::Cast(_, x) => left.push(x),
+                Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => left.extend([&**x, &**y]),
+                Expr::Fma(all) | Expr::Pick(all) => left.extend(all.iter()),
+            }
+        }
+        found
+    }
+
     /// The same function of another value in place of its first input.
     pub fn with(&self, first: &Expr) -> Expr {
         let of = |expr: &Expr| Box::new(expr.with(first));
         match self {
             Expr::In(0) => first.clone(),
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => self.clone(),
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) | Expr::Index(_) => self.clone(),
             Expr::Un(f, x) => Expr::Un(*f, of(x)),
             Expr::Bin(f, x, y) => Expr::Bin(*f, of(x), of(y)),
             Expr::Cmp(f, x, y) => Expr::Cmp(*f, of(x), of(y)),
@@ -597,7 +651,7 @@ impl Stmt {
     /// The views that it reads, without those of the statements inside it.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
-            Op::Copy { from, .. } => vec![from],
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
             Op::Map { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
@@ -616,11 +670,26 @@ impl Stmt {
         }
     }
 
+    /// The integers that it mentions besides those of its views: in conditions, in functions of elements.
+    pub fn integers(&self) -> Vec<&Affine> {
+        match &self.op {
+            Op::If { test, .. } => {
+                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
+                test.integers().into_iter().chain(scalars).collect()
+            }
+            Op::Leave { left, .. } => vec![left],
+            Op::Step { at, .. } => vec![at],
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            _ => Vec::new(),
+        }
+    }
+
     /// All views that it names, to be changed.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
             Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fill { to, .. } => vec![to],
+            Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             _ => Vec::new(),

@@ -3,10 +3,12 @@
 pub mod draw;
 pub mod gallery;
 pub mod hand;
+pub mod integers;
 pub mod number;
 pub mod problem;
 pub mod programs;
 pub mod tensor;
 mod user_crate;
+pub mod views;
 
 pub use user_crate::UserCrate;

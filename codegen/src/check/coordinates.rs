@@ -122,7 +122,8 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::WaitCopies { .. }
+            Op::Take { .. }
+            | Op::WaitCopies { .. }
             | Op::CommitCopies
             | Op::Wait { .. }
             | Op::Sync
@@ -457,7 +458,7 @@ fn join(left: &State, right: &State) -> State {
 fn uses(value: &Expr, input: usize) -> bool {
     match value {
         Expr::In(n) => usize::from(*n) == input,
-        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => false,
+        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) | Expr::Index(_) => false,
         Expr::Un(_, x) | Expr::Cast(_, x) => uses(x, input),
         Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => uses(x, input) || uses(y, input),
         Expr::Fma(all) | Expr::Pick(all) => all.iter().any(|x| uses(x, input)),

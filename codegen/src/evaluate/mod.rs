@@ -4,12 +4,16 @@
 mod advice;
 mod calls;
 mod expression;
+mod integer;
 mod value;
+mod views;
 
 use tilewright_layout::{Tuple, Value as Size};
 
+use crate::affine::{Affine, Arith};
 use crate::ast::{self, Binary, Kernel, Level, Name, ParamKind, Pattern, Span, StmtKind};
 use crate::build::Builder;
+use crate::condition::Test;
 use crate::definition::{Outcome, Settings};
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
@@ -19,6 +23,7 @@ use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::{self, Ahead};
 use crate::typing::{Scalar, Type};
+use crate::view::View;
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
 use value::Value;
@@ -56,6 +61,8 @@ struct Evaluator {
     /// Names, innermost last.
     scope: Vec<(String, Value)>,
     diagnostics: Vec<Diagnostic>,
+    /// Elements of inputs that have been read as integers in the blocks at hand.
+    loaded: Vec<(View, Affine)>,
     /// What type parameters stand for.
     types: Vec<(String, Elem)>,
     /// The name that a `let` is about to give.
@@ -76,6 +83,7 @@ impl Evaluator {
             builder: Builder::new(name),
             scope: Vec::new(),
             diagnostics: Vec::new(),
+            loaded: Vec::new(),
             types: Vec::new(),
             naming: None,
             blocks: 0,
@@ -301,7 +309,7 @@ impl Evaluator {
             return;
         }
         self.blocks += 1;
-        let depth = self.scope.len();
+        let (depth, loaded) = (self.scope.len(), self.loaded.len());
         for stmt in body {
             self.builder.at(stmt.span);
             self.statement(stmt);
@@ -310,6 +318,7 @@ impl Evaluator {
             }
         }
         self.scope.truncate(depth);
+        self.loaded.truncate(loaded);
         self.blocks -= 1;
     }
 
@@ -352,9 +361,12 @@ impl Evaluator {
                 Value::Bool(true) => self.body(then),
                 Value::Bool(false) => self.body(other),
                 Value::Poison => {}
-                found => {
-                    self.complain(condition.span, advice::condition(&found));
-                }
+                found => match integer::test(&found) {
+                    Some(test) => self.branch(test, then, other, stmt.span),
+                    None => {
+                        self.complain(condition.span, advice::condition(&found));
+                    }
+                },
             },
             StmtKind::Block { head, .. } => {
                 let problem = Problem::new("this block is not a statement of kernels");
@@ -500,7 +512,7 @@ impl Evaluator {
             _ => (self.expr(range), false, None),
         };
         let (from, to) = match range_value {
-            Value::Range(from, to) => (*from, *to),
+            Value::Range(from, to) => (self.read(*from, range.span), self.read(*to, range.span)),
             Value::Poison => return,
             other => {
                 let problem = Problem::new(format!("a loop needs a range, and this is {}", other.kind()));
@@ -520,27 +532,42 @@ impl Evaluator {
                     }
                 }
             }
-            (Value::Int(0), Value::Int(n), false) if n > 0 => {
-                self.run_loop(pattern, Size::Int(n), ahead, body)
-            }
-            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, ahead, body),
-            (_, Value::Size(_), true) => {
+            (Value::Poison, ..) | (_, Value::Poison, _) => {}
+            (from, to, true) if self.integer(&from).is_some() && self.integer(&to).is_some() => {
                 let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
                 self.complain(range.span, problem.help("write the range without `unroll`"));
             }
-            (Value::Poison, ..) | (_, Value::Poison, _) => {}
-            (from, to, _) => {
-                let problem = Problem::new(format!(
-                    "a loop runs from 0, and this one from {} to {}",
-                    from.kind(),
-                    to.kind()
-                ));
-                self.complain(
-                    range.span,
-                    problem.help("start at 0 and add inside the loop, or write `unroll(a..b)`"),
-                );
-            }
+            (from, to, _) => match (self.integer(&from), self.integer(&to)) {
+                // Nothing to do, for these constants.
+                (Some(from), Some(to)) if empty(&from, &to) => {}
+                (Some(from), Some(to)) => self.run_loop(pattern, (from, to), ahead, body),
+                _ => {
+                    let problem = Problem::new(format!(
+                        "a loop runs over integers, and this one from {} to {}",
+                        from.kind(),
+                        to.kind()
+                    ));
+                    self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                }
+            },
         }
+    }
+
+    /// A condition that the kernel decides while it runs.
+    fn branch(&mut self, test: Test, then: &[ast::Stmt], other: &[ast::Stmt], span: Span) {
+        // The builder cannot be borrowed while the bodies run through it, so it changes hands.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        builder.at(span);
+        let mut arms = [then, other].into_iter();
+        let run = std::cell::RefCell::new(&mut *self);
+        let mut arm = |inner: &mut Builder| {
+            let run = &mut **run.borrow_mut();
+            std::mem::swap(&mut run.builder, inner);
+            run.body(arms.next().unwrap_or_default());
+            std::mem::swap(&mut run.builder, inner);
+        };
+        builder.arms(test, &mut arm);
+        self.builder = builder;
     }
 
     /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and how far it runs ahead.
@@ -579,27 +606,45 @@ impl Evaluator {
         }
     }
 
-    fn run_loop(&mut self, pattern: &Pattern, extent: Size, ahead: Option<Ahead>, body: &[ast::Stmt]) {
+    fn run_loop(
+        &mut self,
+        pattern: &Pattern,
+        (from, to): (Affine, Affine),
+        ahead: Option<Ahead>,
+        body: &[ast::Stmt],
+    ) {
         let name = match pattern {
             Pattern::Name(name) => name.text.clone(),
             _ => "i".to_owned(),
         };
         // The builder cannot be borrowed while the body runs through it, so it changes hands.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
-        let turn = |inner: &mut Builder, var| {
+        // A loop that runs ahead counts its iterations from 0. What lies past the end begins none, wherever it is.
+        let narrow = builder.program().range(&from).is_narrow();
+        let first = if narrow { Some(from.clone()) } else { Affine::two(Arith::Min, &from, &to) };
+        let (first, from, to) = match (ahead, to.plus(&from, -1).zip(first)) {
+            (Some(_), Some((count, first))) => (first, 0.into(), count),
+            _ => (0.into(), from, to),
+        };
+        let turn = |inner: &mut Builder, var: Affine| {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
-            self.bind(pattern, Value::Index(var));
+            self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
             self.body(body);
             self.scope.truncate(depth);
             std::mem::swap(&mut self.builder, inner);
         };
         match ahead {
-            Some(ahead) => builder.pipelined(&name, extent, ahead, turn),
-            None => builder.repeat(&name, extent, Unroll::No, turn),
+            Some(ahead) => builder.pipelined(&name, to, ahead, turn),
+            None => builder.repeat_over(&name, from, to, Unroll::No, turn),
         }
         self.builder = builder;
     }
+}
+
+/// Is nothing between two integers known while compiling?
+fn empty(from: &Affine, to: &Affine) -> bool {
+    matches!((from.constant(), to.constant()), (Some(from), Some(to)) if from >= to)
 }
 
 /// What has been done so far.

@@ -8,6 +8,7 @@ mod edges;
 mod elementwise;
 mod gemm;
 mod moving;
+mod read;
 mod reduce;
 mod ring;
 mod schedule;
@@ -18,12 +19,12 @@ mod uses;
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::problem::Result;
-use crate::range::{MOST_EXTENT, most};
+use crate::range::MOST_EXTENT;
 use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
@@ -66,7 +67,7 @@ fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
     };
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            if stmt.writes().into_iter().any(|view| !view.held.is_empty()) {
+            if stmt.writes().into_iter().any(|view| !view.held.is_empty() || !view.nearest.is_empty()) {
                 refuse(stmt.span, "writing where elements from inside stand for those past an edge");
             }
             match &stmt.op {
@@ -114,6 +115,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
+    /// Integer arguments that have been named, and their names.
+    scalars: Vec<(Id, Ix)>,
     /// What reductions do about elements beyond edges.
     masks: bounds::Masks,
     /// For each ring its `full` mbarriers; `empty` follow.
@@ -127,7 +130,9 @@ impl<'p> Lower<'p> {
             arch: program.arch,
             arch_specific: false,
             launch: Launch {
-                grid: program.grid.map(|axis| axis.into_iter().collect()),
+                grid: std::array::from_fn(|axis| {
+                    program.grid[axis].iter().chain(&program.more[axis]).copied().collect()
+                }),
                 cluster: program.cluster,
                 threads: program.threads(),
                 shared_bytes: 0,
@@ -154,7 +159,12 @@ impl<'p> Lower<'p> {
             preamble: Vec::new(),
             named: Vec::new(),
             block: Vec::new(),
-            scope: Scope { vars: vec![None; program.vars.len()], ..Scope::default() },
+            scope: Scope {
+                vars: vec![None; program.vars.len()],
+                reads: vec![None; program.reads.len()],
+                ..Scope::default()
+            },
+            scalars: Vec::new(),
             masks: bounds::Masks::new(),
             rings: Vec::new(),
         };
@@ -344,9 +354,7 @@ impl<'p> Lower<'p> {
     fn coord(&mut self, coord: &Coord) -> Ix {
         match coord {
             Coord::Block(axis) => {
-                let blocks = self.program.grid[usize::from(*axis)].map_or(MOST_EXTENT, most);
-                // No device launches more.
-                let hi = blocks.clamp(1, i64::from(i32::MAX)) - 1;
+                let hi = self.program.most_blocks(usize::from(*axis)) - 1;
                 self.exprs().leaf(Int::Block(*axis), 0, hi, 1, thread::Scope::Block)
             }
             Coord::Var(var) => {
@@ -366,6 +374,22 @@ impl<'p> Lower<'p> {
                 self.exprs().xor(thread, flip)
             }
             Coord::Begin { turn, of, tile } => self.begin(turn, *of, *tile),
+            Coord::Size { of, over } => self.value(Value::Sym { times: 1, of: *of, over: *over }),
+            Coord::Scalar(id) => self.scalar(*id),
+            Coord::Loaded { number, .. } => {
+                let read = self.scope.reads[*number as usize];
+                read.unwrap_or_else(|| self.int(-1))
+            }
+            Coord::Two(with, of) => {
+                let [a, b] = of.each_ref().map(|of| self.affine(of));
+                match with {
+                    Arith::Mul => self.exprs().mul(a, b),
+                    Arith::Div => self.exprs().quotient(a, b),
+                    Arith::Rem => self.exprs().remainder(a, b),
+                    Arith::Min => self.exprs().min(a, b),
+                    Arith::Max => self.exprs().max(a, b),
+                }
+            }
             Coord::Turn(ring) => self.phase(*ring),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;

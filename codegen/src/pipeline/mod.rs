@@ -19,6 +19,7 @@
 //! tile that lacks some: only the copies before the loop then depend on where the depth ends.
 
 mod fragments;
+mod reads;
 
 use std::borrow::Cow;
 
@@ -206,7 +207,7 @@ fn check(
             }
         });
     }
-    refusal.map_or(Ok(()), Err)
+    refusal.map_or_else(|| reads::check(program, body), Err)
 }
 
 /// What a pipelined loop fills is used in such loops alone.
@@ -268,8 +269,7 @@ impl Write {
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let buffers = fetched(&self.program, &body);
         let stmt = |op| Stmt { id: 0, span, by, op };
-        let (mut ahead, mut work): (Vec<Stmt>, Vec<Stmt>) =
-            body.into_iter().partition(|stmt| fetches(&self.program, stmt));
+        let (mut ahead, mut work) = reads::apart(&self.program, body);
         work = self.body(work, true)?;
         // A product takes its columns in any order. Where the depth does not fill its tiles, the first is the one that
         // lacks some: only the copies before the loop need conditions then.
@@ -319,10 +319,18 @@ impl Write {
 
         // The copies have a turn of their own.
         let of = &self.program.vars[var as usize];
-        let (name, extent) = (format!("{}_ahead", of.name), of.extent);
-        let turn = self.var(&name, extent);
+        let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
+        let turn = self.var(&name, to);
         for fetch in &mut ahead {
-            fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
+            fetch.each_mut(&mut |stmt| {
+                at_turn(stmt, &Coord::Var(var), &Coord::Var(turn));
+                if let Op::For { var: inner, .. } = stmt.op {
+                    let inner = &mut self.program.vars[inner as usize];
+                    for end in [&mut inner.from, &mut inner.to] {
+                        *end = end.replaced(&Coord::Var(var), &Coord::Var(turn));
+                    }
+                }
+            });
         }
         let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
         let step = |at: &Affine, past: Past, body: &[Stmt]| {
@@ -422,7 +430,7 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
         digits.sort_unstable();
         let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
         let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
-        let covers = extent.ceil_div(tile) == Some(program.vars[var as usize].extent);
+        let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         let begin = Coord::Begin { turn: Box::new(turn.clone().into()), of, tile };
         (all && covers && whole).then_some((mode, begin))
@@ -437,8 +445,8 @@ fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }
-    if let Op::If { left, .. } = &mut stmt.op {
-        *left = left.replaced(this, turn);
+    if let Op::If { test, .. } = &mut stmt.op {
+        *test = test.each(&|at| at.replaced(this, turn));
     }
     for view in stmt.views_mut() {
         for base in &mut view.base {
