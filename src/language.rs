@@ -119,7 +119,8 @@ use std::marker::PhantomData;
 ///
 /// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are found out at launch;
 /// integers and the kernel's constants are fixed. Rust has no place for a bare integer in a tuple of types: write
-/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Without strides a tensor is column-major, with
+/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed there,
+/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks that they are so. Without strides a tensor is column-major, with
 /// leading dimensions of its own.
 #[derive(Debug)]
 pub struct Tensor<T, Shape, Stride = ()> {
@@ -177,6 +178,9 @@ language! {
     /// The same elements along the modes of a larger shape that are `_`, everywhere along the others:
     /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
+    /// States what a launch must satisfy: `assert(N % 4 == 0)`, a condition on sizes. Others are refused, with their numbers;
+    /// and what divides a size makes accesses wider in every variant.
+    fn assert(condition: Number);
     /// The coordinates of a block's tile, and how many blocks there are: `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)`
     /// goes column by column. With `bands = 8` it goes through eight rows of tiles at a time, so that blocks at work together
     /// share operands. `walk(layout!((4, 8) : (8, 1)), block.x)` goes in the order of a layout.

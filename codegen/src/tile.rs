@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::{Composed, Layout, Symbol, Value};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::condition::Test;
 use crate::elem::Elem;
@@ -34,6 +34,8 @@ pub struct Program {
     pub reads: Vec<Read>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
+    /// What sizes must satisfy, checked at launch.
+    pub requires: Vec<Require>,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
     /// Further factors of how many blocks there are along each axis.
@@ -191,6 +193,31 @@ pub struct Read {
     pub elem: Elem,
     /// May it differ from thread to thread?
     pub per_thread: bool,
+}
+
+/// What the sizes of a launch must satisfy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Require {
+    /// The condition, on sizes alone.
+    pub test: Test,
+    /// The condition in words; of a computed extent how it is computed.
+    pub text: String,
+    /// The extent that it is about, where it says how one is computed.
+    pub of: Option<Symbol>,
+}
+
+impl Require {
+    /// The size of which a number must be a divisor, and the number, where it says that.
+    pub fn divides(&self) -> Option<(Value, i64)> {
+        let Test::Equal(rest, right) = &self.test else { return None };
+        if right.constant() != Some(0) {
+            return None;
+        }
+        match (&rest.terms[..], rest.constant) {
+            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
+            _ => None,
+        }
+    }
 }
 
 /// A statement.

@@ -333,6 +333,16 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
         }
         Coord::Digit { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
     };
+    if let ([(Coord::Digit { of, over, extent }, 1)], 0) = (&affine.terms[..], affine.constant) {
+        let of = text(program, of);
+        let of = of.trim_matches('`');
+        let of = if of.contains(' ') { format!("({of})") } else { of.to_owned() };
+        return match (over, extent) {
+            (1, Some(n)) => format!("`{of} % {n}`"),
+            (n, None) => format!("`{of} / {n}`"),
+            (by, Some(n)) => format!("`{of} / {by} % {n}`"),
+        };
+    }
     let mut parts: Vec<String> = affine
         .terms
         .iter()

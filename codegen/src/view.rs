@@ -343,12 +343,16 @@ impl View {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if sorted != (0..self.rank()).collect::<Vec<_>>() {
+            let given: Vec<String> = order.iter().map(usize::to_string).collect();
+            let plain: Vec<String> = (0..self.rank()).rev().map(|mode| mode.to_string()).collect();
             return Err(Problem::new(format!(
-                "{order:?} is no order of the {} modes of `{}`, {}",
+                "({}) is no order of the {} modes of `{}`, {}",
+                given.join(", "),
                 self.rank(),
                 self.name,
                 self.shape()
             ))
+            .help(format!("name each mode once, such as ({})", plain.join(", ")))
             .arg(1));
         }
         let modes: Vec<Layout> =

@@ -15,6 +15,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("sparse", sparse().def().clone()),
         ("conditions", conditions().def().clone()),
         ("as_numbers", as_numbers().def().clone()),
+        ("halves", halves().def().clone()),
         ("label_of_best", label_of_best().def().clone()),
     ]
 }
@@ -120,7 +121,7 @@ pub fn split_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, parts: &mut Ten
 /// A sparse matrix in compressed rows times a vector: every thread has a row, and a loop of its own.
 #[kernel]
 pub fn sparse(
-    begin: &Tensor<i32, P>,
+    begin: &Tensor<i32, { M + 1 }>,
     column: &Tensor<i32, Z>,
     value: &Tensor<f32, Z>,
     x: &Tensor<f32, N>,
@@ -194,4 +195,24 @@ pub fn label_of_best(
     let place = map(best, |best| 31 - (best & 31));
     let to = parallelize(tile(out, (1, 1), (block.x, 0)), t, thread.x, ragged = true);
     copy(label[(place[(0, 0)])], to[(0, 0)]);
+}
+
+/// Extents that are computed from others, and a size that four divides.
+#[kernel]
+pub fn halves(
+    x: &Tensor<f32, { 2 * N }>,
+    pairs: &mut Tensor<f32, N>,
+    total: &mut Tensor<f32, { (ceil_div(N, 64)) }>,
+) {
+    assert(N % 4 == 0);
+    let t = layout!(16);
+    let gx = tile(x, 64, block.x);
+    let first = parallelize(gx, t, thread.x, values = 4);
+    let second = parallelize(shift(gx, (N)), t, thread.x, values = 4);
+    let to = parallelize(tile(pairs, 64, block.x), t, thread.x, values = 4);
+    let mut own = registers_like(to, 0.0);
+    map((first, second), own, |x, y| x + y);
+    copy(own, to);
+    copy(first, own);
+    copy(block_sum(sum(own)), parallelize(tile(total, 1, block.x), t, thread.x, ragged = true));
 }

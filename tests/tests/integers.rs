@@ -222,3 +222,40 @@ fn a_place_that_was_computed_is_a_coordinate() {
     ];
     check(label_of_best().def(), &args, "out", &wanted);
 }
+
+#[test]
+fn extents_are_computed() {
+    for n in [4, 64, 100, 132] {
+        let x = numbers(2 * n, 1);
+        let pairs: Vec<f32> = (0..n).map(|i| x[i] + x[n + i]).collect();
+        let total: Vec<f32> =
+            (0..n.div_ceil(64)).map(|tile| (tile * 64..2 * n).take(64).map(|i| x[i]).sum()).collect();
+        let args = [Arg::tensor(&x, [2 * n]), Arg::output::<f32>([n]), Arg::output::<f32>([n.div_ceil(64)])];
+        check(halves().def(), &args, "pairs", &pairs);
+        check(halves().def(), &args, "total", &total);
+    }
+    // What is asserted makes accesses wide, whatever else is known.
+    let kernel = halves().def().generate().unwrap();
+    let small = kernel.variants.iter().find(|variant| !variant.source.contains("bytes")).expect("unaligned");
+    assert!(!small.source.contains("divides N"), "{}", small.source);
+}
+
+#[test]
+fn sizes_that_are_not_as_asked_are_refused() {
+    let said = |x: usize, n: usize, total: usize| {
+        let args = [Arg::output::<f32>([x]), Arg::output::<f32>([n]), Arg::output::<f32>([total])];
+        halves().simulate(&args).unwrap_err().to_string()
+    };
+    assert_eq!(said(12, 6, 1), "the kernel asserts `N % 4 == 0`: `N` is 6, the extent 0 of `pairs`");
+    assert_eq!(said(17, 8, 1), "argument `x`: its extent 0 is 17, and `2*N` is 16");
+    assert_eq!(said(160, 80, 1), "argument `total`: its extent 0 is 1, and `ceil(N/64)` is 2");
+    let args = [
+        Arg::tensor(&[0, 1], [2]),
+        Arg::tensor(&[0], [1]),
+        Arg::tensor(&[0.0f32], [1]),
+        Arg::tensor(&[0.0f32], [1]),
+        Arg::output::<f32>([3]),
+    ];
+    let said = sparse().simulate(&args).unwrap_err().to_string();
+    assert_eq!(said, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
+}

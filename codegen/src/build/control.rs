@@ -8,7 +8,7 @@ use crate::condition::Test;
 use crate::limits;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Expr, Op, Raster, Read, Space, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, Raster, Read, Require, Space, Stmt, Var};
 use crate::view::View;
 
 impl Builder {
@@ -199,6 +199,60 @@ impl Builder {
         let (then, other) = (body(), body());
         self.span = span;
         self.push(Op::If { test, then, other });
+    }
+
+    /// States what sizes satisfy: a launch with others is refused, with this text. That a number divides a size is used
+    /// where it makes accesses wider.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Affine, build::Builder, condition::Test};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("fours");
+    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// let rest = Affine::from(Value::symbol("N")).digit(1, Some(4));
+    /// b.require(Test::Equal(rest, 0.into()), "N % 4 == 0")?;
+    /// assert_eq!(b.program().requires[0].divides(), Some((Value::symbol("N"), 4)));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn require(&mut self, test: Test, text: &str) -> Result<()> {
+        let others =
+            |coord: &Coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..));
+        if test.any(&others) || !test.scalars().is_empty() {
+            return Err(Problem::new("an assertion is checked at launch, and depends on sizes alone")
+                .help("write a condition on extents, such as `assert(N % 4 == 0)`"));
+        }
+        self.program.requires.push(Require { test, text: text.into(), of: None });
+        Ok(())
+    }
+
+    /// A size of its own for an extent that is computed from others: a launch checks that it is what was computed.
+    pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
+        let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
+        if let Some(symbol) =
+            self.program.requires.iter().find(|known| known.text == text).and_then(|known| known.of)
+        {
+            return Ok(Value::Sym { times: 1, of: symbol, over: 1 });
+        }
+        let mut name = String::new();
+        for word in
+            text.split(|c: char| c == ' ' || c == '(' || c == ')' || c == ',').filter(|word| !word.is_empty())
+        {
+            let word = match word {
+                "+" => "plus",
+                "*" => "times",
+                "-" => "minus",
+                "/" => "over",
+                "%" => "mod",
+                word => word.trim_start_matches('-'),
+            };
+            name = if name.is_empty() { word.to_owned() } else { format!("{name}_{word}") };
+        }
+        limits::name("a size", &name)?;
+        let size = Value::symbol(&name);
+        let Value::Sym { of: symbol, .. } = size else { return Ok(size) };
+        let test = Test::Equal(size.into(), of.clone());
+        self.program.requires.push(Require { test, text, of: Some(symbol) });
+        Ok(size)
     }
 
     /// An element of memory or of registers as an integer: a coordinate, the end of a loop, a side of a condition. Where it

@@ -256,14 +256,6 @@ pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Pro
 const KNOWN: &str =
     "known while compiling are numbers, `const` parameters of the kernel, and what is computed from them";
 
-/// A size in the type of an argument that is computed from one that launch finds out.
-pub(super) fn computed_extent(from: &str) -> Problem {
-    Problem::new(format!(
-        "this is computed from `{from}`, known only at launch, and an extent of an argument is a name, a number or a constant"
-    ))
-    .help(format!("give it a name of its own, such as P, which a launch reads off its tensor\nhelp: {KNOWN}"))
-}
-
 /// A view some of whose extents a launch decides, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
     let problem = Problem::new(format!(

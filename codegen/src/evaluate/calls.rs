@@ -3,7 +3,7 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
 use super::value::Value;
-use super::{Evaluator, advice};
+use super::{Evaluator, advice, integer};
 use crate::affine::{Arith, Coord};
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::elem::Elem;
@@ -33,6 +33,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("regroup", "regroup(tile, (8, 16))"),
     ("broadcast", "broadcast(bias, (BM, _))"),
     ("walk", "walk((a.size(0), b.size(0)), block.x), with bands = 8"),
+    ("assert", "assert(N % 4 == 0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
     ("sum", "sum(fragment, 1), with acc = f32"),
@@ -261,6 +262,22 @@ impl Evaluator {
             "broadcast" => {
                 most(2)?;
                 self.broadcast_call(args, &view(0)?)
+            }
+            "assert" => {
+                most(1)?;
+                match of(0) {
+                    Some(Value::Bool(true)) => Ok(Value::Unit),
+                    Some(Value::Bool(false)) => {
+                        Err(Problem::new("this does not hold, for the constants of this kernel").arg(0))
+                    }
+                    Some(value) => {
+                        let test = integer::test(value).ok_or_else(|| need(0, "a condition on sizes"))?;
+                        let text = integer::text(&test, self.builder.program());
+                        self.builder.require(test, &text).map_err(|problem| problem.arg(0))?;
+                        Ok(Value::Unit)
+                    }
+                    None => Err(need(0, "a condition on sizes")),
+                }
             }
             "walk" => {
                 most(2)?;

@@ -148,7 +148,7 @@ impl Evaluator {
             "thread" => Value::Special("thread"),
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
-                if self.builder.knows(symbol) {
+                if self.builder.knows(symbol) || (self.in_type && limits::is_name(name)) {
                     return Value::Size(Size::symbol(name));
                 }
                 if let Some(Size::Int(n)) = super::static_stride(name) {

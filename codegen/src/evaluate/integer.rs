@@ -88,6 +88,27 @@ pub(super) fn test(value: &Value) -> Option<Test> {
     }
 }
 
+/// A condition as its author would write it.
+pub(super) fn text(test: &Test, program: &tile::Program) -> String {
+    let one = |at: &Affine| crate::verify::text(program, at).trim_matches('`').to_owned();
+    let two = |sign: &str, both: &[Test; 2]| {
+        let [a, b] = both.each_ref().map(|test| text(test, program));
+        format!("{a} {sign} {b}")
+    };
+    match test {
+        Test::Less(a, b) => format!("{} < {}", one(a), one(b)),
+        Test::Equal(a, b) => format!("{} == {}", one(a), one(b)),
+        Test::Holds(_) => "a condition on arguments".into(),
+        Test::Not(inner) => match &**inner {
+            Test::Less(a, b) => format!("{} >= {}", one(a), one(b)),
+            Test::Equal(a, b) => format!("{} != {}", one(a), one(b)),
+            inner => format!("!({})", text(inner, program)),
+        },
+        Test::Both(both) => two("&&", both),
+        Test::Either(both) => two("||", both),
+    }
+}
+
 /// Does a function depend on elements?
 fn reads_elements(of: &Expr) -> bool {
     match of {

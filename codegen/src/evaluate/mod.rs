@@ -10,7 +10,7 @@ mod views;
 
 use tilewright_layout::{Tuple, Value as Size};
 
-use crate::affine::{Affine, Arith};
+use crate::affine::{Affine, Arith, Coord};
 use crate::ast::{self, Binary, Kernel, Level, Name, ParamKind, Pattern, Span, StmtKind};
 use crate::build::Builder;
 use crate::condition::Test;
@@ -75,6 +75,8 @@ struct Evaluator {
     in_kernel: bool,
     /// Is this a function of elements, where `as` makes numbers of literals?
     in_closure: bool,
+    /// Is this the type of an argument, where names that nobody knows are sizes?
+    in_type: bool,
 }
 
 impl Evaluator {
@@ -91,6 +93,7 @@ impl Evaluator {
             work: Work::default(),
             in_kernel: true,
             in_closure: false,
+            in_type: false,
         }
     }
 
@@ -268,12 +271,19 @@ impl Evaluator {
                 Some(Tuple::of(sizes.into_iter().collect::<Option<Vec<_>>>()?))
             }
             _ => {
-                if let Some(name) = self.unknown_in(expr) {
-                    self.complain(expr.span, advice::computed_extent(&name));
-                    return None;
-                }
-                match self.expr(expr) {
+                self.in_type = true;
+                let made = self.expr(expr);
+                self.in_type = false;
+                match made {
                     Value::Int(n) => Some(n.into()),
+                    Value::Size(size) => Some(size.into()),
+                    Value::Index(at) if self.is_of_sizes(&at) => match self.builder.computed(&at) {
+                        Ok(size) => Some(size.into()),
+                        Err(problem) => {
+                            self.complain(expr.span, problem);
+                            None
+                        }
+                    },
                     Value::Poison => None,
                     other => {
                         let problem =
@@ -289,16 +299,9 @@ impl Evaluator {
         }
     }
 
-    /// A name in arithmetic that is no constant: one that only a launch finds out.
-    fn unknown_in(&self, expr: &ast::Expr) -> Option<String> {
-        use ast::ExprKind::{Binary, Call, Name as Named, Unary};
-        match &expr.kind {
-            Named(name) => self.lookup(name).is_none().then(|| name.clone()),
-            Unary(_, inner) => self.unknown_in(inner),
-            Binary(_, left, right) => self.unknown_in(left).or_else(|| self.unknown_in(right)),
-            Call { args, .. } => args.iter().find_map(|arg| self.unknown_in(&arg.value)),
-            _ => None,
-        }
+    /// Is it made of sizes alone?
+    fn is_of_sizes(&self, of: &Affine) -> bool {
+        !of.any(&|coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..)))
     }
 
     fn body(&mut self, body: &[ast::Stmt]) {

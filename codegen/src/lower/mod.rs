@@ -99,6 +99,15 @@ pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Re
     transfer::align(from, to).map(|_| ())
 }
 
+/// The least common multiple; the first where it passes 64 bits.
+fn lcm(a: i64, b: i64) -> i64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).checked_mul(b).unwrap_or(a)
+}
+
 struct Lower<'p> {
     program: &'p Program,
     policy: Policy,
@@ -204,7 +213,8 @@ impl<'p> Lower<'p> {
             let param = self.kernel.params.len() as Id;
             let name = symbol.name().to_owned();
             self.kernel.params.push(Param::Int { name, symbol, wide: false });
-            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, thread::Scope::Grid);
+            let multiple = self.asserted(Value::Sym { times: 1, of: symbol, over: 1 });
+            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));
         }
         let mut offset = 0u32;
@@ -463,11 +473,18 @@ impl<'p> Lower<'p> {
         }
     }
 
+    /// What the author asserts that a size is a multiple of.
+    fn asserted(&self, of: Value) -> i64 {
+        let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
+        let mine = divisors.filter(|(size, _)| *size == of).map(|(_, n)| n);
+        mine.fold(1, |all, n| lcm(all, n))
+    }
+
     /// Takes for granted that `divisor` divides `of`, if the policy allows.
     fn suppose(&mut self, divisor: i64, of: Value) -> bool {
         match of {
             Value::Int(n) => n % divisor == 0,
-            _ if of.factor() % divisor == 0 => true,
+            _ if of.factor() % divisor == 0 || self.asserted(of) % divisor == 0 => true,
             _ if matches!(self.policy, Policy::Best | Policy::Aligned) => {
                 self.need(Fact::Divides(Obligation { divisor, of }));
                 true
@@ -486,6 +503,9 @@ impl<'p> Lower<'p> {
 
     /// Has it been taken for granted before?
     fn supposed(&self, divisor: i64, of: Value) -> bool {
+        if self.asserted(of) % divisor == 0 {
+            return true;
+        }
         let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
         self.kernel.needs.iter().any(says)
     }

@@ -70,7 +70,11 @@ impl Scene {
                 self.unnumbered(axis)
             }
             5..7 => self.size().unwrap_or_else(|| int(3)),
-            7 => name(&self.scalar(Elem::I32)),
+            7 => {
+                let scalar = self.scalar(Elem::I32);
+                let size = self.size();
+                size.map_or_else(|| name(&scalar), |size| call("min", vec![name(&scalar), size]))
+            }
             8..10 => self.loaded(false),
             _ => int(self.random.within(-1, 5)),
         };
@@ -102,20 +106,20 @@ impl Scene {
     pub(super) fn condition(&mut self, apart: bool) -> Expr {
         let op = self.random.pick(&COMPARE);
         match self.random.below(12) {
-            0 => {
+            0..2 => {
                 let (x, y) = (self.condition(apart), self.condition(apart));
                 binary(self.random.pick(&[Binary::And, Binary::Or]), x, y)
             }
-            1 => not(self.condition(apart)),
-            2 => {
+            2 => not(self.condition(apart)),
+            3 => {
                 let scalar = self.scalar(Elem::F32);
                 binary(op, name(&scalar), float(self.random.within(-1, 2) as f64))
             }
-            3..5 if apart => {
+            4..6 if apart => {
                 let end = self.random.within(0, self.threads);
                 binary(op, field("thread", "x"), int(end))
             }
-            5 if apart => {
+            6 if apart => {
                 let loaded = self.loaded(true);
                 binary(op, loaded, int(self.random.within(-1, 2)))
             }
@@ -128,7 +132,7 @@ impl Scene {
 
     /// Perhaps a statement under a condition, with another for where it does not hold.
     pub(super) fn perhaps(&mut self, stmt: Stmt, apart: bool) -> Stmt {
-        if !self.random.chance(18) {
+        if !self.random.chance(30) {
             return stmt;
         }
         let condition = self.condition(apart);

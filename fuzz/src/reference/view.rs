@@ -74,6 +74,9 @@ impl Cluster<'_> {
                 let (a, b) = (self.affine(&of[0], at, thread)?, self.affine(&of[1], at, thread)?);
                 match with {
                     Arith::Mul => a * b,
+                    _ if matches!(with, Arith::Div | Arith::Rem) && b < 1 => {
+                        return Err(Undefined("nothing is divided by what is not positive".into()));
+                    }
                     Arith::Div => a.div_euclid(b),
                     Arith::Rem => a.rem_euclid(b),
                     Arith::Min => a.min(b),

@@ -96,6 +96,34 @@ fn decides(program: &Program) -> bool {
     found
 }
 
+/// An integer that is known while compiling.
+fn fixed(of: &Expr) -> Option<i64> {
+    match &of.kind {
+        ExprKind::Int(n) => Some(*n),
+        ExprKind::Unary(Unary::Neg, inner) => fixed(inner).map(|n| -n),
+        ExprKind::Binary(op, x, y) => {
+            let (x, y) = (fixed(x)?, fixed(y)?);
+            match op {
+                Binary::Add => Some(x + y),
+                Binary::Sub => Some(x - y),
+                Binary::Mul => Some(x * y),
+                Binary::Div => x.checked_div(y),
+                Binary::Rem => x.checked_rem(y),
+                _ => None,
+            }
+        }
+        ExprKind::Call { function, args, .. } => {
+            let (x, y) = (fixed(&args.first()?.value)?, fixed(&args.get(1)?.value)?);
+            match function.text.as_str() {
+                "min" => Some(x.min(y)),
+                "max" => Some(x.max(y)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 impl Reader<'_> {
     fn lookup(&self, name: &str) -> Option<Value> {
         let known = self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
@@ -150,6 +178,13 @@ impl Reader<'_> {
             ExprKind::Call { function, args, .. } => (&args[0].value, function.text == "unroll"),
             _ => (range, false),
         };
+        if let ExprKind::Range(from, to) = &range.kind
+            && let (Some(from), Some(to)) = (fixed(from), fixed(to))
+            && from >= to
+        {
+            // Nothing comes of it.
+            return Some(());
+        }
         let Value::Range(end) = self.value(range)? else { return None };
         let iterations = if unrolled { 0..end } else { self.iteration()..self.iteration() + 1 };
         self.loops += usize::from(!unrolled);
