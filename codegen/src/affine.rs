@@ -11,8 +11,10 @@ pub enum Coord {
     Block(u8),
     /// A loop variable.
     Var(Id),
-    /// The thread's number in its group.
+    /// The thread's number in its group; of a family, in its member.
     Thread(Id),
+    /// The number of the family's member that the thread belongs to.
+    Member(Id),
     /// The same with a swizzle, given by its bits, base and shift, over it.
     Swizzled(Id, (u32, u32, i32)),
     /// The block's rank in its cluster.

@@ -6,8 +6,10 @@ mod collective;
 mod commits;
 mod edges;
 mod elementwise;
+mod family;
 mod gemm;
 mod moving;
+mod order;
 mod reduce;
 mod ring;
 mod schedule;
@@ -66,13 +68,8 @@ fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
     };
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            if stmt.writes().into_iter().any(|view| !view.held.is_empty()) {
-                refuse(stmt.span, "writing where elements from inside stand for those past an edge");
-            }
-            match &stmt.op {
-                tile::Op::Copy { token: Some(_), .. } => refuse(stmt.span, "a copy that a token stands for"),
-                tile::Op::Ordered { .. } => refuse(stmt.span, "groups that take turns"),
-                _ => {}
+            if let tile::Op::Copy { token: Some(_), .. } = &stmt.op {
+                refuse(stmt.span, "a copy that a token stands for");
             }
         });
     }
@@ -118,6 +115,8 @@ struct Lower<'p> {
     masks: bounds::Masks,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
+    /// For each order in which groups take turns its mbarriers.
+    orders: Vec<Id>,
 }
 
 impl<'p> Lower<'p> {
@@ -157,6 +156,7 @@ impl<'p> Lower<'p> {
             scope: Scope { vars: vec![None; program.vars.len()], ..Scope::default() },
             masks: bounds::Masks::new(),
             rings: Vec::new(),
+            orders: Vec::new(),
         };
         lower.declare();
         lower
@@ -227,6 +227,7 @@ impl<'p> Lower<'p> {
                 offset += 8 * ring.slots;
             }
         }
+        offset = self.declare_orders(offset);
         self.kernel.launch.shared_bytes = offset;
     }
 
@@ -354,12 +355,16 @@ impl<'p> Lower<'p> {
                 free.unwrap_or_else(|| self.int(0))
             }
             Coord::Thread(group) => {
-                let first = self.program.groups[*group as usize].warps.map_or(0, |(first, _)| first * 32);
-                let hi = i64::from(self.program.threads()) - 1;
-                let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, thread::Scope::Thread);
-                let first = self.int(i64::from(first));
-                self.exprs().sub(thread, first)
+                let thread = self.thread_of(*group);
+                match self.program.groups[*group as usize].members {
+                    0 | 1 => thread,
+                    _ => {
+                        let threads = i64::from(self.program.threads_of(*group));
+                        self.exprs().rem(thread, threads)
+                    }
+                }
             }
+            Coord::Member(group) => self.member(*group),
             Coord::Swizzled(group, parts) => {
                 let thread = self.coord(&Coord::Thread(*group));
                 let flip = self.flip(crate::affine::swizzle(*parts), thread);
@@ -475,21 +480,5 @@ impl<'p> Lower<'p> {
                 self.kernel.sites.len() as Id - 1
             }
         };
-    }
-
-    /// The barrier of a group.
-    fn barrier(&mut self, group: Id) -> Id {
-        let Some((first, end)) = self.program.groups[group as usize].warps else {
-            return 0;
-        };
-        // The hardware's barrier 0 is the block's.
-        let bar = Bar::Named { id: group as u8, threads: (end - first) * 32 };
-        match self.kernel.bars.iter().position(|known| *known == bar) {
-            Some(at) => at as Id,
-            None => {
-                self.kernel.bars.push(bar);
-                self.kernel.bars.len() as Id - 1
-            }
-        }
     }
 }

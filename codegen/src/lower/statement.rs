@@ -65,10 +65,8 @@ impl Lower<'_> {
             tile::Op::WaitCopies { pending } => {
                 self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
             }
-            tile::Op::Sync => {
-                let bar = self.barrier(stmt.by);
-                self.emit(Op::Sync(bar));
-            }
+            tile::Op::Sync => self.meet(stmt.by),
+            tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, left, right } => {
                 let below = self.below(left, *right);

@@ -65,7 +65,7 @@ impl Cluster<'_> {
                 let digit = self.affine(of, at, thread)?.div_euclid(i128::from(*over));
                 extent.map_or(digit, |n| digit.rem_euclid(i128::from(n)))
             }
-            Coord::Begin { .. } => {
+            Coord::Begin { .. } | Coord::Member(_) => {
                 return Err(Undefined(format!("no user writes {coord:?}")));
             }
         })

@@ -81,6 +81,20 @@ fn compiled() {
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 
+/// Choreographies: nothing spills, no product is serialised, and instructions are those that were meant.
+#[test]
+fn choreographies() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let mut programs = Vec::new();
+    for of in tilewright_tests::choreography::all() {
+        for (place, variant) in of.kernel().variants.into_iter().enumerate() {
+            let sass = if place == 0 { of.sass.to_vec() } else { Vec::new() };
+            programs.push(Program { sass, ..Program::shown(variant.program) });
+        }
+    }
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
 /// Nothing is wrong with any of some items, which a few workers take one after another.
 fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync) {
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
