@@ -22,7 +22,7 @@ fn tile_programs_are_read_back() {
     let mut count = 0;
     for program in defined.chain(built) {
         let text = program.to_string();
-        let again: Program = text.parse().unwrap_or_else(|wrong| panic!("{}: {wrong}\n{text}", program.name));
+        let again: Program = text.parse().unwrap_or_else(|wrong| panic!("{}: {wrong}", program.name));
         assert_eq!(again.to_string(), text);
         let (first, second) = (generate(program), generate(again));
         assert_eq!(sources(&first), sources(&second));
@@ -60,7 +60,7 @@ fn what_is_no_program_is_refused_where_it_stands() {
         |text| text.replace("per_tile", "per_block"),
         "line 6, column 12: one of per_tile, persistent is expected, and here is `per_block`",
     );
-    refuses(|text| text.to_owned() + "more", "line 103, column 1: the end is expected, and here is `more`");
+    refuses(|text| text.to_owned() + "more", "line 50, column 1: the end is expected, and here is `more`");
     refuses(
         |text| text.replacen("elem bf16", "elem half", 1),
         "line 11, column 23: an element type is expected, and here is `half`",

@@ -223,17 +223,21 @@ macro_rules! records {
     )*};
 }
 
-/// Enums: `name`, `name(part, part)` or a record after its name.
+/// Enums: `name`, `name(part, part)` or a record after its name. Fields in brackets are parts by their places.
 macro_rules! variants {
     ($($ty:ident {
-        $($word:literal $variant:ident $(($($part:ident),+))? $({ $($field:ident $(= $usual:expr)?),+ })?),+ $(,)?
+        $(
+            $word:literal $variant:ident
+            $(($($part:ident),+))? $([$($item:ident),+])? $({ $($field:ident $(= $usual:expr)?),+ })?
+        ),+ $(,)?
     })*) => {$(
         impl $crate::text::Text for $ty {
             fn write(&self, to: &mut $crate::text::Writer) {
                 match self {
-                    $($ty::$variant $(($($part),+))? $({ $($field),+ })? => {
+                    $($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })? => {
                         to.raw($word);
                         $($crate::text::leaf::call(to, &[$(&|to| $crate::text::Text::write($part, to)),+]);)?
+                        $($crate::text::leaf::call(to, &[$(&|to| $crate::text::Text::write($item, to)),+]);)?
                         $($(write_field!(to, stringify!($field), $field $(, $usual)?);)+)?
                     })+
                 }
@@ -249,8 +253,13 @@ macro_rules! variants {
                             $(let $part = $crate::text::leaf::part(from, &mut first)?;)+
                             from.needs(")")?;
                         )?
+                        $(
+                            let mut first = true;
+                            $(let $item = $crate::text::leaf::part(from, &mut first)?;)+
+                            from.needs(")")?;
+                        )?
                         $($(let $field = read_field!(from, stringify!($field) $(, $usual)?);)+)?
-                        Ok($ty::$variant $(($($part),+))? $({ $($field),+ })?)
+                        Ok($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })?)
                     })+
                     _ => Err(from.wrong(format!("one of {}", known.join(", ")))),
                 }

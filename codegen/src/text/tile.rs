@@ -80,7 +80,7 @@ variants! {
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "swizzled" Swizzled(group, swizzle),
-        "rank" ClusterRank, "begin" Begin { turn, of, tile }, "phase" Turn(ring), "digit" Digit { of, over, extent },
+        "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
     }
     Expr {
         "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "coord" Coord(input, mode), "un" Un(f, x),
@@ -88,7 +88,7 @@ variants! {
     }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
-        "fill" Fill { to, value },
+        "set" Fill { to, value },
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across },
