@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Reader, Result, Text, Wrong, Writer, read_field, records, variants, write_field};
+use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use crate::index::{Expr, Exprs, Int, Ix};
 use crate::number::Number;
 use crate::thread::{

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Reader, Result, Text, Wrong, Writer, read_field, records, variants, write_field};
+use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use crate::affine::{Affine, Coord};
 use crate::number::Number;
 use crate::tile::{
@@ -57,13 +57,13 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid cluster launch blocks_per_sm overlaps args tensors scalars groups rings vars tokens body
+    name arch grid cluster launch blocks_per_sm overlaps args tensors scalars groups rings vars tokens orders body
 }
 
 records! {
     Tensor { name, elem, space, layout, - span }
     Scalar { name, elem }
-    Group { name, warps = None, threads, registers = None }
+    Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Var { name, extent }
     Ahead { stages, fragments = 1, exits = true }
@@ -79,7 +79,7 @@ variants! {
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block }
     Coord {
-        "block" Block(axis), "var" Var(id), "thread" Thread(group), "swizzled" Swizzled(group, swizzle),
+        "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
         "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
     }
     Expr {
@@ -109,7 +109,7 @@ variants! {
         "release" Release { ring, turn },
         "advance" Advance { ring },
         "tiles" Tiles { vars, raster, body },
-        "ordered" Ordered { groups, body },
+        "ordered" Ordered { order, groups, body },
     }
 }
 
