@@ -117,6 +117,29 @@ impl Affine {
         (count, deepest)
     }
 
+    /// The same with an expression in place of a coordinate; `None` past 64 bits.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::{Affine, Coord};
+    /// let slot = Affine::from(Coord::Var(0)).digit(1, Some(2));
+    /// assert_eq!(slot.with(&Coord::Var(0), &3.into()).unwrap().constant(), Some(1));
+    /// ```
+    pub fn with(&self, this: &Coord, by: &Affine) -> Option<Affine> {
+        let mut sum = Affine::from(self.constant);
+        for (coord, factor) in &self.terms {
+            let term = match coord {
+                coord if coord == this => by.clone(),
+                Coord::Digit { of, over, extent } => of.with(this, by)?.digit(*over, *extent),
+                Coord::Begin { turn, of, tile } => {
+                    Coord::Begin { turn: Box::new(turn.with(this, by)?), of: *of, tile: *tile }.into()
+                }
+                coord => coord.clone().into(),
+            };
+            sum = sum.plus(&term, *factor)?;
+        }
+        Some(sum)
+    }
+
     /// The same with another coordinate in place of one.
     pub fn replaced(&self, this: &Coord, by: &Coord) -> Affine {
         let swap = |coord: &Coord| match coord {

@@ -37,6 +37,7 @@ mod stack;
 pub mod target;
 pub mod thread;
 pub mod tile;
+pub mod tiled;
 pub mod typing;
 mod verify;
 pub mod view;

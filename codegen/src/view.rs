@@ -390,7 +390,7 @@ impl View {
 }
 
 /// The position of a thread along one mode of its layout, counted with the leftmost leaf fastest.
-fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
+pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
     let mut place = Affine::default();
     let mut step = 1;
     for (extent, stride) in mode.leaves() {
