@@ -3,7 +3,8 @@
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Expr, Program, Raster, Ring};
+use tilewright_codegen::tile::{Expr, How, Program, Raster, Ring};
+use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
 
@@ -48,6 +49,58 @@ fn a_condition_that_differs_between_members() {
     };
     b.roles(vec![(all, Box::new(body))]).unwrap();
     insta::assert_snapshot!("apart", refused(b.finish()));
+}
+
+/// What is said of a tile that is copied under a token and read: all but so many copies are waited for, and threads meet
+/// where they should.
+fn copied(but: Option<u32>, meet: bool) -> String {
+    let mut b = Builder::new("copied");
+    let n = Value::symbol("N");
+    let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false), b.tensor("y", Elem::F32, (n,), None, true));
+    let (x, y) = (x.unwrap(), y.unwrap());
+    let s = b.shared("s", Elem::F32, layout!((128, 2))).unwrap();
+    let threads = layout!(32 : 1);
+    let deal = Deal { values: vec![4], ..Deal::default() };
+    let mut part = |view: &View| b.parallelize_over(view, &threads, 0, &deal).unwrap();
+    let (x, y) = (x.tile(&128.into(), &[At::All]).unwrap(), y.tile(&128.into(), &[At::All]).unwrap());
+    let (from, to, out) = (part(&x), part(&s), part(&y));
+    // Elements of other threads.
+    let others = b.parallelize(&s, &threads).unwrap();
+    let at = |view: &View, place: i64| view.slice(&[At::All, At::Index(place.into())]).unwrap();
+    let token = b.token();
+    for slot in 0..2 {
+        b.copy_how(&at(&from, slot), &at(&to, slot), How::Derive, Some(token)).unwrap();
+    }
+    if let Some(but) = but {
+        b.wait_all_but(token, but);
+    }
+    if meet {
+        b.sync();
+    }
+    let r = b.registers("r", Elem::F32, (4i64,)).unwrap();
+    b.copy(&at(&others, 0), &r).unwrap();
+    b.copy(&r, &at(&out, 0)).unwrap();
+    generate(b.finish()).diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn copies_under_a_token_are_waited_for() {
+    assert_eq!(copied(Some(1), true), "");
+    assert_eq!(copied(Some(0), true), "");
+    let said = [copied(None, true), copied(Some(2), true), copied(Some(1), false)];
+    insta::assert_snapshot!("tokens", said.join("\n\n"));
+}
+
+#[test]
+fn loops_over_tiles_belong_to_persistent_kernels() {
+    let tiles = [("t", Value::symbol("T"))];
+    let mut one = Builder::new("tiles");
+    one.group("all", (0, 1), None);
+    one.tiles(&tiles, Raster::Plain, |b, _| b.sync());
+    let mut other = Builder::new("tiles");
+    other.group("all", (0, 1), None);
+    other.persistent().sync();
+    insta::assert_snapshot!("persistent", [refused(one.finish()), refused(other.finish())].join("\n\n"));
 }
 
 /// Who reads the ring, and how, in a program whose family of two has tiles of its own.

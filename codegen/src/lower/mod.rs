@@ -15,6 +15,7 @@ mod ring;
 mod schedule;
 mod scope;
 mod statement;
+mod tokens;
 mod transfer;
 mod uses;
 
@@ -48,7 +49,6 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     let mut program = crate::pipeline::expand(program)?.into_owned();
     program.number();
     crate::verify::program(&program)?;
-    sayable(&program)?;
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);
     lower.start_rings();
@@ -59,36 +59,6 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
 }
 
 pub(crate) use bounds::identity;
-
-/// Refuses what tile programs can say and lowering cannot.
-fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut refused = None;
-    let mut refuse = |span, what: &str| {
-        refused.get_or_insert(Diagnostic::error(span, format!("{what} cannot be lowered yet")));
-    };
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let tile::Op::Copy { token: Some(_), .. } = &stmt.op {
-                refuse(stmt.span, "a copy that a token stands for");
-            }
-        });
-    }
-    let tiles = |stmt: &tile::Stmt| {
-        let mut found = false;
-        stmt.each(&mut |stmt| found |= matches!(stmt.op, tile::Op::Tiles { .. }));
-        found
-    };
-    match (program.launch, program.body.iter().find(|stmt| tiles(stmt))) {
-        (tile::LaunchRule::Persistent, None) => {
-            refuse(Span::default(), "a persistent kernel without a loop over its tiles");
-        }
-        (tile::LaunchRule::PerTile, Some(stmt)) => {
-            refuse(stmt.span, "a loop over tiles in a kernel that is not persistent");
-        }
-        _ => {}
-    }
-    refused.map_or(Ok(()), Err)
-}
 
 /// Refuses a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
@@ -117,6 +87,8 @@ struct Lower<'p> {
     rings: Vec<Id>,
     /// For each order in which groups take turns its mbarriers.
     orders: Vec<Id>,
+    /// What statements have to do with tokens of copies.
+    marks: tokens::Marks,
 }
 
 impl<'p> Lower<'p> {
@@ -157,6 +129,7 @@ impl<'p> Lower<'p> {
             masks: bounds::Masks::new(),
             rings: Vec::new(),
             orders: Vec::new(),
+            marks: tokens::Marks::new(),
         };
         lower.declare();
         lower
@@ -236,6 +209,7 @@ impl<'p> Lower<'p> {
         body.append(&mut self.block);
         self.kernel.body = body;
         commits::place(&mut self.kernel)?;
+        tokens::relax(&mut self.kernel, &self.marks);
         if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
         {
             // Roles change how many registers their threads have, which takes a bound at entry.

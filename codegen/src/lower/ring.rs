@@ -198,6 +198,7 @@ impl Lower<'_> {
     /// Waits until all but the last operations under a token are done. Groups of products are counted in the order in which
     /// they were begun: where other tokens stand between, all are waited for.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
+        self.wait_for_copies(token, but);
         let mut others = false;
         let mut queued = false;
         for stmt in &self.program.body {

@@ -26,8 +26,12 @@ impl Lower<'_> {
             tile::Op::Copy { from, to, how: How::Atom(name), .. } => {
                 self.copy_by(name, from, to).map_err(problem)?;
             }
-            tile::Op::Copy { from, to, how, fill, .. } => {
+            tile::Op::Copy { from, to, how, fill, token } => {
+                let first = self.block.len();
                 self.copy(from, to, *how, *fill).map_err(problem)?;
+                if let Some(token) = token {
+                    self.close_group(*token, first);
+                }
             }
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
@@ -89,11 +93,8 @@ impl Lower<'_> {
                 let (then, other) = (self.block_of(then)?, self.block_of(other)?);
                 self.emit(Op::If { cond, then, other });
             }
-            other => {
-                let what = format!("{other:?}");
-                let what = what.split([' ', '(', '{']).next().unwrap_or_default();
-                return Err(Diagnostic::error(stmt.span, format!("`{what}` cannot be lowered yet")));
-            }
+            // Pipelines are written out before.
+            tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
         Ok(())
     }

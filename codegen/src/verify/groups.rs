@@ -4,7 +4,7 @@ use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::tile::{Op, Program, Stmt};
+use crate::tile::{LaunchRule, Op, Program, Stmt};
 
 /// Checks who performs what.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -22,7 +22,32 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
             return Err(Problem::new(said).help(help).at(Default::default()));
         }
     }
+    persistent(program)?;
     statements(program, &program.body, Around::default())
+}
+
+/// A persistent kernel, and no other, goes through its tiles in a loop.
+fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut tiles = None;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            if matches!(stmt.op, Op::Tiles { .. }) {
+                tiles.get_or_insert(stmt.span);
+            }
+        });
+    }
+    match (program.launch, tiles) {
+        (LaunchRule::Persistent, None) => {
+            let said = "a persistent kernel without a loop over its tiles: each block would run once";
+            let help = "go through the tiles in a loop over tiles, or launch a block for each";
+            Err(Problem::new(said).help(help).at(Default::default()))
+        }
+        (LaunchRule::PerTile, Some(span)) => {
+            let said = "a loop over tiles in a kernel that is not persistent: every block would go through all of them";
+            Err(Problem::new(said).help("make the kernel persistent").at(span))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What stands around a statement.

@@ -2,6 +2,7 @@
 //! another. The simulator, NVRTC and GPUs go through this table: a new program is one line in [`all`].
 
 mod ping_pong;
+mod tokens;
 
 use tilewright_codegen::affine::Affine;
 use tilewright_codegen::atom::Atom;
@@ -39,7 +40,7 @@ pub struct Choreography {
 
 /// All of them.
 pub fn all() -> Vec<Choreography> {
-    vec![ping_pong::choreography()]
+    vec![ping_pong::choreography(), tokens::choreography()]
 }
 
 impl Choreography {
