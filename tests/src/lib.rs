@@ -7,6 +7,7 @@ pub mod hand;
 pub mod number;
 pub mod problem;
 pub mod programs;
+pub mod rows;
 pub mod tensor;
 mod user_crate;
 
