@@ -13,8 +13,10 @@ pub enum Coord {
     Block(u8),
     /// A loop variable.
     Var(Id),
-    /// The thread's number in its group.
+    /// The thread's number in its group; of a family, in its member.
     Thread(Id),
+    /// The number of the family's member that the thread belongs to.
+    Member(Id),
     /// The same with a swizzle, given by its bits, base and shift, over it.
     Swizzled(Id, (u32, u32, i32)),
     /// The block's rank in its cluster.
@@ -231,6 +233,30 @@ impl Affine {
             }
         }
         found
+    }
+
+    /// The same with an expression in place of a coordinate; `None` past 64 bits.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::{Affine, Coord};
+    /// let slot = Affine::from(Coord::Var(0)).digit(1, Some(2));
+    /// assert_eq!(slot.with(&Coord::Var(0), &3.into()).unwrap().constant(), Some(1));
+    /// ```
+    pub fn with(&self, this: &Coord, by: &Affine) -> Option<Affine> {
+        let mut sum = Affine::from(self.constant);
+        for (coord, factor) in &self.terms {
+            let term = match coord {
+                coord if coord == this => by.clone(),
+                Coord::Digit { of, over, extent } => of.with(this, by)?.digit(*over, *extent),
+                Coord::Begin { turn, of, tile } => {
+                    Coord::Begin { turn: Box::new(turn.with(this, by)?), of: *of, tile: *tile }.into()
+                }
+                Coord::Two(op, of) => Affine::two(*op, &of[0].with(this, by)?, &of[1].with(this, by)?)?,
+                coord => coord.clone().into(),
+            };
+            sum = sum.plus(&term, *factor)?;
+        }
+        Some(sum)
     }
 
     /// The same with another coordinate in place of one.

@@ -60,6 +60,19 @@ impl Test {
         own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()
     }
 
+    /// All integers in it, those of scalar conditions included, to be changed.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match self {
+            Test::Less(a, b) | Test::Equal(a, b) => {
+                f(a);
+                f(b);
+            }
+            Test::Holds(expr) => expr.each_integer_mut(f),
+            Test::Not(inner) => inner.each_mut(f),
+            Test::Both(both) | Test::Either(both) => both.iter_mut().for_each(|test| test.each_mut(f)),
+        }
+    }
+
     /// The scalar conditions in it.
     pub fn scalars(&self) -> Vec<&Expr> {
         let own = if let Test::Holds(expr) = self { Some(expr) } else { None };
@@ -74,19 +87,6 @@ impl Test {
     /// Can it differ from thread to thread?
     pub fn per_thread(&self) -> bool {
         self.integers().iter().any(|at| at.per_thread())
-    }
-
-    /// The same with other integers.
-    pub fn each(&self, of: &dyn Fn(&Affine) -> Affine) -> Test {
-        let two = |both: &[Test; 2]| Box::new(both.each_ref().map(|test| test.each(of)));
-        match self {
-            Test::Less(a, b) => Test::Less(of(a), of(b)),
-            Test::Equal(a, b) => Test::Equal(of(a), of(b)),
-            Test::Holds(expr) => Test::Holds(expr.clone()),
-            Test::Not(inner) => Test::Not(Box::new(inner.each(of))),
-            Test::Both(both) => Test::Both(two(both)),
-            Test::Either(both) => Test::Either(two(both)),
-        }
     }
 
     /// Does it hold for these coordinates and scalar arguments?

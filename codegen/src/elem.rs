@@ -81,6 +81,11 @@ impl Elem {
         !matches!(self, Elem::I32 | Elem::U32 | Elem::I8 | Elem::U8)
     }
 
+    /// All types.
+    pub fn all() -> impl Iterator<Item = Elem> {
+        TABLE.iter().map(|row| row.0)
+    }
+
     /// Names of all usable types, for messages.
     pub fn usable() -> String {
         let names: Vec<_> = TABLE.iter().filter(|row| row.4).map(|row| row.1).collect();

@@ -125,6 +125,7 @@ impl Program {
             Coord::Swizzled(group, _) => {
                 Range::below(self.threads_of(*group).max(1).next_power_of_two().into())
             }
+            Coord::Member(group) => Range::below(self.groups[*group as usize].members.into()),
             Coord::ClusterRank => Range::below(self.cluster.iter().product::<u32>().into()),
             Coord::Turn(_) => Range::below(i64::MAX),
             Coord::Begin { turn, tile, .. } => Range { lo: 0, hi: self.range(turn).times(*tile).hi.max(0) },
@@ -198,13 +199,9 @@ impl Program {
         })
     }
 
-    /// Threads of a group.
-    fn threads_of(&self, group: u32) -> u32 {
-        let group = &self.groups[group as usize];
-        match group.warps {
-            Some((first, end)) => (end - first) * 32,
-            None => self.threads(),
-        }
+    /// Threads of a group, or of one member of a family.
+    pub(crate) fn threads_of(&self, group: u32) -> u32 {
+        self.groups[group as usize].member_warps().map_or_else(|| self.threads(), |warps| warps * 32)
     }
 }
 

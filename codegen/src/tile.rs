@@ -36,6 +36,8 @@ pub struct Program {
     pub tokens: u32,
     /// What sizes must satisfy, checked at launch.
     pub requires: Vec<Require>,
+    /// How many orders there are in which groups take turns; see [`Op::Ordered`].
+    pub orders: u32,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
     /// Further factors of how many blocks there are along each axis.
@@ -129,14 +131,17 @@ pub struct Scalar {
     pub elem: Elem,
 }
 
-/// Some warps of the block.
+/// Some warps of the block, or a family: several groups of equally many warps that run the same program, each on its own
+/// tiles. Coordinates of threads, barriers and elected threads of a family are those of one member.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// First warp and one past the last; `None` for the whole block.
+    /// First warp and one past the last, of all members together; `None` for the whole block.
     pub warps: Option<(u32, u32)>,
-    /// How many threads; 0 until a partition says so.
+    /// How many groups it is: 1, or the members of a family.
+    pub members: u32,
+    /// How many threads a member has; 0 until a partition says so.
     pub threads: u32,
     /// Registers that each of its threads asks for.
     pub registers: Option<u32>,
@@ -151,9 +156,9 @@ pub struct Ring {
     pub slots: u32,
     /// The shared tensors; the last mode of each is the slot.
     pub buffers: Vec<Id>,
-    /// Who fills it.
+    /// Who fills it. Of a family, one member fills a slot.
     pub from: Id,
-    /// Who empties it.
+    /// Who empties it: all of the group; of a family, one member for each slot.
     pub to: Id,
     /// Arrivals that make a slot full, besides bytes of bulk copies.
     pub arrivals: u32,
@@ -411,7 +416,9 @@ pub enum Op {
         /// The ring.
         ring: Id,
     },
-    /// Tiles dealt out to a grid that stays: the body runs for each tile of its blocks.
+    /// The tiles of a persistent kernel, distributed over its clusters: the body runs for each tile of a block. Where a
+    /// family performs it, its members take the block's tiles one after the other; rings that they fill or empty skip the
+    /// slots of the others' tiles.
     Tiles {
         /// One variable for each mode of the tile grid.
         vars: Vec<Id>,
@@ -420,11 +427,13 @@ pub enum Op {
         /// What is done for a tile.
         body: Vec<Stmt>,
     },
-    /// Groups take turns at the body, in order.
+    /// Groups go through the body one after the other: the first, the second, …, and the first again when the last is done.
     Ordered {
-        /// Which.
+        /// Which order: statements with the same number continue one another.
+        order: Id,
+        /// The groups, in the order of their warps. A family stands for its members.
         groups: Vec<Id>,
-        /// What each does in its turn.
+        /// What each does.
         body: Vec<Stmt>,
     },
 }
@@ -582,6 +591,20 @@ impl Expr {
         found
     }
 
+    /// The same, to be changed.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match self {
+            Expr::Index(at) => f(at),
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
+            Expr::Un(_, x) | Expr::Cast(_, x) => x.each_integer_mut(f),
+            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => {
+                x.each_integer_mut(f);
+                y.each_integer_mut(f);
+            }
+            Expr::Fma(all) | Expr::Pick(all) => all.iter_mut().for_each(|x| x.each_integer_mut(f)),
+        }
+    }
+
     /// The same function of another value in place of its first input.
     pub fn with(&self, first: &Expr) -> Expr {
         let of = |expr: &Expr| Box::new(expr.with(first));
@@ -601,7 +624,7 @@ impl Expr {
 impl Program {
     /// A program of this name, with the block as its only group.
     pub fn new(name: &str) -> Program {
-        let block = Group { name: "block".into(), warps: None, threads: 0, registers: None };
+        let block = Group { name: "block".into(), warps: None, members: 1, threads: 0, registers: None };
         Program { name: name.into(), groups: vec![block], cluster: [1; 3], arch: 80, ..Program::default() }
     }
 
@@ -643,6 +666,13 @@ impl Program {
             }
         }
         all
+    }
+}
+
+impl Group {
+    /// Warps of one member; `None` for the whole block.
+    pub fn member_warps(&self) -> Option<u32> {
+        self.warps.map(|(first, end)| end.saturating_sub(first) / self.members.max(1))
     }
 }
 
@@ -708,6 +738,18 @@ impl Stmt {
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match &mut self.op {
+            Op::If { test, .. } => test.each_mut(f),
+            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
+                value.each_integer_mut(f)
+            }
+            _ => {}
         }
     }
 

@@ -2,6 +2,8 @@
 //! that 64 bits hold, and no access beside an array in registers, which has no guard. Front ends refuse most of this with
 //! a better place in the user's text; lowering relies on it.
 
+mod groups;
+
 use tilewright_layout::Value;
 
 use crate::affine::{Affine, Arith, Coord};
@@ -21,6 +23,7 @@ const MOST_ELEMENTS: i128 = 1 << 16;
 /// Checks a program whose pipelined loops are written out.
 pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
+    groups::check(program)?;
     statements(program, &program.body, &mut Vec::new())?;
     together(program, &program.body, None)
 }
@@ -120,6 +123,16 @@ fn statements(
     for stmt in body {
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
+        }
+        if let Some((view, mode)) =
+            stmt.writes().and_then(|view| Some((view, view.held.iter().chain(&view.nearest).next()?)))
+        {
+            let said = format!(
+                "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",
+                view.name
+            );
+            let help = "clamp only views that are read; writes skip what lies outside by themselves";
+            return Err(Problem::new(said).help(help).at(stmt.span));
         }
         let values: Vec<&Expr> = match &stmt.op {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => vec![value],
@@ -315,6 +328,7 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
         Coord::Block(axis) => format!("block.{}", ["x", "y", "z"][usize::from(*axis)]),
         Coord::Thread(_) | Coord::Swizzled(..) => "thread.x".into(),
         Coord::Var(var) => program.vars[*var as usize].name.clone(),
+        Coord::Member(group) => format!("the member of `{}`", program.groups[*group as usize].name),
         Coord::ClusterRank => "the block's rank in its cluster".into(),
         Coord::Turn(ring) => format!("the phase of `{}`", program.rings[*ring as usize].name),
         Coord::Size { of, over: 1 } => of.name().to_owned(),

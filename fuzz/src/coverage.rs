@@ -314,7 +314,7 @@ impl Seen {
             Op::Wait { .. } => "statement: wait for a token",
             Op::Advance { .. } => "statement: advance",
             Op::Tiles { .. } => "statement: tiles",
-            // Refused by lowering: it is in no kernel that ran.
+            // Drawn by nothing: programs of the builder in `codegen/tests/choreography` have it.
             Op::Ordered { .. } => return,
         };
         self.has(what);
@@ -373,6 +373,8 @@ impl Seen {
                 Coord::Thread(_) => "coordinate: thread",
                 Coord::Swizzled(..) => "coordinate: swizzled thread",
                 Coord::ClusterRank => "coordinate: cluster rank",
+                // Families are drawn by nothing either.
+                Coord::Member(_) => return,
                 Coord::Begin { turn, .. } => {
                     self.coordinates(turn);
                     "coordinate: begin"

@@ -1,4 +1,4 @@
-//! Prints a kernel of the gallery, or one of `matmul_kernel!`, as CUDA C under its report.
+//! Prints a kernel of the gallery, a choreography, or one of `matmul_kernel!`, as CUDA C under its report.
 //!
 //! ```console
 //! $ cargo run -p tilewright-tests --example print                            # the names
@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use tilewright_tests::gallery;
+use tilewright_tests::{choreography, gallery};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -18,9 +18,15 @@ fn main() -> ExitCode {
         outcome.diagnostics.iter().for_each(|d| eprintln!("{}", d.text()));
         outcome.kernel
     } else {
+        let choreographies = choreography::all();
+        if let Some(of) = choreographies.iter().find(|of| of.name == text) {
+            println!("{}", of.kernel().source_with_report());
+            return ExitCode::SUCCESS;
+        }
         let found = gallery::all().into_iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel);
         if found.is_none() {
             gallery::all().iter().for_each(|(name, _)| println!("{name}"));
+            choreographies.iter().for_each(|of| println!("{}", of.name));
         }
         found
     };

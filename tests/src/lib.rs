@@ -1,5 +1,6 @@
 //! What several tests share: kernels, what they are given and what must come of it, and crates as users have them.
 
+pub mod choreography;
 pub mod draw;
 pub mod gallery;
 pub mod hand;
@@ -7,6 +8,7 @@ pub mod integers;
 pub mod number;
 pub mod problem;
 pub mod programs;
+pub mod rows;
 pub mod tensor;
 mod user_crate;
 pub mod views;

@@ -72,10 +72,7 @@ fn partition(program: &Program, view: &View) -> Part {
 fn threads(program: &Program, view: &View) -> Option<i64> {
     let group = view.base.iter().flat_map(|base| &base.terms).find_map(|(coord, _)| group_of(coord))?;
     let group = &program.groups[group as usize];
-    Some(match group.warps {
-        Some((first, end)) => i64::from(end - first) * 32,
-        None => i64::from(program.threads()),
-    })
+    Some(group.member_warps().map_or_else(|| i64::from(program.threads()), |warps| i64::from(warps) * 32))
 }
 
 fn group_of(coord: &Coord) -> Option<u32> {

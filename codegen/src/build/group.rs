@@ -21,10 +21,45 @@ impl Builder {
     /// assert_eq!(b.program().threads(), 384);
     /// ```
     pub fn group(&mut self, name: &str, warps: (u32, u32), registers: Option<u32>) -> Id {
-        let threads = warps.1.saturating_sub(warps.0).saturating_mul(32);
-        self.program.groups.push(Group { name: name.into(), warps: Some(warps), threads, registers });
+        self.family(name, warps, 1, registers)
+    }
+
+    /// Several groups of equally many warps that run the same program, each on tiles of its own.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("roles");
+    /// // two warpgroups; each computes every other tile of the block
+    /// let consumers = b.family("consumers", (0, 8), 2, Some(232));
+    /// assert_eq!(b.program().groups[consumers as usize].threads, 128);
+    /// assert_eq!(b.program().threads(), 256);
+    /// ```
+    pub fn family(&mut self, name: &str, warps: (u32, u32), members: u32, registers: Option<u32>) -> Id {
+        let group = Group { name: name.into(), warps: Some(warps), members, threads: 0, registers };
+        let threads = group.member_warps().unwrap_or(0).saturating_mul(32);
+        self.program.groups.push(Group { threads, ..group });
         self.partitions.push(Some(format!("the group has {threads} threads")));
         self.program.groups.len() as Id - 1
+    }
+
+    /// The number of the family's member at hand, for tiles that each member has for itself.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, problem::Result};
+    /// # use tilewright_codegen::view::At;
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let consumers = b.family("consumers", (0, 8), 2, None);
+    /// let staged = b.shared("staged", Elem::Bf16, layout!((64, 64, 2)))?; // a tile for each member
+    /// let own = b.slice(&staged, &[At::All, At::All, At::Index(b.member(consumers))])?;
+    /// assert_eq!(own.shape().to_string(), "(64,64)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn member(&self, family: Id) -> Affine {
+        match self.program.groups[family as usize].members {
+            0 | 1 => 0.into(),
+            _ => Coord::Member(family).into(),
+        }
     }
 
     /// A ring of slots between two groups.
@@ -77,20 +112,29 @@ impl Builder {
         Ok(())
     }
 
-    /// Groups take turns at a body, in order.
+    /// Groups go through a body one after the other: the first, the second, …, and the first again when the last is done.
+    /// A family stands for its members. So one group multiplies while another stores.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, problem::Result};
     /// # let mut b = Builder::new("example");
-    /// let (left, right) = (b.group("left", (0, 4), None), b.group("right", (4, 8), None));
-    /// b.ordered(&[left, right], |b| -> Result<()> { Ok(b.sync()) })?;
-    /// assert_eq!(b.finish().body.len(), 1);
+    /// let consumers = b.family("consumers", (0, 8), 2, None);
+    /// b.roles(vec![(
+    ///     consumers,
+    ///     Box::new(|b: &mut Builder| {
+    ///         b.ordered(&[consumers], |_| -> Result<()> { Ok(()) })?; // products
+    ///         b.ordered(&[consumers], |_| -> Result<()> { Ok(()) }) // stores
+    ///     }),
+    /// )])?;
+    /// assert_eq!(b.finish().orders, 2);
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn ordered(&mut self, groups: &[Id], body: impl FnOnce(&mut Builder) -> Result<()>) -> Result<()> {
         let (span, body) = (self.span, self.body(body)?);
         self.span = span;
-        self.push(Op::Ordered { groups: groups.to_vec(), body });
+        let order = self.program.orders;
+        self.program.orders += 1;
+        self.push(Op::Ordered { order, groups: groups.to_vec(), body });
         Ok(())
     }
 

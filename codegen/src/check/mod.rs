@@ -15,6 +15,7 @@ mod races;
 mod tests;
 pub(crate) mod threads;
 mod touch;
+mod unread;
 mod unwritten;
 mod warp;
 mod work;
@@ -108,6 +109,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
     before.diagnostics.extend(found.errors);
     before.diagnostics.extend(unwritten::find(program, levels));
+    before.diagnostics.extend(unread::find(program, levels));
     for (span, text) in found.undecided {
         before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
         before.undecided.push(text);

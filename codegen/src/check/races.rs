@@ -94,12 +94,20 @@ impl Under {
     }
 }
 
+/// A group of copies in flight.
+#[derive(Clone, Default)]
+struct Flight<'p> {
+    copies: Vec<Event<'p>>,
+    /// The token of the copy that ended it.
+    token: Option<Id>,
+}
+
 #[derive(Clone, Default)]
 struct State<'p> {
     /// Since the last barrier.
     past: Vec<Event<'p>>,
     /// Groups of copies in flight, oldest first.
-    flight: VecDeque<Vec<Event<'p>>>,
+    flight: VecDeque<Flight<'p>>,
     /// Copies that belong to no group yet.
     open: Vec<Event<'p>>,
     /// It is not known which copies are in flight.
@@ -168,19 +176,18 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Op::Sync if stmt.by == 0 => self.barrier(),
-            Op::CommitCopies => {
-                let group = std::mem::take(&mut self.state.open);
-                self.state.flight.push_back(group);
-            }
+            Op::CommitCopies => self.close(None),
             Op::WaitCopies { pending } => {
                 if !self.state.open.is_empty() {
-                    let group = std::mem::take(&mut self.state.open);
-                    self.state.flight.push_back(group);
+                    self.close(None);
                 }
-                while self.state.flight.len() > *pending as usize {
-                    let landed = self.state.flight.pop_front().unwrap_or_default();
-                    self.state.past.extend(landed);
-                }
+                self.land(self.state.flight.len().saturating_sub(*pending as usize));
+            }
+            Op::Wait { token, but } => {
+                // Groups end in the order in which they were begun.
+                let mine = self.state.flight.iter().enumerate().rev();
+                let last = mine.filter(|(_, group)| group.token == Some(*token)).nth(*but as usize);
+                self.land(last.map_or(0, |(at, _)| at + 1));
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
@@ -211,7 +218,7 @@ impl<'p> Walk<'p, '_> {
             }
             // A condition on scalar arguments has one answer for the whole run.
             Op::When { then, other, .. } => self.branch(then, other, (stmt as *const Stmt as u64) | 1 << 63),
-            Op::Wait { .. } | Op::Leave { .. } => {}
+            Op::Leave { .. } => {}
             Op::Roles(roles) => {
                 for (_, body) in roles {
                     self.leave(body, "groups of threads share it");
@@ -219,6 +226,23 @@ impl<'p> Walk<'p, '_> {
             }
             _ => self.leave(std::slice::from_ref(stmt), "this statement shares it"),
         }
+    }
+
+    /// A group of copies ends here.
+    fn close(&mut self, token: Option<Id>) {
+        let copies = std::mem::take(&mut self.state.open);
+        self.state.flight.push_back(Flight { copies, token });
+    }
+
+    /// The oldest groups are waited for.
+    fn land(&mut self, groups: usize) {
+        let landed = self.state.flight.drain(..groups);
+        self.state.past.extend(landed.flat_map(|group| group.copies));
+    }
+
+    /// Copies that nobody has waited for.
+    fn in_the_air(&self) -> impl Iterator<Item = &Event<'p>> {
+        self.state.flight.iter().flat_map(|group| &group.copies).chain(&self.state.open)
     }
 
     /// Leaves the tensors that these statements touch to the simulator.
@@ -265,7 +289,8 @@ impl<'p> Walk<'p, '_> {
 
     fn barrier(&mut self) {
         self.state.past.clear();
-        for event in self.state.flight.iter_mut().flatten().chain(&mut self.state.open) {
+        let flight = self.state.flight.iter_mut().flat_map(|group| &mut group.copies);
+        for event in flight.chain(&mut self.state.open) {
             event.passed = true;
         }
     }
@@ -330,7 +355,8 @@ impl<'p> Walk<'p, '_> {
         self.statements(other);
         self.under = outer;
         let serials = |state: &State<'_>| {
-            state.flight.iter().flatten().chain(&state.open).map(|e| e.serial).collect::<Vec<_>>()
+            let flight = state.flight.iter().flat_map(|group| &group.copies);
+            flight.chain(&state.open).map(|e| e.serial).collect::<Vec<_>>()
         };
         self.state.vague |= after.vague
             || after.flight.len() != self.state.flight.len()
@@ -395,6 +421,9 @@ impl<'p> Walk<'p, '_> {
         for (event, in_flight) in events {
             if in_flight { self.state.open.push(event) } else { self.state.past.push(event) }
         }
+        if let Op::Copy { token: Some(token), .. } = &stmt.op {
+            self.close(Some(*token));
+        }
     }
 
     fn judge(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, bool)]) {
@@ -402,7 +431,8 @@ impl<'p> Walk<'p, '_> {
         self.unwritten(stmt, events);
         // What is still in flight can be neither read nor overwritten.
         let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();
-        for copy in self.state.flight.iter().flatten().chain(&self.state.open) {
+        let flight: Vec<Event<'p>> = self.in_the_air().cloned().collect();
+        for copy in flight {
             for event in now().filter(|event| event.tensor == copy.tensor) {
                 if Place::meet(&copy.place, &event.place, &mut self.maps).is_some() {
                     caught.push((copy.clone(), event));
@@ -482,7 +512,12 @@ impl<'p> Walk<'p, '_> {
             let (names, many) = walk.names(&tensors);
             let copies = if many { "copies into" } else { "copy into" };
             let are = if many { "are" } else { "is" };
+            let under_token =
+                |(copy, _): &(Event<'p>, &Event<'p>)| matches!(copy.stmt.op, Op::Copy { token: Some(_), .. });
             let help = match passed {
+                _ if caught.iter().any(under_token) => {
+                    "wait for the copy's token, then let the threads meet, before this"
+                }
                 true => "write cp_async_wait_all() before sync_threads()",
                 false => "write cp_async_wait_all() and sync_threads() before this",
             };
@@ -687,8 +722,8 @@ fn before(body: &[Stmt], first: &Stmt, second: &Stmt) -> bool {
 fn most_pending(body: &[Stmt]) -> i64 {
     let mut most = 0;
     each_stmt(body, &mut |stmt| {
-        if let Op::WaitCopies { pending } = stmt.op {
-            most = most.max(i64::from(pending));
+        if let Op::WaitCopies { pending: left } | Op::Wait { but: left, .. } = stmt.op {
+            most = most.max(i64::from(left));
         }
     });
     most

@@ -33,7 +33,10 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             ),
             // Results that nobody asked for: the sum that a statement makes is its value.
             _ if !written.contains(&id) => continue,
-            _ => (format!("`{name}` is written, and no statement reads it"), "copy it to where it is needed, or leave it out"),
+            _ => (
+                format!("`{name}` is written, and no statement reads it"),
+                "copy it to where it is needed, or leave it out",
+            ),
         };
         found.extend(super::lint(tensor.span, "unread", levels, message).map(|said| said.help(help)));
     }

@@ -140,8 +140,9 @@ impl Evaluator {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Value {
-        if let Some(value) = self.lookup(name) {
-            return value.clone();
+        if let Some(place) = self.scope.iter().rposition(|(known, _)| known == name) {
+            self.uses.used(place);
+            return self.scope[place].1.clone();
         }
         match name {
             "block" => Value::Special("block"),

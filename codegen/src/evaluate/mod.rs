@@ -5,6 +5,7 @@ mod advice;
 mod calls;
 mod expression;
 mod integer;
+mod uses;
 mod value;
 mod views;
 
@@ -53,6 +54,9 @@ pub(crate) fn program(
     for (name, _) in &levels {
         run.diagnostics.extend(Lint::unknown(name));
     }
+    if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
+        run.diagnostics.extend(run.uses.unused(&levels));
+    }
     (run.builder.finish(), run.diagnostics, levels)
 }
 
@@ -61,6 +65,8 @@ struct Evaluator {
     /// Names, innermost last.
     scope: Vec<(String, Value)>,
     diagnostics: Vec<Diagnostic>,
+    /// Which names are used.
+    uses: uses::Uses,
     /// Elements of inputs that have been read as integers in the blocks at hand.
     loaded: Vec<(View, Affine)>,
     /// What type parameters stand for.
@@ -85,6 +91,7 @@ impl Evaluator {
             builder: Builder::new(name),
             scope: Vec::new(),
             diagnostics: Vec::new(),
+            uses: uses::Uses::default(),
             loaded: Vec::new(),
             types: Vec::new(),
             naming: None,
@@ -386,11 +393,23 @@ impl Evaluator {
             let made: Vec<Value> = patterns.iter().zip(values).map(|(p, v)| self.named(p, v)).collect();
             for (pattern, value) in patterns.iter().zip(made) {
                 self.bind(pattern, value);
+                self.watch(pattern);
             }
             return;
         }
         let made = self.named(pattern, value);
         self.bind(pattern, made);
+        self.watch(pattern);
+    }
+
+    /// Whether the name that was bound last is used is of interest.
+    fn watch(&mut self, pattern: &Pattern) {
+        if let (Pattern::Name(name), Some(place)) = (pattern, self.scope.len().checked_sub(1))
+            && !self.in_closure
+            && self.in_kernel
+        {
+            self.uses.bind(name, place);
+        }
     }
 
     fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {

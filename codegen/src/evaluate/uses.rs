@@ -41,7 +41,8 @@ impl Uses {
         let idle = self.all.iter().filter(|(_, (name, used))| !used && !name.starts_with('_'));
         let say = |(span, (name, _)): (&Span, &(String, bool))| {
             let said = Diagnostic::error(*span, format!("`{name}` is not used"));
-            Diagnostic { level, lint: Some("unused"), ..said }.help(format!("leave it out, or call it `_{name}`"))
+            Diagnostic { level, lint: Some("unused"), ..said }
+                .help(format!("leave it out, or call it `_{name}`"))
         };
         idle.map(say).collect()
     }

@@ -6,14 +6,17 @@ mod collective;
 mod commits;
 mod edges;
 mod elementwise;
+mod family;
 mod gemm;
 mod moving;
+mod order;
 mod read;
 mod reduce;
 mod ring;
 mod schedule;
 mod scope;
 mod statement;
+mod tokens;
 mod transfer;
 mod uses;
 
@@ -47,7 +50,6 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     let mut program = crate::pipeline::expand(program)?.into_owned();
     program.number();
     crate::verify::program(&program)?;
-    sayable(&program)?;
     let mut lower = Lower::new(&program, policy);
     lower.masks = lower.masks(&program.body);
     lower.start_rings();
@@ -58,41 +60,6 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
 }
 
 pub(crate) use bounds::identity;
-
-/// Refuses what tile programs can say and lowering cannot.
-fn sayable(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut refused = None;
-    let mut refuse = |span, what: &str| {
-        refused.get_or_insert(Diagnostic::error(span, format!("{what} cannot be lowered yet")));
-    };
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if stmt.writes().into_iter().any(|view| !view.held.is_empty() || !view.nearest.is_empty()) {
-                refuse(stmt.span, "writing where elements from inside stand for those past an edge");
-            }
-            match &stmt.op {
-                tile::Op::Copy { token: Some(_), .. } => refuse(stmt.span, "a copy that a token stands for"),
-                tile::Op::Ordered { .. } => refuse(stmt.span, "groups that take turns"),
-                _ => {}
-            }
-        });
-    }
-    let tiles = |stmt: &tile::Stmt| {
-        let mut found = false;
-        stmt.each(&mut |stmt| found |= matches!(stmt.op, tile::Op::Tiles { .. }));
-        found
-    };
-    match (program.launch, program.body.iter().find(|stmt| tiles(stmt))) {
-        (tile::LaunchRule::Persistent, None) => {
-            refuse(Span::default(), "a persistent kernel without a loop over its tiles");
-        }
-        (tile::LaunchRule::PerTile, Some(stmt)) => {
-            refuse(stmt.span, "a loop over tiles in a kernel that is not persistent");
-        }
-        _ => {}
-    }
-    refused.map_or(Ok(()), Err)
-}
 
 /// Refuses a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
@@ -130,6 +97,10 @@ struct Lower<'p> {
     masks: bounds::Masks,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
+    /// For each order in which groups take turns its mbarriers.
+    orders: Vec<Id>,
+    /// What statements have to do with tokens of copies.
+    marks: tokens::Marks,
 }
 
 impl<'p> Lower<'p> {
@@ -176,6 +147,8 @@ impl<'p> Lower<'p> {
             scalars: Vec::new(),
             masks: bounds::Masks::new(),
             rings: Vec::new(),
+            orders: Vec::new(),
+            marks: tokens::Marks::new(),
         };
         lower.declare();
         lower
@@ -247,6 +220,7 @@ impl<'p> Lower<'p> {
                 offset += 8 * ring.slots;
             }
         }
+        offset = self.declare_orders(offset);
         self.kernel.launch.shared_bytes = offset;
     }
 
@@ -255,6 +229,7 @@ impl<'p> Lower<'p> {
         body.append(&mut self.block);
         self.kernel.body = body;
         commits::place(&mut self.kernel)?;
+        tokens::relax(&mut self.kernel, &self.marks);
         if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
         {
             // Roles change how many registers their threads have, which takes a bound at entry.
@@ -372,12 +347,16 @@ impl<'p> Lower<'p> {
                 free.unwrap_or_else(|| self.int(0))
             }
             Coord::Thread(group) => {
-                let first = self.program.groups[*group as usize].warps.map_or(0, |(first, _)| first * 32);
-                let hi = i64::from(self.program.threads()) - 1;
-                let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, thread::Scope::Thread);
-                let first = self.int(i64::from(first));
-                self.exprs().sub(thread, first)
+                let thread = self.thread_of(*group);
+                match self.program.groups[*group as usize].members {
+                    0 | 1 => thread,
+                    _ => {
+                        let threads = i64::from(self.program.threads_of(*group));
+                        self.exprs().rem(thread, threads)
+                    }
+                }
             }
+            Coord::Member(group) => self.member(*group),
             Coord::Swizzled(group, parts) => {
                 let thread = self.coord(&Coord::Thread(*group));
                 let flip = self.flip(crate::affine::swizzle(*parts), thread);
@@ -519,21 +498,5 @@ impl<'p> Lower<'p> {
                 self.kernel.sites.len() as Id - 1
             }
         };
-    }
-
-    /// The barrier of a group.
-    fn barrier(&mut self, group: Id) -> Id {
-        let Some((first, end)) = self.program.groups[group as usize].warps else {
-            return 0;
-        };
-        // The hardware's barrier 0 is the block's.
-        let bar = Bar::Named { id: group as u8, threads: (end - first) * 32 };
-        match self.kernel.bars.iter().position(|known| *known == bar) {
-            Some(at) => at as Id,
-            None => {
-                self.kernel.bars.push(bar);
-                self.kernel.bars.len() as Id - 1
-            }
-        }
     }
 }

@@ -142,18 +142,22 @@ impl Lower<'_> {
 
     fn through_shared(&mut self, reg: u32, with: Bin, elem: Elem, name: &str, warps: i64) -> Result<()> {
         let len = i64::from(self.kernel.regs[reg as usize].len);
-        let array = self.scratch_array(&format!("{name}_of_warps"), elem, (warps * len) as u32);
-        let bar = self.barrier(self.scope.by);
+        // Each member of a family has a part for itself.
+        let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
+        let array = self.scratch_array(&format!("{name}_of_warps"), elem, (warps * len * members) as u32);
+        let (member, part) = (self.member(self.scope.by), self.int(warps * len));
+        let begin = self.exprs().mul(member, part);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         if self.scope.loops > 0 {
             // Others may still be reading the results of the turn before.
-            self.emit(Op::Sync(bar));
+            self.meet(self.scope.by);
         }
         let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
         let place = |lower: &mut Self, at, warp| {
             let by = lower.int(warps);
             let row = lower.exprs().mul(at, by);
             let index = lower.exprs().add(warp, row);
+            let index = lower.exprs().add(begin, index);
             Mem { space: Space::Shared(array), index, peer: None }
         };
         let zero = self.int(0);
@@ -166,7 +170,7 @@ impl Lower<'_> {
             })
         })?;
         self.emit(Op::If { cond: first, then: store, other: Vec::new() });
-        self.emit(Op::Sync(bar));
+        self.meet(self.scope.by);
         let name = String::from("partial");
         let partial = self.register(name, elem, 1, false);
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {

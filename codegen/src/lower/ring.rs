@@ -10,7 +10,7 @@ use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
 use crate::tile::{self, How, Ring, Stmt};
 
 /// A ring's phases are counted in 32 bits, with room to look ahead.
-const MOST_PHASES: i64 = 1 << 30;
+pub(super) const MOST_PHASES: i64 = 1 << 30;
 
 impl Lower<'_> {
     fn cluster_size(&self) -> u32 {
@@ -19,10 +19,7 @@ impl Lower<'_> {
 
     /// Arrivals that make a slot empty: one of each reading warp, of every block whose copies fill it.
     pub(super) fn releases(&self, ring: &Ring) -> u32 {
-        let warps = match self.program.groups[ring.to as usize].warps {
-            Some((first, end)) => end - first,
-            None => self.program.threads().div_ceil(32),
-        };
+        let warps = self.program.threads_of(ring.to).div_ceil(32);
         match ring.over_cluster {
             Some(_) => warps * self.cluster_size(),
             None => warps,
@@ -31,10 +28,11 @@ impl Lower<'_> {
 
     /// Mbarriers are initialised by one thread, before anybody uses them: of the block, or of the cluster.
     pub(super) fn start_rings(&mut self) {
-        if self.rings.is_empty() {
+        let of_rings = self.rings.iter().flat_map(|&full| [full, full + 1]);
+        let bars: Vec<Id> = of_rings.chain(self.orders.iter().copied()).collect();
+        if bars.is_empty() {
             return;
         }
-        let bars: Vec<Id> = self.rings.iter().flat_map(|&full| [full, full + 1]).collect();
         let stmt = |op| thread::Stmt { site: 0, op };
         let init = bars.into_iter().map(|bar| stmt(Op::InitBarriers(bar))).collect();
         self.emit(Op::Elect(Scope::Block, init));
@@ -81,6 +79,7 @@ impl Lower<'_> {
             phases.resize(phases.len().max(ring as usize + 1), None);
             phases[ring as usize] = Some(phase);
         }
+        self.start_orders(body);
     }
 
     /// How many of a ring's slots the group has been through.
@@ -93,9 +92,17 @@ impl Lower<'_> {
     }
 
     pub(super) fn advance(&mut self, ring: Id) {
-        let (phase, one) = (self.phase(ring), self.int(1));
-        if let Int::Var(id) = self.kernel.exprs.get(phase).int {
-            let next = self.exprs().add(phase, one);
+        let one = self.int(1);
+        self.skip(ring, one);
+    }
+
+    /// Goes so many of a ring's slots on.
+    pub(super) fn skip(&mut self, ring: Id, slots: Ix) {
+        let phase = self.phase(ring);
+        if let Int::Var(id) = self.kernel.exprs.get(phase).int
+            && self.kernel.exprs.constant(slots) != Some(0)
+        {
+            let next = self.exprs().add(phase, slots);
             self.emit(Op::Set(id, next));
         }
     }
@@ -125,15 +132,24 @@ impl Lower<'_> {
 
     /// One thread of the group at hand does this.
     pub(super) fn elect(&mut self, ops: Vec<Op>) {
-        let group = self.program.groups[self.scope.by as usize].warps;
-        let warps = group.map_or(self.program.threads().div_ceil(32), |(first, end)| end - first);
-        let scope = if warps == 1 || self.scope.one_warp { Scope::Warp } else { Scope::Block };
+        let by = self.scope.by;
+        let warps = self.program.threads_of(by).div_ceil(32);
         let site = self.scope.site;
-        self.emit(Op::Elect(scope, ops.into_iter().map(|op| thread::Stmt { site, op }).collect()));
+        let body = ops.into_iter().map(|op| thread::Stmt { site, op }).collect();
+        if warps == 1 || self.scope.one_warp {
+            return self.emit(Op::Elect(Scope::Warp, body));
+        }
+        if self.program.groups[by as usize].members == 1 {
+            return self.emit(Op::Elect(Scope::Block, body));
+        }
+        // One thread of each member of a family.
+        let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
+        let cond = self.exprs().eq(thread, zero);
+        self.emit(Op::If { cond, then: body, other: Vec::new() });
     }
 
     /// The slot of a phase, and how often the ring has gone round.
-    fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
+    pub(super) fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
         let slots = i64::from(self.program.rings[ring as usize].slots);
         let phase = self.affine(phase);
         (self.exprs().rem(phase, slots), self.exprs().div(phase, slots))
@@ -182,6 +198,7 @@ impl Lower<'_> {
     /// Waits until all but the last operations under a token are done. Groups of products are counted in the order in which
     /// they were begun: where other tokens stand between, all are waited for.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
+        self.wait_for_copies(token, but);
         let mut others = false;
         let mut queued = false;
         for stmt in &self.program.body {

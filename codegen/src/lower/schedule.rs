@@ -9,8 +9,18 @@ use crate::range::most;
 use crate::thread::{Id, Op, Scope, Unroll};
 use crate::tile::{self, Raster};
 
+/// The tiles of a member of a family.
+struct Share {
+    /// The first, and the distance to the next.
+    first: Ix,
+    apart: Ix,
+    /// For each ring that members share, the slots of the tiles between.
+    others: Vec<(Id, Ix)>,
+}
+
 impl Lower<'_> {
-    /// The body for each tile of this cluster: the first is the cluster's number, and others follow a whole grid later.
+    /// The body for each tile of this cluster: the first is the cluster's number, and others follow a whole grid later. The
+    /// members of a family take them one after the other.
     pub(super) fn tiles(
         &mut self,
         vars: &[Id],
@@ -25,11 +35,14 @@ impl Lower<'_> {
         // Launch refuses more.
         self.exprs().assume(all, 1, i64::from(i32::MAX));
         let all = self.name(all, "tiles");
-        let (first, apart) = self.cluster_of_grid();
+        let (first, between) = self.cluster_of_grid();
         // No cluster is launched that has no tile.
         let left = self.exprs().sub(all, first);
         let hi = self.kernel.exprs.get(all).hi;
         self.exprs().assume(left, 0, hi);
+        let Share { first, apart, others } = self.share_of_member(first, between, body)?;
+        // Of a member that has no tile, this is less than `apart`, and not negative: others of its family come before it.
+        let left = self.exprs().sub(all, first);
         let left = self.exprs().add(left, apart);
         let left = self.exprs().sub(left, one);
         self.exprs().assume(left, 0, i64::from(i32::MAX));
@@ -52,11 +65,38 @@ impl Lower<'_> {
                 lower.scope.vars[var as usize] = Some(place);
             }
             lower.scope.loops += 1;
-            lower.statements(body)
+            lower.statements(body)?;
+            others.iter().for_each(|&(ring, slots)| lower.skip(ring, slots));
+            Ok::<(), Diagnostic>(())
         })?;
         let zero = self.int(0);
         self.emit(Op::For { var: round, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
         Ok(())
+    }
+
+    /// What this member of a family has of the cluster's tiles. Slots of tiles before its first are skipped here.
+    fn share_of_member(
+        &mut self,
+        first: Ix,
+        between: Ix,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<Share, Diagnostic> {
+        let by = self.scope.by;
+        let members = i64::from(self.program.groups[by as usize].members);
+        if members < 2 {
+            return Ok(Share { first, apart: between, others: Vec::new() });
+        }
+        let (member, count, fewer) = (self.member(by), self.int(members), self.int(members - 1));
+        let before = self.exprs().mul(member, between);
+        let first = self.exprs().add(first, before);
+        let apart = self.exprs().mul(between, count);
+        let mut others = Vec::new();
+        for (ring, slots) in self.shared_slots(body)? {
+            let before = self.exprs().mul(member, slots);
+            self.skip(ring, before);
+            others.push((ring, self.exprs().mul(slots, fewer)));
+        }
+        Ok(Share { first: self.name(first, "first"), apart: self.name(apart, "apart"), others })
     }
 
     /// The number of this cluster, and how many there are, along x.

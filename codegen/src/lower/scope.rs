@@ -26,6 +26,8 @@ pub(super) struct Scope {
     pub(super) loops: u32,
     /// For each ring: how many of its slots the group has been through, once that is counted.
     pub(super) phases: Vec<Option<Ix>>,
+    /// For each order in which groups take turns: how often the group has been through, once that is counted.
+    pub(super) orders: Vec<Option<Ix>>,
     /// Does one warp of the group do this, for all of it?
     pub(super) one_warp: bool,
     /// Is this part of a later iteration, which runs ahead?

@@ -27,8 +27,12 @@ impl Lower<'_> {
             tile::Op::Copy { from, to, how: How::Atom(name), .. } => {
                 self.copy_by(name, from, to).map_err(problem)?;
             }
-            tile::Op::Copy { from, to, how, fill, .. } => {
+            tile::Op::Copy { from, to, how, fill, token } => {
+                let first = self.block.len();
                 self.copy(from, to, *how, *fill).map_err(problem)?;
+                if let Some(token) = token {
+                    self.close_group(*token, first);
+                }
             }
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
@@ -67,10 +71,8 @@ impl Lower<'_> {
             tile::Op::WaitCopies { pending } => {
                 self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
             }
-            tile::Op::Sync => {
-                let bar = self.barrier(stmt.by);
-                self.emit(Op::Sync(bar));
-            }
+            tile::Op::Sync => self.meet(stmt.by),
+            tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, left, right } => {
                 let below = self.below(left, *right);
@@ -91,11 +93,8 @@ impl Lower<'_> {
                 let cond = self.test(test).map_err(problem)?;
                 self.branch(cond, then, other)?;
             }
-            other => {
-                let what = format!("{other:?}");
-                let what = what.split([' ', '(', '{']).next().unwrap_or_default();
-                return Err(Diagnostic::error(stmt.span, format!("`{what}` cannot be lowered yet")));
-            }
+            // Pipelines are written out before.
+            tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
         Ok(())
     }

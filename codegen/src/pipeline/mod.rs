@@ -17,9 +17,13 @@
 //!
 //! Where a turn is one product, whose columns can come in any order, and the depth does not fill the tiles, it is the first
 //! tile that lacks some: only the copies before the loop then depend on where the depth ends.
+//!
+//! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded while those of
+//! this one are multiplied. Inside a loop that brings the tiles, both are one pipeline; see `steps`.
 
 mod fragments;
 mod reads;
+mod steps;
 
 use std::borrow::Cow;
 
@@ -30,9 +34,10 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, How, Op, Past, Program, Space, Stmt, Tensor};
+use crate::tile::{Ahead, How, LaunchRule, Op, Past, Program, Space, Stmt, Tensor};
 use crate::view::View;
 use fragments::Product;
+use steps::Steps;
 
 /// More stages than this hide nothing.
 const MOST_STAGES: u32 = 16;
@@ -60,7 +65,11 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
     let mut written = program.clone();
     for (id, stages) in &slots {
         let tensor = &mut written.tensors[*id as usize];
-        tensor.layout = with_slots(&tensor.layout, *stages).map_err(|problem| problem.at(tensor.span))?;
+        let slots = match tensor.space {
+            Space::Registers { .. } => steps::with_slots(&tensor.layout, *stages),
+            _ => with_slots(&tensor.layout, *stages),
+        };
+        tensor.layout = slots.map_err(|problem| problem.at(tensor.span))?;
     }
     let body = std::mem::take(&mut written.body);
     let mut write = Write { program: written, slots, used: Vec::new() };
@@ -88,25 +97,55 @@ pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
     })?)
 }
 
-/// Does this statement do nothing but copy from global to shared memory, by whatever mechanism is best?
-fn fetches(program: &Program, stmt: &Stmt) -> bool {
-    match &stmt.op {
-        Op::Copy { from, to, how: How::Derive | How::Async | How::Staged, token: None, .. } => {
-            matches!(program.tensor(from.tensor).space, Space::Global { .. })
-                && matches!(program.tensor(to.tensor).space, Space::Shared { .. })
+/// What a pipelined loop brings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// Tiles, from global to shared memory.
+    Tiles,
+    /// Fragments, from shared memory to registers.
+    Fragments,
+}
+
+impl Level {
+    /// What the loop of this body brings: tiles, unless it copies none.
+    fn of(program: &Program, body: &[Stmt]) -> Level {
+        let brings = |level| body.iter().any(|stmt| fetches(program, stmt, level));
+        match !brings(Level::Tiles) && brings(Level::Fragments) {
+            true => Level::Fragments,
+            false => Level::Tiles,
         }
-        Op::For { body, .. } => !body.is_empty() && body.iter().all(|stmt| fetches(program, stmt)),
+    }
+
+    /// Does a copy bring that?
+    fn takes(self, program: &Program, [from, to]: [&View; 2], how: &How) -> bool {
+        match (self, program.tensor(from.tensor).space, program.tensor(to.tensor).space) {
+            (Level::Tiles, Space::Global { .. }, Space::Shared { .. }) => {
+                matches!(how, How::Derive | How::Async | How::Staged)
+            }
+            (Level::Fragments, Space::Shared { .. }, Space::Registers { .. }) => {
+                !matches!(how, How::Async | How::Staged)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Does this statement do nothing but copy what a loop of this level brings?
+fn fetches(program: &Program, stmt: &Stmt, level: Level) -> bool {
+    match &stmt.op {
+        Op::Copy { from, to, how, token: None, .. } => level.takes(program, [from, to], how),
+        Op::For { body, .. } => !body.is_empty() && body.iter().all(|stmt| fetches(program, stmt, level)),
         Op::If { then, other, .. } | Op::When { then, other, .. } => {
-            then.len() + other.len() > 0 && then.iter().chain(other).all(|stmt| fetches(program, stmt))
+            then.len() + other.len() > 0 && then.iter().chain(other).all(|stmt| fetches(program, stmt, level))
         }
         _ => false,
     }
 }
 
 /// The tensors that a loop's body fetches.
-fn fetched(program: &Program, body: &[Stmt]) -> Vec<Id> {
+fn fetched(program: &Program, body: &[Stmt], level: Level) -> Vec<Id> {
     let mut all = Vec::new();
-    for stmt in body.iter().filter(|stmt| fetches(program, stmt)) {
+    for stmt in body.iter().filter(|stmt| fetches(program, stmt, level)) {
         stmt.each(&mut |stmt| all.extend(stmt.writes().map(|to| to.tensor)));
     }
     all
@@ -135,12 +174,15 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
         if let Some(problem) = unfit(ahead) {
             return Err(problem.at(stmt.span));
         }
-        let buffers = fetched(program, body);
+        let buffers = fetched(program, body, Level::of(program, body));
         if buffers.is_empty() {
             let problem = Problem::new("no turn of this pipelined loop copies from global to shared memory");
             return Err(problem.help("write a plain loop, or copy its tiles in its body").at(stmt.span));
         }
         check(program, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
+        if Level::of(program, body) == Level::Fragments {
+            steps::unfit(program, stmt).map_or(Ok(()), |problem| Err(problem.at(stmt.span)))?;
+        }
         found.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
     }
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, found))
@@ -158,12 +200,13 @@ fn check(
     let mut refuse = |problem: Problem, span: Span| {
         refusal.get_or_insert((problem, span));
     };
+    let level = Level::of(program, body);
     for (place, stmt) in body.iter().enumerate() {
-        let ahead = fetches(program, stmt);
+        let ahead = fetches(program, stmt, level);
         stmt.each(&mut |inner| match &inner.op {
             Op::Copy { from, to, .. } if ahead => {
                 let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
-                if source.elem != target.elem {
+                if source.elem != target.elem && level == Level::Tiles {
                     let problem = Problem::new(format!(
                         "`{}` holds {} and `{}` holds {}: a copy in flight cannot convert",
                         source.name, source.elem, target.name, target.elem
@@ -183,7 +226,7 @@ fn check(
                     refuse(problem.help("write a plain loop"), inner.span);
                 }
             }
-            Op::WaitCopies { .. } | Op::CommitCopies => {
+            Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
                 let problem = Problem::new("a pipelined loop waits for its copies by itself");
                 refuse(problem.help("leave the wait out"), inner.span);
             }
@@ -196,7 +239,7 @@ fn check(
                     ));
                     refuse(problem.help("use another tensor for it"), inner.span);
                 }
-                let later = fetched(program, &body[place..]);
+                let later = fetched(program, &body[place..], level);
                 if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
                     let problem = Problem::new(format!(
                         "`{}` is read here before the copy that fills it: a turn finds only what it copied itself",
@@ -227,7 +270,7 @@ fn alone(
         }
     }
     let inside = match &stmt.op {
-        Op::Pipelined { body, .. } => [inside, &fetched(program, body)].concat(),
+        Op::Pipelined { body, .. } => [inside, &fetched(program, body, Level::of(program, body))].concat(),
         _ => inside.to_vec(),
     };
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| alone(program, stmt, buffers, &inside))
@@ -246,7 +289,13 @@ impl Write {
     fn body(&mut self, body: Vec<Stmt>, looped: bool) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let mut all = Vec::new();
         for mut stmt in body {
-            let loops = matches!(stmt.op, Op::For { .. } | Op::Tiles { .. });
+            // A grid of a block for each tile has no next one.
+            let stays = self.program.launch == LaunchRule::Persistent;
+            let loops = matches!(stmt.op, Op::For { .. }) || (stays && matches!(stmt.op, Op::Tiles { .. }));
+            if let Some(steps) = Steps::of(&self.program, &stmt).map_err(|problem| problem.at(stmt.span))? {
+                all.extend(steps.alone(self).map_err(|problem| problem.at(stmt.span))?);
+                continue;
+            }
             if let Op::Pipelined { var, ahead, body } = stmt.op {
                 all.extend(self.pipelined(var, ahead, body, looped, (stmt.span, stmt.by))?);
                 continue;
@@ -267,10 +316,17 @@ impl Write {
         looped: bool,
         (span, by): (Span, Id),
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let buffers = fetched(&self.program, &body);
+        let buffers = fetched(&self.program, &body, Level::Tiles);
         let stmt = |op| Stmt { id: 0, span, by, op };
         let (mut ahead, mut work) = reads::apart(&self.program, body);
-        work = self.body(work, true)?;
+        let steps = |write: &Write, work: &[Stmt]| match work {
+            [stmt] if stages > 1 => Steps::of(&write.program, stmt).map_err(|problem| problem.at(span)),
+            _ => Ok(None),
+        };
+        let flat = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
+        if !flat {
+            work = self.body(work, true)?;
+        }
         // A product takes its columns in any order. Where the depth does not fill its tiles, the first is the one that
         // lacks some: only the copies before the loop need conditions then.
         let begin = if fragments == 2 { begin(&self.program, var, &ahead) } else { None };
@@ -354,7 +410,12 @@ impl Write {
         let late = step(&next, Past::Anyway, &writes);
         let wait = flies.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
         let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
-        let body = if fragments == 2 {
+        let body = if let Some(steps) = steps(self, &work)?.filter(|_| flat) {
+            let refused = |problem: Problem| problem.at(span);
+            written.extend(wait.clone());
+            written.push(steps.first(self, var, 0.into()).map_err(refused)?);
+            steps.iteration(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
+        } else if fragments == 2 {
             let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
             let product = Product::of(&mut self.program, &work, exits, begin.map(|(_, begin)| begin))
                 .map_err(refused)?;
@@ -445,9 +506,7 @@ fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }
-    if let Op::If { test, .. } = &mut stmt.op {
-        *test = test.each(&|at| at.replaced(this, turn));
-    }
+    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, turn));
     for view in stmt.views_mut() {
         for base in &mut view.base {
             *base = base.replaced(this, turn);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fetches;
+use super::{Level, fetches};
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::problem::Problem;
@@ -55,8 +55,8 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
 /// A loop's body in two: what runs ahead, and what works. A number that both depend on is read twice.
 pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
-    let early = needed(program, &body, &|stmt| fetches(program, stmt));
-    let late = needed(program, &body, &|stmt| !fetches(program, stmt) && !takes(stmt));
+    let early = needed(program, &body, &|stmt| fetches(program, stmt, Level::Tiles));
+    let late = needed(program, &body, &|stmt| !fetches(program, stmt, Level::Tiles) && !takes(stmt));
     let (mut ahead, mut work) = (Vec::new(), Vec::new());
     for stmt in body {
         match &stmt.op {
@@ -68,7 +68,7 @@ pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>
                     work.push(stmt);
                 }
             }
-            _ if fetches(program, &stmt) => ahead.push(stmt),
+            _ if fetches(program, &stmt, Level::Tiles) => ahead.push(stmt),
             _ => work.push(stmt),
         }
     }
@@ -78,7 +78,7 @@ pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>
 /// What is wrong with numbers that copies of later iterations depend on: they must stand in memory that the loop does not
 /// write.
 pub(super) fn check(program: &Program, body: &[Stmt]) -> Result<(), (Problem, Span)> {
-    let early = needed(program, body, &|stmt| fetches(program, stmt));
+    let early = needed(program, body, &|stmt| fetches(program, stmt, Level::Tiles));
     let mut late = None;
     body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {

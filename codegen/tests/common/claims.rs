@@ -62,6 +62,7 @@ impl Thread<'_> {
                     args.iter().for_each(|arg| match arg {
                         AtomArg::At(mem) => drop(self.int(mem.index)),
                         AtomArg::Int(at) => drop(self.int(*at)),
+                        AtomArg::Frag(frag) => drop(self.int(frag.at)),
                         other => panic!("{other:?} is not followed here"),
                     });
                 }

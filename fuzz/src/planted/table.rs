@@ -15,6 +15,7 @@ const BOUNDS: &str = "codegen/src/lower/bounds.rs";
 const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
+const FAMILY: &str = "codegen/src/lower/family.rs";
 const GEMM: &str = "codegen/src/lower/gemm.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
 const MOVING: &str = "codegen/src/lower/moving.rs";
@@ -371,7 +372,12 @@ pub const FAULTS: &[Fault] = &[
         "if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) }",
         "if past == Past::Skip { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
     ),
-    fault(STATEMENT, "a barrier is left out", "self.emit(Op::Sync(bar));", "let _ = bar;"),
+    fault(
+        STATEMENT,
+        "a barrier is left out",
+        "tile::Op::Sync => self.meet(stmt.by),",
+        "tile::Op::Sync => {}",
+    ),
     fault(
         STATEMENT,
         "a wait leaves one group more in flight",
@@ -398,7 +404,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(LOWER, "shared arrays overlap", "offset += array.bytes();", "offset += array.bytes() / 2;"),
     fault(
-        LOWER,
+        FAMILY,
         "threads of a group are numbered from the block's",
         "self.exprs().sub(thread, first)",
         "self.exprs().add(thread, first)",
@@ -443,8 +449,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         RING,
         "one warp's release frees a slot",
-        "Some((first, end)) => end - first,\n            None => self.program.threads().div_ceil(32),\n        };\n        match ring.over_cluster {",
-        "Some((first, end)) => (end - first).min(1),\n            None => self.program.threads().div_ceil(32),\n        };\n        match ring.over_cluster {",
+        "let warps = self.program.threads_of(ring.to).div_ceil(32);",
+        "let warps = self.program.threads_of(ring.to).div_ceil(32).min(1);",
     ),
     fault(
         RING,
@@ -461,7 +467,7 @@ pub const FAULTS: &[Fault] = &[
     fault(
         RING,
         "a phase does not advance",
-        "let next = self.exprs().add(phase, one);",
+        "let next = self.exprs().add(phase, slots);",
         "let next = self.exprs().sub(phase, one);",
     ),
     fault(

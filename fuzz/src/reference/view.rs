@@ -83,7 +83,7 @@ impl Cluster<'_> {
                     Arith::Max => a.max(b),
                 }
             }
-            Coord::Begin { .. } => {
+            Coord::Begin { .. } | Coord::Member(_) => {
                 return Err(Undefined(format!("no user writes {coord:?}")));
             }
         })

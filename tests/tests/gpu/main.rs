@@ -1,6 +1,7 @@
 //! What kernels compute on a GPU. Without one these tests say so and pass; `TILEWRIGHT_REQUIRE_GPU=1` makes that a
 //! failure. They read no file of the workspace: what cargo built can be taken to another machine and run there.
 
+mod choreography;
 mod drawn;
 mod draws;
 mod held;

@@ -1,0 +1,136 @@
+//! Families: several groups that run one program. A thread's place in its member, the barrier of a member, and the slots
+//! of a ring that belong to the tiles of other members.
+
+use super::Lower;
+use crate::diagnostic::Diagnostic;
+use crate::index::{Int, Ix};
+use crate::problem::Problem;
+use crate::thread::{Bar, Id, Op, Scope, Stmt};
+use crate::tile;
+
+impl Lower<'_> {
+    /// The thread's number in its group, or in all of its family.
+    pub(super) fn thread_of(&mut self, group: Id) -> Ix {
+        let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
+        let hi = i64::from(self.program.threads()) - 1;
+        let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
+        let first = self.int(i64::from(first));
+        self.exprs().sub(thread, first)
+    }
+
+    /// The number of the thread's member of a family. Threads of other groups get some number too, as it is made at the top of
+    /// the kernel, where they are still together.
+    pub(super) fn member(&mut self, family: Id) -> Ix {
+        let members = i64::from(self.program.groups[family as usize].members.max(1));
+        self.part_of(family, members)
+    }
+
+    /// Which of so many equal parts of a group's warps the thread belongs to.
+    pub(super) fn part_of(&mut self, group: Id, parts: i64) -> Ix {
+        let all = self.program.groups[group as usize].warps.map_or(0, |(first, end)| end - first);
+        let threads = match all {
+            0 => i64::from(self.program.threads()),
+            warps => i64::from(warps) * 32,
+        };
+        let thread = self.thread_of(group);
+        let number = self.exprs().div(thread, (threads / parts).max(1));
+        self.exprs().rem(number, parts)
+    }
+
+    /// All threads of a group meet; of a family, those of each member.
+    pub(super) fn meet(&mut self, group: Id) {
+        let members = self.program.groups[group as usize].members.max(1);
+        let member = self.member(group);
+        let site = self.scope.site;
+        let sync = |bar| vec![Stmt { site, op: Op::Sync(bar) }];
+        let last = self.barrier(group, members - 1);
+        // A barrier's number is part of the instruction: one branch for each member.
+        let all = (0..members - 1).rev().fold(sync(last), |other, number| {
+            let (bar, at) = (self.barrier(group, number), self.int(number.into()));
+            let cond = self.exprs().eq(member, at);
+            vec![Stmt { site, op: Op::If { cond, then: sync(bar), other } }]
+        });
+        self.block.extend(all);
+    }
+
+    /// The barrier of a member.
+    fn barrier(&mut self, group: Id, member: u32) -> Id {
+        let Some(warps) = self.program.groups[group as usize].member_warps() else {
+            return 0;
+        };
+        // The hardware's barrier 0 is the block's; each member of each group has one of its own.
+        let before = self.program.groups[1..group as usize].iter().map(|group| group.members.max(1));
+        let id = (1 + before.sum::<u32>() + member) as u8;
+        let bar = Bar::Named { id, threads: warps * 32 };
+        match self.kernel.bars.iter().position(|known| *known == bar) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.bars.push(bar);
+                self.kernel.bars.len() as Id - 1
+            }
+        }
+    }
+
+    /// For each ring whose slots the members of the family at hand share: how many slots one tile takes.
+    pub(super) fn shared_slots(
+        &mut self,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<Vec<(Id, Ix)>, Diagnostic> {
+        let by = self.scope.by;
+        if self.program.groups[by as usize].members < 2 {
+            return Ok(Vec::new());
+        }
+        let mut all = Vec::new();
+        for (id, ring) in self.program.rings.iter().enumerate() {
+            if ring.to != by && ring.from != by {
+                continue;
+            }
+            let slots = self.slots_in(body, id as Id)?;
+            if self.kernel.exprs.constant(slots) != Some(0) {
+                all.push((id as Id, slots));
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many slots of a ring statements go through.
+    fn slots_in(&mut self, body: &[tile::Stmt], ring: Id) -> std::result::Result<Ix, Diagnostic> {
+        let mut sum = self.int(0);
+        for stmt in body {
+            let more = match &stmt.op {
+                tile::Op::Advance { ring: of } => self.int(i64::from(*of == ring)),
+                tile::Op::For { var, body, .. } => {
+                    let each = self.slots_in(body, ring)?;
+                    let of = &self.program.vars[*var as usize];
+                    let (from, to, none) = (self.affine(&of.from), self.affine(&of.to), self.int(0));
+                    let count = self.exprs().sub(to, from);
+                    let count = self.exprs().max(count, none);
+                    self.exprs().mul(each, count)
+                }
+                tile::Op::Ordered { body, .. } => self.slots_in(body, ring)?,
+                _ => {
+                    let mut found = false;
+                    stmt.each(&mut |stmt| {
+                        found |= matches!(&stmt.op, tile::Op::Advance { ring: of } if *of == ring);
+                    });
+                    if found {
+                        return Err(self.uncounted(ring).at(stmt.span));
+                    }
+                    continue;
+                }
+            };
+            sum = self.exprs().add(sum, more);
+        }
+        Ok(sum)
+    }
+
+    fn uncounted(&self, ring: Id) -> Problem {
+        let ring = &self.program.rings[ring as usize];
+        let family = if self.program.groups[ring.to as usize].members > 1 { ring.to } else { ring.from };
+        Problem::new(format!(
+            "how many slots of `{}` a tile takes depends on a condition here, so the other members of `{}` cannot skip them",
+            ring.name, self.program.groups[family as usize].name
+        ))
+        .help("advance the ring in loops alone, or give each group a ring of its own")
+    }
+}

@@ -1,0 +1,371 @@
+//! Products of whole tiles by the warps of a group: which instruction, which warp has which part of the tile, how
+//! fragments come from shared memory ([`Route`]), and the layouts of shared tiles that all of that reads and writes
+//! without bank conflicts ([`SharedUses`]).
+//!
+//! ```
+//! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};
+//! use tilewright_codegen::problem::Problem;
+//! use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
+//! use tilewright_codegen::view::At;
+//! use tilewright_layout::{Tuple, Value};
+//!
+//! // C = A·Bᵀ, rows contiguous.
+//! let mut b = Builder::new("product");
+//! let rows = |ld: &str| Some(Tuple::of([Value::symbol(ld).into(), Tuple::from(1)]));
+//! let (m, n, k) = (Value::symbol("M"), Value::symbol("N"), Value::symbol("K"));
+//! let a = b.tensor("a", Elem::Bf16, (m, k), rows("lda"), false)?;
+//! let bt = b.tensor("b", Elem::Bf16, (n, k), rows("ldb"), false)?;
+//! let c = b.tensor("c", Elem::F32, (m, n), rows("ldc"), true)?;
+//! let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+//! let ga = b.tile(&a, (128, 32), &[bx.clone(), At::All])?;
+//! let gb = b.tile(&bt, (128, 32), &[by.clone(), At::All])?;
+//! let gc = b.tile(&c, (128, 128), &[bx, by])?;
+//!
+//! // Four warps, 64x64 each; 16 bytes for each thread in a copy.
+//! let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 128], 4)?;
+//! let fill = Fill::of([128, 32], 1, 128, 8)?;
+//! let layout = SharedUses::new(Elem::Bf16, [128, 32], 1)?.filled(&fill)?.multiplied(&mma, 'a')?.layout()?;
+//! assert_eq!(layout.to_string(), "Sw<2,3,3> o 0 o (128,32):(32,1)");
+//! let (sa, sb) = (b.shared("sa", Elem::Bf16, layout.clone())?, b.shared("sb", Elem::Bf16, layout)?);
+//!
+//! let acc = b.accumulators("acc", &mma, [128, 128])?;
+//! b.pipelined("k", k.ceil_div(32).unwrap(), 3, |b, k| {
+//!     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
+//!         let from = b.slice(from, &[At::All, At::All, At::Index(k.clone())])?;
+//!         b.fill_tile(&fill, &from, to)?;
+//!     }
+//!     b.multiply(&mma, &sa, &sb, &acc)
+//! })?;
+//! let out = b.partition_accumulators(&mma, &gc)?;
+//! b.copy(&acc, &out)?;
+//! let source = generate(b.finish()).kernel.unwrap().source().to_owned();
+//! assert!(source.contains("ldmatrix_x4(") && source.contains("mma_m16n8k16_bf16("));
+//! # Ok::<(), Problem>(())
+//! ```
+
+mod fill;
+mod operand;
+mod shared;
+
+use tilewright_layout::{Layout, Tiler, Tuple, Value};
+
+use crate::affine::{Affine, Coord};
+use crate::atom::{Atom, Effect};
+use crate::atoms;
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::target::WARP;
+use crate::thread::{Id, Scope};
+use crate::tile::{Expr, How, Order};
+use crate::view::{At, View, position};
+
+pub use fill::Fill;
+pub use operand::Route;
+pub use shared::SharedUses;
+
+/// A matrix instruction of a warp, and the warps that share a tile of the sums: each has one part, whose rows and columns
+/// lie side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TiledMma {
+    /// The instruction.
+    pub row: &'static Atom,
+    /// From a place in (M, N, K) to the number of the warp.
+    pub groups: Layout,
+    /// The group of threads that is meant.
+    pub of: Id,
+}
+
+impl TiledMma {
+    /// An instruction of the table for warps arranged over (M, N, K) as the layout says.
+    ///
+    /// ```
+    /// use tilewright_codegen::tiled::TiledMma;
+    /// use tilewright_layout::layout;
+    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 4, 1)), 0)?;
+    /// assert_eq!((mma.threads()?, mma.shape()), (256, [16, 8, 16]));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn new(row: &str, groups: &Layout, of: Id) -> Result<TiledMma> {
+        let Some(atom) = atoms::find(row) else {
+            let known: Vec<&str> =
+                atoms::all().filter(|row| is_warp_product(row)).map(|row| row.name).collect();
+            let help = crate::spelling::did_you_mean(row, known.iter().copied())
+                .unwrap_or_else(|| format!("take one of {}", known.join(", ")));
+            return Err(Problem::new(format!("there is no matrix instruction `{row}`")).help(help));
+        };
+        if !is_warp_product(atom) {
+            return Err(Problem::new(format!("`{row}` is not a matrix product of one warp"))
+                .help("take an instruction whose name begins with `mma_`"));
+        }
+        let groups = match groups.rank() {
+            2 => Layout::from_modes(groups.modes().chain([Layout::new(1i64, 0i64)?]))?,
+            _ => groups.clone(),
+        };
+        if groups.rank() != 3 || groups.right_inverse()?.size()? != groups.size()? {
+            let problem = Problem::new(format!("{groups} does not number warps over (M, N, K)"));
+            return Err(problem.help("write a compact layout of three modes, such as layout!((2, 4, 1))"));
+        }
+        if groups.mode(2)?.size()? != 1 {
+            let problem =
+                Problem::new(format!("{groups} has warps share K, and their sums would have to be added up"));
+            return Err(problem.help("write 1 for the third mode"));
+        }
+        Ok(TiledMma { row: atom, groups, of })
+    }
+
+    /// The instruction of an architecture that does most at once, and the arrangement of so many warps over a tile of the
+    /// sums for which fragments are loaded least.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 256], 8)?;
+    /// assert_eq!(mma.row.name, "mma_m16n8k16_bf16");
+    /// assert_eq!(mma.groups.to_string(), "(2,4,1):(1,2,0)"); // 64x64 each
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn best(elem: Elem, acc: Elem, arch: u32, tile: [i64; 2], warps: i64) -> Result<TiledMma> {
+        let row = TiledMma::row(elem, acc, arch).ok_or_else(|| {
+            let newer = TiledMma::row(elem, acc, u32::MAX).map(|row| row.arch);
+            let others: Vec<String> = Elem::all()
+                .filter(|other| TiledMma::row(elem, *other, arch).is_some())
+                .map(|other| other.to_string())
+                .collect();
+            let problem = Problem::new(format!(
+                "no matrix instruction of sm_{arch} multiplies {elem} into sums of {acc}"
+            ));
+            match (newer, &others[..]) {
+                (Some(newer), _) => problem.help(format!("write arch = {newer}")),
+                (None, []) => problem.help("multiply on CUDA cores, with `gemm` of partitions over threads"),
+                (None, _) => problem.help(format!("sum in {}", others.join(" or "))),
+            }
+        })?;
+        TiledMma::arranged(row, tile, warps)
+    }
+
+    /// The arrangement of so many warps over a tile of the sums for which fragments are loaded least.
+    ///
+    /// ```
+    /// use tilewright_codegen::{atoms, tiled::TiledMma};
+    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// assert_eq!(TiledMma::arranged(row, [128, 128], 4)?.groups.to_string(), "(2,2,1):(1,2,0)");
+    /// assert!(TiledMma::arranged(row, [16, 8], 4).unwrap_err().message.starts_with("4 warps cannot share"));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn arranged(row: &'static Atom, tile: [i64; 2], warps: i64) -> Result<TiledMma> {
+        let Effect::Mma { m, n, .. } = row.effect else {
+            return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
+        };
+        let (m, n) = (i64::from(m), i64::from(n));
+        let fits = |over: &i64| tile[0] % (over * m) == 0 && tile[1] % (warps / over * n) == 0;
+        // What a warp loads for each k-step; of two arrangements alike the one whose parts are less long wins. Pairs of
+        // narrow fragments are loaded at once.
+        let cost = |over: &i64| {
+            let part = [tile[0] / over, tile[1] / (warps / over)];
+            (part[0] + part[1], part[1] % (2 * n) != 0, part[0].abs_diff(part[1]), *over)
+        };
+        let Some(over) = (1..=warps).filter(|over| warps % over == 0).filter(fits).min_by_key(cost) else {
+            let problem = Problem::new(format!(
+                "{warps} warps cannot share a tile of {}x{} by products of {m}x{n}",
+                tile[0], tile[1]
+            ));
+            return Err(problem.help(format!(
+                "use a tile whose extents are multiples of {m} and {n}, at least one for each warp"
+            )));
+        };
+        Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
+    }
+
+    /// The instruction of an architecture that does most at once.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// assert_eq!(TiledMma::row(Elem::I8, Elem::I32, 80).unwrap().name, "mma_m16n8k32_i8");
+    /// assert_eq!(TiledMma::row(Elem::F32, Elem::F32, 80), None); // only rounded, as tf32
+    /// ```
+    pub fn row(elem: Elem, acc: Elem, arch: u32) -> Option<&'static Atom> {
+        let is = |row: &Atom, name: char, elem: Elem| {
+            row.operands.iter().any(|o| o.name == name && o.elem == elem)
+        };
+        atoms::all()
+            .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
+            .filter(|row| is(row, 'a', elem) && is(row, 'b', elem) && is(row, 'd', acc))
+            .max_by_key(|row| match row.effect {
+                Effect::Mma { m, n, k } => m * n * k,
+                _ => 0,
+            })
+    }
+
+    /// The same for a group of the block's warps.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// let mut b = Builder::new("roles");
+    /// let consumers = b.group("consumers", (0, 4), None);
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?.by(consumers);
+    /// assert_eq!(mma.of, consumers);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn by(self, of: Id) -> TiledMma {
+        TiledMma { of, ..self }
+    }
+
+    /// How many threads.
+    pub fn threads(&self) -> Result<i64> {
+        Ok(self.groups.size()? * i64::from(WARP))
+    }
+
+    /// Rows, columns and K of one instruction.
+    pub fn shape(&self) -> [i64; 3] {
+        match self.row.effect {
+            Effect::Mma { m, n, k } => [m, n, k].map(i64::from),
+            _ => [1; 3],
+        }
+    }
+
+    /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
+    fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
+        let [m, n, k] = self.shape();
+        match operand {
+            'a' => ([m, k], [0, 2]),
+            'b' => ([n, k], [1, 2]),
+            _ => ([m, n], [0, 1]),
+        }
+    }
+
+    fn tv(&self, operand: char) -> Result<Layout> {
+        let missing =
+            || Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", self.row.name));
+        self.row.tv(operand).ok_or_else(missing)
+    }
+
+    /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).
+    fn part(&self, view: &View, operand: char) -> Result<View> {
+        let (tile, modes) = self.tile_of(operand);
+        let extents = view.extents().filter(|extents| extents.len() == 2).ok_or_else(|| {
+            Problem::new(format!("`{}` is no tile of two known extents: {}", view.name, view.shape()))
+        })?;
+        let warp = Affine::from(Coord::Thread(self.of)).digit(i64::from(WARP), None);
+        let (mut tiler, mut at) = (Vec::new(), Vec::new());
+        for (mode, ((extent, size), along)) in extents.iter().zip(tile).zip(modes).enumerate() {
+            let groups = self.groups.mode(along)?;
+            let count = groups.size()?;
+            if extent % (count * size) != 0 {
+                let what = ["M", "N", "K"][along];
+                return Err(Problem::new(format!(
+                    "mode {mode} of `{}` has {extent} elements, which {count} warps do not share in parts of {size}, as `{}` takes them along {what}",
+                    view.name, self.row.name
+                ))
+                .help(format!("use a multiple of {}", count * size)));
+            }
+            tiler.push((extent / count).into());
+            at.push(At::Index(position(&groups, &warp)?));
+        }
+        view.tile(&Tiler::Modes(tiler), &at)
+    }
+
+    /// The elements of this lane under a thread-value layout of tiles of this warp's part: `((values), rest, rest)`.
+    fn lane(&self, part: &View, tile: [i64; 2], tv: &Layout) -> Result<View> {
+        let lane = Affine::from(Coord::Thread(self.of)).digit(1, Some(i64::from(WARP)));
+        part.partition(&tile, tv, &lane, &[])
+    }
+}
+
+/// Is it a dense matrix product of one warp from registers?
+fn is_warp_product(row: &Atom) -> bool {
+    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warp && row.operands.len() == 3
+}
+
+impl Builder {
+    /// Sums of a tile of (M, N), in registers, each 0.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let acc = b.accumulators("acc", &mma, [128, 128])?;
+    /// assert_eq!(acc.shape().to_string(), "(4,4,8)"); // four values of each of 4x8 products
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn accumulators(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
+        let whole = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
+        let part = self.partition_accumulators(mma, &whole)?;
+        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let acc = self.fragment(name, elem, &part)?;
+        self.fill(&acc, Expr::lit(0.0))?;
+        Ok(acc)
+    }
+
+    /// The elements of a tile of (M, N) whose sums a thread has, in the order of [`Builder::accumulators`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let out = b.shared("out", Elem::F32, layout!((64, 64) : (68, 1)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// let mine = b.partition_accumulators(&mma, &out)?;
+    /// b.copy(&acc, &mine)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_accumulators(&mut self, mma: &TiledMma, view: &View) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, 'd')?;
+        mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
+    }
+
+    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory: fragments come by the widest loads that their
+    /// layouts allow, those of the next k-step while one is multiplied. As all that the iterations of a pipelined loop do,
+    /// that goes on from tile to tile.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F64, Elem::F64, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F64, layout!((64, 16) : (1, 66)))?;
+    /// let sb = b.shared("sb", Elem::F64, layout!((64, 16) : (1, 66)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// b.multiply(&mma, &sa, &sb, &acc)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn multiply(&mut self, mma: &TiledMma, a: &View, b: &View, acc: &View) -> Result<()> {
+        self.occupy(mma.of, mma.threads()?, acc)?;
+        let left = self.operand_of(mma, 'a', a).map_err(|problem| problem.arg(1))?;
+        let right = self.operand_of(mma, 'b', b).map_err(|problem| problem.arg(2))?;
+        if left.steps != right.steps {
+            let k = mma.shape()[2];
+            return Err(Problem::new(format!(
+                "the tiles differ along K: {} in `{}`, {} in `{}`",
+                left.steps * k,
+                a.name,
+                right.steps * k,
+                b.name
+            ))
+            .help("operands are (M, K), (N, K) and sums (M, N)"));
+        }
+        let counts = [left.count()?, right.count()?];
+        let sums = acc.extents().unwrap_or_default();
+        if sums.get(1..) != Some(&counts[..]) {
+            return Err(Problem::new(format!(
+                "`{}` has the shape {}, and products of `{}` and `{}` make sums of {}x{} instructions in each warp",
+                acc.name,
+                acc.shape(),
+                a.name,
+                b.name,
+                counts[0],
+                counts[1]
+            ))
+            .help("make it with the accumulators of this product, for a tile of (M, N)")
+            .arg(3));
+        }
+        // Two slots of registers, unless there is nothing to run ahead to.
+        let stages = left.steps.min(2) as u32;
+        self.pipelined("kk", Value::Int(left.steps), stages, |b, kk| {
+            left.load(b, &kk)?;
+            right.load(b, &kk)?;
+            b.gemm_how(&left.fragment, &right.fragment, acc, How::Atom(mma.row.name), Order::Plain, None)
+        })
+    }
+}

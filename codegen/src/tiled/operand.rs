@@ -1,0 +1,306 @@
+//! How an operand's fragments come from shared memory: by ldmatrix, plain or transposed, where rows of 16 bytes lie side
+//! by side, else by loads of each thread's elements.
+
+use std::fmt;
+
+use tilewright_layout::{Layout, Tuple, Value};
+
+use super::TiledMma;
+use crate::affine::Affine;
+use crate::atom::Atom;
+use crate::atoms;
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::tile::{How, Space};
+use crate::view::{At, View};
+
+/// Bytes of a row of a matrix that ldmatrix moves.
+const ROW: i64 = 16;
+/// Bytes of the elements in which the table counts them.
+const HALF: i64 = 2;
+/// Bytes of a matrix of eight rows.
+const MATRIX: i64 = 8 * ROW;
+
+/// How fragments are loaded. `Display` says it in words, with the reason where it is not ldmatrix.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Route {
+    /// By a row of the table that moves matrices.
+    Matrices {
+        /// ldmatrix, of as many matrices as it can.
+        mover: &'static Atom,
+        /// How many fragments side by side it moves at once.
+        at_once: i64,
+    },
+    /// Each thread loads its own elements.
+    Elements {
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Route::Matrices { mover, .. } => f.write_str(mover.name),
+            Route::Elements { why } => write!(f, "element by element: {why}"),
+        }
+    }
+}
+
+/// What one ldmatrix moves, as thread-value layouts over a tile of the operand.
+pub(super) struct Matrices {
+    pub(super) mover: &'static Atom,
+    pub(super) at_once: i64,
+    /// The tile, of `at_once` fragments side by side.
+    pub(super) tile: [i64; 2],
+    /// Which elements lie in the row whose address a lane gives.
+    pub(super) rows: Layout,
+}
+
+impl Matrices {
+    /// For rows that lie along mode `along` of the operand's tile, of which a warp has `count` fragments side by side.
+    pub(super) fn of(
+        mma: &TiledMma,
+        operand: char,
+        elem: Elem,
+        along: usize,
+        count: i64,
+    ) -> Result<Option<Matrices>> {
+        let ([extent, k], bytes) = (mma.tile_of(operand).0, i64::from(elem.bytes()));
+        let matrices = extent * k * bytes / MATRIX;
+        let transposed = along == 0;
+        // A register has 4 bytes of one row; transposed, of elements of two bytes.
+        if bytes > 4 || (transposed && bytes != HALF) || matrices == 0 {
+            return Ok(None);
+        }
+        let most = 4 / matrices;
+        for at_once in (1..=most).rev().filter(|at_once| count % at_once == 0) {
+            let name = format!("ldmatrix_x{}{}", matrices * at_once, if transposed { "_trans" } else { "" });
+            let Some(mover) = atoms::find(&name) else { continue };
+            let tile = [at_once * extent, k];
+            // Fragments side by side, one after another in registers.
+            let wide = Layout::new((extent, k), (1i64, tile[0]))?.composition(mma.tv(operand)?)?;
+            let more = Layout::new(at_once, extent)?;
+            let values = Layout::from_modes(wide.mode(1)?.modes().chain([more]))?;
+            let held = Layout::from_modes([wide.mode(0)?, values])?;
+            // Registers of the mover are registers of the fragment, so its tile maps onto the operand's.
+            let of = |name: char| mover.tv(name).ok_or_else(|| Problem::new("no such operand"));
+            let (moved, given) = (recast(&of('d')?, bytes)?, recast(&of('a')?, bytes)?);
+            let rows = held.composition(moved.right_inverse()?)?.composition(given)?;
+            let step = if transposed { 1 } else { tile[0] };
+            let offsets: Vec<i64> = rows.mode(1)?.offsets()?.collect();
+            if (0..).zip(&offsets).all(|(n, &at)| at == offsets[0] + n * step) {
+                return Ok(Some(Matrices { mover, at_once, tile, rows }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A thread-value layout of elements of two bytes as one of wider or narrower elements.
+fn recast(tv: &Layout, bytes: i64) -> Result<Layout> {
+    Ok(match bytes {
+        1 => tv.downcast(HALF)?,
+        _ => tv.upcast(bytes / HALF)?.0,
+    })
+}
+
+/// An operand of a tiled product: where its fragments are, and how they get there.
+pub(super) struct Operand {
+    /// Registers of one k-step: (values, fragments, 1).
+    pub(super) fragment: View,
+    /// k-steps of the tile.
+    pub(super) steps: i64,
+    /// What a thread reads, or whose address it gives: (values, parts, k-steps).
+    from: View,
+    route: Route,
+}
+
+impl Operand {
+    /// Fragments side by side.
+    pub(super) fn count(&self) -> Result<i64> {
+        Ok(self.fragment.layout.mode(1)?.size()?)
+    }
+
+    /// Loads the fragments of a k-step.
+    pub(super) fn load(&self, b: &mut Builder, kk: &Affine) -> Result<()> {
+        let from = b.slice(&self.from, &[At::All, At::All, At::Index(kk.clone())])?;
+        match &self.route {
+            Route::Matrices { mover, at_once } => {
+                let [values, fragments] = [self.fragment.layout.mode(0)?, self.fragment.layout.mode(1)?];
+                let parts = fragments.logical_divide(*at_once)?;
+                let layout =
+                    Layout::from_modes([Layout::from_modes([values, parts.mode(0)?])?, parts.mode(1)?])?;
+                b.copy_how(&from, &self.fragment.rearranged(layout), How::Atom(mover.name), None)
+            }
+            Route::Elements { .. } => {
+                let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
+                b.copy_how(&from, &to, How::Plain, None)
+            }
+        }
+    }
+}
+
+impl Builder {
+    /// How the fragments of an operand (`a` or `b`) would be loaded from a tile in shared memory.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let rows = b.shared("rows", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// let columns = b.shared("columns", Elem::F16, layout!((64, 32) : (1, 72)))?;
+    /// let odd = b.shared("odd", Elem::F16, layout!((64, 32) : (33, 1)))?;
+    /// assert_eq!(b.route(&mma, 'a', &rows)?.to_string(), "ldmatrix_x4");
+    /// assert_eq!(b.route(&mma, 'b', &columns)?.to_string(), "ldmatrix_x4_trans");
+    /// assert_eq!(
+    ///     b.route(&mma, 'a', &odd)?.to_string(),
+    ///     "element by element: ldmatrix reads rows of 16 aligned bytes, and mode 0 of `odd` has the stride 33, which is no multiple of 8"
+    /// );
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn route(&self, mma: &TiledMma, operand: char, view: &View) -> Result<Route> {
+        let part = mma.part(view, operand)?;
+        let extent = part.extents().map_or(0, |extents| extents[0]);
+        self.routed(mma, operand, view, extent / mma.tile_of(operand).0[0]).map(|routed| routed.0)
+    }
+
+    /// The route, and what an ldmatrix moves.
+    fn routed(
+        &self,
+        mma: &TiledMma,
+        operand: char,
+        view: &View,
+        count: i64,
+    ) -> Result<(Route, Option<Matrices>)> {
+        let elem = self.elem(view);
+        let mut why = String::new();
+        for along in [1, 0] {
+            match self.rows_along(view, along) {
+                Err(reason) if along == 1 || why.is_empty() || reason.contains("stride") => why = reason,
+                Err(_) => {}
+                Ok(()) => match Matrices::of(mma, operand, elem, along, count)? {
+                    Some(matrices) => {
+                        let Matrices { mover, at_once, .. } = matrices;
+                        return Ok((Route::Matrices { mover, at_once }, Some(matrices)));
+                    }
+                    None if along == 0 && elem.bytes() < 8 => {
+                        why = format!(
+                            "ldmatrix transposes elements of 2 bytes, and those of {elem} have {}",
+                            elem.bytes()
+                        );
+                        break;
+                    }
+                    None => {
+                        why = format!(
+                            "ldmatrix moves registers of 4 bytes, and elements of {elem} have {}",
+                            elem.bytes()
+                        );
+                        break;
+                    }
+                },
+            }
+        }
+        Ok((Route::Elements { why }, None))
+    }
+
+    /// Do rows of 16 aligned bytes lie along this mode of a tile in shared memory? Otherwise, why not.
+    fn rows_along(&self, view: &View, along: usize) -> std::result::Result<(), String> {
+        let tensor = self.program().tensor(view.tensor);
+        let (name, wanted) = (&tensor.name, ROW / i64::from(tensor.elem.bytes()));
+        let unfit = |what: String| Err(format!("ldmatrix reads rows of 16 aligned bytes, and {what}"));
+        let mode_of = |mode: usize| match view.layout.mode(mode).ok()?.leaves().next()? {
+            (_, Value::Basis { times: 1, path }) => Some(usize::from(path.steps()[0])),
+            _ => None,
+        };
+        let Some(mode) = mode_of(along) else {
+            return unfit(format!("elements of `{name}` side by side are not those of `{}`", view.name));
+        };
+        let plain = tensor.plain();
+        for (at, of) in plain.modes().enumerate() {
+            for (place, (extent, stride)) in of.leaves().enumerate() {
+                let first = at == mode && place == 0;
+                let (n, step) = (extent.factor(), stride.factor());
+                if n == 1 {
+                    continue;
+                }
+                if first && step != 1 {
+                    return unfit(format!("elements of `{name}` are not side by side along mode {at}"));
+                }
+                if first && n % wanted != 0 {
+                    return unfit(format!(
+                        "mode {at} of `{name}` has {n} elements, which is no multiple of {wanted}"
+                    ));
+                }
+                if !first && step % wanted != 0 {
+                    return unfit(format!(
+                        "mode {at} of `{name}` has the stride {step}, which is no multiple of {wanted}"
+                    ));
+                }
+            }
+        }
+        let swizzle = tensor.layout.swizzle();
+        if !swizzle.is_identity() && 1 << swizzle.base() < wanted {
+            return unfit(format!("{swizzle} of `{name}` moves parts of them"));
+        }
+        let base = &view.base[mode];
+        if base.constant % wanted != 0 || base.terms.iter().any(|(_, by)| by % wanted != 0) {
+            return unfit(format!("`{}` does not begin at a multiple of {wanted} elements", view.name));
+        }
+        Ok(())
+    }
+
+    /// The fragments of an operand, for a tile in shared memory.
+    pub(super) fn operand_of(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<Operand> {
+        let wanted = mma.row.operand(operand).map(|operand| operand.elem);
+        let elem = self.elem(view);
+        if wanted != Some(elem) {
+            let wanted = wanted.map_or_else(String::new, |elem| elem.to_string());
+            return Err(Problem::new(format!(
+                "`{}` multiplies {wanted}, and `{}` holds {elem}",
+                mma.row.name, view.name
+            ))
+            .help(format!("use an instruction for {elem}, or a tile of {wanted}")));
+        }
+        if !matches!(self.space(view), Space::Shared { .. }) {
+            return Err(Problem::new(format!("`{}` is not in shared memory", view.name))
+                .help("copy it to a shared tile first"));
+        }
+        let (tile, part) = (mma.tile_of(operand).0, mma.part(view, operand)?);
+        let held = mma.lane(&part, tile, &mma.tv(operand)?)?;
+        let extents = held.extents().ok_or_else(|| Problem::new("a fragment needs a tile of known size"))?;
+        let (count, steps) = (extents[1], extents[2]);
+        let name = format!("{}_frag", view.name);
+        let shape = Tuple::flat(&[extents[0], count, 1]);
+        let fragment = self.registers_in(&name, elem, shape, elem.bytes() < 4)?;
+        let (route, matrices) = self.routed(mma, operand, view, count)?;
+        let from = match &matrices {
+            None => held,
+            Some(matrices) => {
+                mma.lane(&part, matrices.tile, &matrices.rows)?.with_name(&format!("{}_rows", view.name))
+            }
+        };
+        Ok(Operand { fragment, steps, from, route })
+    }
+}
+
+/// The most elements side by side among the values that a thread reads one by one, for a tile that is contiguous along a
+/// mode: the thread-value layout with those first, and how many they are.
+pub(super) fn run_first(tv: &Layout, step: i64) -> Result<(Layout, i64)> {
+    let leaves: Vec<Layout> =
+        tv.mode(1)?.leaves().map(|(n, d)| Layout::new(n, d)).collect::<std::result::Result<_, _>>()?;
+    let is_run = |leaf: &Layout| leaf.leaves().any(|(n, d)| n.factor() > 1 && d == Value::Int(step));
+    let run = leaves.iter().position(is_run);
+    let count = run.map_or(Ok(1), |at| leaves[at].size())?;
+    let mut order: Vec<usize> = (0..leaves.len()).collect();
+    order.sort_by_key(|at| Some(*at) != run);
+    let values = Layout::from_modes(order.into_iter().map(|at| leaves[at].clone()))?;
+    Ok((Layout::from_modes([tv.mode(0)?, values])?, count))
+}
+
+/// A layout over tiles of this shape as one over a larger tile.
+pub(super) fn within(tv: &Layout, tile: [i64; 2], rows: i64) -> Result<Layout> {
+    Ok(Layout::new((tile[0], tile[1]), (1i64, rows))?.composition(tv)?)
+}

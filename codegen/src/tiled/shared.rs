@@ -1,0 +1,105 @@
+//! The layout of a tile in shared memory, found from what is done with it: free of bank conflicts at full width.
+
+use tilewright_layout::{Composed, Layout, SharedTile, Transfer};
+
+use super::operand::{Matrices, run_first, within};
+use super::{Fill, TiledMma};
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+
+/// A tile of two modes in shared memory, and everything that reads or writes it.
+///
+/// ```
+/// use tilewright_codegen::{Elem, tiled::{Fill, SharedUses, TiledMma}};
+/// // 128 rows of 64 halves, copied in 16 bytes and read by ldmatrix
+/// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+/// let uses = SharedUses::new(Elem::F16, [128, 64], 1)?.filled(&Fill::of([128, 64], 1, 128, 8)?)?;
+/// assert_eq!(uses.multiplied(&mma, 'a')?.layout()?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SharedUses {
+    elem: Elem,
+    tile: [i64; 2],
+    contiguous: usize,
+    uses: SharedTile,
+}
+
+impl SharedUses {
+    /// A tile that is contiguous along a mode.
+    pub fn new(elem: Elem, tile: [i64; 2], contiguous: usize) -> Result<SharedUses> {
+        let plain = match contiguous {
+            0 => Layout::compact((tile[0], tile[1]))?,
+            _ => Layout::row_major((tile[0], tile[1]))?,
+        };
+        Ok(SharedUses { elem, tile, contiguous, uses: SharedTile::new(&plain, elem.bytes().into())? })
+    }
+
+    /// It is written by a copy of all of it, or read.
+    pub fn filled(self, fill: &Fill) -> Result<SharedUses> {
+        let tv = fill.tv(self.tile[0])?;
+        let vector = fill.deal.values[self.contiguous];
+        // A round that goes beyond the tile is not all there.
+        match inside(&tv, self.tile) {
+            true => self.used(&tv, vector, Transfer::Store),
+            false => Ok(self),
+        }
+    }
+
+    /// Fragments of an operand (`a` or `b`) are read from it.
+    pub fn multiplied(self, mma: &TiledMma, operand: char) -> Result<SharedUses> {
+        let rows = self.tile[0];
+        let (tile, modes) = mma.tile_of(operand);
+        let groups = mma.groups.mode(modes[0])?.size()?;
+        let count = rows / groups / tile[0];
+        if count == 0 || self.tile[1] % tile[1] != 0 {
+            return Err(Problem::new(format!(
+                "a tile of {rows}x{} holds no fragments of {}x{} for each of {groups} warps",
+                self.tile[1], tile[0], tile[1]
+            )));
+        }
+        // All k-steps of the first fragments: with those of others, rows move by whole fragments.
+        let steps = Layout::new(self.tile[1] / tile[1], tile[1] * rows)?;
+        if let Some(matrices) = Matrices::of(mma, operand, self.elem, self.contiguous, count)? {
+            let tv = within(&matrices.rows, matrices.tile, rows)?;
+            let vector = tv.mode(1)?.size()?;
+            let values = Layout::from_modes([tv.mode(1)?, steps])?;
+            return self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Matrix);
+        }
+        let step = if self.contiguous == 0 { 1 } else { rows };
+        let (tv, vector) = run_first(&within(&mma.tv(operand)?, tile, rows)?, step)?;
+        let values = Layout::from_modes([tv.mode(1)?, steps])?;
+        self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Load)
+    }
+
+    /// Threads move elements as a thread-value layout over the tile says, so many at once.
+    pub fn used(self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<SharedUses> {
+        let uses = self.uses.access(tv, vector, transfer)?;
+        Ok(SharedUses { uses, ..self })
+    }
+
+    /// The layout without bank conflicts, or, where there is none, the one with the fewest.
+    pub fn layout(&self) -> Result<Composed> {
+        let found = self.uses.synthesize();
+        if let Some(layout) = found.conflict_free() {
+            return Ok(layout);
+        }
+        let (padded, swizzled) = (found.padding.excess, found.swizzle.excess);
+        Ok(match (swizzled, padded) {
+            (Some(swizzled), Some(padded)) if padded < swizzled => found.padding.layout.into(),
+            (None, Some(_)) => found.padding.layout.into(),
+            _ => found.swizzle.layout,
+        })
+    }
+
+    /// Wavefronts lost to bank conflicts in a layout, all uses taken together.
+    pub fn conflicts(&self, layout: &Composed) -> Result<u32> {
+        Ok(self.uses.report(layout)?.iter().map(|report| report.excess()).sum())
+    }
+}
+
+/// Does every element of a thread-value layout lie in the tile?
+fn inside(tv: &Layout, tile: [i64; 2]) -> bool {
+    let most = tv.cosize().unwrap_or(i64::MAX);
+    most <= tile[0] * tile[1]
+}

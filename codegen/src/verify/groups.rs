@@ -1,0 +1,170 @@
+//! Groups of threads: members of families, orders in which groups take turns, and rings that members share.
+
+use crate::affine::{Affine, Coord};
+use crate::diagnostic::Diagnostic;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::tile::{LaunchRule, Op, Program, Stmt};
+
+/// Checks who performs what.
+pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
+    for group in &program.groups {
+        if let Some((first, end)) = group.warps
+            && (group.members == 0 || (end - first) % group.members != 0)
+        {
+            let said = format!(
+                "`{}` has {} warps, which are no {} groups of equally many",
+                group.name,
+                end - first,
+                group.members
+            );
+            let help = "give each member of a family the same number of warps";
+            return Err(Problem::new(said).help(help).at(Default::default()));
+        }
+    }
+    persistent(program)?;
+    statements(program, &program.body, Around::default())
+}
+
+/// A persistent kernel, and no other, goes through its tiles in a loop.
+fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut tiles = None;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            if matches!(stmt.op, Op::Tiles { .. }) {
+                tiles.get_or_insert(stmt.span);
+            }
+        });
+    }
+    match (program.launch, tiles) {
+        (LaunchRule::Persistent, None) => {
+            let said = "a persistent kernel without a loop over its tiles: each block would run once";
+            let help = "go through the tiles in a loop over tiles, or launch a block for each";
+            Err(Problem::new(said).help(help).at(Default::default()))
+        }
+        (LaunchRule::PerTile, Some(span)) => {
+            let said = "a loop over tiles in a kernel that is not persistent: every block would go through all of them";
+            Err(Problem::new(said).help("make the kernel persistent").at(span))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What stands around a statement.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    /// The family whose members have tiles of their own here.
+    tiles: Option<Id>,
+    /// A condition that differs between members.
+    apart: Option<Id>,
+}
+
+fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::Result<(), Diagnostic> {
+    for stmt in body {
+        one(program, stmt, around).map_err(|problem| problem.at(stmt.span))?;
+        let mut inside = around;
+        match &stmt.op {
+            Op::Tiles { .. } if program.groups[stmt.by as usize].members > 1 => inside.tiles = Some(stmt.by),
+            Op::If { test, .. } => {
+                let differs = test.integers().into_iter().find_map(|at| differs(program, at));
+                inside.apart = differs.or(around.apart);
+            }
+            _ => {}
+        }
+        for body in stmt.bodies() {
+            statements(program, body, inside)?;
+        }
+    }
+    Ok(())
+}
+
+/// The family whose members do not agree on a coordinate.
+fn differs(program: &Program, left: &Affine) -> Option<Id> {
+    (0..program.groups.len() as Id).find(|&id| left.any(&|coord| *coord == Coord::Member(id)))
+}
+
+fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
+    match &stmt.op {
+        Op::Ordered { groups, .. } => order(program, stmt.by, groups, around),
+        Op::Advance { ring } => shared_ring(program, stmt.by, *ring, around),
+        _ => Ok(()),
+    }
+}
+
+/// Groups that take turns are the parts of the group that performs the statement.
+fn order(program: &Program, by: Id, groups: &[Id], around: Around) -> Result<()> {
+    let named = |id: Id| &program.groups[id as usize];
+    let (by, names) = (named(by), groups.iter().map(|&id| format!("`{}`", named(id).name)));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let parts: u32 = groups.iter().map(|&id| named(id).members).sum();
+    if parts < 2 {
+        return Err(Problem::new(format!("an order of one group, {names}: nobody takes turns with it"))
+            .help("name two groups or more, or a family"));
+    }
+    if let Some(family) = around.apart {
+        let said = format!(
+            "the members of `{}` do not all come to this order: it stands under a condition that differs between them",
+            named(family).name
+        );
+        return Err(
+            Problem::new(said).help("let every member come to the order, with an empty body if need be")
+        );
+    }
+    let all = by.warps.unwrap_or((0, program.threads().div_ceil(32)));
+    let mut next = all.0;
+    let each = program.threads_of(groups[0]).div_ceil(32);
+    for &id in groups {
+        let group = named(id);
+        let (first, end) = group.warps.unwrap_or(all);
+        if program.threads_of(id).div_ceil(32) != each {
+            return Err(Problem::new(format!(
+                "groups that take turns have the same number of warps, and `{}` has {} where `{}` has {each}",
+                group.name,
+                program.threads_of(id).div_ceil(32),
+                named(groups[0]).name
+            ))
+            .help("let each have as many"));
+        }
+        if first != next {
+            return Err(Problem::new(format!(
+                "groups take turns in the order of their warps, and `{}` begins with warp {first} where warp {next} is next",
+                group.name
+            ))
+            .help("name all groups that share the role, in the order of their warps"));
+        }
+        next = end;
+    }
+    if next != all.1 {
+        return Err(Problem::new(format!(
+            "`{}` performs this, warps {}..{}, and the order {names} ends with warp {next}",
+            by.name, all.0, all.1
+        ))
+        .help(
+            "name all groups that share the role: whoever is left out would go through the body beside them",
+        ));
+    }
+    Ok(())
+}
+
+/// Members share the slots of a ring tile by tile, or all of them read each slot.
+fn shared_ring(program: &Program, by: Id, ring: Id, around: Around) -> Result<()> {
+    let ring = &program.rings[ring as usize];
+    let by_name = &program.groups[by as usize].name;
+    let shares = |id: Id| id == by && program.groups[id as usize].members > 1;
+    let mine = shares(ring.to) || shares(ring.from);
+    match (mine, around.tiles) {
+        (true, None) => Err(Problem::new(format!(
+            "each slot of `{}` belongs to one member of `{by_name}`, and outside of a loop over tiles it is not known to which",
+            ring.name
+        ))
+        .help("let a group that is no family read the ring, or go through it in a loop over tiles")),
+        (false, Some(family)) => Err(Problem::new(format!(
+            "the members of `{}` work on different tiles, and each slot of `{}` is for all of `{}`",
+            program.groups[family as usize].name,
+            ring.name,
+            program.groups[if ring.from == by { ring.from } else { ring.to } as usize].name
+        ))
+        .help("make the ring one of the family, so that each slot is for one member")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,158 @@
+//! What is said of choreographies that cannot be right: orders that leave somebody out, slots that nobody can count.
+
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::problem::Result;
+use tilewright_codegen::thread::{Id, Unroll};
+use tilewright_codegen::tile::{Expr, How, Program, Raster, Ring};
+use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::{Elem, generate};
+use tilewright_layout::{Value, layout};
+
+/// What is said of a program that has no kernel.
+#[track_caller]
+fn refused(program: Program) -> String {
+    let outcome = generate(program);
+    assert!(outcome.kernel.is_none(), "it has a kernel");
+    outcome.diagnostics.iter().map(|d| d.text()).collect::<Vec<_>>().join("\n")
+}
+
+/// What is said of an order of groups with these warps, performed by warps 0..8.
+fn order(groups: &[(&str, (u32, u32))]) -> String {
+    let mut b = Builder::new("order");
+    let all = b.group("all", (0, 8), None);
+    let ids: Vec<Id> = groups.iter().map(|(name, warps)| b.group(name, *warps, None)).collect();
+    let r = b.registers("r", Elem::F32, (1i64,)).unwrap();
+    let body = |b: &mut Builder| b.ordered(&ids, |b| b.fill(&r, Expr::lit(0.0)));
+    b.roles(vec![(all, Box::new(body))]).unwrap();
+    refused(b.finish())
+}
+
+#[test]
+fn orders_that_leave_somebody_out() {
+    let said = [
+        order(&[("left", (0, 4))]),
+        order(&[("left", (0, 4)), ("right", (4, 6))]),
+        order(&[("right", (4, 8)), ("left", (0, 4))]),
+        order(&[("left", (0, 2)), ("right", (2, 4))]),
+    ];
+    insta::assert_snapshot!("orders", said.join("\n\n"));
+}
+
+#[test]
+fn a_condition_that_differs_between_members() {
+    let mut b = Builder::new("order");
+    let all = b.family("all", (0, 8), 2, None);
+    let r = b.registers("r", Elem::F32, (1i64,)).unwrap();
+    let body = |b: &mut Builder| -> Result<()> {
+        let member = b.member(all);
+        b.condition(&member, Value::Int(1), |b| b.ordered(&[all], |b| b.fill(&r, Expr::lit(0.0))))
+    };
+    b.roles(vec![(all, Box::new(body))]).unwrap();
+    insta::assert_snapshot!("apart", refused(b.finish()));
+}
+
+/// What is said of a tile that is copied under a token and read: all but so many copies are waited for, and threads meet
+/// where they should.
+fn copied(but: Option<u32>, meet: bool) -> String {
+    let mut b = Builder::new("copied");
+    let n = Value::symbol("N");
+    let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false), b.tensor("y", Elem::F32, (n,), None, true));
+    let (x, y) = (x.unwrap(), y.unwrap());
+    let s = b.shared("s", Elem::F32, layout!((128, 2))).unwrap();
+    let threads = layout!(32 : 1);
+    let deal = Deal { values: vec![4], ..Deal::default() };
+    let mut part = |view: &View| b.parallelize_over(view, &threads, 0, &deal).unwrap();
+    let (x, y) = (x.tile(&128.into(), &[At::All]).unwrap(), y.tile(&128.into(), &[At::All]).unwrap());
+    let (from, to, out) = (part(&x), part(&s), part(&y));
+    // Elements of other threads.
+    let others = b.parallelize(&s, &threads).unwrap();
+    let at = |view: &View, place: i64| view.slice(&[At::All, At::Index(place.into())]).unwrap();
+    let token = b.token();
+    for slot in 0..2 {
+        b.copy_how(&at(&from, slot), &at(&to, slot), How::Derive, Some(token)).unwrap();
+    }
+    if let Some(but) = but {
+        b.wait_all_but(token, but);
+    }
+    if meet {
+        b.sync();
+    }
+    let r = b.registers("r", Elem::F32, (4i64,)).unwrap();
+    b.copy(&at(&others, 0), &r).unwrap();
+    b.copy(&r, &at(&out, 0)).unwrap();
+    generate(b.finish()).diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn copies_under_a_token_are_waited_for() {
+    assert_eq!(copied(Some(1), true), "");
+    assert_eq!(copied(Some(0), true), "");
+    let said = [copied(None, true), copied(Some(2), true), copied(Some(1), false)];
+    insta::assert_snapshot!("tokens", said.join("\n\n"));
+}
+
+#[test]
+fn loops_over_tiles_belong_to_persistent_kernels() {
+    let tiles = [("t", Value::symbol("T"))];
+    let mut one = Builder::new("tiles");
+    one.group("all", (0, 1), None);
+    one.tiles(&tiles, Raster::Plain, |b, _| b.sync());
+    let mut other = Builder::new("tiles");
+    other.group("all", (0, 1), None);
+    other.persistent().sync();
+    insta::assert_snapshot!("persistent", [refused(one.finish()), refused(other.finish())].join("\n\n"));
+}
+
+/// Who reads the ring, and how, in a program whose family of two has tiles of its own.
+fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
+    let mut b = Builder::new("ring");
+    b.arch(90).persistent();
+    let family = b.family("family", (0, 2), 2, None);
+    let whole = b.group("whole", (0, 2), None);
+    let producer = b.group("producer", (2, 3), None);
+    let s = b.shared("s", Elem::F32, layout!((32, 2))).unwrap();
+    let to = if to_family { family } else { whole };
+    let name = "ring".into();
+    let ring = b.ring(Ring {
+        name,
+        slots: 2,
+        buffers: vec![s.tensor],
+        from: producer,
+        to,
+        arrivals: 1,
+        over_cluster: None,
+    });
+    let tiles = [("t", Value::symbol("T"))];
+    let read = |b: &mut Builder| -> Result<()> {
+        b.repeat("k", Value::Int(3), Unroll::No, |b, k| -> Result<()> {
+            b.await_slot(ring);
+            b.release(ring);
+            if condition {
+                return b.condition(&k, Value::Int(1), |b| {
+                    b.advance(ring);
+                    Ok(())
+                });
+            }
+            b.advance(ring);
+            Ok(())
+        })
+    };
+    b.roles(vec![
+        (
+            family,
+            Box::new(|b: &mut Builder| match in_tiles {
+                true => b.tiles(&tiles, Raster::Plain, |b, _| read(b)),
+                false => read(b),
+            }),
+        ),
+        (producer, Box::new(|b: &mut Builder| b.tiles(&tiles, Raster::Plain, |_, _| Ok(())))),
+    ])
+    .unwrap();
+    refused(b.finish())
+}
+
+#[test]
+fn slots_that_nobody_can_count() {
+    let said = [ring(true, false, false), ring(false, true, false), ring(true, true, true)];
+    insta::assert_snapshot!("slots", said.join("\n\n"));
+}

@@ -1,0 +1,243 @@
+//! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank conflicts, and
+//! what is refused.
+
+mod common;
+
+use common::{Args, assert_close, numbers, result, rounded};
+use tilewright_codegen::affine::Coord;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::problem::Result;
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
+use tilewright_codegen::view::At;
+use tilewright_codegen::{Elem, generate};
+use tilewright_layout::{Layout, Tuple, Value, layout};
+
+/// A product whose operands are contiguous along K or not.
+#[derive(Clone, Copy)]
+struct Case {
+    elem: Elem,
+    acc: Elem,
+    tile: [i64; 3],
+    warps: i64,
+    stages: u32,
+    by_rows: [bool; 2],
+    /// Bytes of a copy.
+    bytes: i64,
+}
+
+impl Case {
+    fn mma(&self) -> Result<TiledMma> {
+        TiledMma::best(self.elem, self.acc, 90, [self.tile[0], self.tile[1]], self.warps)
+    }
+
+    fn program(&self) -> Result<Program> {
+        let (mut b, mma) = (Builder::new("product"), self.mma()?);
+        let [bm, bn, bk] = self.tile;
+        let vector = self.bytes / i64::from(self.elem.bytes());
+        let mut tiles = Vec::new();
+        for (at, (name, extent, rows)) in [("a", "M", bm), ("b", "N", bn)].into_iter().enumerate() {
+            let (by_rows, ld) = (self.by_rows[at], Value::symbol(&format!("ld{name}")));
+            let stride = if by_rows { [ld, 1.into()] } else { [1.into(), ld] };
+            let sizes = [Value::symbol(extent), Value::symbol("K")];
+            let [sizes, stride] = [sizes, stride].map(|of| Tuple::of(of.map(Tuple::from)));
+            let global = b.tensor(name, self.elem, sizes, Some(stride), false)?;
+            let block = At::Index(Coord::Block(at as u8).into());
+            let from = b.tile(&global, (rows, bk), &[block, At::All])?;
+            let fill = Fill::of([rows, bk], by_rows.into(), mma.threads()?, vector)?;
+            let uses = SharedUses::new(self.elem, [rows, bk], by_rows.into())?.filled(&fill)?;
+            let layout = uses.multiplied(&mma, name.chars().next().unwrap_or('a'))?.layout()?;
+            let to = b.shared(&format!("s{name}"), self.elem, layout)?;
+            tiles.push((fill, from, to));
+        }
+        let sizes = Tuple::of([Value::symbol("M"), Value::symbol("N")].map(Tuple::from));
+        let c = b.tensor("c", self.acc, sizes, None, true)?;
+        let blocks = [0, 1].map(|axis| At::Index(Coord::Block(axis).into()));
+        let gc = b.tile(&c, (bm, bn), &blocks)?;
+        let acc = b.accumulators("acc", &mma, [bm, bn])?;
+        let steps = Value::symbol("K").ceil_div(bk).unwrap_or_default();
+        b.pipelined("k", steps, self.stages, |b, k| -> Result<()> {
+            for (fill, from, to) in &tiles {
+                let from = b.slice(from, &[At::All, At::All, At::Index(k.clone())])?;
+                b.fill_tile(fill, &from, to)?;
+            }
+            b.multiply(&mma, &tiles[0].2, &tiles[1].2, &acc)
+        })?;
+        let out = b.partition_accumulators(&mma, &gc)?;
+        b.copy(&acc, &out)?;
+        Ok(b.finish())
+    }
+
+    /// Every variant, against sums in double precision.
+    #[track_caller]
+    fn check(&self, [m, n, k]: [i64; 3]) {
+        let ld = [if self.by_rows[0] { k } else { m }, if self.by_rows[1] { k } else { n }];
+        let all = |count: i64, seed| -> Vec<f64> {
+            numbers(count as usize, seed).iter().map(|x| rounded((x * 4.0).trunc(), self.elem)).collect()
+        };
+        let (a, b) = (all(m * k, 1), all(n * k, 2));
+        let at = |by_rows: bool, row: i64, l: i64, rows: i64| {
+            (if by_rows { row * k + l } else { row + l * rows }) as usize
+        };
+        let wanted: Vec<f64> = (0..m * n)
+            .map(|mn| {
+                let (i, j) = (mn % m, mn / m);
+                (0..k).map(|l| a[at(self.by_rows[0], i, l, m)] * b[at(self.by_rows[1], j, l, n)]).sum()
+            })
+            .collect();
+        let sizes = [("M", m), ("N", n), ("K", k), ("lda", ld[0]), ("ldb", ld[1]), ("ldc", m)];
+        let args = sizes.into_iter().fold(Args::default(), |args, (name, size)| args.size(name, size));
+        let args = args.array("a", a).array("b", b).array("c", vec![f64::NAN; (m * n) as usize]);
+        assert_close(&result(self.program().unwrap(), &args, "c"), &wanted, 1e-6);
+    }
+}
+
+const HALF: Case = Case {
+    elem: Elem::Bf16,
+    acc: Elem::F32,
+    tile: [64, 64, 32],
+    warps: 4,
+    stages: 3,
+    by_rows: [true, true],
+    bytes: 16,
+};
+
+#[test]
+fn every_order_of_the_operands() {
+    for by_rows in [[true, true], [true, false], [false, true], [false, false]] {
+        for (elem, acc, bytes) in [
+            (Elem::Bf16, Elem::F32, 16),
+            (Elem::F16, Elem::F32, 8),
+            (Elem::F64, Elem::F64, 16),
+            (Elem::F64, Elem::F64, 8),
+        ] {
+            let case = Case { elem, acc, by_rows, bytes, ..HALF };
+            for sizes in [[64, 64, 32], [64, 128, 96], [72, 40, 56]] {
+                case.check(sizes);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_number_of_stages_and_of_k_steps() {
+    for stages in 1..=4 {
+        // One k-step, two, three, four: an odd number does not go on from tile to tile.
+        for bk in [16, 32, 48, 64] {
+            let case = Case { tile: [32, 32, bk], warps: 2, stages, ..HALF };
+            case.check([40, 24, 104]);
+        }
+    }
+}
+
+#[test]
+fn tiles_that_are_no_powers_of_two() {
+    for (tile, warps) in [([96, 48, 32], 3), ([48, 24, 48], 1), ([80, 40, 32], 5), ([16, 8, 16], 1)] {
+        for by_rows in [[true, true], [false, false]] {
+            let case = Case { tile, warps, by_rows, ..HALF };
+            case.check([tile[0] + 8, tile[1], 2 * tile[2] + 8]);
+        }
+    }
+}
+
+/// Layouts that are found have no bank conflict: not for the copy, not for the fragments.
+#[test]
+fn layouts_are_free_of_conflicts() {
+    let mut tried = 0;
+    for (elem, acc) in [(Elem::Bf16, Elem::F32), (Elem::I8, Elem::I32), (Elem::F64, Elem::F64)] {
+        for by_rows in [true, false] {
+            for (rows, k) in [(64, 32), (128, 32), (128, 64), (96, 32), (48, 64), (192, 96), (80, 32)] {
+                for operand in ['a', 'b'] {
+                    let mma = TiledMma::best(elem, acc, 90, [rows, rows], 1).unwrap();
+                    let vector = 16 / i64::from(elem.bytes());
+                    let fill = Fill::of([rows, k], by_rows.into(), 32, vector).unwrap();
+                    let uses =
+                        SharedUses::new(elem, [rows, k], by_rows.into()).unwrap().filled(&fill).unwrap();
+                    let uses = uses.multiplied(&mma, operand).unwrap();
+                    let layout = uses.layout().unwrap();
+                    // Bytes that lie along M or N are collected one by one: 4 registers of bytes of 4 rows.
+                    let best = elem == Elem::I8 && !by_rows;
+                    let lost = uses.conflicts(&layout).unwrap();
+                    assert!(
+                        lost == 0 || best,
+                        "{elem} {rows}x{k} {by_rows} {operand}: {layout} loses {lost}"
+                    );
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(tried, 84);
+}
+
+#[test]
+fn the_next_tile_begins_before_this_one_ends() {
+    let source = generate(HALF.program().unwrap()).kernel.unwrap().source().to_owned();
+    let next = source.find("const int k_next = min(k + 1,").expect("the next tile");
+    assert!(source[next..].contains("mma_m16n8k16_bf16("), "{source}");
+    assert_eq!(source.matches("__syncthreads()").count(), 2, "one before the loop, one in it: {source}");
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(of: Result<T>, expected: &str) {
+    let problem = of.expect_err("accepted");
+    assert_eq!(format!("{}\n{}", problem.message, problem.help.unwrap_or_default()), expected);
+}
+
+#[test]
+fn what_is_refused_says_what_to_write() {
+    let best = |elem, acc, tile, warps| TiledMma::best(elem, acc, 80, tile, warps);
+    refused(
+        best(Elem::Bf16, Elem::F32, [40, 64], 4),
+        "4 warps cannot share a tile of 40x64 by products of 16x8\nuse a tile whose extents are multiples of 16 and 8, at least one for each warp",
+    );
+    refused(
+        best(Elem::I32, Elem::I32, [64, 64], 4),
+        "no matrix instruction of sm_80 multiplies i32 into sums of i32\nmultiply on CUDA cores, with `gemm` of partitions over threads",
+    );
+    refused(
+        best(Elem::I8, Elem::F32, [64, 64], 4),
+        "no matrix instruction of sm_80 multiplies i8 into sums of f32\nsum in i32",
+    );
+    refused(
+        TiledMma::new("wgmma_m64n64k16_bf16", &layout!((1, 1, 1)), 0),
+        "`wgmma_m64n64k16_bf16` is not a matrix product of one warp\ntake an instruction whose name begins with `mma_`",
+    );
+    refused(
+        TiledMma::new("mma_m16n8k16_bf61", &layout!((1, 1, 1)), 0),
+        "there is no matrix instruction `mma_m16n8k16_bf61`\ndid you mean `mma_m16n8k16_bf16`?",
+    );
+    refused(
+        TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 1, 2)), 0),
+        "(2,1,2):(1,2,2) has warps share K, and their sums would have to be added up\nwrite 1 for the third mode",
+    );
+    let mut b = Builder::new("refused");
+    let mma = best(Elem::Bf16, Elem::F32, [64, 64], 4).unwrap();
+    let tile = |b: &mut Builder, name: &str, elem, rows: i64, k: i64| {
+        b.shared(name, elem, Layout::row_major((rows, k)).unwrap()).unwrap()
+    };
+    let (sa, sb) = (tile(&mut b, "sa", Elem::Bf16, 64, 32), tile(&mut b, "sb", Elem::Bf16, 64, 64));
+    let (wrong, odd) = (tile(&mut b, "wrong", Elem::F16, 64, 32), tile(&mut b, "odd", Elem::Bf16, 40, 32));
+    let acc = b.accumulators("acc", &mma, [64, 64]).unwrap();
+    refused(
+        b.multiply(&mma, &sa, &sb, &acc),
+        "the tiles differ along K: 32 in `sa`, 64 in `sb`\noperands are (M, K), (N, K) and sums (M, N)",
+    );
+    refused(
+        b.multiply(&mma, &wrong, &wrong, &acc),
+        "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` holds f16\nuse an instruction for f16, or a tile of bf16",
+    );
+    refused(
+        b.multiply(&mma, &odd, &sa, &acc),
+        "mode 0 of `odd` has 40 elements, which 2 warps do not share in parts of 16, as `mma_m16n8k16_bf16` takes them along M\nuse a multiple of 32",
+    );
+    let small = b.accumulators("small", &mma, [32, 64]).unwrap();
+    refused(
+        b.multiply(&mma, &sa, &sa, &small),
+        "`small` has the shape (4,1,4), and products of `sa` and `sa` make sums of 2x4 instructions in each warp\nmake it with the accumulators of this product, for a tile of (M, N)",
+    );
+    refused(
+        Fill::of([64, 36], 1, 128, 8),
+        "36 elements side by side cannot be copied 8 at once\nuse a tile whose contiguous extent is a multiple of 8, or narrower copies",
+    );
+}

@@ -1,0 +1,91 @@
+//! Choreographies: kernels written with the builder in which groups of threads do different things and hand tiles to one
+//! another. The simulator, NVRTC and GPUs go through this table: a new program is one line in [`all`].
+
+mod ping_pong;
+mod tokens;
+
+use tilewright_codegen::affine::Affine;
+use tilewright_codegen::atom::Atom;
+use tilewright_codegen::build::Builder;
+use tilewright_codegen::problem::{Problem as Refusal, Result};
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::view::{At, View};
+use tilewright_codegen::{Elem, Generated, atoms, generate};
+use tilewright_layout::{Tuple, Value};
+
+use crate::number::Random;
+use crate::problem::{Problem, Reference, Setting, Values};
+use crate::tensor::Room;
+
+/// Extents by name.
+pub type Sizes = Vec<(&'static str, usize)>;
+
+/// A program, and what it is tested with.
+pub struct Choreography {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub program: fn() -> Result<Program>,
+    /// What it computes.
+    pub reference: Reference,
+    /// Which numbers its tensors hold.
+    pub values: Values,
+    /// Sizes for the simulator, drawn at random.
+    pub sizes: fn(&mut Random) -> Sizes,
+    /// Sizes for a device.
+    pub large: &'static [&'static [(&'static str, usize)]],
+    /// Instructions that its machine code must have.
+    pub sass: &'static [&'static str],
+}
+
+/// All of them.
+pub fn all() -> Vec<Choreography> {
+    vec![ping_pong::choreography(), tokens::choreography()]
+}
+
+impl Choreography {
+    /// Its kernel.
+    pub fn kernel(&self) -> Generated {
+        let program = (self.program)().unwrap_or_else(|refused| panic!("{}: {}", self.name, refused.message));
+        let outcome = generate(program);
+        let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
+        outcome.kernel.unwrap_or_else(|| panic!("{}: {}", self.name, said.join("\n")))
+    }
+
+    /// What it is given for these sizes; gaps keep rows at multiples of 16 bytes.
+    pub fn problem(&self, kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Problem {
+        let rooms = &[Room::new(16 * (seed % 2) as usize, 0)];
+        let setting = Setting { sizes, rooms, values: self.values, seed, alpha: 0.5, beta: 0.0 };
+        Problem::new(&kernel.variants[0].program.params, &setting, self.reference)
+    }
+}
+
+/// A matrix argument with contiguous rows.
+fn matrix(b: &mut Builder, name: &str, elem: Elem, extents: [&str; 2], written: bool) -> Result<View> {
+    let shape = Tuple::of(extents.map(|extent| Tuple::from(Value::symbol(extent))));
+    let stride = Tuple::of([Value::symbol(&format!("ld{name}")).into(), Tuple::from(1)]);
+    b.tensor(name, elem, shape, Some(stride), written)
+}
+
+/// The last mode at one place.
+fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    let mut coord = vec![At::All; view.rank() - 1];
+    coord.push(At::Index(at.clone()));
+    b.slice(view, &coord)
+}
+
+fn sum(x: Affine, y: &Affine) -> Affine {
+    x.plus(y, 1).unwrap_or_default()
+}
+
+fn times(x: &Affine, n: i64) -> Affine {
+    x.times(n).unwrap_or_default()
+}
+
+fn row(name: &str) -> Result<&'static Atom> {
+    atoms::find(name).ok_or_else(|| Refusal::new(format!("no row {name}")))
+}
+
+fn tiles_of(extent: Value, tile: i64) -> Value {
+    extent.ceil_div(tile).unwrap_or_default()
+}
