@@ -206,7 +206,7 @@ pub fn halves(
 ) {
     assert(N % 4 == 0);
     let t = layout!(16);
-    let gx = tile(x, 64, block.x);
+    let gx = shift(tile(x, 64, 0), (block.x * 64));
     let first = parallelize(gx, t, thread.x, values = 4);
     let second = parallelize(shift(gx, (N)), t, thread.x, values = 4);
     let to = parallelize(tile(pairs, 64, block.x), t, thread.x, values = 4);

@@ -1,7 +1,6 @@
 //! Shifted, overlapping, permuted and broadcast tiles, and walks over them: each kernel against plain Rust, in every variant,
 //! at sizes that tiles do not divide.
 
-use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::views::*;
 

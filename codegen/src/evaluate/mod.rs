@@ -281,6 +281,13 @@ impl Evaluator {
                 self.in_type = true;
                 let made = self.expr(expr);
                 self.in_type = false;
+                // What tiles divide is a size by itself, or so many tiles of one.
+                let made = match made {
+                    Value::Size(Size::Sym { times, of, over }) if times != 1 => {
+                        Value::Index(Size::Sym { times, of, over }.into())
+                    }
+                    made => made,
+                };
                 match made {
                     Value::Int(n) => Some(n.into()),
                     Value::Size(size) => Some(size.into()),
