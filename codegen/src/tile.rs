@@ -9,8 +9,9 @@ use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::condition::Test;
 use crate::elem::Elem;
+pub use crate::expr::Expr;
 use crate::number::Number;
-use crate::thread::{Bin, Cmp, Id, Un, Unroll};
+use crate::thread::{Bin, Id, Unroll};
 use crate::view::View;
 
 /// A kernel before lowering.
@@ -524,101 +525,6 @@ pub enum Across {
     Warp(u32),
     /// The whole block.
     Block,
-}
-
-/// A scalar function of elements, coordinates and arguments.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Expr {
-    /// The element of an input.
-    In(u8),
-    /// A literal, of the type that its surroundings have; see [`crate::typing`].
-    Lit(Number),
-    /// A scalar argument.
-    Scalar(Id),
-    /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
-    Coord(u8, u8),
-    /// An integer of the kernel, an `i32`: a size, the block's index, a loop variable.
-    Index(Box<Affine>),
-    /// A function of one value.
-    Un(Un, Box<Expr>),
-    /// A function of two values.
-    Bin(Bin, Box<Expr>, Box<Expr>),
-    /// `a * b + c`, rounded once.
-    Fma(Box<[Expr; 3]>),
-    /// A comparison, which is true or false.
-    Cmp(Cmp, Box<Expr>, Box<Expr>),
-    /// Where the first is true, or a number other than 0, the second, elsewhere the third.
-    Pick(Box<[Expr; 3]>),
-    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal is made one of this type.
-    Cast(Elem, Box<Expr>),
-}
-
-impl Expr {
-    /// A literal.
-    ///
-    /// ```
-    /// use tilewright_codegen::{number::Number, tile::Expr};
-    /// assert_eq!(Expr::lit(-1), Expr::Lit(Number::Int(-1)));
-    /// ```
-    pub fn lit(number: impl Into<Number>) -> Expr {
-        Expr::Lit(number.into())
-    }
-
-    /// Converted to a type.
-    ///
-    /// ```
-    /// use tilewright_codegen::{Elem, tile::Expr};
-    /// assert_eq!(Expr::In(0).cast(Elem::F32), Expr::Cast(Elem::F32, Box::new(Expr::In(0))));
-    /// ```
-    pub fn cast(self, to: Elem) -> Expr {
-        Expr::Cast(to, Box::new(self))
-    }
-
-    /// The integers of the kernel in it.
-    pub fn integers(&self) -> Vec<&Affine> {
-        let mut found = Vec::new();
-        // Without recursion: it may be deeper than any stack.
-        let mut left = vec![self];
-        while let Some(expr) = left.pop() {
-            match expr {
-                Expr::Index(at) => found.push(&**at),
-                Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
-                Expr::Un(_, x) | Expr::Cast(_, x) => left.push(x),
-                Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => left.extend([&**x, &**y]),
-                Expr::Fma(all) | Expr::Pick(all) => left.extend(all.iter()),
-            }
-        }
-        found
-    }
-
-    /// The same, to be changed.
-    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
-        match self {
-            Expr::Index(at) => f(at),
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
-            Expr::Un(_, x) | Expr::Cast(_, x) => x.each_integer_mut(f),
-            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => {
-                x.each_integer_mut(f);
-                y.each_integer_mut(f);
-            }
-            Expr::Fma(all) | Expr::Pick(all) => all.iter_mut().for_each(|x| x.each_integer_mut(f)),
-        }
-    }
-
-    /// The same function of another value in place of its first input.
-    pub fn with(&self, first: &Expr) -> Expr {
-        let of = |expr: &Expr| Box::new(expr.with(first));
-        match self {
-            Expr::In(0) => first.clone(),
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) | Expr::Index(_) => self.clone(),
-            Expr::Un(f, x) => Expr::Un(*f, of(x)),
-            Expr::Bin(f, x, y) => Expr::Bin(*f, of(x), of(y)),
-            Expr::Cmp(f, x, y) => Expr::Cmp(*f, of(x), of(y)),
-            Expr::Fma(all) => Expr::Fma(Box::new(all.each_ref().map(|x| x.with(first)))),
-            Expr::Pick(all) => Expr::Pick(Box::new(all.each_ref().map(|x| x.with(first)))),
-            Expr::Cast(elem, x) => Expr::Cast(*elem, of(x)),
-        }
-    }
 }
 
 impl Program {

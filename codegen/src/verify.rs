@@ -209,10 +209,7 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
                     .help("convert it right where it stands, such as `n as f32`"));
                 }
             }
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
-            Expr::Un(_, x) | Expr::Cast(_, x) => left.push(x),
-            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => left.extend([&**x, &**y]),
-            Expr::Fma(all) | Expr::Pick(all) => left.extend(all.iter()),
+            other => left.extend(other.parts()),
         }
     }
     Ok(())

@@ -106,6 +106,8 @@ const WANTED: &[&str] = &[
     "function: literal",
     "function: scalar",
     "function: coordinate",
+    "function: size",
+    "function: bits",
     "function: unary",
     "function: binary",
     "function: fma",
@@ -413,6 +415,8 @@ impl Seen {
                 self.coordinates(at);
                 ("function: integer of the kernel", vec![])
             }
+            Expr::Size(_) => ("function: size", vec![]),
+            Expr::Bits(_, x) => ("function: bits", vec![x]),
             Expr::Un(_, x) => ("function: unary", vec![x]),
             Expr::Bin(_, x, y) => ("function: binary", vec![x, y]),
             Expr::Fma(x) => ("function: fma", x.iter().collect()),

@@ -111,13 +111,7 @@ pub(super) fn text(test: &Test, program: &tile::Program) -> String {
 
 /// Does a function depend on elements?
 fn reads_elements(of: &Expr) -> bool {
-    match of {
-        Expr::In(_) | Expr::Coord(..) => true,
-        Expr::Lit(_) | Expr::Scalar(_) | Expr::Index(_) => false,
-        Expr::Un(_, x) | Expr::Cast(_, x) => reads_elements(x),
-        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => reads_elements(x) || reads_elements(y),
-        Expr::Fma(all) | Expr::Pick(all) => all.iter().any(reads_elements),
-    }
+    of.any(&|part| matches!(part, Expr::In(_) | Expr::Coord(..)))
 }
 
 /// A condition on integers as one between elements.
@@ -149,6 +143,7 @@ fn of_scalars(of: &Expr, scalars: &[Argument]) -> Option<Affine> {
             Some(crate::affine::Coord::Scalar(*id).into())
         }
         Expr::Index(at) => Some((**at).clone()),
+        Expr::Size(size) => Some((*size).into()),
         Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
         Expr::Cast(to, x) if matches!(**x, Expr::Lit(_)) && !to.is_float() => inner(x),
         Expr::Un(Un::Neg, x) => inner(x)?.times(-1),

@@ -1,5 +1,7 @@
 //! What expressions of a kernel stand for while it is compiled.
 
+use std::sync::Arc;
+
 use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use super::integer;
@@ -12,6 +14,15 @@ use crate::problem::Problem;
 use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
+
+/// A function that the text bound to a name or passes on.
+#[derive(Debug)]
+pub(super) struct Closure {
+    pub(super) params: Vec<Pattern>,
+    pub(super) body: Expr,
+    /// What the names in its body stood for where it was written.
+    pub(super) scope: Vec<(String, Value)>,
+}
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -40,7 +51,7 @@ pub(super) enum Value {
     Number(Scalar),
     /// An element type, where a call takes one by name.
     Elem(Elem),
-    Closure(Vec<Pattern>, Box<Expr>),
+    Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
 }
@@ -151,6 +162,14 @@ impl Value {
         }
     }
 
+    /// As a number of the kernel, a size included: where the text asks for it, with `as` or in a closure.
+    pub(super) fn as_number(&self) -> Option<Scalar> {
+        match self {
+            Value::Size(size) => Some(Scalar::new(tile::Expr::Size(*size), Elem::I32)),
+            other => other.number(),
+        }
+    }
+
     /// As a number of the kernel.
     pub(super) fn number(&self) -> Option<Scalar> {
         match self {
@@ -158,7 +177,6 @@ impl Value {
             Value::Float(x) => Some(Scalar::literal(*x)),
             Value::Number(scalar) => Some(scalar.clone()),
             Value::Index(at) => Some(Scalar::new(tile::Expr::Index(Box::new(at.clone())), Elem::I32)),
-            Value::Size(size) => Some(Scalar::new(tile::Expr::Index(Box::new((*size).into())), Elem::I32)),
             Value::Test(test) => Some(integer::as_number(test)),
             _ => None,
         }

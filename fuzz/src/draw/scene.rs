@@ -66,6 +66,8 @@ pub(super) struct Scene {
     pub(super) scalars: Vec<(String, Elem)>,
     /// Arguments whose elements are read as integers.
     pub(super) indices: Vec<String>,
+    /// Sizes that a launch finds out.
+    pub(super) sizes: Vec<String>,
     names: usize,
 }
 
@@ -112,6 +114,7 @@ impl Scene {
             vars: Vec::new(),
             scalars: Vec::new(),
             indices: Vec::new(),
+            sizes: Vec::new(),
             names: 0,
         }
     }
