@@ -78,7 +78,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn slice(&mut self, view: &View, coord: &[At]) -> Result<View> {
-        if coord.len() == view.rank() {
+        // Registers have no tiles that blocks could number: their places are known while compiling.
+        if coord.len() == view.rank() && !matches!(self.space(view), Space::Registers { .. }) {
             self.axes_of(&view.layout, coord, view)?;
         }
         let slice = view.slice(coord)?;

@@ -105,21 +105,21 @@ impl Scene {
     /// A condition on integers and arguments; of the thread's number too, where nothing waits for others.
     pub(super) fn condition(&mut self, apart: bool) -> Expr {
         let op = self.random.pick(&COMPARE);
-        match self.random.below(12) {
-            0..2 => {
+        match self.random.below(14) {
+            0..4 => {
                 let (x, y) = (self.condition(apart), self.condition(apart));
                 binary(self.random.pick(&[Binary::And, Binary::Or]), x, y)
             }
-            2 => not(self.condition(apart)),
-            3 => {
+            4 => not(self.condition(apart)),
+            5 => {
                 let scalar = self.scalar(Elem::F32);
                 binary(op, name(&scalar), float(self.random.within(-1, 2) as f64))
             }
-            4..6 if apart => {
+            6..8 if apart => {
                 let end = self.random.within(0, self.threads);
                 binary(op, field("thread", "x"), int(end))
             }
-            6 if apart => {
+            8 if apart => {
                 let loaded = self.loaded(true);
                 binary(op, loaded, int(self.random.within(-1, 2)))
             }
@@ -132,7 +132,7 @@ impl Scene {
 
     /// Perhaps a statement under a condition, with another for where it does not hold.
     pub(super) fn perhaps(&mut self, stmt: Stmt, apart: bool) -> Stmt {
-        if !self.random.chance(30) {
+        if !self.random.chance(45) {
             return stmt;
         }
         let condition = self.condition(apart);
