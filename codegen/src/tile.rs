@@ -33,6 +33,8 @@ pub struct Program {
     pub vars: Vec<Var>,
     /// Integers that are read from memory.
     pub reads: Vec<Read>,
+    /// Sizes that a launch refuses where they are larger.
+    pub at_most: Vec<(Value, i64)>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
     /// What sizes must satisfy, checked at launch.

@@ -6,6 +6,7 @@ pub mod functions;
 pub mod gallery;
 pub mod hand;
 pub mod integers;
+pub mod memory;
 pub mod number;
 pub mod problem;
 pub mod programs;
