@@ -11,6 +11,18 @@ use crate::thread::{Id, Scope};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Ix(u32);
 
+impl Ix {
+    /// The expression at a place.
+    pub(crate) fn at(place: u32) -> Ix {
+        Ix(place)
+    }
+
+    /// Its place in the arena.
+    pub(crate) fn place(self) -> u32 {
+        self.0
+    }
+}
+
 /// What an expression is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -97,6 +109,14 @@ pub struct Exprs {
     known: HashMap<Int, Ix>,
 }
 
+impl From<Vec<Expr>> for Exprs {
+    /// These expressions, each made of earlier ones, as they are.
+    fn from(all: Vec<Expr>) -> Exprs {
+        let known = all.iter().enumerate().map(|(at, expr)| (expr.int.clone(), Ix(at as u32))).collect();
+        Exprs { all, known }
+    }
+}
+
 fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
@@ -109,6 +129,11 @@ impl Exprs {
     /// The expression at a place.
     pub fn get(&self, at: Ix) -> &Expr {
         &self.all[at.0 as usize]
+    }
+
+    /// All of them, in the order in which they were made.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Expr> {
+        self.all.iter()
     }
 
     /// How many there are.

@@ -35,6 +35,7 @@ pub mod report;
 mod spelling;
 mod stack;
 pub mod target;
+pub mod text;
 pub mod thread;
 pub mod tile;
 pub mod tiled;

@@ -36,6 +36,8 @@ pub(crate) fn command() -> Command {
             "explain",
             "The loop nest: what the grid, the threads of a block and each thread run through",
         ))
+        .arg(flag("tile", "The tile program: what is done with tiles, and by whom, before checks and lowering"))
+        .arg(flag("thread", "The thread program: what the CUDA C is printed from"))
         .arg(flag("ptx", "What NVRTC makes of the source"))
         .arg(flag("sass", "What the assembler makes of that, taken apart by nvdisasm"))
         .arg(
@@ -52,7 +54,7 @@ pub(crate) fn command() -> Command {
         )
         .arg(
             flag("json", "All of it, for a program to read")
-                .conflicts_with_all(["source", "report", "layouts", "explain", "ptx", "sass", "variant"]),
+                .conflicts_with_all(["source", "report", "layouts", "explain", "tile", "thread", "ptx", "sass", "variant"]),
         )
         .after_help(format!("{EXAMPLES}\n\n{}\n\n{}", kernel::help(), kernel::keys()))
 }
@@ -79,7 +81,12 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
         sections.push(layouts(&parts()));
     }
     let wanted = |name| matches.get_flag(name);
-    let others = ["report", "layouts", "explain", "ptx", "sass"];
+    if wanted("tile")
+        && let Ok(program) = chosen.definition.program()
+    {
+        sections.push(program.to_string());
+    }
+    let others = ["report", "layouts", "explain", "tile", "thread", "ptx", "sass"];
     for (number, variant) in &variants {
         let heading = match variants.len() {
             1 => String::new(),
@@ -91,6 +98,9 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
         }
         if wanted("source") || !others.iter().any(|name| wanted(name)) {
             push(variant.source.clone());
+        }
+        if wanted("thread") {
+            push(variant.program.to_string());
         }
         if wanted("ptx") {
             push(compiled::ptx(variant, arch)?);

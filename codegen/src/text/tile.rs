@@ -1,0 +1,208 @@
+//! The text of tile programs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
+use crate::affine::{Affine, Coord};
+use crate::number::Number;
+use crate::tile::{
+    Across, Ahead, Arg, Expr, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Ring, Scalar, Space,
+    Stmt, Tensor, Var,
+};
+use crate::view::View;
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&super::print(self))
+    }
+}
+
+impl FromStr for Program {
+    type Err = Wrong;
+
+    fn from_str(text: &str) -> std::result::Result<Program, Wrong> {
+        super::parse(text)
+    }
+}
+
+/// A field for each line.
+macro_rules! lines {
+    ($($field:ident)*) => {
+        impl Text for Program {
+            fn write(&self, to: &mut Writer) {
+                to.raw("tile_program {");
+                to.indent += 1;
+                $(
+                    to.new_line();
+                    write_field!(to, stringify!($field), &self.$field);
+                )*
+                to.indent -= 1;
+                to.new_line();
+                to.raw("}");
+            }
+
+            fn read(from: &mut Reader<'_>) -> Result<Program> {
+                from.needs("tile_program")?;
+                from.needs("{")?;
+                let program = Program {
+                    $($field: read_field!(from, stringify!($field)),)*
+                    arguments: Default::default(),
+                };
+                from.needs("}")?;
+                Ok(program)
+            }
+        }
+    };
+}
+
+lines! {
+    name arch grid cluster launch blocks_per_sm overlaps args tensors scalars groups rings vars tokens orders body
+}
+
+records! {
+    Tensor { name, elem, space, layout, - span }
+    Scalar { name, elem }
+    Group { name, warps = None, members = 1, threads, registers = None }
+    Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
+    Var { name, extent }
+    Ahead { stages, fragments = 1, exits = true }
+}
+
+variants! {
+    LaunchRule { "per_tile" PerTile, "persistent" Persistent }
+    Raster { "plain" Plain, "bands" Bands(tiles) }
+    Arg { "tensor" Tensor(id), "scalar" Scalar(id) }
+    Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }
+    Past { "skip" Skip, "last" Last, "anyway" Anyway }
+    How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
+    Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block }
+    Coord {
+        "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
+        "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
+    }
+    Expr {
+        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "coord" Coord(input, mode), "un" Un(f, x),
+        "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x),
+    }
+    Op {
+        "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
+        "set" Fill { to, value },
+        "map" Map { ins, to, value },
+        "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
+        "reduce" Reduce { from, to, with, across },
+        "wait_copies" WaitCopies { pending },
+        "commit_copies" CommitCopies,
+        "wait" Wait { token, but },
+        "sync" Sync,
+        "for" For { var, unroll, body },
+        "leave" Leave { of, left, right },
+        "pipelined" Pipelined { var, ahead, body },
+        "step" Step { var, at, past, body },
+        "if" If { left, right, then, other = Vec::new() },
+        "when" When { cond, then, other = Vec::new() },
+        "roles" Roles(roles),
+        "acquire" Acquire { ring, turn },
+        "publish" Publish { ring, turn, bytes },
+        "await" Await { ring, turn },
+        "release" Release { ring, turn },
+        "advance" Advance { ring },
+        "tiles" Tiles { vars, raster, body },
+        "ordered" Ordered { order, groups, body },
+    }
+}
+
+impl Text for Stmt {
+    const LINES: bool = true;
+
+    fn write(&self, to: &mut Writer) {
+        if self.by != 0 {
+            to.raw(&format!("@{} ", self.by));
+        }
+        self.op.write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Stmt> {
+        let by = if from.takes("@") { Text::read(from)? } else { 0 };
+        Ok(Stmt { id: 0, span: Default::default(), by, op: Op::read(from)? })
+    }
+}
+
+/// `"name" %tensor layout + [base, …]`, with limits and clamped modes where there are any.
+impl Text for View {
+    fn write(&self, to: &mut Writer) {
+        self.name.write(to);
+        to.raw(&format!(" %{} {} + ", self.tensor, self.layout));
+        self.base.write(to);
+        if self.limits.iter().any(Option::is_some) {
+            write_field!(to, "limits", &self.limits);
+        }
+        if !self.held.is_empty() {
+            write_field!(to, "clamped", &self.held);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<View> {
+        let name = Text::read(from)?;
+        from.needs("%")?;
+        let (tensor, layout) = (Text::read(from)?, Text::read(from)?);
+        from.needs("+")?;
+        let base: Vec<Affine> = Text::read(from)?;
+        let none = vec![None; base.len()];
+        let limits = read_field!(from, "limits", none);
+        let held = read_field!(from, "clamped", Vec::new());
+        Ok(View { tensor, name, layout, base, limits, held })
+    }
+}
+
+/// `3 + 4*block(0) - var(2)`
+impl Text for Affine {
+    fn write(&self, to: &mut Writer) {
+        let mut first = true;
+        let mut sign = |to: &mut Writer, number: i64| {
+            to.raw(match (first, number < 0) {
+                (true, true) => "-",
+                (true, false) => "",
+                (false, true) => " - ",
+                (false, false) => " + ",
+            });
+            first = false;
+        };
+        if self.constant != 0 || self.terms.is_empty() {
+            sign(to, self.constant);
+            to.raw(&self.constant.unsigned_abs().to_string());
+        }
+        for (coord, factor) in &self.terms {
+            sign(to, *factor);
+            if factor.unsigned_abs() != 1 {
+                to.raw(&format!("{}*", factor.unsigned_abs()));
+            }
+            coord.write(to);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Affine> {
+        let mut sum = Affine::default();
+        let mut minus = from.takes("-");
+        loop {
+            let is_number = from.rest().starts_with(|c: char| c.is_ascii_digit());
+            let number: i128 = match is_number {
+                true => from.number()?,
+                false => 1,
+            };
+            let number = i64::try_from(if minus { -number } else { number });
+            let number = number.map_err(|_| from.wrong("a factor of 64 bits before this"))?;
+            if !is_number || from.takes("*") {
+                sum.terms.push((Text::read(from)?, number));
+            } else {
+                sum.constant = number;
+            }
+            minus = match (from.takes("+"), from.takes("-")) {
+                (true, _) => false,
+                (_, true) => true,
+                _ => return Ok(sum),
+            };
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Passes, each by files: a program above, what the pass makes of it below the line. `cargo xtask snapshots` rewrites what
+//! stands below.
+
+use std::path::Path;
+
+use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::{cuda, pipeline, thread};
+
+const LINE: &str = "\n----\n";
+
+/// What a pass, known by its name, makes of a text.
+fn passed(pass: &str, input: &str) -> Result<String, String> {
+    let tile = || input.parse::<Program>().map_err(|wrong| wrong.to_string());
+    let said = |said: tilewright_codegen::diagnostic::Diagnostic| said.text();
+    let lowered = |policy| Ok(lower(&tile()?, policy).map_err(said)?.to_string());
+    match pass {
+        "expand" => Ok(pipeline::expand(&tile()?).map_err(said)?.to_string()),
+        "lower best" => lowered(Policy::Best),
+        "lower general" => lowered(Policy::General),
+        "print" => Ok(cuda::print(&input.parse::<thread::Kernel>().map_err(|wrong| wrong.to_string())?)),
+        _ => Err(format!("there is no pass `{pass}`")),
+    }
+}
+
+#[test]
+fn passes_make_what_the_files_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passes");
+    let bless = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut wrong = Vec::new();
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let (above, below) = text.split_once(LINE).unwrap_or((text.trim_end(), ""));
+        // Comments, the name of the pass, the program.
+        let begin = above.find("pass: ").expect("a line `pass: …`");
+        let (pass, input) = above[begin + 6..].split_once('\n').expect("a program below the pass");
+        let made = passed(pass, input).unwrap_or_else(|why| format!("error: {why}\n"));
+        if made != below {
+            match bless {
+                true => std::fs::write(file, format!("{above}{LINE}{made}")).unwrap(),
+                false => wrong.push(format!("{}:\n{made}", file.display())),
+            }
+        }
+    }
+    assert!(files.len() >= 4);
+    assert!(wrong.is_empty(), "bless with `cargo xtask snapshots`: {}", wrong.join("\n"));
+}

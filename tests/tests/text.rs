@@ -1,0 +1,68 @@
+//! Programs as text: every kernel of the gallery is printed, read back, and means the same.
+
+use tilewright::kernels;
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::{Definition, Outcome, cuda, generate, thread};
+use tilewright_tests::{gallery, programs};
+
+fn sources(outcome: &Outcome) -> Vec<&str> {
+    let kernel = outcome.kernel.as_ref().expect("it was generated before");
+    kernel.variants.iter().map(|variant| variant.source.as_str()).collect()
+}
+
+#[test]
+fn tile_programs_are_read_back() {
+    let shipped = kernels::all().into_iter().filter_map(|shipped| shipped.def.definition());
+    let products = gallery::MATMULS.iter().map(|keys| {
+        let words = tilewright_codegen::words::Words::read(keys).expect("keys of the gallery");
+        Definition::Matmul(words.args().to_vec())
+    });
+    let defined = shipped.chain(products).map(|definition| definition.program().expect("a program"));
+    let built = [programs::wgmma_ring(), programs::mma_sync()].map(|program| program.expect("a program"));
+    let mut count = 0;
+    for program in defined.chain(built) {
+        let text = program.to_string();
+        let again: Program = text.parse().unwrap_or_else(|wrong| panic!("{}: {wrong}", program.name));
+        assert_eq!(again.to_string(), text);
+        let (first, second) = (generate(program), generate(again));
+        assert_eq!(sources(&first), sources(&second));
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+}
+
+#[test]
+fn thread_programs_are_read_back() {
+    for (name, kernel) in gallery::all() {
+        for variant in kernel.variants {
+            let text = variant.program.to_string();
+            let again: thread::Kernel = text.parse().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            assert_eq!(again.to_string(), text, "{name}");
+            assert_eq!(cuda::print(&again), variant.source, "{name}");
+        }
+    }
+}
+
+#[track_caller]
+fn refuses(change: impl Fn(&str) -> String, expected: &str) {
+    let text = programs::mma_sync().expect("a program").to_string();
+    assert_eq!(change(&text).parse::<Program>().unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn what_is_no_program_is_refused_where_it_stands() {
+    refuses(|_| String::new(), "line 1, column 1: `tile_program` is expected, and here is the end");
+    refuses(
+        |text| text.replace("arch 80", "arch old"),
+        "line 3, column 10: an integer is expected, and here is `old`",
+    );
+    refuses(
+        |text| text.replace("per_tile", "per_block"),
+        "line 6, column 12: one of per_tile, persistent is expected, and here is `per_block`",
+    );
+    refuses(|text| text.to_owned() + "more", "line 51, column 1: the end is expected, and here is `more`");
+    refuses(
+        |text| text.replacen("elem bf16", "elem half", 1),
+        "line 11, column 23: an element type is expected, and here is `half`",
+    );
+}
