@@ -1,6 +1,8 @@
 //! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight. Sums of products
-//! of narrow and single-precision elements are exact to double precision and rounded once; tensor cores keep fewer bits,
-//! so results agree within the accumulator's precision, not to the bit. Integers and double precision are exact.
+//! of narrow and single-precision elements are exact to double precision and rounded once. Tensor cores align all terms
+//! of an instruction with the greatest and cut off what lies below the last bit that they keep, so results agree to
+//! `(k + 1)` such bits of the greatest term, not to the bit: 2^-23 of it, 2^-13 for operands of eight bits, 2^-11 for sums
+//! in f16. Integers wrap and are exact; double precision rounds once for each term, as the hardware does.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Effect;
@@ -78,8 +80,7 @@ impl Dense {
 
     fn bits(&self, at: usize, elem: Elem) -> u64 {
         match self {
-            Dense::Float(all) if elem == Elem::F64 => all[at].to_bits(),
-            Dense::Float(all) => u64::from((all[at] as f32).to_bits()),
+            Dense::Float(all) => value::cast(all[at].to_bits(), Elem::F64, elem),
             Dense::Int(all) => value::from_int(all[at], elem),
         }
     }

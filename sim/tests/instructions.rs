@@ -7,7 +7,7 @@ use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::atom::{Effect, OperandKind};
 use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_codegen::thread::*;
-use tilewright_codegen::{atoms, narrow};
+use tilewright_codegen::{atoms, fp8, narrow};
 use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_program};
 
@@ -35,6 +35,7 @@ fn arg(values: &[f64], elem: Elem) -> Arg {
         }
         I8 => Arg::tensor(&values.iter().map(|&x| x as i8).collect::<Vec<_>>(), n),
         U8 => Arg::tensor(&values.iter().map(|&x| x as u8).collect::<Vec<_>>(), n),
+        E4m3 | E5m2 => Arg::tensor(&values.iter().map(|&x| fp8::bits(x, elem)).collect::<Vec<_>>(), n),
         I32 => Arg::tensor(&values.iter().map(|&x| x as i32).collect::<Vec<_>>(), n),
         other => panic!("{other}"),
     }
@@ -44,6 +45,7 @@ fn output(elem: Elem, n: usize) -> Arg {
     match elem {
         F64 => Arg::output::<f64>([n]),
         F32 => Arg::output::<f32>([n]),
+        F16 => Arg::output::<f16>([n]),
         I32 => Arg::output::<i32>([n]),
         other => panic!("{other}"),
     }
@@ -51,7 +53,11 @@ fn output(elem: Elem, n: usize) -> Arg {
 
 /// A type that tensors can have with the same bits.
 fn plain(elem: Elem) -> Elem {
-    if elem == Tf32 { F32 } else { elem }
+    match elem {
+        Tf32 => F32,
+        E4m3 | E5m2 => U8,
+        elem => elem,
+    }
 }
 
 /// Every mma.sync: fragments come from memory in the order thread, value; results go the same way.
@@ -66,7 +72,8 @@ fn products_of_a_warp() {
         let (mut args, mut tensors) = (Vec::new(), Vec::new());
         let mut frags = Vec::new();
         for (operand, rows, columns) in [('d', m, n), ('a', m, k), ('b', n, k)] {
-            let elem = plain(row.operand(operand).unwrap().elem);
+            let of = row.operand(operand).unwrap().elem;
+            let elem = plain(of);
             let tv = row.tv(operand).unwrap();
             let values = tv.mode(1).unwrap().size().unwrap();
             let from = b.tensor(&operand.to_string(), elem, false);
@@ -83,7 +90,7 @@ fn products_of_a_warp() {
             let held: Vec<f64> = (0..32 * values)
                 .map(|at| matrix[offsets[(at / values + at % values * 32) as usize] as usize])
                 .collect();
-            args.push(arg(&held, elem));
+            args.push(arg(&held, of));
             frags.push(AtomArg::Frag(frag(reg, zero, values as u32)));
             tensors.push((matrix, reg, values, offsets, elem));
         }
@@ -100,6 +107,7 @@ fn products_of_a_warp() {
         let got: Vec<f64> = match elem {
             F64 => done.get("to").unwrap(),
             I32 => done.get::<i32>("to").unwrap().into_iter().map(f64::from).collect(),
+            F16 => done.get::<f16>("to").unwrap().into_iter().map(|x| x.to_f32().into()).collect(),
             _ => done.get::<f32>("to").unwrap().into_iter().map(f64::from).collect(),
         };
         let (d, a, bt) = (&tensors[0].0, &tensors[1].0, &tensors[2].0);

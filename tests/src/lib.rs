@@ -2,11 +2,13 @@
 
 pub mod choreography;
 pub mod draw;
+pub mod functions;
 pub mod gallery;
 pub mod hand;
 pub mod number;
 pub mod problem;
 pub mod programs;
+pub mod rows;
 pub mod tensor;
 mod user_crate;
 

@@ -1,5 +1,8 @@
 //! The table of instructions. Each row says everything that partitioning, checks, printing and simulation need.
 //!
+//! Names say the instruction, its shape, how operands come (`_ra`: `a` in registers) and their types: of both operands or
+//! of each, then `_acc_` and the type of sums where it is not the usual one ([`Elem::accumulator`]).
+//!
 //! Conventions of the operands' names: `d` is written, `a` and `b` are read, `m` is a tensor map, `n` a number of bytes,
 //! `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and `b` lie transposed, `k` is a mask of
 //! blocks of a cluster. The element type of a copy says how wide its elements are and no more.
@@ -7,9 +10,11 @@
 mod bulk;
 mod matrix;
 mod mma;
+mod product;
 mod small;
 mod wgmma;
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use tilewright_layout::{Layout, MmaAtom};
@@ -19,10 +24,13 @@ use crate::elem::Elem;
 
 /// Rows that are written out, then those that are generated.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
-    let written = [small::ROWS, matrix::ROWS, mma::ROWS].into_iter().flatten();
-    let generated: &'static [Atom] = Vec::leak(bulk::rows().chain(wgmma::rows()).collect());
+    let written = [small::ROWS, matrix::ROWS].into_iter().flatten();
+    let generated: &'static [Atom] =
+        Vec::leak(mma::rows().chain(bulk::rows()).chain(wgmma::rows()).collect());
     written.chain(generated).collect()
 });
+
+static BY_NAME: LazyLock<HashMap<&str, &Atom>> = LazyLock::new(|| all().map(|row| (row.name, row)).collect());
 
 /// Every row.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
@@ -39,7 +47,7 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
 /// assert_eq!(row.tv('b').unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
 /// ```
 pub fn find(name: &str) -> Option<&'static Atom> {
-    all().find(|row| row.name == name)
+    BY_NAME.get(name).copied()
 }
 
 impl Atom {

@@ -9,7 +9,6 @@ use crate::atom::Done;
 type Formula = fn(lane: i64, i: i64) -> (i64, i64);
 
 struct Fragments {
-    row: &'static str,
     a: Formula,
     b: Formula,
     d: Formula,
@@ -49,35 +48,25 @@ fn b_tf32(lane: i64, i: i64) -> (i64, i64) {
     (lane % 4 + if i == 0 { 0 } else { 4 }, lane >> 2)
 }
 
-const MANUAL: [Fragments; 9] = [
-    Fragments { row: "mma_m16n8k16_f16", a: a_half, b: b_half, d: d16 },
-    Fragments { row: "mma_m16n8k16_bf16", a: a_half, b: b_half, d: d16 },
-    Fragments { row: "mma_m16n8k8_tf32", a: a_tf32, b: b_tf32, d: d16 },
-    Fragments { row: "mma_m16n8k32_i8", a: a_bytes, b: b_bytes, d: d16 },
-    Fragments { row: "mma_m16n8k32_u8", a: a_bytes, b: b_bytes, d: d16 },
-    Fragments {
-        row: "mma_m8n8k4_f64",
-        a: |lane, _| (lane >> 2, lane % 4),
-        b: |lane, _| (lane % 4, lane >> 2),
-        d: |lane, i| (lane >> 2, (lane % 4) * 2 + (i & 1)),
-    },
-    Fragments {
-        row: "mma_m16n8k4_f64",
-        a: |lane, i| (if i == 0 { lane >> 2 } else { (lane >> 2) + 8 }, lane % 4),
-        b: |lane, _| (lane % 4, lane >> 2),
-        d: d16,
-    },
-    Fragments { row: "mma_m16n8k8_f64", a: a_tf32, b: b_tf32, d: d16 },
-    Fragments {
-        row: "mma_m16n8k16_f64",
-        a: |lane, i| {
-            let row = if i % 2 == 0 { lane >> 2 } else { (lane >> 2) + 8 };
-            (row, if i % 2 == 0 { i * 2 + lane % 4 } else { i * 2 - 2 + lane % 4 })
-        },
-        b: |lane, i| (lane % 4 + i * 4, lane >> 2),
-        d: d16,
-    },
-];
+fn a_f64_k16(lane: i64, i: i64) -> (i64, i64) {
+    let row = if i % 2 == 0 { lane >> 2 } else { (lane >> 2) + 8 };
+    (row, if i % 2 == 0 { i * 2 + lane % 4 } else { i * 2 - 2 + lane % 4 })
+}
+
+/// What the manual says of a row. Fragments of a shape are those of the one with twice the K, cut off.
+fn manual(row: &Atom) -> Fragments {
+    let ((m, n, k), elem) = (row.mma().unwrap().shape, row.operand('a').unwrap().elem);
+    let [a, b]: [Formula; 2] = match (elem.bytes(), elem, (m, n, k)) {
+        (1, _, (16, 8, 16 | 32)) => [a_bytes, b_bytes],
+        (2, _, (16, 8, 8 | 16)) => [a_half, b_half],
+        (4, Elem::Tf32, (16, 8, 4 | 8)) | (8, _, (16, 8, 4 | 8)) => [a_tf32, b_tf32],
+        (8, _, (8, 8, 4)) => [|lane, _| (lane >> 2, lane % 4), |lane, _| (lane % 4, lane >> 2)],
+        (8, _, (16, 8, 16)) => [a_f64_k16, |lane, i| (lane % 4 + i * 4, lane >> 2)],
+        _ => panic!("{} is in no table of the manual", row.name),
+    };
+    let d: Formula = if m == 8 { |lane, i| (lane >> 2, (lane % 4) * 2 + (i & 1)) } else { d16 };
+    Fragments { a, b, d }
+}
 
 /// Every thread and value of a layout, as (thread, value, index).
 fn entries(tv: &Layout) -> Vec<(i64, i64, i64)> {
@@ -100,38 +89,57 @@ fn check_operand(row: &Atom, operand: char, extent: i64, expected: impl Fn(i64, 
 
 #[test]
 fn fragments_are_as_the_manual_says() {
-    for Fragments { row, a, b, d } in MANUAL {
-        let row = find(row).unwrap();
+    let mut names = String::new();
+    for row in all().filter(|row| row.name.starts_with("mma_")) {
+        let Fragments { a, b, d } = manual(row);
         let (m, n, k) = row.mma().unwrap().shape;
         check_operand(row, 'a', m * k, |lane, i| a(lane, i).0 + m * a(lane, i).1);
         check_operand(row, 'b', n * k, |lane, i| b(lane, i).1 + n * b(lane, i).0);
         check_operand(row, 'd', m * n, |lane, i| d(lane, i).0 + m * d(lane, i).1);
+        names += &format!("{} sm_{}: {}\n", row.name, row.arch, row.ptx);
     }
-    let sync: Vec<_> = all().filter(|row| row.name.starts_with("mma_")).map(|row| row.name).collect();
-    assert_eq!(sync, MANUAL.map(|fragments| fragments.row));
+    insta::assert_snapshot!("mma_sync", names);
 }
 
 #[test]
 fn wgmma_fragments_are_as_the_manual_says() {
-    let mut widths = HashSet::new();
+    let mut widths = std::collections::BTreeMap::<String, Vec<i64>>::new();
     for row in all().filter(|row| row.name.starts_with("wgmma_")) {
         let (m, n, k) = row.mma().unwrap().shape;
-        assert_eq!((m, k), (64, 16));
-        widths.insert(n);
+        let elem = row.operand('a').unwrap().elem;
+        assert_eq!((m, k * i64::from(elem.bytes())), (64, 32));
+        let family =
+            row.ptx.replace(&format!("n{n}k"), "nNk").replace("{ .reg .pred p; setp.ne.b32 p, $s, 0; ", "");
+        widths.entry(family).or_default().push(n);
         check_operand(row, 'd', m * n, |thread, i| {
             let (warp, lane) = (thread / 32, thread % 32);
             let (r, c) = (16 * warp + lane / 4 + 8 * ((i / 2) % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2);
             r + m * c
         });
+        let a: Formula = match elem.bytes() {
+            1 => a_bytes,
+            2 => a_half,
+            _ => a_tf32,
+        };
         match row.operand('a').unwrap().kind {
             OperandKind::Frag { words: true } => check_operand(row, 'a', m * k, |thread, i| {
-                let (r, c) = a_half(thread % 32, i);
+                let (r, c) = a(thread % 32, i);
                 16 * (thread / 32) + r + m * c
             }),
             kind => assert_eq!(kind, OperandKind::Descriptor),
         }
     }
-    assert_eq!(widths.len(), 32);
+    let every: Vec<i64> = (1..=32).map(|n| n * 8).collect();
+    let integers: Vec<i64> = every.iter().copied().filter(|n| *n <= 32 || n % 16 == 0).collect();
+    let mut text = String::new();
+    for (family, mut widths) in widths {
+        // Two rows with one text: `a` in registers and in shared memory.
+        widths.sort_unstable();
+        widths.dedup();
+        assert!(widths == every || widths == integers, "{family}: {widths:?}");
+        text += &format!("{} widths: {family}\n", widths.len());
+    }
+    insta::assert_snapshot!("wgmma", text);
 }
 
 #[test]

@@ -1,50 +1,78 @@
 //! wgmma: a warpgroup multiplies matrices that lie in shared memory, or `a` in registers, without waiting for the result.
-//! One row for each width; `s` is 0 where the product replaces the accumulator instead of being added to it.
+//! One row for each width; `s` is 0 where the product replaces the accumulator instead of being added to it. Operands of 16
+//! bits may lie along K or across it; those of other sizes lie along K.
 
+use super::product::{BYTES, FP8, Types, held};
 use super::{frag, int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 use crate::thread::{Queue, Scope};
 
-const ELEMENTS: [(Elem, &str); 2] = [(Elem::F16, "f16"), (Elem::Bf16, "bf16")];
+/// Rows: 16 for each warp.
+const M: u32 = 64;
+/// Bytes along K.
+const ALONG: u32 = 32;
 
-/// 64 rows: 16 for each warp, as in mma.sync.
-const A: &str = "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))";
+const FAMILIES: [(&[[Elem; 2]], &[Elem]); 5] = [
+    (&[[Elem::F16; 2]], &[Elem::F32, Elem::F16]),
+    (&[[Elem::Bf16; 2]], &[Elem::F32]),
+    (&[[Elem::Tf32; 2]], &[Elem::F32]),
+    (FP8, &[Elem::F32, Elem::F16]),
+    (BYTES, &[Elem::I32]),
+];
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let widths = (8..=256u32).step_by(8);
-    let all = widths.flat_map(|n| ELEMENTS.map(|element| (n, element)));
-    all.flat_map(|(n, element)| [row(n, element, false), row(n, element, true)])
+    FAMILIES.iter().flat_map(|&(operands, sums)| {
+        Types::all(operands, sums).flat_map(|types| {
+            let widths = (8..=256).step_by(8).filter(move |&n| has_width(types, n));
+            widths.flat_map(move |n| [row(types, n, false), row(types, n, true)])
+        })
+    })
 }
 
-fn row(n: u32, (elem, name): (Elem, &str), a_in_registers: bool) -> Atom {
+/// Integers take every eighth width up to 32, then every sixteenth.
+fn has_width(types: Types, n: u32) -> bool {
+    types.a.is_float() || n <= 32 || n.is_multiple_of(16)
+}
+
+fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
+    let k = ALONG / types.a.bytes();
     let immediate = |name| other(name, OperandKind::Immediate, Elem::I32, "");
-    let matrix = |name, rows| {
-        let tv = format!("(128,({rows},16)):(0,(1,{rows}))").leak();
+    let matrix = |name, elem, rows| {
+        let tv = format!("(128,({rows},{k})):(0,(1,{rows}))").leak();
         other(name, OperandKind::Descriptor, elem, tv)
     };
-    let d = format!("((4,8,4),(2,2,{})):((128,1,16),(64,8,512))", n / 8).leak();
-    let mut operands: Vec<Operand> = vec![written(frag('d', Elem::F32, false, d))];
-    operands.push(if a_in_registers { frag('a', elem, true, A) } else { matrix('a', 64) });
-    operands.extend([matrix('b', n), int('s')]);
-    if !a_in_registers {
-        operands.push(immediate('t'));
+    let d = written(frag('d', types.d, types.packs_sums(), held(M, n, 2)));
+    let a = match a_in_registers {
+        true => frag('a', types.a, true, held(M, k, types.per_register())),
+        false => matrix('a', types.a, M),
+    };
+    let mut operands: Vec<Operand> = vec![d, a, matrix('b', types.b, n), int('s')];
+    // Signs of operands for floating-point numbers; how operands lie, for those that may lie in two ways.
+    let mut flags = String::new();
+    if types.a.is_float() {
+        flags += ", 1, 1";
     }
-    operands.push(immediate('u'));
-    let (source, transposed) = if a_in_registers { ("_ra", "$u") } else { ("", "$t, $u") };
+    if types.a.bytes() == 2 {
+        let in_memory = if a_in_registers { "u" } else { "tu" };
+        operands.extend(in_memory.chars().map(immediate));
+        flags.extend(in_memory.chars().map(|name| format!(", ${name}")));
+    }
+    let source = if a_in_registers { "_ra" } else { "" };
     Atom {
-        name: format!("wgmma_m64n{n}k16{source}_{name}").leak(),
+        name: format!("wgmma_m{M}n{n}k{k}{source}_{}", types.suffix()).leak(),
         arch: 90,
         arch_specific: true,
         group: Scope::Warpgroup,
         ptx: format!(
             "{{ .reg .pred p; setp.ne.b32 p, $s, 0; \
-             wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{name}.{name} $d, $a, $b, p, 1, 1, {transposed}; }}"
+             wgmma.mma_async.sync.aligned.m{M}n{n}k{k}.{} $d, $a, $b, p{flags}; }}",
+            types.ptx()
         )
         .leak(),
         operands: operands.leak(),
         done: Done::Queue(Queue::Wgmma),
         async_proxy: true,
-        effect: Effect::Mma { m: 64, n, k: 16 },
+        effect: Effect::Mma { m: M, n, k },
     }
 }

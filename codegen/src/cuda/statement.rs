@@ -3,6 +3,7 @@
 use super::declare::Places;
 use super::names::Thing;
 use super::{Builtin, Printer, comment};
+use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::mention::is_left_from_inside;
 use crate::target::{REGISTERS, THREAD_REGISTERS};
@@ -244,7 +245,9 @@ impl Printer<'_> {
         for reg in self.in_flight.clone() {
             if self.names.is_visible(Thing::Reg(reg)) {
                 let name = self.names.regs[reg as usize].clone();
-                self.line(&format!("pin({name});"));
+                let function =
+                    if self.kernel.regs[reg as usize].elem == Elem::F32 { "pin" } else { "pin_words" };
+                self.line(&format!("{function}({name});"));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What Hopper adds: bulk copies on mbarriers, asynchronous matrix products, clusters, roles that share out registers.
 
 use tilewright_codegen::Elem::{self, *};
-use tilewright_codegen::atom::Atom;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -12,60 +11,6 @@ fn hopper(name: &str, threads: u32) -> Build {
     let mut b = Build::new(name, 90, threads);
     b.k.arch_specific = true;
     b
-}
-
-/// One product of a warpgroup, operands as they come from memory.
-pub(crate) fn wgmma(row: &'static Atom) -> Kernel {
-    let mut b = hopper(&format!("try_{}", row.name), 128);
-    let Some((_, n, _)) = row.mma().map(|mma| mma.shape) else { panic!("not a product") };
-    let elem = row.operand('b').map_or(F16, |operand| operand.elem);
-    let (from, to) = (b.pointer("from", elem, false), b.pointer("to", F32, true));
-    let in_registers = row.name.contains("_ra_");
-    let whole = (64 * n as u32).next_multiple_of(1024);
-    let sb = b.shared("sb", elem, whole, 1024, "Nx64, K-major, 128-byte swizzle");
-    let (acc, thread, zero) = (b.reg("acc", F32, n as u32 / 2), b.thread(), b.int(0));
-    let mut body = vec![b.repeat("i", n / 2, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
-    let mut arrays = vec![(sb, whole)];
-    if !in_registers {
-        arrays.push((b.shared("sa", elem, 64 * 64, 1024, "64x64, K-major, 128-byte swizzle"), 64 * 64));
-    }
-    for &(space, len) in &arrays {
-        let rounds = b.int(i64::from(len) / (128 * 8));
-        body.push(b.until("i", rounds, Unroll::No, |b, i| {
-            let held = b.reg("held", elem, 8);
-            let (frag, index) = (b.frag(held, 0, 8), b.sum(&[(i, 1024), (thread, 8)], 0));
-            vec![load(frag, from, index, None), store(space, index, frag, None)]
-        }));
-    }
-    body.extend([s(Op::Fence(Fence::ProxyAsync)), sync(), s(Op::Fence(Fence::Wgmma))]);
-    let describe = |space| AtomArg::Descriptor {
-        at: Mem { space, index: zero, peer: None },
-        leading: 16,
-        stride: 1024,
-        mode: 1,
-    };
-    let mut args = vec![b.whole(acc)];
-    if in_registers {
-        let words = b.words("a", elem, 8);
-        let frag = b.frag(words, 0, 8);
-        let index = b.sum(&[(thread, 8)], 0);
-        body.push(load(frag, from, index, None));
-        args.push(b.whole(words));
-    } else {
-        args.push(describe(arrays[1].0));
-    }
-    args.extend([describe(sb), b.number(1)]);
-    let immediates = row.operands.len() - args.len();
-    for _ in 0..immediates {
-        args.push(b.number(0));
-    }
-    body.push(atom(row.name, args));
-    body.extend([s(Op::Commit(Queue::Wgmma)), s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 })]);
-    body.push(b.repeat("i", n / 2, |b, i| {
-        let index = b.sum(&[(thread, 1), (i, 128)], 0);
-        vec![store(to, index, Frag { reg: acc, at: i, len: 1 }, None)]
-    }));
-    b.done(body)
 }
 
 /// C = A Bᵀ with tiles of 128x128x64, both operands K-major: a warp fills a ring of stages by bulk copies, two

@@ -18,11 +18,18 @@ use tilewright_codegen::thread::Kernel;
 use tilewright_runtime::nvrtc::{Error, Nvrtc};
 
 use programs::Program;
-use tilewright_tests::gallery;
+use tilewright_tests::{gallery, rows};
 
 /// Architectures for which everything is compiled that does not ask for one in particular.
-const ARCHITECTURES: [(&str, u32); 6] =
-    [("sm_80", 80), ("sm_86", 86), ("sm_89", 89), ("sm_90a", 90), ("sm_100a", 100), ("sm_120a", 120)];
+const ARCHITECTURES: [(&str, u32); 7] = [
+    ("sm_75", 75),
+    ("sm_80", 80),
+    ("sm_86", 86),
+    ("sm_89", 89),
+    ("sm_90a", 90),
+    ("sm_100a", 100),
+    ("sm_120a", 120),
+];
 
 /// Those whose machine code is looked at.
 const DISASSEMBLED: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
@@ -92,6 +99,24 @@ fn choreographies() {
             programs.push(Program { sass, ..Program::shown(variant.program) });
         }
     }
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
+#[test]
+fn products_of_the_table() {
+    let Some(nvrtc) = nvrtc() else { return };
+    // Of wgmma a width that all types have, and the widest.
+    let chosen = |name: &str| !name.starts_with("wgmma") || name.contains("n48k") || name.contains("n256k");
+    let programs: Vec<Program> =
+        rows::all().filter(|trial| chosen(trial.row.name)).map(programs::product).collect();
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
+#[test]
+#[ignore = "long: a thousand compilations"]
+fn fuzz_every_product_of_the_table() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let programs: Vec<Program> = rows::all().map(programs::product).collect();
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 

@@ -1,7 +1,8 @@
 //! Kernels for tests of the printer, and of what the compiler makes of its text.
 
 use tilewright_codegen::Elem::*;
-use tilewright_codegen::thread::Kernel;
+use tilewright_codegen::thread::{Kernel, Scope};
+use tilewright_tests::rows;
 
 use super::{hopper, sgemm, small, tensor_cores};
 
@@ -67,9 +68,6 @@ pub(crate) fn all() -> Vec<Program> {
         tensor_cores::product(F16),
         &["LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "HMMA.16816.F32"],
     ));
-    for row in tensor_cores::rows("mma_") {
-        all.push(variation(tensor_cores::mma(row), &[]));
-    }
     for row in tensor_cores::rows("ldmatrix").into_iter().chain(tensor_cores::rows("stmatrix")) {
         all.push(variation(tensor_cores::matrices(row), &[]));
     }
@@ -84,11 +82,16 @@ pub(crate) fn all() -> Vec<Program> {
     for rank in 1..=5 {
         all.push(Program { kept: rank == 3, ..program(hopper::boxes(rank), &["UTMALDG", "UTMASTG"]) });
     }
-    for row in tensor_cores::rows("wgmma_") {
-        // The largest, the smallest and an odd one between.
-        if ["m64n8k16", "m64n104k16", "m64n256k16"].iter().any(|shape| row.name.contains(shape)) {
-            all.push(variation(hopper::wgmma(row), &["HGMMA"]));
-        }
-    }
     all
+}
+
+/// A product of the table, and the machine's instruction for it.
+pub(crate) fn product(trial: rows::Trial) -> Program {
+    let sass: &[&str] = match (trial.row.group, trial.elems()[1]) {
+        (Scope::Warpgroup, I8 | U8) => &["IGMMA"],
+        (Scope::Warpgroup, E4m3 | E5m2) => &["QGMMA"],
+        (Scope::Warpgroup, _) => &["HGMMA"],
+        _ => &[],
+    };
+    variation(trial.kernel, sass)
 }

@@ -1,8 +1,7 @@
-//! Every matrix instruction that is issued by a warp, fed straight from memory; and a small product that uses them
-//! together with cp.async.
+//! ldmatrix and stmatrix, fed straight from memory; and a small product that uses them together with mma.sync and cp.async.
 
 use tilewright_codegen::Elem::{self, *};
-use tilewright_codegen::atom::{Atom, OperandKind};
+use tilewright_codegen::atom::Atom;
 use tilewright_codegen::atoms;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -13,33 +12,6 @@ use super::build::*;
 fn values(row: &Atom, operand: char) -> u32 {
     let tv = row.tv(operand).expect("a layout");
     tv.mode(1).and_then(|values| values.size()).expect("an integer") as u32
-}
-
-/// Each thread reads its fragments one after another, and writes its accumulators.
-pub(crate) fn mma(row: &'static Atom) -> Kernel {
-    let mut b = Build::new(&format!("try_{}", row.name), row.arch, 32);
-    let thread = b.thread();
-    let mut regs = Vec::new();
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for operand in row.operands {
-        let (name, elem, len) = (operand.name.to_string(), operand.elem, values(row, operand.name));
-        let space = b.pointer(&format!("{name}_in"), elem, operand.writes);
-        let words = operand.kind == OperandKind::Frag { words: true };
-        let reg = if words { b.words(&name, elem, len) } else { b.reg(&name, elem, len) };
-        let start = b.sum(&[(thread, i64::from(len))], 0);
-        let step = (16 / elem.bytes()).min(len);
-        for at in (0..len).step_by(step as usize) {
-            let (index, frag) = (b.sum(&[(start, 1)], i64::from(at)), b.frag(reg, i64::from(at), step));
-            before.push(load(frag, space, index, None));
-            if operand.writes {
-                after.push(store(space, index, frag, None));
-            }
-        }
-        regs.push(b.whole(reg));
-    }
-    before.push(atom(row.name, regs));
-    before.extend(after);
-    b.done(before)
 }
 
 /// A warp moves matrices between shared memory and its registers.

@@ -12,6 +12,13 @@ __device__ __forceinline__ void pin(float (&registers)[n]) {
     for (int i = 0; i < n; ++i) asm volatile("" : "+f"(registers[i]) :: "memory");
 }
 
+// The same for integers, and for words that hold several numbers.
+template <typename T, int n>
+__device__ __forceinline__ void pin_words(T (&registers)[n]) {
+    #pragma unroll
+    for (int i = 0; i < n; ++i) asm volatile("" : "+r"(registers[i]) :: "memory");
+}
+
 __device__ __forceinline__ void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
