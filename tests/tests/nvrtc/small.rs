@@ -194,7 +194,8 @@ pub(crate) fn atomics() -> Kernel {
     let mut b = Build::new("atomics", 80, 128);
     let thread = b.thread();
     let mut body = Vec::new();
-    use Bin::*;
+    use Change::*;
+    let (order, scope, old) = (MemoryOrder::Relaxed, Scope::Grid, None);
     for (elem, ops) in [
         (F64, vec![Add, Min, Max]),
         (F32, vec![Add, Sub, Min, Max]),
@@ -209,13 +210,13 @@ pub(crate) fn atomics() -> Kernel {
         for op in ops {
             let value = Val::Int(thread, elem);
             let to = Mem { space, index: thread, peer: None };
-            body.push(s(Op::Atomic { to, op, value, guard }));
+            body.push(s(Op::Atomic { to, op, value, guard, order, scope, old }));
         }
     }
     let count = b.shared("count", I32, 1, 4, "");
     let zero = b.int(0);
     let to = Mem { space: count, index: zero, peer: None };
-    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None }));
+    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None, order, scope, old }));
     b.done(body)
 }
 
