@@ -68,6 +68,8 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::resu
 fn collective(op: &Op) -> Option<&'static str> {
     match op {
         Op::Sync => Some("`sync_threads()`"),
+        Op::SyncCluster => Some("a barrier of the cluster"),
+        Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
         Op::Reduce { across: Across::Warp(_) | Across::Block, .. } => Some("a reduction over threads"),
         Op::Gemm { how: How::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => Some("this instruction"),
         Op::Roles(_) => Some("work in roles"),

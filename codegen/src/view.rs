@@ -24,6 +24,8 @@ pub struct View {
     pub held: Vec<usize>,
     /// Modes of the tensor along which its first and last elements stand for those beyond; see [`View::nearest`].
     pub nearest: Vec<usize>,
+    /// The rank in the cluster of the block whose shared memory is meant; the thread's own block without.
+    pub peer: Option<Affine>,
 }
 
 /// How a view is dealt out to threads.
@@ -75,6 +77,7 @@ impl View {
             limits: vec![None; rank],
             held: Vec::new(),
             nearest: Vec::new(),
+            peer: None,
         })
     }
 

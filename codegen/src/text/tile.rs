@@ -9,9 +9,10 @@ use tilewright_layout::Value;
 use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::number::Number;
+use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
     Across, Ahead, Arg, Expr, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
-    Scalar, Space, Stmt, Tensor, Var,
+    Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::view::View;
 
@@ -83,6 +84,7 @@ records! {
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Read { name, elem, per_thread = false }
     Require { test, text, of = None }
+    Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
 }
 
@@ -116,6 +118,10 @@ variants! {
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across },
+        "atomic" Atomic { from, to, update },
+        "signal" Signal { flag, add },
+        "await_flag" AwaitFlag { flag, least },
+        "sync_cluster" SyncCluster,
         "wait_copies" WaitCopies { pending },
         "commit_copies" CommitCopies,
         "wait" Wait { token, but },
@@ -195,6 +201,9 @@ impl Text for View {
         if !self.nearest.is_empty() {
             write_field!(to, "nearest", &self.nearest);
         }
+        if self.peer.is_some() {
+            write_field!(to, "peer", &self.peer);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<View> {
@@ -207,7 +216,8 @@ impl Text for View {
         let limits = read_field!(from, "limits", none);
         let held = read_field!(from, "clamped", Vec::new());
         let nearest = read_field!(from, "nearest", Vec::new());
-        Ok(View { tensor, name, layout, base, limits, held, nearest })
+        let peer = read_field!(from, "peer", None);
+        Ok(View { tensor, name, layout, base, limits, held, nearest, peer })
     }
 }
 
