@@ -278,6 +278,9 @@ language! {
     fn cp_async_commit();
     /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must hold whole rows.
     fn at_most(size: Number, limit: Number);
+    /// So many blocks should fit on a multiprocessor: threads get no more registers than that allows. 0 leaves it to the
+    /// compiler.
+    fn blocks_per_sm(blocks: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

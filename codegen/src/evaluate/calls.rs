@@ -50,6 +50,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("cp_async_wait", "cp_async_wait(1)"),
     ("cp_async_commit", "cp_async_commit()"),
     ("at_most", "at_most(N, 8192)"),
+    ("blocks_per_sm", "blocks_per_sm(4)"),
     ("padded", "padded((BM, BK), 1)"),
     ("row_major", "row_major((BM, BK))"),
     ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
@@ -490,6 +491,12 @@ impl Evaluator {
                     Some(Value::Size(_)) => Err(need(1, "a positive integer")),
                     _ => Err(need(0, "a size, such as N or x.size(1),")),
                 }
+            }
+            "blocks_per_sm" => {
+                most(1)?;
+                let blocks = u32::try_from(integer(0)?).map_err(|_| need(0, "a number of blocks"))?;
+                self.builder.blocks_per_sm(blocks);
+                Ok(Value::Unit)
             }
             "padded" => {
                 most(2)?;
