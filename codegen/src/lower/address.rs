@@ -38,9 +38,14 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
 impl Lower<'_> {
     /// The part of a base that stays the same while loops run, and the part that a loop changes.
     pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
+        let moves_in = |coord: &Coord| match coord {
+            Coord::Var(var) => !self.scope.fixed.contains(var),
+            coord => matches!(coord, Coord::Turn(_)),
+        };
         let moves = |coord: &Coord| match coord {
-            Coord::Var(_) | Coord::Turn(_) => true,
-            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_))),
+            Coord::Var(var) => !self.scope.fixed.contains(var),
+            Coord::Turn(_) => true,
+            Coord::Digit { of, .. } => of.any(&moves_in),
             Coord::Begin { .. } => true,
             _ => false,
         };
@@ -105,7 +110,7 @@ impl Lower<'_> {
                         if !self.moves(flip) {
                             flip = self.name(flip, &format!("{}_flip", view.name));
                         }
-                        self.exprs().xor(index, flip)
+                        self.flipped(index, flip, swizzle)
                     }
                 }
             }
@@ -223,6 +228,24 @@ impl Lower<'_> {
         let digit = self.exprs().div(low, 1 << from);
         let scale = self.int(1 << to);
         self.exprs().mul(digit, scale)
+    }
+
+    /// An offset with some of its bits XORed. What is added in multiples beyond those bits can be added afterwards: it stays
+    /// a constant of the instruction, or is added once for all that is near.
+    fn flipped(&mut self, offset: Ix, flip: Ix, swizzle: Swizzle) -> Ix {
+        let beyond = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(offset, &mut terms);
+        let (mut near, mut far) = (self.int(0), self.int(0));
+        for term in terms {
+            let part = if self.kernel.exprs.get(term).multiple % beyond == 0 { &mut far } else { &mut near };
+            *part = self.kernel.exprs.add(*part, term);
+        }
+        if self.kernel.exprs.get(near).lo < 0 {
+            (near, far) = (offset, self.int(0));
+        }
+        let near = self.exprs().xor(near, flip);
+        self.exprs().add(near, far)
     }
 
     /// Does a loop change it?

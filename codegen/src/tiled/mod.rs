@@ -46,6 +46,7 @@
 mod fill;
 mod operand;
 mod shared;
+mod stage;
 
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
@@ -63,6 +64,7 @@ use crate::view::{At, View, position};
 pub use fill::Fill;
 pub use operand::Route;
 pub use shared::SharedUses;
+pub use stage::Stage;
 
 /// A matrix instruction of a warp, and the warps that share a tile of the sums: each has one part, whose rows and columns
 /// lie side by side.
