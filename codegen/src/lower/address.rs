@@ -223,9 +223,15 @@ impl Lower<'_> {
             0.. => (swizzle.base() + shift, swizzle.base()),
             _ => (swizzle.base(), swizzle.base() + shift),
         };
-        // What lies above the bits read makes no difference.
-        let low = self.exprs().rem(offset, 1 << (from + swizzle.bits()));
-        let digit = self.exprs().div(low, 1 << from);
+        // What lies above the bits read makes no difference, and neither does what lies below them.
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(offset, &mut terms);
+        terms.retain(|&term| self.kernel.exprs.get(term).multiple % (1 << (from + swizzle.bits())) != 0);
+        let zero = self.int(0);
+        let near = terms.into_iter().fold(zero, |sum, term| self.exprs().add(sum, term));
+        let near = if self.kernel.exprs.get(near).lo < 0 { offset } else { near };
+        let high = self.exprs().div(near, 1 << from);
+        let digit = self.exprs().rem(high, 1 << swizzle.bits());
         let scale = self.int(1 << to);
         self.exprs().mul(digit, scale)
     }

@@ -119,7 +119,9 @@ impl Reader<'_> {
 
     /// A product by mma.sync with the sizes that keys give, and usual ones besides.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
-        let usual = tensor::usual(c.dtype);
+        let mut usual = tensor::usual(c.dtype);
+        // Rows and columns of C; the transposed product takes them the other way round.
+        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
         let tile = [
             self.or("bm", c.bm, usual.tile[0]),
             self.or("bn", c.bn, usual.tile[1]),

@@ -36,21 +36,21 @@ pub(super) struct Plan {
     pub(super) stages: i64,
 }
 
-/// Sizes that are good for a type of the operands.
+/// What is taken where keys say nothing.
 pub(super) struct Usual {
-    /// Rows and columns of C, and K.
+    /// Rows of the left and of the right operand as they are multiplied, and K.
     pub(super) tile: [i64; 3],
     /// Shared tiles in flight.
     pub(super) stages: i64,
 }
 
-/// What is taken where keys say nothing.
+/// Sizes that are good for a type of the operands on every architecture: less than 99 KiB of shared memory.
 pub(super) fn usual(elem: Elem) -> Usual {
     match elem.bytes() {
-        1 => Usual { tile: [128, 128, 64], stages: 4 },
-        2 => Usual { tile: [128, 128, 32], stages: 4 },
-        4 => Usual { tile: [128, 128, 16], stages: 4 },
-        _ => Usual { tile: [64, 64, 16], stages: 4 },
+        1 => Usual { tile: [128, 256, 64], stages: 4 },
+        2 => Usual { tile: [128, 256, 32], stages: 4 },
+        4 => Usual { tile: [128, 128, 32], stages: 3 },
+        _ => Usual { tile: [128, 128, 16], stages: 3 },
     }
 }
 
