@@ -47,7 +47,9 @@ fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
         }
         (LaunchRule::PerTile, Some(span)) => {
             let said = "tiles inside another statement of a kernel that is not persistent: each of its blocks has one tile";
-            Err(Problem::new(said).help("make the kernel persistent, or let the tile be all that it does").at(span))
+            Err(Problem::new(said)
+                .help("make the kernel persistent, or let the tile be all that it does")
+                .at(span))
         }
         _ => Ok(()),
     }

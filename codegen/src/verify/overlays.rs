@@ -17,7 +17,11 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
             let late = used.iter().find(|id| done.contains(id)).filter(|_| taken.contains(over));
             if let Some(&late) = late {
                 let name = |id: Id| &program.tensor(id).name;
-                let said = format!("`{}` is used here, and `{}` has taken its place in shared memory", name(late), name(*over));
+                let said = format!(
+                    "`{}` is used here, and `{}` has taken its place in shared memory",
+                    name(late),
+                    name(*over)
+                );
                 let help = "use it before, or give the other tensor a place of its own";
                 refused.get_or_insert(Problem::new(said).help(help).at(stmt.span));
             }
@@ -52,7 +56,9 @@ mod tests {
         assert_eq!(said(false), None);
         assert_eq!(
             said(true).as_deref(),
-            Some("`first` is used here, and `second` has taken its place in shared memory\nhelp: use it before, or give the other tensor a place of its own")
+            Some(
+                "`first` is used here, and `second` has taken its place in shared memory\nhelp: use it before, or give the other tensor a place of its own"
+            )
         );
     }
 }
