@@ -21,7 +21,7 @@ pub(super) enum Machine {
     /// wgmma, fed by bulk copies.
     Wgmma(hopper::Sizes),
     /// mma.sync.
-    MmaSync(tensor::Plan),
+    MmaSync(Box<tensor::Plan>),
 }
 
 /// What the key `mma` asks for.
@@ -58,7 +58,7 @@ impl Reader<'_> {
                 }
                 match self.by_mma_sync(config) {
                     Ok(plan) => match tensor::unfit(config, &plan) {
-                        None => return Machine::MmaSync(plan),
+                        None => return Machine::MmaSync(Box::new(plan)),
                         Some((key, problem)) if wanted != Wanted::Auto || self.find("warps").is_some() => {
                             let span = self.blamed(key);
                             self.errors.push(problem.at(span));

@@ -77,7 +77,7 @@ impl Plan {
             self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes())),
         ];
         let warps = (tile[0] * tile[1] / (64 * 32)).clamp(1, 8);
-        let stages = self.stages.min(3).max(2);
+        let stages = self.stages.clamp(2, 3);
         match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
             Ok(mma) if tile[2] % mma.shape()[2] == 0 => Plan { tile, mma, stages },
             _ => self.clone(),
