@@ -10,13 +10,13 @@ use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(program, None, Vec::new(), &[])
+    finish(program, Vec::new(), Vec::new(), &[])
 }
 
 /// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
 pub(crate) fn finish(
     program: Program,
-    narrow: Option<Program>,
+    narrower: Vec<Program>,
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -27,21 +27,21 @@ pub(crate) fn finish(
     if diagnostics.iter().any(|said| said.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
-    let within = [Some(&program), narrow.as_ref()].into_iter().flatten().try_for_each(limits::program);
+    let within = std::iter::once(&program).chain(&narrower).try_for_each(limits::program);
     if let Err(why) = within {
         return refuse(diagnostics, why);
     }
     match limits::is_deep(&program) {
-        true => crate::stack::with_room(|| checked(program, narrow, diagnostics, levels)),
-        false => checked(program, narrow, diagnostics, levels),
+        true => crate::stack::with_room(|| checked(program, &narrower, diagnostics, levels)),
+        false => checked(program, &narrower, diagnostics, levels),
     }
 }
 
-/// Checks, lowers and prints a program that is within limits. `narrow` is the same kernel with accesses of
-/// single elements, for variants that may not presume alignment.
+/// Checks, lowers and prints a program that is within limits. `narrower` are the same kernel with ever narrower accesses,
+/// for variants that presume less about alignment; the last presumes nothing.
 fn checked(
     program: Program,
-    narrow: Option<Program>,
+    narrower: &[Program],
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -68,13 +68,12 @@ fn checked(
     };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
-    let narrow = narrow.unwrap_or_else(|| program.clone());
-    for (policy, program) in [
-        (Policy::Best, &program),
-        (Policy::Aligned, &program),
-        (Policy::Small, &narrow),
-        (Policy::General, &narrow),
-    ] {
+    let last = narrower.last().unwrap_or(&program);
+    let between = narrower.iter().rev().skip(1).rev().map(|program| (Policy::Aligned, program));
+    let wide = [(Policy::Best, &program), (Policy::Aligned, &program)];
+    for (policy, program) in
+        wide.into_iter().chain(between).chain([(Policy::Small, last), (Policy::General, last)])
+    {
         match lower(program, policy) {
             Ok(kernel) => {
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);

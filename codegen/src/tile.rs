@@ -25,6 +25,8 @@ pub struct Program {
     pub tensors: Vec<Tensor>,
     /// Scalar arguments.
     pub scalars: Vec<Scalar>,
+    /// Shared tensors that stand in the place of others, which nothing uses any more once they are used.
+    pub overlays: Vec<(Id, Vec<Id>)>,
     /// Groups of threads; the first is the whole block.
     pub groups: Vec<Group>,
     /// Rings of shared slots.

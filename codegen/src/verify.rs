@@ -3,6 +3,7 @@
 //! a better place in the user's text; lowering relies on it.
 
 mod groups;
+mod overlays;
 
 use tilewright_layout::Value;
 
@@ -24,6 +25,7 @@ const MOST_ELEMENTS: i128 = 1 << 16;
 pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
     groups::check(program)?;
+    overlays::check(program)?;
     statements(program, &program.body, &mut Vec::new())?;
     together(program, &program.body, None)
 }

@@ -288,7 +288,8 @@ impl Builder {
         Ok(Coord::Loaded { number, per_thread }.into())
     }
 
-    /// Deals tiles out to the blocks of a grid that stays: the body runs for each tile of a block and gets its coordinates.
+    /// Tiles in an order that is good for the cache: the body runs for each tile of a block of a persistent kernel, and
+    /// gets its coordinates. In other kernels there is a block for each tile.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Raster, problem::Result};

@@ -383,6 +383,34 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
+    /// A tensor in shared memory in the place of others that the kernel is done with. All threads meet here first, so that
+    /// nobody reads those any more.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// let mut b = Builder::new("places");
+    /// let first = b.shared("first", Elem::F32, layout!(64 : 1))?;
+    /// let second = b.shared_after("second", Elem::F16, layout!(128 : 1), &[&first])?;
+    /// assert_eq!(second.shape().to_string(), "(128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shared_after(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        layout: impl Into<Composed>,
+        done: &[&View],
+    ) -> Result<View> {
+        let view = self.shared(name, elem, layout)?;
+        if !done.is_empty() {
+            let done = done.iter().map(|view| view.tensor).collect();
+            self.program.overlays.push((view.tensor, done));
+            self.sync();
+        }
+        Ok(view)
+    }
+
     /// Registers of each thread, of this shape.
     ///
     /// ```

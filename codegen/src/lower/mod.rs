@@ -204,11 +204,11 @@ impl<'p> Lower<'p> {
                 Space::Global { .. } => {}
                 Space::Shared { align } => {
                     let align = align.max(16);
-                    offset = offset.next_multiple_of(align);
+                    let free = self.freed(id as Id).unwrap_or(offset).next_multiple_of(align);
                     self.places[id] = self.kernel.shared.len() as Id;
                     let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
-                    let array = Shared { name, elem: tensor.elem, len, offset, align, note };
-                    offset += array.bytes();
+                    let array = Shared { name, elem: tensor.elem, len, offset: free, align, note };
+                    offset = offset.max(free + array.bytes());
                     self.kernel.shared.push(array);
                 }
                 Space::Registers { words } => {
@@ -229,6 +229,17 @@ impl<'p> Lower<'p> {
         }
         offset = self.declare_orders(offset);
         self.kernel.launch.shared_bytes = offset;
+    }
+
+    /// Where the shared arrays begin in whose place a tensor stands, if it does: all that follows them is theirs too.
+    fn freed(&self, id: Id) -> Option<u32> {
+        let (_, done) = self.program.overlays.iter().find(|(over, _)| *over == id)?;
+        let place = |id: Id| &self.kernel.shared[self.places[id as usize] as usize];
+        let first = done.iter().map(|&id| place(id).offset).min()?;
+        let theirs = |at: usize| done.iter().any(|&id| self.places[id as usize] as usize == at);
+        // Arrays of others behind them are in the way.
+        let mut behind = self.kernel.shared.iter().enumerate().filter(|(_, array)| array.offset >= first);
+        behind.all(|(at, _)| theirs(at)).then_some(first)
     }
 
     fn finish(mut self) -> std::result::Result<Kernel, Diagnostic> {

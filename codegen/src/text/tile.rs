@@ -74,7 +74,7 @@ macro_rules! lines {
 
 lines! {
     name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch blocks_per_sm overlaps at_most requires(Vec::new()) args tensors
-    scalars groups rings vars reads(Vec::new()) tokens orders body
+    scalars overlays groups rings vars reads(Vec::new()) tokens orders body
 }
 
 records! {

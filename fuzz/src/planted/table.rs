@@ -402,7 +402,12 @@ pub const FAULTS: &[Fault] = &[
         "Some(n) => self.exprs().rem(digit, *n),",
         "Some(n) => self.exprs().rem(digit, *n + 1),",
     ),
-    fault(LOWER, "shared arrays overlap", "offset += array.bytes();", "offset += array.bytes() / 2;"),
+    fault(
+        LOWER,
+        "shared arrays overlap",
+        "offset = offset.max(free + array.bytes());",
+        "offset = offset.max(free + array.bytes() / 2);",
+    ),
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",
