@@ -72,12 +72,18 @@ language! {
     /// What one thread has of a tile: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth argument projects:
     /// with `(1, _)` the threads share rows only.
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
-    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`.
+    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
+    /// `shared::<f32>((BM, BK))`, its layout is found from the statements on whole tiles that use it: free of bank conflicts.
     fn shared<T>(layout: Arrangement) -> View;
     /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
+    /// A whole tile in registers that the threads of the block share, filled with a number:
+    /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
+    fn full<T>(shape: Nested, value: Number) -> View;
+    /// How many threads the block has, where no thread layout says: `threads(512)`. 256 where this is left out.
+    fn threads(count: Number);
     /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
     /// outside of its tensor are 0, or what `fill = …` says. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.

@@ -1,11 +1,14 @@
 //! From a tile program to what a user gets: checks, the variants, the report.
 
+use std::borrow::Cow;
+
 use crate::ast::{Level, Name};
 use crate::check;
 use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::limits;
 use crate::lower::{Policy, lower};
+use crate::resolve::{Width, resolve};
 use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
@@ -46,19 +49,26 @@ fn checked(
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
+    let (program, narrow) = match resolved(program, narrow) {
+        Ok(both) => both,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return Outcome { kernel: None, diagnostics };
+        }
+    };
     diagnostics.extend(check::threads(&program));
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
     let mut checked = check::written(&program);
-    let expanded = || {
+    let expanded = |program: Program| {
         let expanded = crate::pipeline::expand(&program)?.into_owned();
         // With slots, and with what runs ahead.
         limits::sizes(&expanded)?;
         limits::work(&expanded)?;
         Ok(expanded)
     };
-    let program = match expanded() {
+    let program = match expanded(program) {
         Ok(program) => program,
         Err(diagnostic) => {
             diagnostics.append(&mut checked.diagnostics);
@@ -68,7 +78,14 @@ fn checked(
     };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
-    let narrow = narrow.unwrap_or_else(|| program.clone());
+    let narrow = match narrow.map(expanded).transpose() {
+        Ok(narrow) => narrow.unwrap_or_else(|| program.clone()),
+        Err(diagnostic) => {
+            diagnostics.append(&mut checked.diagnostics);
+            diagnostics.push(diagnostic);
+            return Outcome { kernel: None, diagnostics };
+        }
+    };
     for (policy, program) in [
         (Policy::Best, &program),
         (Policy::Aligned, &program),
@@ -114,4 +131,22 @@ fn checked(
         return Outcome { kernel: None, diagnostics };
     }
     Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
+}
+
+/// The program without whole tiles, and the one with accesses of single elements.
+fn resolved(
+    program: Program,
+    narrow: Option<Program>,
+) -> std::result::Result<(Program, Option<Program>), Diagnostic> {
+    let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
+        let Cow::Owned(resolved) = resolve(program, width)? else { return Ok(None) };
+        limits::sizes(&resolved)?;
+        limits::work(&resolved)?;
+        Ok(Some(resolved))
+    };
+    let single = match &narrow {
+        Some(narrow) => resolve(narrow, Width::One)?,
+        None => resolve(&program, Width::One)?,
+    };
+    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), single.or(narrow)))
 }

@@ -1,9 +1,9 @@
 //! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
 //! statement says how a thread computes an address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Composed, Layout, Symbol, Value};
+use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
 
 use crate::affine::Affine;
 use crate::ast::Span;
@@ -49,6 +49,19 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// For calls of the user's text, where their arguments stand.
     pub arguments: BTreeMap<Span, Vec<Span>>,
+    /// Tensors in registers that are whole tiles, shared by the threads of a group; see [`crate::resolve`].
+    pub forms: BTreeMap<Id, Form>,
+    /// Tensors in shared memory whose layouts are found from their uses, if whole tiles are copied to or from them.
+    pub open: BTreeSet<Id>,
+}
+
+/// How a whole tile in registers is distributed over threads.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Form {
+    /// As its uses want it.
+    Open,
+    /// So.
+    By(Distribution),
 }
 
 /// How many blocks are launched.

@@ -25,6 +25,8 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
     ("registers", "registers::<f32>((8, 8), 0.0)"),
     ("registers_like", "registers_like(tensor, 0.0)"),
+    ("full", "full::<f32>((BM, BN), 0.0)"),
+    ("threads", "threads(256)"),
     ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
     ("fill", "fill(tensor, 0.0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
@@ -69,10 +71,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 /// The arguments of a call: values with their places, and those with names.
-struct Args {
-    call: Span,
-    name: String,
-    values: Vec<(Value, Span)>,
+pub(super) struct Args {
+    pub(super) call: Span,
+    pub(super) name: String,
+    pub(super) values: Vec<(Value, Span)>,
     named: Vec<(Name, Value, Span)>,
 }
 
@@ -252,7 +254,11 @@ impl Evaluator {
                 let layout = match of(0) {
                     Some(Value::Layout(layout)) => layout.clone(),
                     Some(Value::Tuple(_)) => {
-                        Layout::compact(of(0).and_then(Value::tuple).ok_or_else(wrong)?)?.into()
+                        let shape = of(0).and_then(Value::tuple).ok_or_else(wrong)?;
+                        if shape.product().is_none() {
+                            return Err(advice::known_at_launch("a tile in shared memory", &shape).arg(0));
+                        }
+                        return Ok(Value::View(self.builder.shared_tile(name, elem, shape)?));
                     }
                     _ => return Err(need(0, "a layout")),
                 };
@@ -283,9 +289,20 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                let fragment = self.builder.registers(name, elem, like.shape())?;
+                let fragment = self.fresh(name, elem, &[&like])?;
                 self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
+            }
+            "full" => {
+                most(2)?;
+                let elem = self.type_argument(types, args)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                self.full(name, elem, &shape, number(1)?)
+            }
+            "threads" => {
+                most(1)?;
+                self.builder.threads(integer(0)?)?;
+                Ok(Value::Unit)
             }
             "copy" => {
                 most(2)?;
@@ -513,7 +530,7 @@ impl Evaluator {
             }
             None if ins[0].extents().is_none() => Err(advice::whole(&ins[0], "map").arg(0)),
             None => {
-                let fragment = self.builder.registers(name, elem, ins[0].shape())?;
+                let fragment = self.fresh(name, elem, &ins.iter().collect::<Vec<_>>())?;
                 self.builder.map(&ins, &fragment, value)?;
                 Ok(Value::View(fragment))
             }
@@ -567,6 +584,10 @@ impl Evaluator {
             }
         };
         let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
+        let (from, across) = match self.is_whole(from) {
+            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
+            false => (from, across),
+        };
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -579,7 +600,10 @@ impl Evaluator {
                 }
             }
         }
-        let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
+        let to = match self.is_whole(from) {
+            true => self.builder.distributed(name, elem, &extents)?,
+            false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
+        };
         let identity = crate::lower::identity(with, elem).unwrap_or_default();
         self.builder.fill(&to, tile::Expr::lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
@@ -622,6 +646,9 @@ impl Evaluator {
                 Ok(n) => Value::Int(n),
                 Err(error) => self.complain(span, error.into()),
             },
+            ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
+                self.along(&of, *mode, span, args[0].value.span)
+            }
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {

@@ -5,6 +5,7 @@ mod advice;
 mod calls;
 mod expression;
 mod value;
+mod whole;
 
 use tilewright_layout::{Tuple, Value as Size};
 

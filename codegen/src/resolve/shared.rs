@@ -1,0 +1,133 @@
+//! Layouts of shared tiles that were given a shape alone: contiguous as they are copied, and free of bank conflicts for
+//! all that is done with them, where that can be.
+
+use std::collections::BTreeMap;
+
+use tilewright_layout::{Composed, Distribution, Layout, SharedTile, Transfer};
+
+use super::forms::{contiguous, spread};
+use super::part::{seen, shown};
+use super::{Width, each, extents};
+use crate::diagnostic::Diagnostic;
+use crate::problem::Result;
+use crate::thread::Id;
+use crate::tile::{Op, Program, Space, Stmt};
+use crate::view::View;
+
+/// Gives open tiles their layouts.
+pub(super) fn choose(
+    program: &mut Program,
+    body: &[Stmt],
+    forms: &BTreeMap<Id, Distribution>,
+    width: Width,
+) -> std::result::Result<(), Diagnostic> {
+    for id in program.open.clone() {
+        let mut stmts: Vec<&Stmt> = Vec::new();
+        each(body, &mut |stmt| {
+            let touches = super::whole::views(&stmt.op).iter().any(|view| view.tensor == id);
+            if touches && super::is_cooperative(program, stmt.by, &stmt.op) {
+                stmts.push(stmt);
+            }
+        });
+        let span = program.tensor(id).span;
+        if let Some(layout) = found(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))? {
+            program.tensors[id as usize].layout = layout;
+        }
+    }
+    Ok(())
+}
+
+fn found(
+    program: &Program,
+    id: Id,
+    stmts: &[&Stmt],
+    forms: &BTreeMap<Id, Distribution>,
+    width: Width,
+) -> Result<Option<Composed>> {
+    let tensor = program.tensor(id);
+    let tile: Vec<i64> =
+        tensor.plain().modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
+    if stmts.is_empty() || tile.len() != 2 {
+        return Ok(None);
+    }
+    // Contiguous along the mode that global memory is, or else as it is read.
+    let fast = stmts.iter().find_map(|stmt| beside(program, stmt, id)).unwrap_or(1);
+    let plain = match fast {
+        0 => Layout::compact((tile[0], tile[1]))?,
+        _ => Layout::row_major((tile[0], tile[1]))?,
+    };
+    let Ok(mut uses) = SharedTile::new(&plain, tensor.elem.bytes().into()) else {
+        return Ok(Some(plain.into()));
+    };
+    for stmt in stmts {
+        for (d, stores) in accesses(program, stmt, id, forms, width)? {
+            let Some(tv) = d.indices()? else { continue };
+            let vector = vector(&d, fast, i64::from(16 / tensor.elem.bytes()));
+            let transfer = if stores { Transfer::Store } else { Transfer::Load };
+            if let Ok(more) = uses.clone().access(&tv, vector, transfer) {
+                uses = more;
+            }
+        }
+    }
+    let all = uses.synthesize();
+    Ok(Some(all.conflict_free().unwrap_or(match (all.swizzle.excess, all.padding.excess) {
+        (Some(swizzled), Some(padded)) if padded < swizzled => all.padding.layout.into(),
+        (None, Some(_)) => all.padding.layout.into(),
+        _ => all.swizzle.layout,
+    })))
+}
+
+/// The mode of a shared tile along which a statement's global memory is contiguous.
+fn beside(program: &Program, stmt: &Stmt, id: Id) -> Option<usize> {
+    let views = super::whole::views(&stmt.op);
+    let own = views.iter().find(|view| view.tensor == id)?;
+    let global = |view: &&&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
+    let other = views.iter().filter(global).find(|view| view.extents() == own.extents())?;
+    let mode = contiguous(program, other)?;
+    shown(own).ok()?.get(mode).copied().flatten()
+}
+
+/// How a statement touches a shared tile: its distributions, in modes of the tile, and whether it writes.
+fn accesses(
+    program: &Program,
+    stmt: &Stmt,
+    id: Id,
+    forms: &BTreeMap<Id, Distribution>,
+    width: Width,
+) -> Result<Vec<(Distribution, bool)>> {
+    let views = super::whole::views(&stmt.op);
+    let mut known = None;
+    for view in views.iter().rev() {
+        if let Some(own) = forms.get(&view.tensor) {
+            known = known.or(seen(view, own)?);
+        }
+    }
+    let all = match (known, &stmt.op) {
+        (_, Op::Gemm { .. }) => return Ok(Vec::new()),
+        (Some(all), _) => all,
+        (None, _) => spread(program, &views, i64::from(program.groups[stmt.by as usize].threads), width)?,
+    };
+    let mut found = Vec::new();
+    for (place, view) in views.iter().enumerate().filter(|(_, view)| view.tensor == id) {
+        // A slice is touched as all of it is, but for where it begins.
+        let (Ok(modes), Ok(own)) = (shown(view), extents(view)) else { continue };
+        let tile: Vec<i64> =
+            program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect();
+        let whole =
+            modes.iter().zip(&own).all(|(mode, extent)| mode.is_none_or(|mode| tile[mode] == *extent));
+        if whole {
+            found.push((super::part::wanted(view, &tile, &all)?, place + 1 == views.len()));
+        }
+    }
+    Ok(found)
+}
+
+/// How many neighbours along a mode a thread takes at once.
+fn vector(d: &Distribution, fast: usize, most: i64) -> i64 {
+    match d.value_digits().first() {
+        Some(digit) if digit.mode == fast && digit.step == 1 => {
+            (0..5).map(|bit| most >> bit).find(|n| *n > 0 && digit.extent % n == 0).unwrap_or(1)
+        }
+        _ => 1,
+    }
+}
