@@ -84,6 +84,11 @@ language! {
     fn full<T>(shape: Nested, value: Number) -> View;
     /// How many threads the block has, where no thread layout says: `threads(512)`. 256 where this is left out.
     fn threads(count: Number);
+    /// A matrix instruction, and the warps that share it: the best for these types with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of sums, for
+    /// [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c` are the parts of a thread.
+    fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
     /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
     /// outside of its tensor are 0, or what `fill = …` says. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.

@@ -10,6 +10,7 @@ use crate::ast::Span;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::thread::{Bin, Cmp, Id, Un, Unroll};
+use crate::tiled::TiledMma;
 use crate::view::View;
 
 /// A kernel before lowering.
@@ -62,6 +63,8 @@ pub enum Form {
     Open,
     /// So.
     By(Distribution),
+    /// As sums of a product by instructions.
+    Sums(TiledMma),
 }
 
 /// How many blocks are launched.

@@ -9,6 +9,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Order, Program};
+use tilewright_codegen::tiled::TiledMma;
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Tuple, Value};
@@ -335,4 +336,71 @@ fn accesses_are_wide_and_free_of_conflicts() {
         }
         assert!(made.source().contains("cp_async_16("), "{}", made.source());
     }
+}
+
+/// `y = max(a·wᵀ + bias, 0)` by instructions, rounded to bf16.
+fn linear(tile: [i64; 3], warps: i64, stages: u32, rows: [bool; 3]) -> Result<Program> {
+    let mut b = Builder::new("linear");
+    let a = matrix(&mut b, "a", Elem::Bf16, ["M", "K"], rows[0], false)?;
+    let w = matrix(&mut b, "w", Elem::Bf16, ["N", "K"], rows[1], false)?;
+    let bias = b.tensor("bias", Elem::F32, (Value::symbol("N"),), None, false)?;
+    let y = matrix(&mut b, "y", Elem::Bf16, ["M", "N"], rows[2], true)?;
+    let ga = b.tile(&a, (tile[0], tile[2]), &[block(0), At::All])?;
+    let gw = b.tile(&w, (tile[1], tile[2]), &[block(1), At::All])?;
+    let gy = b.tile(&y, (tile[0], tile[1]), &[block(0), block(1)])?;
+    let row = b.tile(&bias, (tile[1],), &[block(1)])?.along(1)?;
+    let sa = b.shared_tile("sa", Elem::Bf16, (tile[0], tile[2]))?;
+    let sw = b.shared_tile("sw", Elem::Bf16, (tile[1], tile[2]))?;
+    let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [tile[0], tile[1]], warps)?;
+    let acc = b.sums("acc", &mma, [tile[0], tile[1]])?;
+    let steps = Value::symbol("K").ceil_div(tile[2]).unwrap();
+    b.pipelined("k", steps, stages, |b, k| -> Result<()> {
+        let at = [At::All, At::All, At::Index(k)];
+        let (from_a, from_w) = (b.slice(&ga, &at)?, b.slice(&gw, &at)?);
+        b.copy(&from_a, &sa)?;
+        b.copy(&from_w, &sw)?;
+        b.gemm(&sa, &sw, &acc, Order::Plain)
+    })?;
+    let out = b.distributed("out", Elem::F32, &tile[..2])?;
+    let value = bin(Bin::Max, bin(Bin::Add, Expr::In(0), Expr::In(1)), Expr::lit(0.0).cast(Elem::F32));
+    b.map(&[acc, row], &out, value)?;
+    b.copy(&out, &gy)?;
+    Ok(b.finish())
+}
+
+#[test]
+fn products_by_instructions_are_right() {
+    for (tile, warps, stages, rows) in [
+        ([64, 64, 32], 4, 3, [true, true, true]),
+        ([32, 64, 16], 2, 2, [false, true, false]),
+        ([64, 32, 64], 8, 1, [true, false, true]),
+    ] {
+        for [m, n, k] in [[64, 64, 64], [65, 33, 17], [1, 100, 5]] {
+            let size = [m, n];
+            let a = Matrix::new([m, k], rows[0], 8, 1, Elem::Bf16);
+            let w = Matrix::new([n, k], rows[1], 0, 2, Elem::Bf16);
+            let y = Matrix::new(size, rows[2], 0, 3, Elem::Bf16);
+            let bias: Vec<f64> = numbers(n, 4).iter().map(|x| x.round()).collect();
+            let wanted = |i: usize, j: usize| {
+                let sum = (0..k).map(|l| a.at(i, l) * w.at(j, l)).sum::<f64>() + bias[j];
+                rounded(sum.max(0.0), Elem::Bf16)
+            };
+            let args = sizes(size, &[("a", &a), ("w", &w), ("y", &y)])
+                .size("K", k as i64)
+                .array("bias", bias.clone());
+            let what = format!("{m}x{n}x{k} in {tile:?} by {warps} warps, {stages} stages, {rows:?}");
+            let program = linear(tile, warps, stages, rows).unwrap_or_else(|e| panic!("{what}: {e:?}"));
+            check(program, &args, &y, &wanted, size, &what);
+        }
+    }
+}
+
+#[test]
+fn operands_of_instructions_meet_no_bank_twice() {
+    let made = generate(linear([128, 128, 64], 4, 3, [true, true, true]).unwrap()).kernel.expect("a kernel");
+    for access in made.report.accesses.iter().filter(|access| access.space == "shared") {
+        let (taken, needed) = access.wavefronts.unwrap();
+        assert_eq!(taken, needed, "{access:?}");
+    }
+    assert!(made.source().contains("ldmatrix_x4("), "{}", made.source());
 }

@@ -137,6 +137,38 @@ impl Distribution {
         Ok(Distribution::new(tile, threads, values))
     }
 
+    /// Groups of these threads, each with a tile of its own, side by side: a mode of `groups` for each mode of the tile, a
+    /// layout from a position to the number of the group.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, layout};
+    /// let warp = Distribution::spread(&[32, 16], &[0, 1], 1, 32);
+    /// let all = warp.repeated(&layout!((2, 4) : (1, 2)))?;
+    /// assert_eq!((all.tile(), all.threads()), (&[64, 64][..], 256));
+    /// assert_eq!(all.coordinate(32 * 3 + 1, 2), [33, 18]); // warp 3 is (1, 1)
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn repeated(&self, groups: &Layout) -> Result<Distribution> {
+        let size = groups.size()?;
+        if groups.right_inverse()?.size()? != size || groups.rank() > self.tile.len() {
+            let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
+            return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
+        }
+        let (mut tile, mut numbered) = (self.tile.clone(), Vec::new());
+        for (mode, along) in groups.modes().enumerate() {
+            for (extent, stride) in along.leaves() {
+                let (extent, stride) = (extent.factor(), stride.factor());
+                if extent > 1 {
+                    numbered.push((stride, Digit { extent, mode, step: tile[mode] }));
+                    tile[mode] *= extent;
+                }
+            }
+        }
+        numbered.sort_by_key(|(stride, _)| *stride);
+        let threads = self.threads.iter().copied().chain(numbered.into_iter().map(|(_, digit)| digit));
+        Ok(Distribution::new(&tile, threads.collect(), self.values.clone()))
+    }
+
     /// So many threads over a tile, `vector` neighbours along `order[0]` at once, then threads along the modes in order:
     /// accesses of a warp lie side by side along the first. What threads do not divide is covered and goes beyond.
     ///

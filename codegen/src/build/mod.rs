@@ -89,6 +89,7 @@ use crate::problem::{Cause, Problem, Result};
 use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
 use crate::tile::{Arg, Expr, Form, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
+use crate::tiled::TiledMma;
 use crate::view::View;
 pub use group::Role;
 
@@ -206,6 +207,30 @@ impl Builder {
     pub fn distributed_by(&mut self, name: &str, elem: Elem, by: Distribution) -> Result<View> {
         let view = self.distributed(name, elem, by.tile())?;
         self.program.forms.insert(view.tensor, Form::By(by));
+        Ok(view)
+    }
+
+    /// A tile of sums of products by instructions, for statements that name all of it: [`Builder::gemm`], functions,
+    /// copies. Each is 0.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, tiled::TiledMma};
+    /// let mut b = Builder::new("products");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let (sa, sb) = (b.shared_tile("sa", Elem::F16, (128, 32))?, b.shared_tile("sb", Elem::F16, (128, 32))?);
+    /// let acc = b.sums("acc", &mma, [128, 128])?;
+    /// b.gemm(&sa, &sb, &acc, Order::Plain)?;
+    /// assert_eq!(acc.shape().to_string(), "(128,128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn sums(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
+        mma.distribution(tile)?;
+        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let view = self.distributed(name, elem, &tile)?;
+        self.occupy(mma.of, mma.threads()?, &view)?;
+        self.program.forms.insert(view.tensor, Form::Sums(mma.clone()));
+        self.arch(mma.row.arch);
+        self.fill(&view, Expr::lit(0.0))?;
         Ok(view)
     }
 

@@ -27,6 +27,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("registers_like", "registers_like(tensor, 0.0)"),
     ("full", "full::<f32>((BM, BN), 0.0)"),
     ("threads", "threads(256)"),
+    ("tiled_mma", "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))"),
     ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
     ("fill", "fill(tensor, 0.0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
@@ -75,7 +76,7 @@ pub(super) struct Args {
     pub(super) call: Span,
     pub(super) name: String,
     pub(super) values: Vec<(Value, Span)>,
-    named: Vec<(Name, Value, Span)>,
+    pub(super) named: Vec<(Name, Value, Span)>,
 }
 
 impl Args {
@@ -88,7 +89,7 @@ impl Args {
         self.values.iter().any(|(v, _)| poison(v)) || self.named.iter().any(|(_, v, _)| poison(v))
     }
 
-    fn usage(&self) -> String {
+    pub(super) fn usage(&self) -> String {
         let row = FUNCTIONS.iter().find(|(name, _)| *name == self.name);
         row.map_or_else(String::new, |(_, usage)| format!("write {usage}"))
     }
@@ -124,6 +125,7 @@ impl Evaluator {
             "copy" => &["how", "fill"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
+            "tiled_mma" => &["warps"],
             "sum" | "warp_sum" | "block_sum" => &["acc"],
             _ => &[],
         };
@@ -304,6 +306,7 @@ impl Evaluator {
                 self.builder.threads(integer(0)?)?;
                 Ok(Value::Unit)
             }
+            "tiled_mma" => self.tiled_mma(args, types),
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
@@ -463,7 +466,7 @@ impl Evaluator {
         }
     }
 
-    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
+    pub(super) fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
@@ -611,6 +614,7 @@ impl Evaluator {
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
+        let naming = self.naming.take();
         let of = self.expr(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
@@ -646,6 +650,10 @@ impl Evaluator {
                 Ok(n) => Value::Int(n),
                 Err(error) => self.complain(span, error.into()),
             },
+            (_, None, _) if matches!(of, Value::Mma(_)) => {
+                let spans: Vec<Span> = args.iter().map(|arg| arg.value.span).collect();
+                self.of_mma(&of, method, &values, &spans, naming.as_deref().unwrap_or("acc"), span)
+            }
             ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
                 self.along(&of, *mode, span, args[0].value.span)
             }

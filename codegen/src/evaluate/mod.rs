@@ -4,6 +4,7 @@
 mod advice;
 mod calls;
 mod expression;
+mod mma;
 mod value;
 mod whole;
 

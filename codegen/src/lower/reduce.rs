@@ -200,11 +200,10 @@ impl Lower<'_> {
         let len = i64::from(self.kernel.regs[reg as usize].len);
         let holders = (self.combined() + compact - 1) / compact;
         let array = self.scratch_array(&format!("{name}_of_threads"), elem, (holders * len) as u32);
-        let bar = self.barrier(self.scope.by);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         if self.scope.loops > 0 {
             // Others may still be reading the results of the iteration before.
-            self.emit(Op::Sync(bar));
+            self.meet(self.scope.by);
         }
         let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
         let place = |lower: &mut Self, at, holder| {
@@ -226,7 +225,7 @@ impl Lower<'_> {
             1 => self.block.extend(store),
             _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
         }
-        self.emit(Op::Sync(bar));
+        self.meet(self.scope.by);
         // The first of those that are combined: the digits are 0.
         let mut home = holder;
         for &(extent, step) in digits {

@@ -9,7 +9,7 @@ use super::part::{seen, wanted};
 use super::{Width, each, extents};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::view::View;
@@ -25,11 +25,20 @@ pub(super) fn choose(
     body: &[Stmt],
     width: Width,
 ) -> std::result::Result<Forms, Diagnostic> {
-    let known = program.forms.iter().filter_map(|(id, form)| match form {
-        Form::By(distribution) => Some((*id, distribution.clone())),
-        Form::Open => None,
-    });
-    let mut choice = Choice { program, width, forms: known.collect() };
+    let mut known = Forms::new();
+    for (id, form) in &program.forms {
+        let tensor = program.tensor(*id);
+        let own = match form {
+            Form::Open => continue,
+            Form::By(distribution) => Ok(distribution.clone()),
+            Form::Sums(mma) => match tile(program, *id)[..] {
+                [m, n] => mma.distribution([m, n]),
+                _ => Err(Problem::new(format!("`{}` is no tile of (M, N)", tensor.name))),
+            },
+        };
+        known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
+    }
+    let mut choice = Choice { program, width, forms: known };
     let mut stmts = Vec::new();
     each(body, &mut |stmt| stmts.push(stmt));
     stmts.retain(|stmt| super::is_cooperative(program, stmt.by, &stmt.op));
@@ -49,11 +58,10 @@ pub(super) fn choose(
     }
     // What no statement touches.
     for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
-        let tile =
-            program.tensor(*id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect::<Vec<_>>();
-        let order: Vec<usize> = (0..tile.len()).rev().collect();
+        let extents = tile(program, *id);
+        let order: Vec<usize> = (0..extents.len()).rev().collect();
         let threads = i64::from(program.groups[0].threads.max(1));
-        choice.forms.insert(*id, Distribution::spread(&tile, &order, 1, threads));
+        choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads));
     }
     Ok(choice.forms)
 }
@@ -106,15 +114,11 @@ impl Choice<'_> {
     fn take(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
         let mut any = false;
         for view in views.iter().filter(|view| self.is_open(view)).collect::<Vec<_>>() {
-            let form = wanted(view, &self.tile(view.tensor), all)?;
+            let form = wanted(view, &tile(self.program, view.tensor), all)?;
             self.forms.insert(view.tensor, form);
             any = true;
         }
         Ok(any)
-    }
-
-    fn tile(&self, id: Id) -> Vec<i64> {
-        self.program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect()
     }
 
     /// Distributes a statement of which nothing is known.
@@ -136,6 +140,11 @@ impl Choice<'_> {
     fn threads(&self, by: Id) -> i64 {
         i64::from(self.program.groups[by as usize].threads.max(1))
     }
+}
+
+/// The extents of a tile.
+pub(super) fn tile(program: &Program, id: Id) -> Vec<i64> {
+    program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect()
 }
 
 /// The modes that a reduction keeps.

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_layout::{Composed, Distribution, Layout, SharedTile, Transfer};
+use tilewright_layout::{Composed, Distribution, Transfer};
 
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
-use super::{Width, each, extents};
+use super::{Width, each, extents, product};
 use crate::diagnostic::Diagnostic;
+use crate::elem::Elem;
 use crate::problem::Result;
 use crate::thread::Id;
-use crate::tile::{Op, Program, Space, Stmt};
+use crate::tile::{Form, Op, Program, Space, Stmt};
+use crate::tiled::{SharedUses, TiledMma};
 use crate::view::View;
 
 /// Gives open tiles their layouts.
@@ -52,29 +54,43 @@ fn found(
     }
     // Contiguous along the mode that global memory is, or else as it is read.
     let fast = stmts.iter().find_map(|stmt| beside(program, stmt, id)).unwrap_or(1);
-    let plain = match fast {
-        0 => Layout::compact((tile[0], tile[1]))?,
-        _ => Layout::row_major((tile[0], tile[1]))?,
-    };
-    let Ok(mut uses) = SharedTile::new(&plain, tensor.elem.bytes().into()) else {
-        return Ok(Some(plain.into()));
-    };
+    let mut uses = SharedUses::new(tensor.elem, [tile[0], tile[1]], fast)?;
     for stmt in stmts {
-        for (d, stores) in accesses(program, stmt, id, forms, width)? {
-            let Some(tv) = d.indices()? else { continue };
-            let vector = vector(&d, fast, i64::from(16 / tensor.elem.bytes()));
-            let transfer = if stores { Transfer::Store } else { Transfer::Load };
-            if let Ok(more) = uses.clone().access(&tv, vector, transfer) {
-                uses = more;
+        if let Op::Gemm { a, b, acc, .. } = &stmt.op
+            && let Some(Form::Sums(mma)) = program.forms.get(&acc.tensor)
+        {
+            for (view, operand) in [(a, 'a'), (b, 'b')] {
+                if view.tensor == id && view.extents().as_deref() == Some(&tile) {
+                    // What does not fit is said where the product is written out.
+                    uses = uses.clone().multiplied(mma, operand).unwrap_or(uses);
+                }
             }
+            continue;
+        }
+        for (d, stores) in accesses(program, stmt, id, forms, width)? {
+            uses = used(uses, &d, fast, i64::from(16 / tensor.elem.bytes()), stores)?;
         }
     }
-    let all = uses.synthesize();
-    Ok(Some(all.conflict_free().unwrap_or(match (all.swizzle.excess, all.padding.excess) {
-        (Some(swizzled), Some(padded)) if padded < swizzled => all.padding.layout.into(),
-        (None, Some(_)) => all.padding.layout.into(),
-        _ => all.swizzle.layout,
-    })))
+    Ok(Some(uses.layout()?))
+}
+
+/// The layout of a tile that threads which hold it put into shared memory, as an operand of a product.
+pub(super) fn operand(
+    elem: Elem,
+    tile: [i64; 2],
+    own: &Distribution,
+    mma: &TiledMma,
+    operand: char,
+) -> Result<Composed> {
+    let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, i64::from(16 / elem.bytes()), true)?;
+    uses.multiplied(mma, operand)?.layout()
+}
+
+/// With an access of all of it, unless threads do not divide it.
+fn used(uses: SharedUses, d: &Distribution, fast: usize, most: i64, stores: bool) -> Result<SharedUses> {
+    let Some(tv) = d.indices()? else { return Ok(uses) };
+    let transfer = if stores { Transfer::Store } else { Transfer::Load };
+    Ok(uses.clone().used(&tv, vector(d, fast, most), transfer).unwrap_or(uses))
 }
 
 /// The mode of a shared tile along which a statement's global memory is contiguous.
@@ -103,7 +119,12 @@ fn accesses(
         }
     }
     let all = match (known, &stmt.op) {
-        (_, Op::Gemm { .. }) => return Ok(Vec::new()),
+        (Some(sums), Op::Gemm { a, b, .. }) => {
+            let k = extents(a)?.get(1).copied().unwrap_or(1);
+            let own = [a, b].into_iter().enumerate().filter(|(_, view)| view.tensor == id);
+            return Ok(own.map(|(mode, _)| (product::operand(&sums, mode, k), false)).collect());
+        }
+        (None, Op::Gemm { .. }) => return Ok(Vec::new()),
         (Some(all), _) => all,
         (None, _) => spread(program, &views, i64::from(program.groups[stmt.by as usize].threads), width)?,
     };

@@ -30,7 +30,7 @@ impl Resolve {
         Ok(self.tensor(name, elem, Space::Registers { words: false }, layout))
     }
 
-    fn tensor(&mut self, name: &str, elem: Elem, space: Space, layout: Layout) -> Id {
+    pub(super) fn tensor(&mut self, name: &str, elem: Elem, space: Space, layout: Layout) -> Id {
         let span = Default::default();
         self.program.tensors.push(Tensor { name: name.into(), elem, space, layout: layout.into(), span });
         self.program.tensors.len() as Id - 1
@@ -57,7 +57,7 @@ impl Resolve {
                 push(self, Op::Map { ins, to, value: value.clone() });
             }
             Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
-            Op::Gemm { a, b, acc, .. } => self.product(stmt, a, b, acc)?,
+            Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
             _ => self.body.push(stmt.clone()),
         }
         Ok(())
