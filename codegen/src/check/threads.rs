@@ -77,6 +77,8 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
         _ => return None,
     };
     let whole = threads != 1 && !registers(to) && !to.per_thread();
-    whole
-        .then(|| Problem::new(message).help("partition both sides over the threads with `parallelize` first"))
+    whole.then(|| {
+        Problem::new(message)
+            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`")
+    })
 }
