@@ -131,7 +131,7 @@ impl Definition {
         if wrong {
             return Err(diagnostics);
         }
-        let resolved = crate::resolve::resolve(&program, crate::resolve::Width::Widest);
+        let resolved = crate::resolve::resolve(&program);
         resolved.map(|program| program.into_owned()).map_err(|said| vec![said])
     }
 

@@ -8,7 +8,8 @@ use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::limits;
 use crate::lower::{Policy, lower};
-use crate::resolve::{Width, resolve};
+use crate::resolve::{self, Width};
+use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
@@ -49,6 +50,7 @@ fn checked(
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
+    let is_open = !program.open.is_empty();
     let (program, narrow) = match resolved(program, narrow) {
         Ok(both) => both,
         Err(diagnostic) => {
@@ -76,10 +78,11 @@ fn checked(
             return Outcome { kernel: None, diagnostics };
         }
     };
+    let program = if is_open { raised(program) } else { program };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
     let narrow = match narrow.map(expanded).transpose() {
-        Ok(narrow) => narrow.unwrap_or_else(|| program.clone()),
+        Ok(narrow) => Program { arch: program.arch, ..narrow.unwrap_or_else(|| program.clone()) },
         Err(diagnostic) => {
             diagnostics.append(&mut checked.diagnostics);
             diagnostics.push(diagnostic);
@@ -133,13 +136,31 @@ fn checked(
     Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
 }
 
+/// The program for the oldest architecture whose blocks hold its shared tiles, if their layouts were left open.
+fn raised(program: Program) -> Program {
+    let shared = program.tensors.iter().filter_map(|tensor| match tensor.space {
+        Space::Shared { align } => {
+            let bytes = tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes());
+            Some((bytes as u32).next_multiple_of(align.max(1)))
+        }
+        _ => None,
+    });
+    let needed: u32 = shared.sum();
+    let holds = |arch: u32| Target::of(arch).block_shared >= needed;
+    let newer = TARGETS.iter().map(|row| row.arch).find(|arch| *arch > program.arch && holds(*arch));
+    match newer {
+        Some(arch) if !holds(program.arch) => Program { arch, ..program },
+        _ => program,
+    }
+}
+
 /// The program without whole tiles, and the one with accesses of single elements.
 fn resolved(
     program: Program,
     narrow: Option<Program>,
 ) -> std::result::Result<(Program, Option<Program>), Diagnostic> {
     let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
-        let Cow::Owned(resolved) = resolve(program, width)? else { return Ok(None) };
+        let Cow::Owned(resolved) = resolve::resolved(program, width)? else { return Ok(None) };
         limits::sizes(&resolved)?;
         limits::work(&resolved)?;
         Ok(Some(resolved))

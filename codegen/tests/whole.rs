@@ -404,3 +404,19 @@ fn operands_of_instructions_meet_no_bank_twice() {
     }
     assert!(made.source().contains("ldmatrix_x4("), "{}", made.source());
 }
+
+#[test]
+fn whole_tiles_have_a_text() {
+    let programs = [
+        linear([64, 64, 32], 4, 3, [true; 3]).unwrap(),
+        softmax([4, 1024], 256).unwrap(),
+        moved([Elem::F32, Elem::F32], [true, false], [64, 64], 256, "shared").unwrap(),
+    ];
+    for program in programs {
+        let text = program.to_string();
+        let read: Program = text.parse().unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+        assert_eq!(read.to_string(), text);
+        let source = |program| generate(program).kernel.map(|kernel| kernel.source().to_owned());
+        assert!(source(program).is_some_and(|made| source(read) == Some(made)), "{text}");
+    }
+}

@@ -30,10 +30,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write copy(from, to): it is predicated where a tile reaches past its tensor",
     ),
     (
-        &["zeros", "full", "zeros_like", "make_fragment_like"],
-        "write registers::<f32>((8, 8), 0.0), or registers_like(tensor, 0.0)",
+        &["zeros", "zeros_like", "make_fragment_like"],
+        "write full::<f32>((BM, BN), 0.0) for a tile that the threads share, registers::<f32>((8, 8), 0.0) for the part of one",
     ),
-    (&["dot", "mma", "matmul"], "write gemm(a, b, &mut acc)"),
+    (
+        &["dot", "mma", "matmul"],
+        "write gemm(a, b, &mut acc); on tensor cores acc comes of tiled_mma::<bf16, f32>(warps = 8)",
+    ),
     (&["where"], "write select(condition, a, b)"),
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),

@@ -64,8 +64,25 @@ pub(crate) enum Width {
     One,
 }
 
+/// The program without whole tiles, with accesses as wide as can be.
+///
+/// ```
+/// use tilewright_codegen::{Elem, build::Builder, resolve::resolve};
+/// use tilewright_layout::layout;
+/// let mut b = Builder::new("fills");
+/// let s = b.shared("s", Elem::F32, layout!((64, 64)))?;
+/// b.fill(&s, tilewright_codegen::tile::Expr::lit(0.0))?;
+/// let program = resolve(&b.finish()).unwrap().into_owned();
+/// assert_eq!(program.threads(), 256);
+/// assert!(program.body[0].writes().unwrap().per_thread());
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    resolved(program, Width::Widest)
+}
+
 /// The program without whole tiles.
-pub(crate) fn resolve(program: &Program, width: Width) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut any = !program.forms.is_empty();
     each(&program.body, &mut |stmt| any |= is_cooperative(program, stmt.by, &stmt.op));
     if !any {
