@@ -30,11 +30,7 @@ pub fn linear<const BM: usize = 128, const BN: usize = 256, const BK: usize = 64
         copy(gw[(_, _, k)], sw);
         gemm(sa, sw, &mut acc);
     }
-    let gelu = map((acc, gb.along(1)), |x, b| {
-        let y = x + b;
-        0.5 * y * (1.0 + tanh(0.7978846 * (y + 0.044715 * y * y * y)))
-    });
-    copy(gelu, gc);
+    copy(map((acc, gb.along(1)), |x, b| gelu(x + b)), gc);
 }
 
 fn main() {

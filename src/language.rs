@@ -4,8 +4,57 @@
 //! generator evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
 //!
 //! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
-//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic. In a closure `let` names a part of
-//! the value: `|x| { let y = x * x; y * (y + 1.0) }` is `|x| (x * x) * (x * x + 1.0)`.
+//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+//!
+//! # Closures
+//!
+//! A closure is a function of elements, for [`map`]. Its body is one expression: arithmetic, comparisons, the functions
+//! below, `if … { … } else { … }`, and blocks in which `let` names a part of the value. Bound to a name it can be passed on
+//! or called, with elements and, outside of other closures, with tiles; it sees the names that stood before it, and hides a
+//! function of the language that has its name. Nothing is called at run time: the body stands where the call was. A closure
+//! that gives a tuple makes several tiles, and `(a, b) = …` sets several, all values first.
+//!
+//! A size that a launch finds out is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Swish of a row, scaled, and what was cut off.
+//! #[kernel]
+//! fn clipped(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, cut: &mut Tensor<f32, N>) {
+//!     let t = layout!(256);
+//!     let x = parallelize(tile(x, 256, block.x), t, thread.x);
+//!     let (y, cut) = (parallelize(tile(y, 256, block.x), t, thread.x), parallelize(tile(cut, 256, block.x), t, thread.x));
+//!     let most = 6.0;
+//!     let clip = |x| if x > most { most } else { x };
+//!     let (kept, over) = map(x, |x| {
+//!         let all = silu(x) * N as f32;
+//!         (clip(all), all - clip(all))
+//!     });
+//!     copy(kept, y);
+//!     copy(over, cut);
+//! }
+//! assert!(clipped().source().contains("expf"));
+//! ```
+//!
+//! # Accuracy
+//!
+//! How far a function's value can be from the true one, in units in the last place of the result, for every argument
+//! between a thousandth and some thousands, in `f32` and `f64`:
+//!
+//! | function | within |
+//! |---|---|
+//! | `+ - * /`, [`fma`], [`sqrt`], conversions | ½: rounded once |
+//! | [`floor`] [`ceil`] [`trunc`] [`round`] [`round_ties_even`] [`fmod`] [`abs`] [`copysign`] [`min`] [`max`] | exact |
+//! | [`exp`] [`exp2`] [`log`] [`log2`] [`rsqrt`] [`tanh`] [`sin`] [`cos`] [`erf`] | 2 |
+//! | [`pow`] | 4 |
+//! | [`sigmoid`] [`silu`] | 4 |
+//! | [`gelu`] [`gelu_tanh`] | 4, and 4 units in the last place of an `f32` 1 where the result is near 0 |
+//!
+//! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator computes in
+//! double precision and rounds, so it is within one half, and a device within the bound of the table of what it says.
+//! Infinities and what is no number come out as in Rust's functions; [`min`] and [`max`] give the other where one is no
+//! number. Tests hold the simulator and devices to this table.
 //!
 //! # Types of numbers
 //!
@@ -197,22 +246,59 @@ language! {
     fn min(a: Number, b: Number) -> Number;
     /// The larger.
     fn max(a: Number, b: Number) -> Number;
-    /// e to this power.
+    /// e to this power. Functions of numbers stand in closures; how accurate they are, see
+    /// [Accuracy](self#accuracy).
     fn exp(x: Number) -> Number;
+    /// 2 to this power.
+    fn exp2(x: Number) -> Number;
     /// The natural logarithm.
     fn log(x: Number) -> Number;
+    /// The logarithm to the base 2.
+    fn log2(x: Number) -> Number;
     /// The square root.
     fn sqrt(x: Number) -> Number;
     /// One over the square root.
     fn rsqrt(x: Number) -> Number;
+    /// x to the power of y.
+    fn pow(x: Number, y: Number) -> Number;
     /// The hyperbolic tangent.
     fn tanh(x: Number) -> Number;
-    /// The magnitude.
-    fn abs(x: Number) -> Number;
     /// The sine.
     fn sin(x: Number) -> Number;
     /// The cosine.
     fn cos(x: Number) -> Number;
+    /// The error function, 2/√π ∫₀ˣ exp(-t²) dt.
+    fn erf(x: Number) -> Number;
+    /// 1 / (1 + exp(-x)).
+    fn sigmoid(x: Number) -> Number;
+    /// x / (1 + exp(-x)); what is no number for -∞.
+    fn silu(x: Number) -> Number;
+    /// x/2 (1 + erf(x/√2)); what is no number for -∞.
+    fn gelu(x: Number) -> Number;
+    /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); what is no number for -∞.
+    fn gelu_tanh(x: Number) -> Number;
+    /// The magnitude.
+    fn abs(x: Number) -> Number;
+    /// The size of the first with the sign of the second.
+    fn copysign(size: Number, sign: Number) -> Number;
+    /// The greatest integer that is not greater.
+    fn floor(x: Number) -> Number;
+    /// The least integer that is not less.
+    fn ceil(x: Number) -> Number;
+    /// The integer towards 0.
+    fn trunc(x: Number) -> Number;
+    /// The nearest integer, halves away from 0.
+    fn round(x: Number) -> Number;
+    /// The nearest integer, halves to the even one.
+    fn round_ties_even(x: Number) -> Number;
+    /// What is left of x after whole multiples of y, with the sign of x: `x % y`, exactly.
+    fn fmod(x: Number, y: Number) -> Number;
+    /// How many bits of an integer are set.
+    fn count_ones(n: Number) -> Number;
+    /// How many bits of an integer stand before the first that is set; all of them for 0.
+    fn leading_zeros(n: Number) -> Number;
+    /// The bits of a number of 4 bytes, as another type of 4 bytes: `bits::<u32>(x)`, `bits::<f32>(n)`.
+    fn bits<T>(x: Number) -> Number;
     /// a·b + c, rounded once.
     fn fma(a: Number, b: Number, c: Number) -> Number;
     /// One of two numbers: `select(x > 0.0, x, 0.0)`.

@@ -390,6 +390,25 @@ impl Expr {
     }
 }
 
+impl Expr {
+    /// Does it mention this name, be it that of a value or of a function?
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            let own = match &expr.kind {
+                ExprKind::Name(known) => known == name,
+                ExprKind::Call { function, .. } => function.text == name,
+                _ => false,
+            };
+            if own {
+                return true;
+            }
+            left.extend(expr.inside());
+        }
+        false
+    }
+}
+
 impl Kernel {
     /// The expressions of its head: defaults of constants, extents and strides.
     pub(crate) fn sizes(&self) -> Vec<&Expr> {

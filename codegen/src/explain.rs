@@ -268,6 +268,7 @@ impl Nest<'_> {
             },
             Val::Fma(parts) => format!("{} + {}", self.product(&parts[0], &parts[1]), self.val(&parts[2])),
             Val::Cast(elem, of) => format!("{elem}({})", self.val(of)),
+            Val::Bits(elem, of) => format!("bits of {} as {elem}", self.val(of)),
             Val::Guarded(guard, inside, outside) => {
                 format!("{} if {}, else {}", self.val(inside), self.int(*guard), self.val(outside))
             }
@@ -349,7 +350,7 @@ fn sign(op: Bin) -> Option<&'static str> {
         Bin::Xor => Some("^"),
         Bin::Shl => Some("<<"),
         Bin::Shr => Some(">>"),
-        Bin::Min | Bin::Max => None,
+        Bin::Min | Bin::Max | Bin::Pow | Bin::CopySign => None,
     }
 }
 

@@ -14,6 +14,7 @@ mod elem;
 pub mod element;
 pub mod evaluate;
 pub mod explain;
+mod expr;
 pub mod fp8;
 pub mod fragment;
 mod generate;

@@ -144,12 +144,7 @@ fn measure(of: &Expr) -> (u64, u32) {
         if count > MOST_OPERATIONS {
             break;
         }
-        match expr {
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => {}
-            Expr::Un(_, x) | Expr::Cast(_, x) => left.push((x, depth + 1)),
-            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => left.extend([(&**x, depth + 1), (&**y, depth + 1)]),
-            Expr::Fma(all) | Expr::Pick(all) => left.extend(all.iter().map(|x| (x, depth + 1))),
-        }
+        left.extend(expr.parts().into_iter().map(|part| (part, depth + 1)));
     }
     (count, deepest)
 }

@@ -60,7 +60,7 @@ fn arrays(value: &Val, to: &mut Vec<Id>) {
     match value {
         Val::Reg(reg, _) => to.push(*reg),
         Val::Lit(..) | Val::Int(..) | Val::Param(_) => {}
-        Val::Un(_, x) | Val::Cast(_, x) | Val::ShuffleXor(x, _) => arrays(x, to),
+        Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => arrays(x, to),
         Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
             arrays(x, to);
             arrays(y, to);
@@ -123,7 +123,7 @@ pub(crate) fn value_mentions(value: &Val, id: Id) -> bool {
     match value {
         Val::Reg(reg, _) => *reg == id,
         Val::Lit(..) | Val::Int(..) | Val::Param(_) => false,
-        Val::Un(_, x) | Val::Cast(_, x) | Val::ShuffleXor(x, _) => value_mentions(x, id),
+        Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => value_mentions(x, id),
         Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
             value_mentions(x, id) || value_mentions(y, id)
         }

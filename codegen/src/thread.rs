@@ -321,6 +321,8 @@ pub enum Val {
     /// Converted to a type. To a floating-point type: to nearest, ties to even. From one to an integer: towards zero,
     /// saturated, not-a-number to 0, as Rust's `as`. Between integers: the low bits.
     Cast(Elem, Box<Val>),
+    /// The bits of an element of 4 bytes, as another type of 4 bytes.
+    Bits(Elem, Box<Val>),
     /// Where the guard holds the first, elsewhere the second.
     Guarded(Ix, Box<Val>, Box<Val>),
     /// A comparison: 1 or 0.
@@ -359,6 +361,18 @@ pub enum Un {
     Tanh,
     Sin,
     Cos,
+    Erf,
+    Floor,
+    Ceil,
+    Trunc,
+    /// To the nearest integer, halves away from zero.
+    Round,
+    /// To the nearest integer, halves to the even one.
+    RoundEven,
+    /// How many bits are set, of all that the type has.
+    CountOnes,
+    /// How many bits before the first that is set.
+    LeadingZeros,
     Not,
 }
 
@@ -378,6 +392,9 @@ pub enum Bin {
     Xor,
     Shl,
     Shr,
+    Pow,
+    /// The size of the first with the sign of the second.
+    CopySign,
 }
 
 /// Comparisons.

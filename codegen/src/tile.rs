@@ -8,8 +8,9 @@ use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
 use crate::affine::Affine;
 use crate::ast::Span;
 use crate::elem::Elem;
+pub use crate::expr::Expr;
 use crate::number::Number;
-use crate::thread::{Bin, Cmp, Id, Un, Unroll};
+use crate::thread::{Bin, Id, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
 
@@ -531,68 +532,6 @@ impl Across {
                 let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
                 thread - digits.all().iter().map(digit).sum::<u32>()
             }
-        }
-    }
-}
-
-/// A scalar function of elements, coordinates and arguments.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Expr {
-    /// The element of an input.
-    In(u8),
-    /// A literal, of the type that its surroundings have; see [`crate::typing`].
-    Lit(Number),
-    /// A scalar argument.
-    Scalar(Id),
-    /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
-    Coord(u8, u8),
-    /// A function of one value.
-    Un(Un, Box<Expr>),
-    /// A function of two values.
-    Bin(Bin, Box<Expr>, Box<Expr>),
-    /// `a * b + c`, rounded once.
-    Fma(Box<[Expr; 3]>),
-    /// A comparison, which is true or false.
-    Cmp(Cmp, Box<Expr>, Box<Expr>),
-    /// Where the first is true, or a number other than 0, the second, elsewhere the third.
-    Pick(Box<[Expr; 3]>),
-    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal is made one of this type.
-    Cast(Elem, Box<Expr>),
-}
-
-impl Expr {
-    /// A literal.
-    ///
-    /// ```
-    /// use tilewright_codegen::{number::Number, tile::Expr};
-    /// assert_eq!(Expr::lit(-1), Expr::Lit(Number::Int(-1)));
-    /// ```
-    pub fn lit(number: impl Into<Number>) -> Expr {
-        Expr::Lit(number.into())
-    }
-
-    /// Converted to a type.
-    ///
-    /// ```
-    /// use tilewright_codegen::{Elem, tile::Expr};
-    /// assert_eq!(Expr::In(0).cast(Elem::F32), Expr::Cast(Elem::F32, Box::new(Expr::In(0))));
-    /// ```
-    pub fn cast(self, to: Elem) -> Expr {
-        Expr::Cast(to, Box::new(self))
-    }
-
-    /// The same function of another value in place of its first input.
-    pub fn with(&self, first: &Expr) -> Expr {
-        let of = |expr: &Expr| Box::new(expr.with(first));
-        match self {
-            Expr::In(0) => first.clone(),
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => self.clone(),
-            Expr::Un(f, x) => Expr::Un(*f, of(x)),
-            Expr::Bin(f, x, y) => Expr::Bin(*f, of(x), of(y)),
-            Expr::Cmp(f, x, y) => Expr::Cmp(*f, of(x), of(y)),
-            Expr::Fma(all) => Expr::Fma(Box::new(all.each_ref().map(|x| x.with(first)))),
-            Expr::Pick(all) => Expr::Pick(Box::new(all.each_ref().map(|x| x.with(first)))),
-            Expr::Cast(elem, x) => Expr::Cast(*elem, of(x)),
         }
     }
 }

@@ -80,6 +80,7 @@ impl Types<'_> {
                 Some(_) => leaf(Elem::I32),
                 None => Err(unknown("a coordinate of an input")),
             },
+            Expr::Size(_) => leaf(Elem::I32),
             Expr::Scalar(id) => match self.scalars.get(*id as usize) {
                 Some(scalar) => leaf(scalar.elem),
                 None => Err(unknown("a scalar argument")),
@@ -91,6 +92,7 @@ impl Types<'_> {
             Expr::Fma(of) => fma(self.inside(&of[0])?, self.inside(&of[1])?, self.inside(&of[2])?),
             Expr::Pick(of) => pick(self.inside(&of[0])?, self.inside(&of[1])?, self.inside(&of[2])?),
             Expr::Cast(to, x) => cast(*to, self.inside(x)?),
+            Expr::Bits(to, x) => bits(*to, self.inside(x)?),
         }
     }
 
@@ -299,41 +301,69 @@ pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
 
 const AS_NUMBERS: &str = "make a number of a condition, such as `(x < y) as f32`, which is 1 or 0";
 
+/// The bits of a number of 4 bytes, as another type of 4 bytes.
+pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
+    let problem = match x.ty {
+        Some(Type::Elem(from)) if from.bytes() == 4 && to.bytes() == 4 => {
+            return Ok(Scalar::new(Expr::Bits(to, Box::new(x.expr)), to));
+        }
+        Some(ty) => format!("`bits` reads a number of 4 bytes as {to}, and this is {ty}"),
+        None => "`bits` needs a number with a type, and this is a literal".to_owned(),
+    };
+    Err(Problem::new(problem).help("the types of 4 bytes are f32, i32 and u32: bits::<u32>(x as f32)"))
+}
+
+/// Functions of one value: what the user calls them.
+pub const ONE: [(&str, Un); 21] = [
+    ("-", Un::Neg),
+    ("!", Un::Not),
+    ("abs", Un::Abs),
+    ("exp", Un::Exp),
+    ("exp2", Un::Exp2),
+    ("log", Un::Log),
+    ("log2", Un::Log2),
+    ("recip", Un::Recip),
+    ("sqrt", Un::Sqrt),
+    ("rsqrt", Un::Rsqrt),
+    ("tanh", Un::Tanh),
+    ("sin", Un::Sin),
+    ("cos", Un::Cos),
+    ("erf", Un::Erf),
+    ("floor", Un::Floor),
+    ("ceil", Un::Ceil),
+    ("trunc", Un::Trunc),
+    ("round", Un::Round),
+    ("round_ties_even", Un::RoundEven),
+    ("count_ones", Un::CountOnes),
+    ("leading_zeros", Un::LeadingZeros),
+];
+
+/// Functions of two values: what the user calls them.
+pub const TWO: [(&str, Bin); 14] = [
+    ("+", Bin::Add),
+    ("-", Bin::Sub),
+    ("*", Bin::Mul),
+    ("/", Bin::Div),
+    ("%", Bin::Rem),
+    ("min", Bin::Min),
+    ("max", Bin::Max),
+    ("&", Bin::And),
+    ("|", Bin::Or),
+    ("^", Bin::Xor),
+    ("<<", Bin::Shl),
+    (">>", Bin::Shr),
+    ("pow", Bin::Pow),
+    ("copysign", Bin::CopySign),
+];
+
 /// What the user calls a function of two values.
 fn pair(f: Bin) -> &'static str {
-    match f {
-        Bin::Add => "+",
-        Bin::Sub => "-",
-        Bin::Mul => "*",
-        Bin::Div => "/",
-        Bin::Rem => "%",
-        Bin::Min => "min",
-        Bin::Max => "max",
-        Bin::And => "&",
-        Bin::Or => "|",
-        Bin::Xor => "^",
-        Bin::Shl => "<<",
-        Bin::Shr => ">>",
-    }
+    TWO.iter().find(|(_, of)| *of == f).map_or("", |(name, _)| name)
 }
 
 /// What the user calls a function of one value.
 fn one(f: Un) -> &'static str {
-    match f {
-        Un::Neg => "-",
-        Un::Not => "!",
-        Un::Abs => "abs",
-        Un::Exp => "exp",
-        Un::Exp2 => "exp2",
-        Un::Log => "log",
-        Un::Log2 => "log2",
-        Un::Recip => "recip",
-        Un::Sqrt => "sqrt",
-        Un::Rsqrt => "rsqrt",
-        Un::Tanh => "tanh",
-        Un::Sin => "sin",
-        Un::Cos => "cos",
-    }
+    ONE.iter().find(|(_, of)| *of == f).map_or("", |(name, _)| name)
 }
 
 /// Refuses a function of one value that a type does not have.
@@ -348,6 +378,13 @@ fn can_one(f: Un, ty: Type) -> Result<()> {
             ("numbers with a sign", "convert it first, such as `-(x as i32)`".to_owned())
         }
         (_, Type::Condition) => ("numbers", AS_NUMBERS.to_owned()),
+        (Un::CountOnes | Un::LeadingZeros, Type::Elem(elem)) => match elem.is_float() {
+            false => return Ok(()),
+            true => (
+                "integers",
+                format!("convert it first, such as `{name}(x as i32)`, or take `bits::<u32>(x)`"),
+            ),
+        },
         (_, Type::Elem(elem)) if elem.is_float() => return Ok(()),
         (..) => ("floating-point numbers", format!("convert it first, such as `{name}(x as f32)`")),
     };
@@ -373,6 +410,9 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
             () if shift => refuse("integers", elem.name(), "multiply by a power of two, or convert them"),
             () => Ok(()),
         };
+    }
+    if matches!(f, Bin::Pow | Bin::CopySign) {
+        return refuse("floating-point numbers", elem.name(), "convert them first, such as `x as f32`");
     }
     let width = i128::from(elem.bytes() * 8);
     match right.number().and_then(Number::int) {

@@ -145,11 +145,18 @@ pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
             Un::Abs => n.abs(),
             Un::Not if truth => i64::from(n == 0),
             Un::Not => !n,
+            Un::CountOnes => i64::from(bits_of(n, elem).count_ones()),
+            Un::LeadingZeros => i64::from(bits_of(n, elem).leading_zeros() + 8 * elem.bytes()) - 32,
             // No integer has these.
             _ => n,
         },
         elem,
     )
+}
+
+/// The bits that an integer type has, of 32.
+fn bits_of(n: i64, elem: Elem) -> u32 {
+    if elem.bytes() == 1 { u32::from(n as u8) } else { n as u32 }
 }
 
 fn un_double(f: Un, x: f64) -> f64 {
@@ -166,8 +173,42 @@ fn un_double(f: Un, x: f64) -> f64 {
         Un::Tanh => x.tanh(),
         Un::Sin => x.sin(),
         Un::Cos => x.cos(),
+        Un::Erf => erf(x),
+        Un::Floor => x.floor(),
+        Un::Ceil => x.ceil(),
+        Un::Trunc => x.trunc(),
+        Un::Round => x.round(),
+        Un::RoundEven => x.round_ties_even(),
+        // No floating-point number has these.
+        Un::CountOnes | Un::LeadingZeros => x,
         Un::Not => f64::from(u8::from(x == 0.0)),
     }
+}
+
+/// The error function, within some 1e-15 of itself: a series of terms of one sign near 0, a continued fraction of what is
+/// left to 1 far from it.
+fn erf(x: f64) -> f64 {
+    let far = x.abs();
+    let sure = match far {
+        _ if far.is_nan() => return x,
+        6.0.. => 1.0,
+        // 2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·5 … (2n+1))
+        ..2.0 => {
+            let (mut term, mut sum, mut n) = (far, far, 1.0);
+            while term > sum * 1e-18 {
+                term *= 2.0 * far * far / (2.0 * n + 1.0);
+                sum += term;
+                n += 1.0;
+            }
+            std::f64::consts::FRAC_2_SQRT_PI * (-far * far).exp() * sum
+        }
+        // 1 - exp(-x²)/√π / (x + ½/(x + 1/(x + 3⁄2/(x + …))))
+        _ => {
+            let below = (1..=80).rev().fold(far, |below, n| far + f64::from(n) / 2.0 / below);
+            1.0 - std::f64::consts::FRAC_2_SQRT_PI / 2.0 * (-far * far).exp() / below
+        }
+    };
+    sure.copysign(x)
 }
 
 macro_rules! float_pair {
@@ -194,6 +235,8 @@ macro_rules! float_pair {
                 }
             }
             Bin::Min => $x.min($y),
+            Bin::Pow => f64::powf($x.into(), $y.into()) as _,
+            Bin::CopySign => $x.copysign($y),
             Bin::Max => $x.max($y),
             // No floating-point number has these.
             _ => $x,
@@ -243,6 +286,8 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
                 }
             }
             Bin::Shr => n >> if (0..32).contains(&m) { m } else { 31 },
+            // No integer has these.
+            Bin::Pow | Bin::CopySign => n,
         },
         elem,
     )

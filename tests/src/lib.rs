@@ -2,6 +2,7 @@
 
 pub mod choreography;
 pub mod draw;
+pub mod functions;
 pub mod gallery;
 pub mod hand;
 pub mod number;

@@ -20,7 +20,7 @@ use super::Budget;
 use crate::affine::Affine;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
-use crate::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use crate::tile::{Across, How, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use elements::{Elements, Mask, extents, parts};
 use function::{Function, Start};
@@ -80,7 +80,7 @@ impl<'p> Walk<'p, '_> {
                 let ins: Vec<Origin<Function>> = ins
                     .iter()
                     .enumerate()
-                    .filter(|(n, _)| uses(value, *n))
+                    .filter(|(n, _)| value.reads(*n as u8))
                     .map(|(_, view)| match self.counts(view) == counts {
                         true => self.read(view, state),
                         false => Origin::Unknown,
@@ -446,15 +446,4 @@ fn join(left: &State, right: &State) -> State {
         both.insert(*id, joined);
     }
     both
-}
-
-/// Does a function read this input?
-fn uses(value: &Expr, input: usize) -> bool {
-    match value {
-        Expr::In(n) => usize::from(*n) == input,
-        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => false,
-        Expr::Un(_, x) | Expr::Cast(_, x) => uses(x, input),
-        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => uses(x, input) || uses(y, input),
-        Expr::Fma(all) | Expr::Pick(all) => all.iter().any(|x| uses(x, input)),
-    }
 }

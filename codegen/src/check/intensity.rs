@@ -147,7 +147,7 @@ fn operations(value: &Val) -> f64 {
         Val::Un(_, x) => 1.0 + operations(x),
         Val::Bin(_, x, y) => 1.0 + operations(x) + operations(y),
         Val::Fma(x) => 2.0 + all(&x[..]),
-        Val::Cast(_, x) | Val::ShuffleXor(x, _) => operations(x),
+        Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => operations(x),
         Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => operations(x) + operations(y),
         Val::Pick(x) => all(&x[..]),
     }

@@ -223,7 +223,7 @@ fn operations(value: &Val, times: f64, counts: &mut Counts) {
             counts.multiply_adds += times;
         }
         // What a product converts has been counted where it is loaded: the compiler does it once.
-        Val::Cast(_, x) => all(&[x]),
+        Val::Cast(_, x) | Val::Bits(_, x) => all(&[x]),
         Val::Un(_, x) | Val::ShuffleXor(x, _) => {
             all(&[x]);
             counts.arithmetic += times;

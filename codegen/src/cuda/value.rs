@@ -13,7 +13,7 @@ struct Typed {
 }
 
 /// Functions of one floating-point value: in `float`, in `double`.
-const FUNCTIONS: [(Un, &str, &str); 10] = [
+const FUNCTIONS: [(Un, &str, &str); 16] = [
     (Un::Abs, "fabsf", "fabs"),
     (Un::Exp, "expf", "exp"),
     (Un::Exp2, "exp2f", "exp2"),
@@ -24,11 +24,31 @@ const FUNCTIONS: [(Un, &str, &str); 10] = [
     (Un::Tanh, "tanhf", "tanh"),
     (Un::Sin, "sinf", "sin"),
     (Un::Cos, "cosf", "cos"),
+    (Un::Erf, "erff", "erf"),
+    (Un::Floor, "floorf", "floor"),
+    (Un::Ceil, "ceilf", "ceil"),
+    (Un::Trunc, "truncf", "trunc"),
+    // Loops of schedulers are called so.
+    (Un::Round, "roundf", "::round"),
+    (Un::RoundEven, "rintf", "rint"),
 ];
 
 /// Functions of two values: for integers, in `float`, in `double`.
-const PAIRS: [(Bin, &str, &str, &str); 3] =
-    [(Bin::Min, "min", "fminf", "fmin"), (Bin::Max, "max", "fmaxf", "fmax"), (Bin::Rem, "", "fmodf", "fmod")];
+const PAIRS: [(Bin, &str, &str, &str); 5] = [
+    (Bin::Min, "min", "fminf", "fmin"),
+    (Bin::Max, "max", "fmaxf", "fmax"),
+    (Bin::Rem, "", "fmodf", "fmod"),
+    (Bin::Pow, "", "powf", "pow"),
+    (Bin::CopySign, "", "copysignf", "copysign"),
+];
+
+/// The bits of one type of 4 bytes as another.
+const BITS: [(Elem, Elem, &str); 4] = [
+    (Elem::F32, Elem::I32, "__float_as_int"),
+    (Elem::F32, Elem::U32, "__float_as_uint"),
+    (Elem::I32, Elem::F32, "__int_as_float"),
+    (Elem::U32, Elem::F32, "__uint_as_float"),
+];
 
 /// Operators.
 const SIGNS: [(Bin, &str, Level); 10] = [
@@ -105,6 +125,16 @@ impl Printer<'_> {
                 let from = self.typed(x);
                 Typed { piece: convert(&from.piece, from.elem, *to), elem: *to }
             }
+            Val::Bits(to, x) => {
+                let from = self.typed(x);
+                let row = BITS.iter().find(|row| (row.0, row.1) == (from.elem, *to));
+                let piece = match row {
+                    Some((.., function)) => call(function, &[&from.piece]),
+                    None if from.elem == *to => from.piece,
+                    None => cast(*to, &from.piece),
+                };
+                Typed { piece, elem: *to }
+            }
             Val::Guarded(guard, x, y) => {
                 let cond = self.int_piece(*guard);
                 self.choice(cond, x, y)
@@ -174,6 +204,7 @@ impl Printer<'_> {
                 let one = Piece::new(if double { "1.0" } else { "1.0f" }, Level::Primary);
                 binary(&one, "/", &x.piece, Level::Product)
             }
+            Un::CountOnes | Un::LeadingZeros => return counted(function, &x.piece, elem),
             Un::Abs if matches!(elem, Elem::U32 | Elem::U8) => return x,
             Un::Abs if !elem.is_float() => call("abs", &[&x.piece]),
             _ => {
@@ -223,6 +254,22 @@ impl Printer<'_> {
         };
         Typed { piece: rounded(result, elem), elem }
     }
+}
+
+/// Bits of an integer, counted: of narrow ones those that the type has.
+fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
+    let narrow = elem.bytes() == 1;
+    let own =
+        if narrow { binary(x, "&", &Piece::new("255", Level::Primary), Level::BitAnd) } else { x.clone() };
+    let count = match function {
+        Un::CountOnes => call("__popc", &[&own]),
+        _ if narrow => {
+            let all = call("__clz", &[&own]);
+            binary(&all, "-", &Piece::new("24", Level::Primary), Level::Sum)
+        }
+        _ => call("__clz", &[&own]),
+    };
+    Typed { piece: if elem == Elem::I32 { count } else { cast(elem, &count) }, elem }
 }
 
 /// Is it 1 or 0 by its making?

@@ -41,8 +41,19 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
     (&["relu"], "write max(x, 0.0)"),
-    (&["sigmoid"], "write 1.0 / (1.0 + exp(-x))"),
-    (&["pow", "powf", "powi"], "write x * x, or exp(y * log(x)) for a positive x"),
+    (&["logistic", "expit"], "write sigmoid(x)"),
+    (&["swish"], "write silu(x)"),
+    (&["powf", "powi", "__powf"], "write pow(x, y), or x * x"),
+    (&["__expf", "expf", "ex2"], "write exp(x), or exp2(x)"),
+    (&["popcount", "popc", "__popc"], "write count_ones(x)"),
+    (&["clz", "__clz", "ffs"], "write leading_zeros(x)"),
+    (&["rint", "nearbyint", "roundeven"], "write round_ties_even(x)"),
+    (&["fmodf", "remainder"], "write fmod(x, y), or x % y"),
+    (
+        &["__float_as_uint", "__uint_as_float", "bitcast", "to_bits", "from_bits", "transmute"],
+        "write bits::<u32>(x), or bits::<f32>(n)",
+    ),
+    (&["reciprocal", "recip"], "write 1.0 / x"),
     (&["fmaxf", "fmax", "maxf"], "write max(a, b)"),
     (&["fminf", "fmin", "minf"], "write min(a, b)"),
     (&["fabs", "fabsf"], "write abs(x)"),
@@ -91,19 +102,11 @@ pub(crate) fn element(name: &str) -> String {
 
 /// What to write for a function that nobody knows; `bound` is what the name stands for, if it is a name of the kernel.
 pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
-    match bound {
-        Some(Value::Closure(params, _)) => {
-            let of = if params.len() == 1 { "x" } else { "(x, y)" };
-            return format!("a closure is not called but passed on: map({of}, {name})");
-        }
-        Some(value) => return format!("`{name}` is {} here", value.kind()),
-        None => {}
+    if let Some(value) = bound {
+        return format!("`{name}` is {} here", value.kind());
     }
     let names = || FUNCTIONS.iter().map(|(known, _)| *known);
-    if let Some(near) = did_you_mean(name, names()) {
-        return near;
-    }
-    elsewhere(name).unwrap_or_else(|| {
+    elsewhere(name).or_else(|| did_you_mean(name, names())).unwrap_or_else(|| {
         let known = by_likeness(name, names()).join(", ");
         format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x)\nhelp: what can be called: {known}")
     })

@@ -3,17 +3,17 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
 use super::value::Value;
-use super::{Evaluator, advice};
-use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
+use super::{Evaluator, advice, function};
+use crate::ast::{Arg, Expr, ExprKind, Name, Span};
 use crate::elem::Elem;
 use crate::limits;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
-use crate::thread::{Bin, Un};
+use crate::thread::Bin;
 use crate::tile::{self, Across, How, Order};
-use crate::typing::{self, Scalar, Type};
-use crate::view::{Deal, View};
+use crate::typing;
+use crate::view::Deal;
 
 /// Every function: its name, how it is called, for messages.
 pub const FUNCTIONS: &[(&str, &str)] = &[
@@ -65,6 +65,24 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("abs", "abs(x)"),
     ("sin", "sin(x)"),
     ("cos", "cos(x)"),
+    ("exp2", "exp2(x)"),
+    ("log2", "log2(x)"),
+    ("pow", "pow(x, y)"),
+    ("erf", "erf(x)"),
+    ("sigmoid", "sigmoid(x)"),
+    ("silu", "silu(x)"),
+    ("gelu", "gelu(x)"),
+    ("gelu_tanh", "gelu_tanh(x)"),
+    ("floor", "floor(x)"),
+    ("ceil", "ceil(x)"),
+    ("trunc", "trunc(x)"),
+    ("round", "round(x)"),
+    ("round_ties_even", "round_ties_even(x)"),
+    ("fmod", "fmod(x, y)"),
+    ("copysign", "copysign(size, sign)"),
+    ("count_ones", "count_ones(n)"),
+    ("leading_zeros", "leading_zeros(n)"),
+    ("bits", "bits::<u32>(x)"),
     ("fma", "fma(a, b, c)"),
     ("select", "select(condition, a, b)"),
     ("unroll", "for i in unroll(0..4) { … }"),
@@ -97,7 +115,12 @@ impl Args {
 
 impl Evaluator {
     pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
-        let naming = self.naming.take();
+        let naming = std::mem::take(&mut self.naming);
+        // A closure that the kernel binds hides a function of its name, as in Rust.
+        if let Some(Value::Closure(closure)) = self.lookup(&function.text).cloned() {
+            self.naming = naming;
+            return self.called(&closure, function, args, span);
+        }
         let Some((known, _)) = FUNCTIONS.iter().find(|(name, _)| *name == function.text) else {
             let problem = Problem::new(format!("kernels have no function `{}`", function.text));
             let help = advice::function(&function.text, self.lookup(&function.text));
@@ -143,7 +166,7 @@ impl Evaluator {
             return Value::Poison;
         }
         self.builder.at_call(span, all.values.iter().map(|(_, span)| *span).collect());
-        match self.apply(&all, types, naming.as_deref()) {
+        match self.apply(&all, types, &naming) {
             Ok(value) => value,
             Err(problem) => {
                 let at = problem.arg.map_or(span, |arg| all.span(arg));
@@ -152,7 +175,7 @@ impl Evaluator {
         }
     }
 
-    fn apply(&mut self, args: &Args, types: &[Name], naming: Option<&str>) -> Result<Value, Problem> {
+    fn apply(&mut self, args: &Args, types: &[Name], naming: &[String]) -> Result<Value, Problem> {
         let wrong =
             || Problem::new(format!("`{}` cannot take these arguments", args.name)).help(args.usage());
         let of = |n: usize| args.values.get(n).map(|(value, _)| value);
@@ -190,16 +213,17 @@ impl Evaluator {
             }
             Ok(())
         };
-        let name = naming.unwrap_or(match args.name.as_str() {
-            "shared" => "tile",
+        let name = match (naming, args.name.as_str()) {
+            ([name], _) => name,
+            (_, "shared") => "tile",
             _ => "fragment",
-        });
+        };
         let number = |n: usize| match of(n) {
             Some(Value::View(_)) => Err(need(n, "a number").help(format!(
                 "elements are computed inside `map`: map((x, y), |x, y| {}(x, y))",
                 args.name
             ))),
-            value => value.and_then(Value::number).ok_or_else(|| need(n, "a number")),
+            value => value.and_then(Value::as_number).ok_or_else(|| need(n, "a number")),
         };
         let integer = |n: usize| match of(n) {
             Some(Value::Int(x)) => Ok(*x),
@@ -291,7 +315,7 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                let fragment = self.fresh(name, elem, &[&like])?;
+                let fragment = self.room_for(name, elem, &[&like])?;
                 self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
             }
@@ -365,7 +389,7 @@ impl Evaluator {
                 self.builder.gemm(&view(0)?, &view(1)?, &view(2)?, order)?;
                 Ok(Value::Unit)
             }
-            "map" => self.map_call(args, name),
+            "map" => self.map_call(args, naming),
             "sum" | "maximum" | "minimum" | "warp_sum" | "warp_maximum" | "warp_minimum" | "block_sum"
             | "block_maximum" | "block_minimum" => self.reduce_call(args, name),
             "sync_threads" => {
@@ -449,19 +473,35 @@ impl Evaluator {
                 let problem = format!("`{}` stands in front of a loop's range", args.name);
                 Err(Problem::new(problem).help(args.usage()))
             }
-            function => {
+            "bits" => {
                 most(1)?;
-                let f = match function {
-                    "exp" => Un::Exp,
-                    "log" => Un::Log,
-                    "sqrt" => Un::Sqrt,
-                    "rsqrt" => Un::Rsqrt,
-                    "tanh" => Un::Tanh,
-                    "sin" => Un::Sin,
-                    "cos" => Un::Cos,
-                    _ => Un::Abs,
+                let to = self.type_argument(types, args)?;
+                typing::bits(to, number(0)?).map_err(|problem| problem.arg(0)).map(Value::Number)
+            }
+            function => {
+                let value = match function::of(function) {
+                    function::Kind::One(f) => typing::un(f, {
+                        most(1)?;
+                        number(0)?
+                    }),
+                    function::Kind::Two(f) => typing::bin(
+                        f,
+                        {
+                            most(2)?;
+                            number(0)?
+                        },
+                        number(1)?,
+                    ),
+                    function::Kind::Made(make) => function::wide(
+                        function,
+                        {
+                            most(1)?;
+                            number(0)?
+                        },
+                        make,
+                    ),
                 };
-                typing::un(f, number(0)?).map(Value::Number)
+                value.map(Value::Number)
             }
         }
     }
@@ -471,86 +511,6 @@ impl Evaluator {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
         self.elem(name).ok_or_else(Problem::said)
-    }
-
-    /// `map((x, y), |x, y| …)`: a fresh fragment; or `map(ins, to, |…| …)` into a tensor.
-    fn map_call(&mut self, args: &Args, name: &str) -> Result<Value, Problem> {
-        let usage = || Problem::new("`map` takes one or several tensors and a closure").help(args.usage());
-        let views = |value: &Value| -> Option<Vec<View>> {
-            match value {
-                Value::View(view) => Some(vec![view.clone()]),
-                Value::Tuple(items) => items
-                    .iter()
-                    .map(|item| match item {
-                        Value::View(view) => Some(view.clone()),
-                        _ => None,
-                    })
-                    .collect(),
-                _ => None,
-            }
-        };
-        let (ins, to, closure) = match &args.values[..] {
-            [(ins, _), (Value::Closure(params, body), _)] => (views(ins), None, (params, body)),
-            [(ins, _), (Value::View(to), _), (Value::Closure(params, body), _)] => {
-                (views(ins), Some(to.clone()), (params, body))
-            }
-            _ => return Err(usage()),
-        };
-        let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
-        let (params, body) = closure;
-        if params.len() != ins.len() {
-            let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
-            let (takes, given) = (advice::count(params.len(), "number"), advice::count(ins.len(), "tensor"));
-            let problem = format!("the closure takes {takes}, and `map` is given {given}");
-            let help =
-                names.map_or("write one parameter for each".into(), |names| format!("write |{names}| …"));
-            return Err(Problem::new(problem).help(help).arg(args.values.len() - 1));
-        }
-        let elems: Vec<Elem> = ins.iter().map(|view| self.builder.elem(view)).collect();
-        let value = self.applied(params, body, &elems);
-        let value = match value {
-            Value::Poison => return Ok(Value::Poison),
-            value => value.number().ok_or_else(|| {
-                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
-                    .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
-                    .arg(args.values.len() - 1)
-            })?,
-        };
-        // Literals alone are of the type of the first tensor.
-        let elem = match (&to, value.ty) {
-            (Some(to), _) => self.builder.elem(to),
-            (None, Some(Type::Elem(elem))) => elem,
-            (None, _) => elems[0],
-        };
-        let value = match value.into_elem(elem) {
-            Ok(value) => value,
-            Err(problem) => return Ok(self.complain(body.span, problem)),
-        };
-        match to {
-            Some(to) => {
-                self.builder.map(&ins, &to, value)?;
-                Ok(Value::Unit)
-            }
-            None if ins[0].extents().is_none() => Err(advice::whole(&ins[0], "map").arg(0)),
-            None => {
-                let fragment = self.fresh(name, elem, &ins.iter().collect::<Vec<_>>())?;
-                self.builder.map(&ins, &fragment, value)?;
-                Ok(Value::View(fragment))
-            }
-        }
-    }
-
-    /// The value of a closure whose parameters are elements of these types.
-    pub(super) fn applied(&mut self, params: &[Pattern], body: &Expr, elems: &[Elem]) -> Value {
-        let depth = self.scope.len();
-        for (n, (pattern, elem)) in params.iter().zip(elems).enumerate() {
-            self.bind(pattern, Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem)));
-        }
-        let outer = std::mem::replace(&mut self.in_closure, true);
-        let value = self.expr(body);
-        self.in_closure = outer;
-        self.scope.truncate(depth);
-        value
     }
 
     /// Sums and extrema: of a mode of a fragment, or across the lanes of a warp.
@@ -614,7 +574,7 @@ impl Evaluator {
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
-        let naming = self.naming.take();
+        let naming = std::mem::take(&mut self.naming);
         let of = self.expr(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
@@ -652,7 +612,7 @@ impl Evaluator {
             },
             (_, None, _) if matches!(of, Value::Mma(_)) => {
                 let spans: Vec<Span> = args.iter().map(|arg| arg.value.span).collect();
-                self.of_mma(&of, method, &values, &spans, naming.as_deref().unwrap_or("acc"), span)
+                self.of_mma(&of, method, &values, &spans, naming.first().map_or("acc", String::as_str), span)
             }
             ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
                 self.along(&of, *mode, span, args[0].value.span)

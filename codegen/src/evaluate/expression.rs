@@ -38,10 +38,13 @@ impl Evaluator {
             ExprKind::Bool(b) => Value::Bool(*b),
             ExprKind::Str(text) => Value::Text(text.clone()),
             ExprKind::Hole => Value::Hole,
-            ExprKind::Name(name) => self.name(name, expr.span),
+            ExprKind::Name(name) => {
+                let value = self.name(name, expr.span);
+                self.as_element(value)
+            }
             ExprKind::Path(path) => self.path(path, expr.span),
             ExprKind::Tuple(items) => {
-                self.naming = None;
+                self.naming.clear();
                 let values: Vec<Value> = items.iter().map(|item| self.expr(item)).collect();
                 match values.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,
@@ -49,7 +52,10 @@ impl Evaluator {
                 }
             }
             ExprKind::Call { function, types, args } => self.call(function, types, args, expr.span),
-            ExprKind::Method { receiver, method, args } => self.method(receiver, method, args, expr.span),
+            ExprKind::Method { receiver, method, args } => {
+                let value = self.method(receiver, method, args, expr.span);
+                self.as_element(value)
+            }
             ExprKind::Field { base, field } => self.field(base, field),
             ExprKind::Index { base, index } => self.index(base, index),
             ExprKind::Unary(op, inner) => {
@@ -60,7 +66,7 @@ impl Evaluator {
             ExprKind::Range(from, to) => Value::Range(Box::new(self.expr(from)), Box::new(self.expr(to))),
             ExprKind::Cast(inner, to) => self.cast(inner, to),
             ExprKind::Layout { shape, stride } => self.layout_literal(shape, stride.as_deref(), expr.span),
-            ExprKind::Closure { params, body } => Value::Closure(params.clone(), body.clone()),
+            ExprKind::Closure { params, body } => self.closure(params, body),
             ExprKind::Block { lets, value } => self.block(lets, value),
             ExprKind::If { condition, then, other } => self.choice(condition, then, other, expr.span),
         }
@@ -150,7 +156,12 @@ impl Evaluator {
                 if let Some(Size::Int(n)) = super::static_stride(name) {
                     return Value::Int(n);
                 }
-                let names: Vec<&str> = self.scope.iter().map(|(known, _)| known.as_str()).collect();
+                let mut names: Vec<&str> = Vec::new();
+                for (known, _) in self.callers.iter().flatten().chain(&self.scope) {
+                    if !names.contains(&known.as_str()) {
+                        names.push(known);
+                    }
+                }
                 let at = if self.in_kernel { "in this kernel" } else { "here" };
                 let problem = Problem::new(format!("`{name}` is not known {at}"));
                 let help = advice::variable(name, &names, self.in_kernel);
@@ -229,6 +240,7 @@ impl Evaluator {
         let value = self.expr(inner);
         if ["usize", "i64", "i32", "u32"].contains(&to.text.as_str())
             && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
+            && !(matches!(value, Value::Size(_)) && to.text == "u32")
             && !self.in_closure
         {
             return value;
@@ -238,7 +250,7 @@ impl Evaluator {
         };
         match value {
             Value::Poison => Value::Poison,
-            value => match value.number() {
+            value => match value.as_number() {
                 Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));

@@ -3,7 +3,9 @@
 
 mod advice;
 mod calls;
+mod elements;
 mod expression;
+mod function;
 mod mma;
 mod value;
 mod whole;
@@ -21,6 +23,7 @@ use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::{self, Ahead};
 use crate::typing::{Scalar, Type};
+use crate::view::View;
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
 use value::Value;
@@ -57,11 +60,13 @@ struct Evaluator {
     builder: Builder,
     /// Names, innermost last.
     scope: Vec<(String, Value)>,
+    /// Those of where closures are called that are being evaluated: messages know them.
+    callers: Vec<Vec<(String, Value)>>,
     diagnostics: Vec<Diagnostic>,
     /// What type parameters stand for.
     types: Vec<(String, Elem)>,
-    /// The name that a `let` is about to give.
-    naming: Option<String>,
+    /// The names that a `let` is about to give.
+    naming: Vec<String>,
     /// Blocks and expressions inside of one another at the moment.
     blocks: u32,
     depth: u32,
@@ -77,9 +82,10 @@ impl Evaluator {
         Evaluator {
             builder: Builder::new(name),
             scope: Vec::new(),
+            callers: Vec::new(),
             diagnostics: Vec::new(),
             types: Vec::new(),
-            naming: None,
+            naming: Vec::new(),
             blocks: 0,
             depth: 0,
             work: Work::default(),
@@ -381,12 +387,17 @@ impl Evaluator {
     }
 
     fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {
+        let one = |pattern: &Pattern| match pattern {
+            Pattern::Name(name) if limits::is_name(&name.text) => name.text.clone(),
+            _ => "fragment".to_owned(),
+        };
         self.naming = match pattern {
-            Pattern::Name(name) if limits::is_name(&name.text) => Some(name.text.clone()),
-            _ => None,
+            Pattern::Name(_) => vec![one(pattern)],
+            Pattern::Tuple(_, patterns) => patterns.iter().map(one).collect(),
+            Pattern::Hole(_) => Vec::new(),
         };
         let made = self.expr(value);
-        self.naming = None;
+        self.naming.clear();
         match (pattern, made) {
             (Pattern::Name(name), Value::View(view)) => Value::View(view.with_name(&name.text)),
             (_, made) => made,
@@ -426,7 +437,66 @@ impl Evaluator {
 
     /// `fragment = …`, `fragment *= …`: sets every element of a fragment.
     fn assign(&mut self, target: &ast::Expr, op: Option<Binary>, value: &ast::Expr, span: Span) {
-        let (to, from) = (self.expr(target), self.expr(value));
+        if let (ast::ExprKind::Tuple(targets), None) = (&target.kind, op) {
+            return self.assign_all(targets, value);
+        }
+        let from = self.expr(value);
+        self.assign_value(target, op, (from, value.span), span);
+    }
+
+    /// `(a, b) = …`: all values are there before any is set.
+    fn assign_all(&mut self, targets: &[ast::Expr], value: &ast::Expr) {
+        let values = match self.expr(value) {
+            Value::Tuple(values) if values.len() == targets.len() => values,
+            Value::Poison => return,
+            other => {
+                let problem = Problem::new(format!(
+                    "{} are set, and this is {}",
+                    advice::count(targets.len(), "tensor"),
+                    other.kind()
+                ));
+                self.complain(value.span, problem.help("write one value for each: (a, b) = (x, y)"));
+                return;
+            }
+        };
+        let (mut made, value_span) = (Vec::new(), value.span);
+        for value in values {
+            made.push(match value {
+                Value::View(view) => self.held_apart(view, value_span),
+                value => value,
+            });
+        }
+        for (target, from) in targets.iter().zip(made) {
+            self.assign_value(target, None, (from, value.span), target.span);
+        }
+    }
+
+    /// Elements of a tensor that has a name, in registers of their own, so that they stay while it is changed.
+    fn held_apart(&mut self, view: View, span: Span) -> Value {
+        let named =
+            self.scope.iter().any(|(_, value)| matches!(value, Value::View(of) if of.tensor == view.tensor));
+        if !named {
+            return Value::View(view);
+        }
+        let elem = self.builder.elem(&view);
+        let made = self.builder.registers("held", elem, view.shape()).and_then(|held| {
+            self.builder.map(std::slice::from_ref(&view), &held, tile::Expr::In(0))?;
+            Ok(held)
+        });
+        match made {
+            Ok(held) => Value::View(held),
+            Err(problem) => self.complain(span, problem),
+        }
+    }
+
+    fn assign_value(
+        &mut self,
+        target: &ast::Expr,
+        op: Option<Binary>,
+        (from, from_span): (Value, Span),
+        span: Span,
+    ) {
+        let to = self.expr(target);
         let to = match to {
             Value::View(view) => view,
             Value::Poison => return,
@@ -447,11 +517,11 @@ impl Evaluator {
                 let right = Scalar::new(place, self.builder.elem(&view));
                 (Some(view), right)
             }
-            other => match other.number() {
+            other => match other.as_number() {
                 Some(number) => (None, number),
                 None => {
                     let problem = Problem::new(format!("elements cannot be set to {}", other.kind()));
-                    self.complain(value.span, problem.help("write a number, or a tensor of the same shape"));
+                    self.complain(from_span, problem.help("write a number, or a tensor of the same shape"));
                     return;
                 }
             },
@@ -469,13 +539,13 @@ impl Evaluator {
         let of = match of {
             Ok(of) => of,
             Err(problem) => {
-                let at = if problem.arg == Some(1) { value.span } else { span };
+                let at = if problem.arg == Some(1) { from_span } else { span };
                 self.complain(at, advised(problem));
                 return;
             }
         };
         if let Err(problem) = of.clone().into_elem(elem) {
-            self.complain(value.span, advised(problem));
+            self.complain(from_span, advised(problem));
             return;
         }
         let of = of.expr;
@@ -485,7 +555,7 @@ impl Evaluator {
             ins => (self.builder.map(ins, &to, of), 1),
         };
         if let Err(problem) = done {
-            let span = if problem.arg == Some(target_arg) { target.span } else { value.span };
+            let span = if problem.arg == Some(target_arg) { target.span } else { from_span };
             self.complain(span, problem);
         }
     }
@@ -674,20 +744,21 @@ impl Keys {
     /// A function of one number of a type.
     pub(crate) fn closure(&mut self, expr: &ast::Expr, elem: Elem) -> Option<tile::Expr> {
         let found = self.0.expr(expr);
-        let Value::Closure(params, body) = &found else {
+        let Value::Closure(closure) = &found else {
             self.refuse(expr.span, "a closure", &found, "write it out: |x| max(x, 0.0)");
             return None;
         };
-        if params.len() != 1 {
-            let takes = advice::count(params.len(), "number");
+        if closure.params.len() != 1 {
+            let takes = advice::count(closure.params.len(), "number");
             let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
             self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
             return None;
         }
-        let value = self.0.applied(params, body, &[elem]);
+        let value = self.0.applied(closure, &[elem]);
         let number = value.number().filter(|number| number.ty != Some(Type::Condition));
         if number.is_none() {
-            self.refuse(body.span, "a number", &value, "end the closure with arithmetic on its parameter");
+            let at = closure.body.span;
+            self.refuse(at, "a number", &value, "end the closure with arithmetic on its parameter");
         }
         number.map(|number| number.expr)
     }

@@ -1,5 +1,7 @@
 //! What expressions of a kernel stand for while it is compiled.
 
+use std::sync::Arc;
+
 use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use crate::affine::Affine;
@@ -8,8 +10,18 @@ use crate::atom::Atom;
 use crate::elem::Elem;
 use crate::limits;
 use crate::problem::Problem;
+use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
+
+/// A function that the text bound to a name or passes on.
+#[derive(Debug)]
+pub(super) struct Closure {
+    pub(super) params: Vec<Pattern>,
+    pub(super) body: Expr,
+    /// What the names in its body stood for where it was written.
+    pub(super) scope: Vec<(String, Value)>,
+}
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -36,7 +48,7 @@ pub(super) enum Value {
     Number(Scalar),
     /// An element type, where a call takes one by name.
     Elem(Elem),
-    Closure(Vec<Pattern>, Box<Expr>),
+    Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
     /// A matrix instruction and the warps that share it.
@@ -168,6 +180,14 @@ impl Value {
         match self {
             Value::Layout(layout) => layout.as_layout().cloned(),
             _ => None,
+        }
+    }
+
+    /// As a number of the kernel, a size included: where the text asks for it, with `as` or in a closure.
+    pub(super) fn as_number(&self) -> Option<Scalar> {
+        match self {
+            Value::Size(size) => Some(Scalar::new(tile::Expr::Size(*size), Elem::I32)),
+            other => other.number(),
         }
     }
 

@@ -21,7 +21,7 @@ impl Evaluator {
 
     /// Registers for a function of these: a whole tile where they are whole tiles, as large as all of them together, and
     /// else a fragment of the shape of the first.
-    pub(super) fn fresh(&mut self, name: &str, elem: Elem, of: &[&View]) -> Result<View, Problem> {
+    pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[&View]) -> Result<View, Problem> {
         let whole = of.iter().any(|view| self.is_whole(view))
             && of.iter().all(|view| resolve::is_whole(self.builder.program(), view));
         if !whole {

@@ -199,6 +199,7 @@ impl Lower<'_> {
                     self.program.args.iter().position(|a| *a == crate::tile::Arg::Scalar(*id)).unwrap_or(0);
                 (Val::Param(place as u32), Type::Elem(scalar.elem))
             }
+            Expr::Size(size) => (Val::Int(self.value(*size), Elem::I32), Type::Elem(Elem::I32)),
             Expr::Coord(n, mode) => {
                 let at = self.coordinate_of(*n, *mode, ins, at)?;
                 (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
@@ -224,6 +225,7 @@ impl Lower<'_> {
                 let value = match **x {
                     Expr::Lit(number) => Val::Lit(number, *to),
                     Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, ins, at)?, *to),
+                    Expr::Size(size) => Val::Int(self.value(size), *to),
                     _ => match inner(x)? {
                         (value, Type::Elem(from)) => self.converted(*value, from, *to),
                         // Also to `i32`: what is negated from here on is a number.
@@ -232,6 +234,7 @@ impl Lower<'_> {
                 };
                 (value, Type::Elem(*to))
             }
+            Expr::Bits(to, x) => (Val::Bits(*to, inner(x)?.0), Type::Elem(*to)),
         })
     }
 

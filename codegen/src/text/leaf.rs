@@ -335,11 +335,12 @@ records! {
 variants! {
     Un {
         "neg" Neg, "abs" Abs, "exp" Exp, "exp2" Exp2, "log" Log, "log2" Log2, "recip" Recip, "sqrt" Sqrt,
-        "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "not" Not,
+        "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "erf" Erf, "floor" Floor, "ceil" Ceil, "trunc" Trunc,
+        "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "not" Not,
     }
     Bin {
         "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
-        "xor" Xor, "shl" Shl, "shr" Shr,
+        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign,
     }
     Cmp { "lt" Lt, "le" Le, "eq" Eq, "ne" Ne }
     Scope {

@@ -96,8 +96,8 @@ variants! {
         "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
     }
     Expr {
-        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "coord" Coord(input, mode), "un" Un(f, x),
-        "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x),
+        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "un" Un(f, x),
+        "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
     }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },

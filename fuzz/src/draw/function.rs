@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr};
 
 use super::scene::Scene;
-use super::tree::{binary, call, cast, choice, float, int, literal, name, negative};
+use super::tree::{binary, call, cast, choice, float, int, literal, name, negative, typed};
 
 impl Scene {
     /// A function of operands with types, computed in a type.
@@ -33,7 +33,11 @@ impl Scene {
                     let y = other(self);
                     call(self.random.pick(&["min", "max"]), vec![x, y])
                 }
-                15 => call("abs", vec![x]),
+                15 => {
+                    let of = ["abs", "floor", "ceil", "trunc", "round", "round_ties_even"];
+                    call(self.random.pick(&of), vec![x])
+                }
+                16 if elem == Elem::F32 && self.random.chance(60) => self.by_bits(x),
                 16 => negative(x),
                 17..19 => self.chosen(x, operands, elem),
                 19..21 => {
@@ -45,13 +49,28 @@ impl Scene {
                     binary(Binary::Div, x, float(by))
                 }
                 23 => {
-                    let of = self.random.pick(&["exp", "tanh", "sin", "cos"]);
+                    let of = self.random.pick(&[
+                        "exp",
+                        "exp2",
+                        "tanh",
+                        "sin",
+                        "cos",
+                        "erf",
+                        "sigmoid",
+                        "silu",
+                        "gelu",
+                        "gelu_tanh",
+                    ]);
                     let half = binary(Binary::Mul, x, float(0.25));
                     call(of, vec![half])
                 }
                 24 => {
                     let size = binary(Binary::Add, call("abs", vec![x]), float(1.0));
-                    call(self.random.pick(&["sqrt", "rsqrt", "log"]), vec![size])
+                    match self.random.below(6) {
+                        0 => call("pow", vec![size, float(1.5)]),
+                        1 => call("copysign", vec![size, self.leaf(operands, elem)]),
+                        _ => call(self.random.pick(&["sqrt", "rsqrt", "log", "log2"]), vec![size]),
+                    }
                 }
                 _ => x,
             };
@@ -82,12 +101,19 @@ impl Scene {
                 let by = self.random.within(0, 2);
                 binary(self.random.pick(&[Binary::Shl, Binary::Shr]), x, int(by))
             }
-            22..24 => {
+            22 => call(self.random.pick(&["count_ones", "leading_zeros"]), vec![x]),
+            23 => {
                 let by = self.random.within(2, 5);
                 binary(self.random.pick(&[Binary::Div, Binary::Rem]), x, int(by))
             }
             _ => x,
         }
+    }
+
+    /// A number that goes through the bits of another type.
+    fn by_bits(&mut self, x: Expr) -> Expr {
+        let there = typed("bits", self.random.pick(&[Elem::U32, Elem::I32]), vec![x]);
+        typed("bits", Elem::F32, vec![there])
     }
 
     fn chosen(&mut self, x: Expr, operands: &[(&str, Elem)], elem: Elem) -> Expr {
@@ -108,6 +134,10 @@ impl Scene {
                 let n = self.random.within(least, 4);
                 // A literal by itself has no type; an operand gives it one.
                 literal(n as f64, elem)
+            }
+            9 if !self.sizes.is_empty() && self.random.chance(40) => {
+                let size = self.random.pick(&self.sizes.clone());
+                cast(name(&size), elem)
             }
             _ => {
                 let own = if self.random.chance(70) { elem } else { self.elem() };

@@ -55,6 +55,8 @@ pub(super) struct Scene {
     pub(super) vars: Vec<String>,
     /// Scalar arguments.
     pub(super) scalars: Vec<(String, Elem)>,
+    /// Sizes that a launch finds out.
+    pub(super) sizes: Vec<String>,
     names: usize,
 }
 
@@ -100,6 +102,7 @@ impl Scene {
             numbered: Vec::new(),
             vars: Vec::new(),
             scalars: Vec::new(),
+            sizes: Vec::new(),
             names: 0,
         }
     }

@@ -12,6 +12,13 @@ impl Scene {
     pub(super) fn tensor(&mut self, elem: Elem, extents: &[Extent], mutable: bool) -> String {
         let to = self.fresh(if mutable { "y" } else { "x" });
         let shape = tuple(extents.iter().map(Extent::expr).collect());
+        for extent in extents {
+            if let Extent::Symbol(size) = extent
+                && !self.sizes.contains(size)
+            {
+                self.sizes.push(size.clone());
+            }
+        }
         let stride = self.strides(&to, extents, mutable);
         let kind = ParamKind::Tensor { mutable, shape, stride };
         self.params.push(Param { name: word(&to), elem: word(elem.name()), kind });

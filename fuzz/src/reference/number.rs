@@ -112,7 +112,18 @@ impl Num {
             Un::Neg => Num { value: -x.value, ..x }.fit(elem, false),
             Un::Abs => Num { value: x.value.abs(), ..x }.fit(elem, false),
             Un::Not => Num::UNKNOWN,
+            Un::CountOnes | Un::LeadingZeros if x.is_exact() => {
+                let width = 8 * elem.bytes();
+                let bits = x.value as i64 as u64 & (u64::MAX >> (64 - width));
+                let leading = (0..width).take_while(|n| bits >> (width - 1 - n) & 1 == 0).count();
+                let ones = (0..width).filter(|n| bits >> n & 1 == 1).count();
+                Num::exact(if f == Un::CountOnes { ones } else { leading } as f64)
+            }
             _ if !elem.is_float() => Num::UNKNOWN,
+            Un::Floor | Un::Ceil | Un::Trunc | Un::Round | Un::RoundEven => {
+                let (low, high) = (whole_near(f, x.value - x.error), whole_near(f, x.value + x.error));
+                if low == high { Num::exact(low) } else { Num::UNKNOWN }
+            }
             _ => Num::of(f, x, elem),
         }
     }
@@ -129,6 +140,7 @@ impl Num {
             Un::Tanh => x.tanh(),
             Un::Sin => x.sin(),
             Un::Cos => x.cos(),
+            Un::Erf => erf(x),
             _ => x,
         };
         let at = x.value;
@@ -144,6 +156,16 @@ impl Num {
         let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
         Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }
             .fit(elem, true)
+    }
+
+    /// The bits of an element of 4 bytes, as another type of 4 bytes.
+    pub fn bits(self, from: Elem, to: Elem) -> Num {
+        match self.is_exact() && !(from.is_float() && self.value == 0.0) {
+            true if from == to => self,
+            true => Num::exact(crate::number::value(to, crate::number::bits(from, self.value))),
+            // Of a zero it is not known which of the two it is.
+            false => Num::UNKNOWN,
+        }
     }
 
     /// A function of two values.
@@ -178,6 +200,12 @@ impl Num {
                     _ => x.error.max(y.error),
                 };
                 Num { value, error }
+            }
+            Bin::CopySign if b.abs() > y.error => Num { value: a.abs().copysign(b), error: x.error },
+            Bin::Pow if x.is_exact() && y.is_exact() && a > 0.0 => {
+                let value = a.powf(b);
+                let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
+                Num { value, error: own * value + 1e-30 }.fit(elem, true)
             }
             Bin::Div if elem.is_float() => {
                 if b.abs() <= 2.0 * y.error || b == 0.0 {
@@ -258,6 +286,30 @@ impl Num {
             _ => rest.iter().fold(first, |known, x| Num::bin(with, known, *x, elem)),
         }
     }
+}
+
+/// The integer that a function rounds to.
+fn whole_near(f: Un, x: f64) -> f64 {
+    match f {
+        Un::Floor => x.floor(),
+        Un::Ceil => x.ceil(),
+        Un::Trunc => x.trunc(),
+        Un::Round => x.round(),
+        _ => x.round_ties_even(),
+    }
+}
+
+/// The error function, by Simpson's rule.
+fn erf(x: f64) -> f64 {
+    const STEPS: i32 = 2000;
+    let (end, sign) = (x.abs().min(6.0), 1f64.copysign(x));
+    let width = end / f64::from(STEPS);
+    let weighed = |n: i32| {
+        let at = f64::from(n) * width;
+        let weight = if n == 0 || n == STEPS { 1.0 } else { f64::from(2 + 2 * (n % 2)) };
+        weight * (-at * at).exp()
+    };
+    sign * std::f64::consts::FRAC_2_SQRT_PI * width / 3.0 * (0..=STEPS).map(weighed).sum::<f64>()
 }
 
 fn integers(f: Bin, a: i64, b: i64) -> Option<i64> {

@@ -7,7 +7,7 @@ use tilewright_codegen::view::View;
 
 use super::memory::{Beyond, Cell};
 use super::order::Step;
-use super::value::{Operands, identity, mentions};
+use super::value::{Operands, identity};
 use super::view::{Begin, Place, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
@@ -110,7 +110,7 @@ impl Cluster<'_> {
                 let (mut given, mut beyond) = (Operands::none(), Beyond::No);
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
-                    let used = mentions(value, n as u8);
+                    let used = value.reads(n as u8);
                     if cell.is_none() && (used || !registers(shown.view)) {
                         return Err(Undefined(format!("`{}` is read where nobody wrote", shown.view.name)));
                     }

@@ -40,6 +40,11 @@ impl Cluster<'_> {
             }
             Expr::Lit(x) => Num::literal(x.to_f64(), elem),
             Expr::Scalar(id) => Num::exact(self.scalars[*id as usize]),
+            Expr::Size(size) => {
+                let known = |symbol| self.symbols.iter().find(|(of, _)| *of == symbol).map(|(_, n)| *n);
+                let n = size.evaluate(&known).ok_or_else(|| Undefined(format!("{size} is not known")))?;
+                Num::integer(n.into(), Elem::I32)
+            }
             Expr::Coord(n, mode) => {
                 let (_, _, coordinates) = &given.ins[usize::from(*n)];
                 Num::integer(coordinates[usize::from(*mode)], Elem::I32)
@@ -52,6 +57,10 @@ impl Cluster<'_> {
                 Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
             }
             Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
+            Expr::Bits(to, x) => {
+                let own = self.own_type(x, given).unwrap_or(*to);
+                self.function(x, given, own)?.bits(own, *to)
+            }
             Expr::Cast(to, x) => match (self.own_type(x, given), &**x) {
                 (Some(own), x) => self.function(x, given, own)?.cast(own, *to),
                 // True is 1 and false 0; a literal is of the type itself.
@@ -66,25 +75,14 @@ impl Cluster<'_> {
         match of {
             Expr::In(n) => Some(given.ins[usize::from(*n)].0),
             Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
-            Expr::Coord(..) => Some(Elem::I32),
+            Expr::Coord(..) | Expr::Size(_) => Some(Elem::I32),
             Expr::Lit(_) | Expr::Cmp(..) => None,
-            Expr::Cast(to, _) => Some(*to),
+            Expr::Cast(to, _) | Expr::Bits(to, _) => Some(*to),
             Expr::Un(_, x) => self.own_type(x, given),
             Expr::Bin(_, x, y) => first(&[x, y]),
             Expr::Fma(x) => first(&x.each_ref()),
             Expr::Pick(x) => first(&[&x[1], &x[2]]),
         }
-    }
-}
-
-/// The inputs that a function mentions.
-pub(super) fn mentions(of: &Expr, input: u8) -> bool {
-    match of {
-        Expr::In(n) => *n == input,
-        Expr::Lit(_) | Expr::Scalar(_) | Expr::Coord(..) => false,
-        Expr::Un(_, x) | Expr::Cast(_, x) => mentions(x, input),
-        Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => mentions(x, input) || mentions(y, input),
-        Expr::Fma(x) | Expr::Pick(x) => x.iter().any(|x| mentions(x, input)),
     }
 }
 

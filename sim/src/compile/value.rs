@@ -46,7 +46,7 @@ impl Compiler<'_> {
     pub(super) fn type_of(&self, value: &Val) -> Elem {
         match value {
             Val::Reg(reg, _) => self.kernel.regs[*reg as usize].elem,
-            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) => *elem,
+            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) | Val::Bits(elem, _) => *elem,
             Val::Param(id) => match &self.kernel.params[*id as usize] {
                 Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
                 Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
@@ -99,6 +99,13 @@ impl Compiler<'_> {
                 to
             }
             Val::Cast(elem, x) => self.value_of(x, *elem)?,
+            // Cells of 4 bytes hold bits, whatever their type.
+            Val::Bits(elem, x) => {
+                let (x, _) = self.value(x)?;
+                let to = self.scratch(*elem);
+                self.emit(Ins::Move { elem: *elem, to, x });
+                to
+            }
             Val::Guarded(cond, x, y) => {
                 let cond = self.num(*cond);
                 match cond.as_constant() {

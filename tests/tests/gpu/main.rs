@@ -4,6 +4,7 @@
 mod choreography;
 mod drawn;
 mod draws;
+mod functions;
 mod held;
 mod hopper;
 mod interop;

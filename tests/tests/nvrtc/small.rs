@@ -73,11 +73,13 @@ pub(crate) fn values(elem: Elem) -> Kernel {
     values.extend([Un::Neg, Un::Abs].map(|f| un(f, vx())));
     if elem.is_float() {
         use Un::*;
-        values.extend([Exp, Exp2, Log, Log2, Recip, Sqrt, Rsqrt, Tanh].map(|f| un(f, vx())));
+        values.extend([Exp, Exp2, Log, Log2, Recip, Sqrt, Rsqrt, Tanh, Erf].map(|f| un(f, vx())));
+        values.extend([Floor, Ceil, Trunc, Round, RoundEven].map(|f| un(f, vx())));
+        values.extend([CopySign].map(|f| bin(f, vx(), vy())));
         values.push(bin(Bin::Sub, vx(), bin(Bin::Sub, vy(), Val::lit(-1.5, elem))));
     } else {
         values.extend([And, Or, Xor, Shl, Shr].map(|f| bin(f, vx(), vy())));
-        values.push(un(Un::Not, vx()));
+        values.extend([Un::Not, Un::CountOnes, Un::LeadingZeros].map(|f| un(f, vx())));
         values.push(bin(Bin::And, bin(Bin::Add, vx(), vy()), Val::lit(12.0, elem)));
     }
     let less = Val::Cmp(Cmp::Lt, Box::new(vx()), Box::new(vy()));
@@ -85,6 +87,11 @@ pub(crate) fn values(elem: Elem) -> Kernel {
     let both = bin(Bin::And, less.clone(), un(Un::Not, equal));
     values.push(Val::Pick(Box::new([less, vx(), vy()])));
     values.push(Val::Pick(Box::new([both, vy(), Val::lit(2.0, elem)])));
+    if elem.bytes() == 4 {
+        let there = if elem.is_float() { U32 } else { F32 };
+        let bits = Val::Bits(there, Box::new(vx()));
+        values.push(Val::Bits(elem, Box::new(bin(Bin::Max, bits.clone(), bits))));
+    }
     let guard = b.e().lt(thread, n);
     values.push(Val::Guarded(guard, Box::new(vx()), Box::new(Val::lit(f64::MAX, elem))));
     values.push(Val::ShuffleXor(Box::new(vx()), b.int(4)));

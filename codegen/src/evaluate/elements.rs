@@ -1,0 +1,209 @@
+//! Closures: functions of elements, and what `map` makes of them.
+
+use std::sync::Arc;
+
+use super::calls::Args;
+use super::value::{Closure, Value};
+use super::{Evaluator, advice};
+use crate::ast::{Arg, Expr, Name, Pattern, Span};
+use crate::elem::Elem;
+use crate::problem::Problem;
+use crate::tile;
+use crate::typing::{Scalar, Type};
+use crate::view::View;
+
+/// What `map` works on.
+struct Mapped<'a> {
+    ins: Vec<View>,
+    /// Where results go, one for each value of the closure; fresh fragments without.
+    to: Option<Vec<View>>,
+    closure: &'a Closure,
+    /// The place of the closure among the arguments.
+    at: usize,
+}
+
+impl Evaluator {
+    /// A closure, with what the names in it stand for.
+    pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
+        let mut scope: Vec<(String, Value)> = Vec::new();
+        for (name, value) in self.scope.iter().rev() {
+            if body.mentions(name) && !scope.iter().any(|(known, _)| known == name) {
+                scope.push((name.clone(), value.clone()));
+            }
+        }
+        Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
+    }
+
+    /// A size is a number where elements are computed.
+    pub(super) fn as_element(&self, value: Value) -> Value {
+        match value {
+            Value::Size(_) if self.in_closure => value.as_number().map_or(value, Value::Number),
+            value => value,
+        }
+    }
+
+    /// `f(x)`, where the kernel has bound `f` to a closure.
+    pub(super) fn called(&mut self, closure: &Closure, function: &Name, args: &[Arg], span: Span) -> Value {
+        let naming = std::mem::take(&mut self.naming);
+        if let Some(name) = args.iter().find_map(|arg| arg.name.as_ref()) {
+            let problem = Problem::new(format!(
+                "the closure `{}` has no argument named `{}`",
+                function.text, name.text
+            ));
+            return self
+                .complain(name.span, problem.help("write values alone, in the order of its parameters"));
+        }
+        let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
+        if values.iter().any(|value| matches!(value, Value::Poison)) {
+            return Value::Poison;
+        }
+        if values.len() != closure.params.len() {
+            let (takes, given) = (advice::count(closure.params.len(), "value"), values.len());
+            let problem =
+                Problem::new(format!("the closure `{}` takes {takes}, and is given {given}", function.text));
+            return self.complain(span, problem.help("write one argument for each of its parameters"));
+        }
+        self.naming = naming;
+        self.inlined(closure, values)
+    }
+
+    /// The value of a closure's body, with these for its parameters.
+    fn inlined(&mut self, closure: &Closure, values: Vec<Value>) -> Value {
+        self.callers.push(std::mem::replace(&mut self.scope, closure.scope.clone()));
+        let naming = std::mem::take(&mut self.naming);
+        for (pattern, value) in closure.params.iter().zip(values) {
+            self.bind(pattern, value);
+        }
+        self.naming = naming;
+        let value = self.expr(&closure.body);
+        self.naming.clear();
+        self.scope = self.callers.pop().unwrap_or_default();
+        value
+    }
+
+    /// The value of a closure whose parameters are elements of these types.
+    pub(super) fn applied(&mut self, closure: &Closure, elems: &[Elem]) -> Value {
+        let element = |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
+        let values = elems.iter().enumerate().map(element).collect();
+        let outer = std::mem::replace(&mut self.in_closure, true);
+        let value = self.inlined(closure, values);
+        self.in_closure = outer;
+        value
+    }
+
+    /// `map((x, y), |x, y| …)`: fresh fragments, one for each value of the closure; or `map(ins, to, |…| …)` into tensors.
+    pub(super) fn map_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
+        let mapped = mapped(args)?;
+        let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
+        let value = self.applied(mapped.closure, &elems);
+        let (values, is_tuple) = match value {
+            Value::Poison => return Ok(Value::Poison),
+            Value::Tuple(values) => (values, true),
+            value => (vec![value], false),
+        };
+        if let Some(to) = &mapped.to
+            && to.len() != values.len()
+        {
+            let (gives, given) = (advice::count(values.len(), "value"), advice::count(to.len(), "tensor"));
+            let problem = format!("the closure gives {gives}, and `map` writes {given}");
+            return Err(Problem::new(problem)
+                .help("write one tensor for each value: map(x, (y, z), |x| (x, -x))")
+                .arg(1));
+        }
+        let mut made = Vec::new();
+        for (n, value) in values.into_iter().enumerate() {
+            let number = value.as_number().ok_or_else(|| {
+                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                    .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
+                    .arg(mapped.at)
+            })?;
+            // Literals alone are of the type of the first tensor.
+            let elem = match (&mapped.to, number.ty) {
+                (Some(to), _) => self.builder.elem(&to[n]),
+                (None, Some(Type::Elem(elem))) => elem,
+                (None, _) => elems[0],
+            };
+            match number.into_elem(elem) {
+                Ok(value) => made.push((value, elem)),
+                Err(problem) => return Ok(self.complain(mapped.closure.body.span, problem)),
+            }
+        }
+        match &mapped.to {
+            // Several results may go where a later one still reads.
+            Some(to) if to.len() == 1 => {
+                let (value, _) = made.remove(0);
+                self.builder.map(&mapped.ins, &to[0], value)?;
+                Ok(Value::Unit)
+            }
+            Some(to) => {
+                let fresh = self.fresh(&mapped, made, naming)?;
+                for (fresh, to) in fresh.iter().zip(to) {
+                    self.builder.map(std::slice::from_ref(fresh), to, tile::Expr::In(0))?;
+                }
+                Ok(Value::Unit)
+            }
+            None => {
+                let mut fresh = self.fresh(&mapped, made, naming)?;
+                Ok(match is_tuple {
+                    true => Value::Tuple(fresh.into_iter().map(Value::View).collect()),
+                    false => Value::View(fresh.remove(0)),
+                })
+            }
+        }
+    }
+
+    /// Fragments that hold the values of functions.
+    fn fresh(
+        &mut self,
+        mapped: &Mapped<'_>,
+        values: Vec<(tile::Expr, Elem)>,
+        naming: &[String],
+    ) -> Result<Vec<View>, Problem> {
+        if mapped.ins[0].extents().is_none() {
+            return Err(advice::whole(&mapped.ins[0], "map").arg(0));
+        }
+        let ins: Vec<&View> = mapped.ins.iter().collect();
+        let mut made = Vec::new();
+        for (n, (value, elem)) in values.into_iter().enumerate() {
+            let name = naming.get(n).map_or("fragment", String::as_str);
+            let fragment = self.room_for(name, elem, &ins)?.with_name(name);
+            self.builder.map(&mapped.ins, &fragment, value)?;
+            made.push(fragment);
+        }
+        Ok(made)
+    }
+}
+
+/// The arguments of `map`.
+fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
+    let usage = || Problem::new("`map` takes one or several tensors and a closure").help(args.usage());
+    let (ins, to, closure, at) = match &args.values[..] {
+        [(ins, _), (Value::Closure(closure), _)] => (views(ins), None, closure, 1),
+        [(ins, _), (to, _), (Value::Closure(closure), _)] => {
+            (views(ins), Some(views(to).ok_or_else(|| usage().arg(1))?), closure, 2)
+        }
+        _ => return Err(usage()),
+    };
+    let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
+    if closure.params.len() != ins.len() {
+        let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
+        let (takes, given) =
+            (advice::count(closure.params.len(), "number"), advice::count(ins.len(), "tensor"));
+        let problem = format!("the closure takes {takes}, and `map` is given {given}");
+        let help = names.map_or("write one parameter for each".into(), |names| format!("write |{names}| …"));
+        return Err(Problem::new(problem).help(help).arg(at));
+    }
+    Ok(Mapped { ins, to, closure, at })
+}
+
+/// A tensor, or a tuple of them.
+pub(super) fn views(value: &Value) -> Option<Vec<View>> {
+    let one = |value: &Value| match value {
+        Value::View(view) => Some(view.clone()),
+        _ => None,
+    };
+    match value {
+        Value::Tuple(items) => items.iter().map(one).collect(),
+        value => one(value).map(|view| vec![view]),
+    }
+}

@@ -1,0 +1,81 @@
+//! Functions of numbers by their names: those that a device has, and those that are made of them.
+
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Un};
+use crate::typing::{self, ONE, Scalar, TWO, Type};
+
+/// What a function of numbers is.
+pub(super) enum Kind {
+    One(Un),
+    Two(Bin),
+    /// Made of others.
+    Made(fn(Scalar) -> Result<Scalar>),
+}
+
+/// The function of a name that stands in the list of functions.
+pub(super) fn of(name: &str) -> Kind {
+    let one = ONE.iter().find(|(known, _)| *known == name).map(|(_, f)| Kind::One(*f));
+    let two = || TWO.iter().find(|(known, _)| *known == name).map(|(_, f)| Kind::Two(*f));
+    one.or_else(two).unwrap_or(match name {
+        "sigmoid" => Kind::Made(sigmoid),
+        "silu" => Kind::Made(silu),
+        "gelu" => Kind::Made(gelu),
+        "gelu_tanh" => Kind::Made(gelu_tanh),
+        _ => Kind::Two(Bin::Rem),
+    })
+}
+
+/// A function that is made of others: narrow numbers are widened first, and the result is rounded once.
+pub(super) fn wide(name: &str, x: Scalar, make: fn(Scalar) -> Result<Scalar>) -> Result<Scalar> {
+    match x.ty {
+        Some(Type::Elem(elem @ (Elem::F16 | Elem::Bf16))) => {
+            typing::cast(elem, make(typing::cast(Elem::F32, x)?)?)
+        }
+        Some(Type::Elem(elem)) if !elem.is_float() => {
+            Err(Problem::new(format!("`{name}` works on floating-point numbers, and this is {elem}"))
+                .help(format!("convert it first, such as `{name}(x as f32)`")))
+        }
+        _ => make(x),
+    }
+}
+
+fn lit(x: f64) -> Scalar {
+    Scalar::literal(x)
+}
+
+/// 1 + exp(-x)
+fn one_and_decay(x: Scalar) -> Result<Scalar> {
+    typing::bin(Bin::Add, lit(1.0), typing::un(Un::Exp, typing::un(Un::Neg, x)?)?)
+}
+
+/// 1 / (1 + exp(-x))
+fn sigmoid(x: Scalar) -> Result<Scalar> {
+    typing::bin(Bin::Div, lit(1.0), one_and_decay(x)?)
+}
+
+/// x / (1 + exp(-x))
+fn silu(x: Scalar) -> Result<Scalar> {
+    typing::bin(Bin::Div, x.clone(), one_and_decay(x)?)
+}
+
+/// x / 2 + x / 2 * f
+fn half_and(x: Scalar, f: Scalar) -> Result<Scalar> {
+    let half = typing::bin(Bin::Mul, lit(0.5), x)?;
+    typing::fma(half.clone(), f, half)
+}
+
+/// x / 2 (1 + erf(x / √2))
+fn gelu(x: Scalar) -> Result<Scalar> {
+    let scaled = typing::bin(Bin::Mul, x.clone(), lit(std::f64::consts::FRAC_1_SQRT_2))?;
+    half_and(x, typing::un(Un::Erf, scaled)?)
+}
+
+/// x / 2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
+fn gelu_tanh(x: Scalar) -> Result<Scalar> {
+    let scale = (2.0 * std::f64::consts::FRAC_1_PI).sqrt();
+    let square = typing::bin(Bin::Mul, x.clone(), x.clone())?;
+    let factor = typing::fma(square, lit(0.044715 * scale), lit(scale))?;
+    let inner = typing::bin(Bin::Mul, x.clone(), factor)?;
+    half_and(x, typing::un(Un::Tanh, inner)?)
+}

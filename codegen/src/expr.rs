@@ -1,0 +1,120 @@
+//! Functions of elements: what stands in a closure once names and calls in it are evaluated.
+
+use tilewright_layout::Value;
+
+use crate::elem::Elem;
+use crate::number::Number;
+use crate::thread::{Bin, Cmp, Id, Un};
+
+/// A scalar function of elements, coordinates and arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// The element of an input.
+    In(u8),
+    /// A literal, of the type that its surroundings have; see [`crate::typing`].
+    Lit(Number),
+    /// A scalar argument.
+    Scalar(Id),
+    /// A size known at launch, an `i32`.
+    Size(Value),
+    /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
+    Coord(u8, u8),
+    /// A function of one value.
+    Un(Un, Box<Expr>),
+    /// A function of two values.
+    Bin(Bin, Box<Expr>, Box<Expr>),
+    /// `a * b + c`, rounded once.
+    Fma(Box<[Expr; 3]>),
+    /// A comparison, which is true or false.
+    Cmp(Cmp, Box<Expr>, Box<Expr>),
+    /// Where the first is true, or a number other than 0, the second, elsewhere the third.
+    Pick(Box<[Expr; 3]>),
+    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal is made one of this type.
+    Cast(Elem, Box<Expr>),
+    /// The bits of an element of 4 bytes, as another type of 4 bytes.
+    Bits(Elem, Box<Expr>),
+}
+
+impl Expr {
+    /// A literal.
+    ///
+    /// ```
+    /// use tilewright_codegen::{number::Number, tile::Expr};
+    /// assert_eq!(Expr::lit(-1), Expr::Lit(Number::Int(-1)));
+    /// ```
+    pub fn lit(number: impl Into<Number>) -> Expr {
+        Expr::Lit(number.into())
+    }
+
+    /// Converted to a type.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// assert_eq!(Expr::In(0).cast(Elem::F32), Expr::Cast(Elem::F32, Box::new(Expr::In(0))));
+    /// ```
+    pub fn cast(self, to: Elem) -> Expr {
+        Expr::Cast(to, Box::new(self))
+    }
+
+    /// The expressions right inside it.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// assert_eq!(Expr::In(0).cast(Elem::F32).parts(), [&Expr::In(0)]);
+    /// assert!(Expr::In(0).parts().is_empty());
+    /// ```
+    pub fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) => Vec::new(),
+            Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => vec![x],
+            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => vec![x, y],
+            Expr::Fma(all) | Expr::Pick(all) => all.iter().collect(),
+        }
+    }
+
+    /// The same with every leaf replaced.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// let one = |_: &Expr| Expr::lit(1);
+    /// assert_eq!(Expr::In(0).cast(Elem::F32).leaves(&one), Expr::lit(1).cast(Elem::F32));
+    /// ```
+    pub fn leaves(&self, of: &dyn Fn(&Expr) -> Expr) -> Expr {
+        let inner = |x: &Expr| Box::new(x.leaves(of));
+        match self {
+            Expr::Un(f, x) => Expr::Un(*f, inner(x)),
+            Expr::Bin(f, x, y) => Expr::Bin(*f, inner(x), inner(y)),
+            Expr::Cmp(f, x, y) => Expr::Cmp(*f, inner(x), inner(y)),
+            Expr::Fma(all) => Expr::Fma(Box::new(all.each_ref().map(|x| x.leaves(of)))),
+            Expr::Pick(all) => Expr::Pick(Box::new(all.each_ref().map(|x| x.leaves(of)))),
+            Expr::Cast(elem, x) => Expr::Cast(*elem, inner(x)),
+            Expr::Bits(elem, x) => Expr::Bits(*elem, inner(x)),
+            leaf => of(leaf),
+        }
+    }
+
+    /// The same function of another value in place of its first input.
+    pub fn with(&self, first: &Expr) -> Expr {
+        self.leaves(&|leaf| if *leaf == Expr::In(0) { first.clone() } else { leaf.clone() })
+    }
+
+    /// Does this hold for any part of it, or for it?
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// assert!(Expr::In(1).cast(Elem::F32).any(&|part| *part == Expr::In(1)));
+    /// ```
+    pub fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
+        test(self) || self.parts().into_iter().any(|part| part.any(test))
+    }
+
+    /// Does it read this input?
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tile::Expr};
+    /// assert!(Expr::In(1).cast(Elem::F32).reads(1) && !Expr::In(1).reads(0));
+    /// ```
+    pub fn reads(&self, input: u8) -> bool {
+        self.any(&|part| *part == Expr::In(input))
+    }
+}

@@ -1,0 +1,116 @@
+//! What is computed of elements: functions, closures by name, tuples, sizes as numbers.
+
+use tilewright::prelude::*;
+use tilewright::{bf16, f16};
+use tilewright_sim::Arg;
+use tilewright_tests::functions::{arguments, functions, wrong};
+
+macro_rules! accurate {
+    ($ty:ident, $of:expr, $back:expr, $digits:expr, $most:expr) => {{
+        let x: Vec<$ty> = arguments().into_iter().map($of).collect();
+        let args = [Arg::tensor(&x, [x.len()]), Arg::output::<$ty>([x.len(), 24])];
+        let outcome = functions!(T = $ty).simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+        let results: Vec<f64> = outcome.get::<$ty>("y").unwrap().into_iter().map($back).collect();
+        let inputs: Vec<f64> = x.into_iter().map($back).collect();
+        if let Some(said) = wrong(&inputs, &results, $digits, $most) {
+            panic!("{}: {said}", stringify!($ty));
+        }
+    }};
+}
+
+#[test]
+fn functions_are_as_accurate_as_documents_say() {
+    accurate!(f32, |x| x as f32, f64::from, 24, f64::from(f32::MAX));
+    accurate!(f64, |x| x, |x| x, 53, f64::MAX);
+    accurate!(f16, |x| f16::from_f32(x as f32), |x: f16| f64::from(x.to_f32()), 11, 65519.0);
+    accurate!(bf16, |x| bf16::from_f32(x as f32), |x: bf16| f64::from(x.to_f32()), 8, 3.3961775e38);
+}
+
+#[kernel(T = i32 | u32 | i8 | u8)]
+fn counted<T>(x: &Tensor<T, N>, y: &mut Tensor<T, { (N, 2) }>) {
+    let t = layout!(32);
+    let x = parallelize(tile(x, 32, block.x), t, thread.x);
+    let y = parallelize(tile(y, (32, 2), (block.x, 0)), layout!((32, 1)), thread.x);
+    copy(map(x, |x| count_ones(x)), y[(_, 0)]);
+    copy(map(x, |x| leading_zeros(x)), y[(_, 1)]);
+}
+
+#[test]
+fn bits_of_integers_are_counted() {
+    macro_rules! check {
+        ($ty:ident) => {{
+            let x: Vec<$ty> = vec![0, 1, 2, 100, $ty::MAX, $ty::MIN, $ty::MAX / 3];
+            let args = [Arg::tensor(&x, [x.len()]), Arg::output::<$ty>([x.len(), 2])];
+            let y = counted!(T = $ty).simulate(&args).unwrap().get::<$ty>("y").unwrap();
+            let ones = x.iter().map(|n| n.count_ones() as $ty);
+            let wanted: Vec<$ty> = ones.chain(x.iter().map(|n| n.leading_zeros() as $ty)).collect();
+            assert_eq!(y, wanted);
+        }};
+    }
+    check!(i32);
+    check!(u32);
+    check!(i8);
+    check!(u8);
+}
+
+/// Closures by name, what they see, and what they hide.
+#[kernel]
+fn closures(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>, w: &mut Tensor<u32, N>) {
+    let t = layout!(32);
+    let x = parallelize(tile(x, 32, block.x), t, thread.x);
+    let (y, z, w) = (
+        parallelize(tile(y, 32, block.x), t, thread.x),
+        parallelize(tile(z, 32, block.x), t, thread.x),
+        parallelize(tile(w, 32, block.x), t, thread.x),
+    );
+    let scale = 2.0;
+    let scaled = |x| x * scale;
+    let scale = 100.0;
+    // Not the function of the language: the kernel's own hides it.
+    let exp = |x| {
+        let twice = scaled(x);
+        if twice > scale { twice - 1.0 } else { twice + 1.0 }
+    };
+    let load = |view| map(view, |x| exp(x));
+    let (low, high) = map(x, |x| (floor(x), x - floor(x)));
+    (low, high) = (high, low);
+    copy(low, z);
+    copy(map(load(x), scaled), y);
+    copy(map((x, high), |x, h| bits::<u32>(x) ^ bits::<u32>(h)), w);
+}
+
+#[test]
+fn closures_see_what_they_saw_where_they_were_written() {
+    let x = [0.25f32, 3.5, 60.0, -1.75];
+    let args =
+        [Arg::tensor(&x, [4]), Arg::output::<f32>([4]), Arg::output::<f32>([4]), Arg::output::<u32>([4])];
+    let outcome = closures().simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+    let of = |x: f32| 2.0 * if 2.0 * x > 100.0 { 2.0 * x - 1.0 } else { 2.0 * x + 1.0 };
+    assert_eq!(outcome.get::<f32>("y").unwrap(), x.map(of));
+    assert_eq!(outcome.get::<f32>("z").unwrap(), x.map(|x| x - x.floor()));
+    assert_eq!(outcome.get::<u32>("w").unwrap(), x.map(|x| x.to_bits() ^ x.floor().to_bits()));
+}
+
+/// Sizes are numbers where elements are computed.
+#[kernel]
+fn means(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
+    let rows = parallelize(tile(x, (32, 1), (block.x, _)), layout!((32, 1)), thread.x);
+    let out = parallelize(tile(y, 32, block.x), layout!(32), thread.x);
+    let mut total = registers_like(out, 0.0);
+    for k in 0..rows.size(2) {
+        total = map((total, rows[(_, 0, k)]), |t, x| t + x);
+    }
+    copy(map(total, |t| t / x.size(1) as f32 + (N - M) as f32), out);
+}
+
+#[test]
+fn sizes_are_numbers() {
+    for (m, n) in [(3, 5), (40, 7)] {
+        let x: Vec<f32> = (0..m * n).map(|at| (at % 11) as f32).collect();
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
+        let outcome = means().simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+        let mean =
+            |row: usize| (0..n).map(|k| x[row + k * m]).sum::<f32>() / n as f32 + (n as f32 - m as f32);
+        assert_eq!(outcome.get::<f32>("y").unwrap(), (0..m).map(mean).collect::<Vec<_>>());
+    }
+}
