@@ -20,9 +20,9 @@ fn once_they_are(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[kernel]
 fn whole_tiles_and_parts_of_threads(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    let (gx, gy) = (tile(x, 1, block.x), tile(y, 1, block.x));
-    let own = registers_like(parallelize(gx, layout!(1), thread.x), 0.0);
-    let whole = full::<f32>(1, 0.0);
+    let (gx, gy) = (tile(x, 128, block.x), tile(y, 128, block.x));
+    let own = registers_like(parallelize(gx, layout!(32), thread.x), 0.0);
+    let whole = full::<f32>(4, 0.0);
     copy(map((whole, own), |x, y| x + y), gy);
 }
 

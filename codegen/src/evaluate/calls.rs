@@ -315,7 +315,11 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                let fragment = self.room_for(name, elem, &[&like])?;
+                // What counts or sums in one element may differ from thread to thread.
+                let fragment = match like.layout.size() {
+                    Ok(1) => self.builder.registers(name, elem, like.shape())?,
+                    _ => self.room_for(name, elem, &[&like])?,
+                };
                 self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
             }

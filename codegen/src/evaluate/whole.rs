@@ -14,17 +14,15 @@ use crate::typing::Scalar;
 use crate::view::View;
 
 impl Evaluator {
-    /// Is it a whole tile, of more than one element?
+    /// Is it a whole tile?
     pub(super) fn is_whole(&self, view: &View) -> bool {
-        resolve::is_whole(self.builder.program(), view) && view.layout.size() != Ok(1)
+        resolve::is_whole(self.builder.program(), view)
     }
 
     /// Registers for a function of these: a whole tile where they are whole tiles, as large as all of them together, and
     /// else a fragment of the shape of the first.
     pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[&View]) -> Result<View, Problem> {
-        let whole = of.iter().any(|view| self.is_whole(view))
-            && of.iter().all(|view| resolve::is_whole(self.builder.program(), view));
-        if !whole {
+        if !of.iter().all(|view| self.is_whole(view)) {
             return self.builder.registers(name, elem, of[0].shape());
         }
         let mut tile: Vec<i64> = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_layout::{Distribution, Value};
+use tilewright_layout::{Digit, Distribution, Value};
 
 use super::part::{seen, wanted};
 use super::{Width, each, extents};
@@ -29,6 +29,15 @@ pub(super) fn choose(
     for (id, form) in &program.forms {
         let tensor = program.tensor(*id);
         let own = match form {
+            // One element is known to all threads.
+            Form::Open if tensor.plain().size() == Ok(1) => {
+                let extent = i64::from(program.groups[0].threads.max(1));
+                Ok(Distribution::new(
+                    &tile(program, *id),
+                    vec![Digit { extent, mode: 0, step: 0 }],
+                    Vec::new(),
+                ))
+            }
             Form::Open => continue,
             Form::By(distribution) => Ok(distribution.clone()),
             Form::Sums(mma) => match tile(program, *id)[..] {

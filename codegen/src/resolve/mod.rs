@@ -141,12 +141,18 @@ impl Resolve {
                 self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
                 continue;
             }
+            let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
             let loops = matches!(stmt.op, Op::For { .. } | Op::Pipelined { .. } | Op::Tiles { .. });
             self.loops += u32::from(loops);
             for inner in stmt.bodies_mut() {
                 *inner = self.statements(std::mem::take(inner))?;
             }
             self.loops -= u32::from(loops);
+            for view in stmt.views_mut() {
+                if self.forms.contains_key(&view.tensor) {
+                    *view = part::one(view).map_err(|problem| blamed(&self.program, &stmt_at, problem))?;
+                }
+            }
             self.body.push(stmt);
         }
         Ok(std::mem::replace(&mut self.body, outer))

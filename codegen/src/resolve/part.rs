@@ -199,3 +199,10 @@ pub(super) fn only(view: &View, kept: &[usize]) -> Result<View> {
     let modes = if modes.is_empty() { vec![view.layout.mode(0)?] } else { modes };
     Ok(view.rearranged(Layout::from_modes(modes)?))
 }
+
+/// A tile of one element in a statement over parts of threads: each has it.
+pub(super) fn one(view: &View) -> Result<View> {
+    let modes: Vec<Layout> = view.layout.modes().map(|mode| still(mode.size()?)).collect::<Result<_>>()?;
+    let (base, limits) = (vec![Affine::default()], vec![None]);
+    Ok(View { layout: Layout::from_modes(modes)?, base, limits, ..view.clone() })
+}

@@ -52,7 +52,11 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     let views = views(op);
     let tile = |view: &&View| kind(program, view) == Kind::Tile;
     if views.iter().any(tile) {
-        return true;
+        // One element is known to all threads, and each may use it with a part of its own.
+        let (to, ins) = (&views[views.len() - 1], &views[..views.len() - 1]);
+        let one = |view: &&&View| kind(program, view) != Kind::Tile || view.layout.size() == Ok(1);
+        let apart = views.iter().any(|view| kind(program, view) == Kind::Part);
+        return !(apart && kind(program, to) != Kind::Tile && ins.iter().all(|view| one(&view)));
     }
     // One thread alone has all of it.
     let alone = program.groups[by as usize].threads == 1;
