@@ -484,17 +484,8 @@ impl Builder {
         limits::name("a tensor", name)?;
         layout.size()?;
         limits::bytes(name, layout.cosize()?, elem)?;
-        // A swizzle acts on offsets from the array's start, which must be as aligned as it reaches.
-        let swizzle = layout.swizzle();
-        let reach = match swizzle.bits() {
-            0 => 16,
-            bits => {
-                let far = swizzle.base() + bits + swizzle.shift().unsigned_abs();
-                1024.min(elem.bytes() << far.min(10)).max(16)
-            }
-        };
-        let shape = layout.shape();
-        let id = self.add(name, elem, Space::Shared { align: reach }, layout);
+        let (shape, align) = (layout.shape(), alignment(&layout, elem));
+        let id = self.add(name, elem, Space::Shared { align }, layout);
         View::whole(id, name, &shape)
     }
 
@@ -604,6 +595,18 @@ impl Builder {
                     .arg(arg))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be as aligned as it reaches.
+pub(crate) fn alignment(layout: &Composed, elem: Elem) -> u32 {
+    let swizzle = layout.swizzle();
+    match swizzle.bits() {
+        0 => 16,
+        bits => {
+            let far = swizzle.base() + bits + swizzle.shift().unsigned_abs();
+            1024.min(elem.bytes() << far.min(10)).max(16)
         }
     }
 }

@@ -289,16 +289,23 @@ pub(super) fn computed_extent(from: &str) -> Problem {
 
 /// A view some of whose extents a launch decides, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
-    let problem = Problem::new(format!(
-        "`{}` has the shape {}, known only at launch, and `{function}` takes the part that a thread has",
-        view.name,
-        view.shape()
-    ));
+    let known = |takes: &str| {
+        let shape = view.shape();
+        Problem::new(format!(
+            "`{}` has the shape {shape}, known only at launch, and `{function}` takes {takes}",
+            view.name
+        ))
+    };
     if !view.per_thread() {
-        return problem.help(
-            "take a tile, and each thread's part of it: parallelize(tile(…), layout!((32, 8)), thread.x)",
-        );
+        let blocks = ["block.x", "block.y", "block.z"];
+        let modes = view.rank().min(blocks.len());
+        let (tile, at) = (vec!["64"; modes].join(", "), blocks[..modes].join(", "));
+        return known("tiles of known extents").help(format!(
+            "take a tile, which the threads of a block share: tile({}, ({tile}), ({at}))",
+            view.name
+        ));
     }
+    let problem = known("the part that a thread has");
     let open = |mode: tilewright_layout::Layout| if mode.size().is_ok() { "_" } else { "k" };
     let at: Vec<&str> = view.layout.modes().map(open).collect();
     problem.help(format!("take one tile at a time, in a loop over k: {}[({})]", view.name, at.join(", ")))

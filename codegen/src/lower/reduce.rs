@@ -201,10 +201,7 @@ impl Lower<'_> {
         let holders = (self.combined() + compact - 1) / compact;
         let array = self.scratch_array(&format!("{name}_of_threads"), elem, (holders * len) as u32);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        if self.scope.loops > 0 {
-            // Others may still be reading the results of the iteration before.
-            self.meet(self.scope.by);
-        }
+        self.meet_again();
         let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
         let place = |lower: &mut Self, at, holder| {
             let by = lower.int(holders);
@@ -271,6 +268,13 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// In a loop, others may still be reading the results of the iteration before.
+    fn meet_again(&mut self) {
+        if self.scope.loops > 0 {
+            self.meet(self.scope.by);
+        }
+    }
+
     /// Threads of the group at hand.
     fn combined(&self) -> i64 {
         let group = &self.program.groups[self.scope.by as usize];
@@ -285,10 +289,7 @@ impl Lower<'_> {
         let (member, part) = (self.member(self.scope.by), self.int(warps * len));
         let begin = self.exprs().mul(member, part);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        if self.scope.loops > 0 {
-            // Others may still be reading the results of the turn before.
-            self.meet(self.scope.by);
-        }
+        self.meet_again();
         let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
         let place = |lower: &mut Self, at, warp| {
             let by = lower.int(warps);

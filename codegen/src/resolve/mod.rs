@@ -102,6 +102,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
         }
     }
     whole::check(&program)?;
+    program.number();
     let body = std::mem::take(&mut program.body);
     let body = sync::placed(&program, body);
     let forms = forms::choose(&program, &body, width)?;

@@ -4,6 +4,7 @@ use tilewright_layout::{Digit, Distribution, Layout, Tuple};
 
 use super::part::{self, seen};
 use super::{Resolve, extents, shared};
+use crate::build::alignment;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
@@ -76,7 +77,8 @@ impl Resolve {
         let shape = extents(view)?;
         let name = format!("{name}_operand");
         let layout = shared::operand(elem, [shape[0], shape[1]], &all, mma, operand)?;
-        let id = self.tensor(&name, elem, Space::Shared { align: 1024 }, Layout::compact((1i64,))?);
+        let space = Space::Shared { align: alignment(&layout, elem) };
+        let id = self.tensor(&name, elem, space, Layout::compact((1i64,))?);
         self.program.tensors[id as usize].layout = layout;
         let scratch = View::whole(id, &name, &Tuple::flat(&shape))?;
         if self.loops > 0 {

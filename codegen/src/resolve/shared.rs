@@ -8,6 +8,7 @@ use tilewright_layout::{Composed, Distribution, Transfer};
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
 use super::{Width, each, extents, product};
+use crate::build::alignment;
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::Result;
@@ -33,7 +34,9 @@ pub(super) fn choose(
         });
         let span = program.tensor(id).span;
         if let Some(layout) = found(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))? {
-            program.tensors[id as usize].layout = layout;
+            let tensor = &mut program.tensors[id as usize];
+            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
+            tensor.layout = layout;
         }
     }
     Ok(())

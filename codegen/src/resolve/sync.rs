@@ -14,6 +14,8 @@ struct Since {
     written: bool,
     /// Copies to it may be in flight.
     flying: bool,
+    /// The one statement that has written it, where it is one.
+    by: Option<Id>,
 }
 
 type State = BTreeMap<Id, Since>;
@@ -99,10 +101,13 @@ impl Sync<'_> {
         placed.push(stmt);
     }
 
-    /// Shared tensors of a statement that no pipelined loop fills: what it reads, and what it writes.
+    /// Tensors of a statement that threads could see each other write, without what pipelined loops fill: what it reads,
+    /// and what it writes.
     fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Option<Id>) {
-        let ours = |id: &Id| {
-            matches!(self.program.tensor(*id).space, Space::Shared { .. }) && !self.filled.contains(id)
+        let ours = |id: &Id| match self.program.tensor(*id).space {
+            Space::Shared { .. } => !self.filled.contains(id),
+            Space::Global { mutable } => mutable,
+            Space::Registers { .. } => false,
         };
         let reads = stmt.reads().into_iter().map(|view| view.tensor).filter(ours).collect();
         (reads, stmt.writes().map(|view| view.tensor).filter(ours))
@@ -116,7 +121,11 @@ impl Sync<'_> {
         let (reads, writes) = self.touched(stmt);
         let since = |id: &Id| state.get(id).copied().unwrap_or_default();
         let read = reads.iter().map(since).filter(|since| since.written);
-        let written = writes.iter().map(since).filter(|since| since.written || since.read);
+        // Results are written piece by piece, by one statement in a loop.
+        let shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
+        let other = |id: &Id| shared(id) || since(id).by != Some(stmt.id);
+        let again = |id: &&Id| since(id).read || (since(id).written && other(id));
+        let written = writes.iter().filter(again).map(since);
         let all: Vec<Since> = read.chain(written).collect();
         (!all.is_empty()).then(|| all.iter().any(|since| since.flying))
     }
@@ -130,7 +139,7 @@ impl Sync<'_> {
         }
         placed.push(stmt(Op::Sync));
         state.retain(|_, since| {
-            *since = Since { read: false, written: since.flying, flying: since.flying };
+            *since = Since { read: false, written: since.flying, ..*since };
             since.written
         });
     }
@@ -142,6 +151,7 @@ impl Sync<'_> {
         }
         if let Some(id) = writes {
             let since = state.entry(id).or_default();
+            since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
             since.written = true;
             since.flying |= flies(self.program, stmt);
         }
@@ -151,6 +161,11 @@ impl Sync<'_> {
 fn join(state: &mut State, other: &State) {
     for (id, since) in other {
         let known = state.entry(*id).or_default();
+        known.by = match (known.written, since.written) {
+            (true, true) if known.by != since.by => None,
+            (true, _) => known.by,
+            (false, _) => since.by,
+        };
         known.read |= since.read;
         known.written |= since.written;
         known.flying |= since.flying;
