@@ -222,6 +222,8 @@ language! {
     fn cp_async_wait(groups: Number);
     /// Ends a group of copies.
     fn cp_async_commit();
+    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must hold whole rows.
+    fn at_most(size: Number, limit: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

@@ -5,6 +5,7 @@ pub mod draw;
 pub mod functions;
 pub mod gallery;
 pub mod hand;
+pub mod memory;
 pub mod number;
 pub mod problem;
 pub mod programs;

@@ -166,14 +166,13 @@ impl Evaluator {
         values: Vec<(tile::Expr, Elem)>,
         naming: &[String],
     ) -> Result<Vec<View>, Problem> {
-        if mapped.ins[0].extents().is_none() {
-            return Err(advice::whole(&mapped.ins[0], "map").arg(0));
+        if let Some(whole) = mapped.ins.iter().find(|view| view.extents().is_none()) {
+            return Err(advice::whole(whole, "map").arg(0));
         }
-        let ins: Vec<&View> = mapped.ins.iter().collect();
         let mut made = Vec::new();
         for (n, (value, elem)) in values.into_iter().enumerate() {
             let name = naming.get(n).map_or("fragment", String::as_str);
-            let fragment = self.room_for(name, elem, &ins)?.with_name(name);
+            let fragment = self.room_for(name, elem, &mapped.ins)?.with_name(name);
             self.builder.map(&mapped.ins, &fragment, value)?;
             made.push(fragment);
         }

@@ -21,9 +21,9 @@ impl Evaluator {
 
     /// Registers for a function of these: a whole tile where they are whole tiles, as large as all of them together, and
     /// else a fragment of the shape of the first.
-    pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[&View]) -> Result<View, Problem> {
+    pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[View]) -> Result<View, Problem> {
         if !of.iter().all(|view| self.is_whole(view)) {
-            return self.builder.registers(name, elem, of[0].shape());
+            return self.builder.registers(name, elem, View::joint_shape(of));
         }
         let mut tile: Vec<i64> = Vec::new();
         for view in of {

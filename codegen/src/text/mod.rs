@@ -4,10 +4,10 @@
 //! ```
 //! use tilewright_codegen::{Elem, build::Builder, tile::Program};
 //! let mut b = Builder::new("nothing");
-//! b.tensor("x", Elem::F32, ("N",), None, false)?;
+//! b.tensor("x", Elem::F32, (tilewright_layout::Value::symbol("N"),), None, false)?;
 //! let program = b.finish();
 //! let text = program.to_string();
-//! assert!(text.contains(r#"name "x" elem f32 space global(false) layout N:1"#));
+//! assert!(text.contains(r#"name "x" elem f32 space global layout N:1"#));
 //! assert_eq!(text.parse::<Program>().unwrap().to_string(), text);
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```

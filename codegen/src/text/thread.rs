@@ -69,7 +69,7 @@ records! {
 }
 
 variants! {
-    Fact { "divides" Divides(what), "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
+    Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
     Param {
         "pointer" Pointer { name, elem, write, shape, stride },
         "int" Int { name, symbol, wide = false },
