@@ -59,8 +59,9 @@ pub struct Program {
     pub open: BTreeSet<Id>,
 }
 
-/// How a whole tile in registers is distributed over threads.
+/// How a whole tile in registers is distributed over threads. There are few: the size of the largest does not matter.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
 pub enum Form {
     /// As its uses want it.
     Open,

@@ -66,6 +66,7 @@ pub(super) struct Mma {
 
 /// The warps of a [`Mma`].
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Warps {
     /// So many, arranged as suits a tile.
     Count(i64),
