@@ -68,6 +68,11 @@ pub const LINTS: &[Lint] = &[
         about: "accesses that could not be shown to be ordered",
     },
     Lint {
+        name: "deterministic",
+        level: Level::Allow,
+        about: "floating-point numbers that are added atomically: their sum differs from run to run",
+    },
+    Lint {
         name: "unwritten",
         level: Level::Warn,
         about: "an argument that is declared `&mut`, and that no statement writes",

@@ -135,6 +135,7 @@ impl Nest<'_> {
             }
             Op::Load { to, from, .. } => self.moves(self.reg(to), self.mem(from), to.len),
             Op::Store { to, from, .. } => self.moves(self.mem(to), self.reg(from), from.len),
+            Op::AwaitFlag { from, .. } => self.line("", format!("wait for {}", self.mem(from))),
             Op::Atomic { to, .. } => self.line("", format!("{} changed at once", self.mem(to))),
             Op::Atom { row, args, .. } => {
                 let operands: Vec<String> = args.iter().filter_map(|arg| self.operand(arg)).collect();

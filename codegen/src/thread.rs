@@ -289,7 +289,7 @@ pub struct Mem {
 }
 
 /// Which memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// A pointer parameter.
     Global(Id),
@@ -404,6 +404,88 @@ pub enum Bin {
     CopySign,
 }
 
+/// How an atomic update changes an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Change {
+    Add,
+    Sub,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    /// The new value takes the place of the old one.
+    Exchange,
+}
+
+impl Change {
+    /// All of them, by the names that kernels use.
+    pub const ALL: [(&'static str, Change); 8] = [
+        ("add", Change::Add),
+        ("sub", Change::Sub),
+        ("min", Change::Min),
+        ("max", Change::Max),
+        ("and", Change::And),
+        ("or", Change::Or),
+        ("xor", Change::Xor),
+        ("exchange", Change::Exchange),
+    ];
+
+    /// The function of the old value and the given one; `None` where the given one stands there afterwards.
+    pub fn function(self) -> Option<Bin> {
+        Some(match self {
+            Change::Add => Bin::Add,
+            Change::Sub => Bin::Sub,
+            Change::Min => Bin::Min,
+            Change::Max => Bin::Max,
+            Change::And => Bin::And,
+            Change::Or => Bin::Or,
+            Change::Xor => Bin::Xor,
+            Change::Exchange => return None,
+        })
+    }
+
+    /// Does hardware change elements of this type so?
+    pub fn changes(self, elem: Elem) -> bool {
+        let int = matches!(elem, Elem::I32 | Elem::U32);
+        match self {
+            Change::Add | Change::Sub => {
+                int || matches!(elem, Elem::F64 | Elem::F32 | Elem::F16 | Elem::Bf16)
+            }
+            Change::Min | Change::Max => int || matches!(elem, Elem::F64 | Elem::F32),
+            Change::And | Change::Or | Change::Xor => int,
+            Change::Exchange => int || elem == Elem::F32,
+        }
+    }
+}
+
+/// What an atomic update orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MemoryOrder {
+    /// Nothing but itself.
+    #[default]
+    Relaxed,
+    /// What comes after it sees what the update had seen that it follows.
+    Acquire,
+    /// What came before it is seen by updates that acquire it.
+    Release,
+    /// Both.
+    Both,
+}
+
+impl MemoryOrder {
+    /// Does what comes after it see what came before the update that it follows?
+    pub fn acquires(self) -> bool {
+        matches!(self, MemoryOrder::Acquire | MemoryOrder::Both)
+    }
+
+    /// Is what came before it seen by those that acquire it?
+    pub fn releases(self) -> bool {
+        matches!(self, MemoryOrder::Release | MemoryOrder::Both)
+    }
+}
+
 /// Comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -469,11 +551,25 @@ pub enum Op {
         /// Where.
         to: Mem,
         /// How it is changed.
-        op: Bin,
+        op: Change,
         /// By what.
         value: Val,
         /// Only where this holds.
         guard: Option<Ix>,
+        /// What it orders.
+        order: MemoryOrder,
+        /// For whom it is one step: the block, or the whole device.
+        scope: Scope,
+        /// Where the element goes that stood there before.
+        old: Option<Frag>,
+    },
+    /// Waits until an `i32` in global memory that others update atomically has reached a value, and sees what whoever raised it
+    /// had written. Stands under [`Op::Elect`].
+    AwaitFlag {
+        /// Where.
+        from: Mem,
+        /// The value.
+        least: Ix,
     },
     /// An instruction of the table.
     Atom {

@@ -10,7 +10,7 @@ use crate::ast::Span;
 use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
-use crate::thread::{Bin, Id, Unroll};
+use crate::thread::{Bin, Change, Id, MemoryOrder, Scope, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
 
@@ -260,6 +260,33 @@ pub enum Op {
         /// Across which threads, besides each thread's own elements.
         across: Across,
     },
+    /// Changes each element of `to` by that of `from`, at once: others may change the same elements at the same time. What
+    /// lies outside is skipped. Sums of floating-point numbers differ from run to run, as the order does.
+    Atomic {
+        /// By what; views of the same shape.
+        from: View,
+        /// Elements in shared or global memory.
+        to: View,
+        /// How.
+        update: Update,
+    },
+    /// The group has done what comes before: a flag in global memory, one `i32`, is raised by so much, for groups of other
+    /// blocks to wait for.
+    Signal {
+        /// The flag.
+        flag: View,
+        /// What is added.
+        add: i64,
+    },
+    /// The group waits until a flag has been raised so far, and sees what was done before that.
+    AwaitFlag {
+        /// The flag.
+        flag: View,
+        /// The value.
+        least: Affine,
+    },
+    /// All threads of the cluster meet: what they wrote before is seen by all of it.
+    SyncCluster,
     /// Waits until all but the last `pending` groups of copies begun by this thread are done.
     WaitCopies {
         /// How many may be in flight.
@@ -442,6 +469,26 @@ pub enum How {
     Here,
     /// A row of the atom table, by name.
     Atom(&'static str),
+}
+
+/// An atomic update.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Update {
+    /// How elements change.
+    pub with: Change,
+    /// What the update orders.
+    pub order: MemoryOrder,
+    /// For whom it is one step: [`Scope::Block`], or the device, [`Scope::Grid`].
+    pub scope: Scope,
+    /// Registers for the elements that stood there before.
+    pub old: Option<View>,
+}
+
+impl From<Change> for Update {
+    /// A change that orders nothing, for the whole device.
+    fn from(with: Change) -> Update {
+        Update { with, order: MemoryOrder::Relaxed, scope: Scope::Grid, old: None }
+    }
 }
 
 /// In which order a product runs through the accumulator.
@@ -627,6 +674,8 @@ impl Stmt {
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
             Op::Copy { from, .. } => vec![from],
+            Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
+            Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
@@ -637,9 +686,12 @@ impl Stmt {
     /// The view that it writes.
     pub fn writes(&self) -> Option<&View> {
         match &self.op {
-            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } | Op::Reduce { to, .. } => {
-                Some(to)
-            }
+            Op::Copy { to, .. }
+            | Op::Fill { to, .. }
+            | Op::Map { to, .. }
+            | Op::Reduce { to, .. }
+            | Op::Atomic { to, .. }
+            | Op::Signal { flag: to, .. } => Some(to),
             Op::Gemm { acc, .. } => Some(acc),
             _ => None,
         }
@@ -649,6 +701,8 @@ impl Stmt {
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
             Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
+            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fill { to, .. } => vec![to],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],

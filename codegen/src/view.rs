@@ -23,6 +23,8 @@ pub struct View {
     pub limits: Vec<Option<(Affine, i64)>>,
     /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::held`].
     pub held: Vec<usize>,
+    /// The rank in the cluster of the block whose shared memory is meant; the thread's own block without.
+    pub peer: Option<Affine>,
 }
 
 /// How a view is dealt out to threads.
@@ -73,6 +75,7 @@ impl View {
             base: vec![Affine::default(); rank],
             limits: vec![None; rank],
             held: Vec::new(),
+            peer: None,
         })
     }
 

@@ -293,6 +293,8 @@ impl Seen {
             Op::Tiles { .. } => "statement: tiles",
             // Drawn by nothing: programs of the builder in `codegen/tests/choreography` have it.
             Op::Ordered { .. } => return,
+            // Blocks that work together are in no draw either.
+            Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster => return,
         };
         self.has(what);
     }

@@ -348,17 +348,15 @@ impl Cluster<'_> {
         match at(OperandKind::Barrier) {
             Some(barrier) => {
                 let Operand::Barrier { bar, slot } = atom.args[barrier] else { return Ok(()) };
-                let mask = named('k').map_or(1 << w.block, |at| int(w, at));
+                let rank = w.block % ctx.cluster() as usize;
+                let mask = named('k').map_or(1 << rank, |at| int(w, at));
                 let slot = self.slot(w, bar, slot)?;
                 let mut targets = Vec::new();
-                for block in 0..64 {
-                    if mask >> block & 1 == 0 {
-                        continue;
-                    }
-                    if block >= self.blocks.len() || self.blocks[block].running == 0 {
+                for rank in (0..64).filter(|rank| mask >> rank & 1 == 1) {
+                    let Some(block) = self.peer(w, rank) else {
                         let what = (ctx.name_of(self.space(shared.access)), "copies into");
-                        return Err(self.no_peer(w, what, lane, block as i64, self.site(w)));
-                    }
+                        return Err(self.no_peer(w, what, lane, rank, self.site(w)));
+                    };
                     self.usable(w, lane, (block, slot), true)?;
                     targets.push((block, slot));
                 }

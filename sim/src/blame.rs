@@ -286,8 +286,14 @@ impl Cluster<'_> {
                 }
                 Some(Waiting::Cluster) => format!(
                     "wait at the cluster's barrier, where {} of {} threads have arrived",
-                    self.barrier.arrived, self.barrier.expected
+                    self.barriers[warp.block / self.ctx.cluster() as usize].arrived,
+                    self.barriers[warp.block / self.ctx.cluster() as usize].expected
                 ),
+                Some(Waiting::Flag { place: (buffer, at), least }) => {
+                    let flag = self.ctx.element(Space::Global(*buffer), *at as i64);
+                    let value = self.overlay.flag(&self.ctx.world, (*buffer, *at)).unwrap_or_default();
+                    format!("wait until {flag} is {least}, and it is {value}")
+                }
                 Some(Waiting::Mbarriers(all)) => {
                     let (block, at, want) = all[0];
                     self.mbarrier_in_words(block, at, want)

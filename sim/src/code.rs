@@ -3,7 +3,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Atom;
-use tilewright_codegen::thread::{Bin, Cmp, Fence, Id, Queue, Scope, Space, Un};
+use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un};
 
 /// Where an integer comes from: a constant, or a cell of the warp plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -252,9 +252,17 @@ pub(crate) enum Ins {
     },
     Atomic {
         to: Place,
-        op: Bin,
+        op: Change,
         value: Slot,
         guard: Option<Src>,
+        order: MemoryOrder,
+        scope: Scope,
+        old: Option<Slot>,
+    },
+    /// Waits until a flag has this value.
+    AwaitFlag {
+        from: Place,
+        least: Src,
     },
     /// A row of the table, with its operands.
     Atom(u32),
@@ -448,6 +456,8 @@ pub(crate) struct RegPlace {
 /// What a program makes use of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uses {
+    /// Do blocks look at what others of the grid do meanwhile?
+    pub(crate) together: bool,
     pub(crate) cp_async: bool,
     pub(crate) bulk_store: bool,
     pub(crate) async_proxy: bool,

@@ -122,7 +122,13 @@ impl Cluster<'_> {
                 }
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
-                Ins::Atomic { to, op, value, guard } => self.atomic(w, to, op, value, guard)?,
+                Ins::Atomic { .. } => self.atomic(w, ins)?,
+                Ins::AwaitFlag { from, least } => {
+                    if !self.await_flag(w, from, least)? {
+                        w.pc -= 1;
+                        return Ok(Stop::Waits);
+                    }
+                }
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Commit(queue) => self.commit(w, queue),
                 Ins::WaitQueue { queue, pending } => {

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::Bin;
+use tilewright_codegen::thread::Change;
 
 use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};
 use crate::shared::Trouble;
-use crate::value;
+use crate::update::changed;
 
 /// Elements of a page.
 pub(crate) const PAGE: usize = 256;
@@ -89,7 +89,7 @@ pub(crate) struct Page {
 struct Update {
     buffer: u32,
     at: usize,
-    op: Bin,
+    op: Change,
     value: u64,
 }
 
@@ -209,11 +209,11 @@ impl Overlay {
         &mut self,
         world: &World<'_>,
         (buffer, at): (u32, usize),
-        op: Bin,
+        op: Change,
         value: u64,
         by: &By<'_>,
         me: Stamp,
-    ) -> Result<(), Trouble> {
+    ) -> Result<u64, Trouble> {
         let elem = world.buffers[buffer as usize].elem;
         let page = self.page(world, buffer, at / PAGE);
         let place = at % PAGE;
@@ -227,17 +227,47 @@ impl Overlay {
         }
         page.state[place] |= ATOMIC;
         page.by[place][0] = (me.access, me.thread);
-        change(&mut page.data, place, elem, op, value);
+        let old = change(&mut page.data, place, elem, op, value);
         self.updates.push(Update { buffer, at, op, value });
-        Ok(())
+        Ok(old)
+    }
+
+    /// The value of a flag, if it holds one.
+    pub(crate) fn flag(&self, world: &World<'_>, (buffer, at): (u32, usize)) -> Option<i64> {
+        let of = &world.buffers[buffer as usize];
+        let bits = match self.pages.get(&(buffer, (at / PAGE) as u32)) {
+            Some(page) => (page.state[at % PAGE] & HELD != 0).then(|| raw(&page.data, at % PAGE, of.elem)),
+            None => of.held.then(|| raw(&of.data, at, of.elem)),
+        };
+        bits.map(|bits| i64::from(bits as u32 as i32))
+    }
+
+    /// Looks at a flag that others update.
+    pub(crate) fn look(
+        &mut self,
+        world: &World<'_>,
+        (buffer, at): (u32, usize),
+        by: &By<'_>,
+        me: Stamp,
+    ) -> Result<(), Trouble> {
+        let page = self.page(world, buffer, at / PAGE);
+        if page.state[at % PAGE] & HELD == 0 {
+            return Err(Trouble::Unwritten(at));
+        }
+        let Some(shadow) = &mut page.shadow else { return Ok(()) };
+        shadow
+            .touch(&world.components, at % PAGE, Touch::Atomic, by, me)
+            .map_err(|conflict| Trouble::Conflict(at, conflict))
     }
 }
 
-fn change(data: &mut [u8], at: usize, elem: Elem, op: Bin, value: u64) {
+/// Changes an element; what it was before.
+fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: u64) -> u64 {
     let old = raw(data, at, elem);
-    let new = value::bin(op, old, value, elem);
+    let new = changed(op, old, value, elem);
     let bytes = elem.bytes() as usize;
     data[at * bytes..(at + 1) * bytes].copy_from_slice(&new.to_le_bytes()[..bytes]);
+    old
 }
 
 /// The bits of an element.

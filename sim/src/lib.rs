@@ -80,6 +80,7 @@ mod shadow;
 mod shared;
 mod sync;
 mod table;
+mod update;
 mod value;
 mod warp;
 

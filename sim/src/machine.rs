@@ -11,12 +11,13 @@ use tilewright_codegen::thread::{Bar, Id, Kernel};
 use crate::advice::Closed;
 use crate::agent::{Agent, Products};
 use crate::clock::{Carried, Component, Components};
-use crate::code::Code;
+use crate::code::{Code, RANK};
 use crate::count::{Counts, Memo};
 use crate::fault::Fault;
 use crate::global::{Overlay, World};
 use crate::shared::Shared;
 use crate::table::Tables;
+use crate::update::Released;
 use crate::warp::{LANES, Waiting, Warp};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<Fault>>;
@@ -38,6 +39,8 @@ pub(crate) struct Context<'c> {
     pub(crate) places: Option<&'c Places>,
     /// Bytes of shared memory that are always touched together.
     pub(crate) grain: usize,
+    /// Blocks that the device holds at once.
+    pub(crate) resident: u32,
     /// Where arrays in shared memory overlap: the array of each access.
     pub(crate) arrays: Option<Arc<[u32]>>,
 }
@@ -49,8 +52,21 @@ impl Context<'_> {
     }
 
     /// Blocks of a cluster.
-    pub(crate) fn blocks(&self) -> u32 {
+    pub(crate) fn cluster(&self) -> u32 {
         self.kernel.launch.cluster.iter().map(|&n| n.max(1)).product()
+    }
+
+    /// Blocks that work side by side: those of a cluster, or all where they look at what others do meanwhile.
+    pub(crate) fn blocks(&self) -> u32 {
+        Context::side_by_side(self.kernel, self.code, self.grid)
+    }
+
+    /// See [`Context::blocks`].
+    pub(crate) fn side_by_side(kernel: &Kernel, code: &Code, grid: [u32; 3]) -> u32 {
+        match code.uses.together {
+            true => grid.iter().product(),
+            false => kernel.launch.cluster.iter().map(|&n| n.max(1)).product(),
+        }
     }
 
     /// Clusters along x, y, z.
@@ -59,15 +75,17 @@ impl Context<'_> {
         [0, 1, 2].map(|axis| self.grid[axis] / cluster[axis].max(1))
     }
 
-    /// How many clusters there are.
+    /// How many clusters there are, or groups of clusters that work side by side.
     pub(crate) fn count_of_clusters(&self) -> u64 {
-        self.clusters().iter().map(|&n| u64::from(n)).product()
+        let blocks: u64 = self.grid.iter().map(|&n| u64::from(n)).product();
+        blocks / u64::from(self.blocks())
     }
 
-    /// The index of a block, by its cluster and its rank there.
-    pub(crate) fn block_at(&self, cluster: u64, rank: u32) -> [u32; 3] {
+    /// The index of a block, by the first cluster that works beside it and its number from there on.
+    pub(crate) fn block_at(&self, cluster: u64, number: u32) -> [u32; 3] {
         let (clusters, size) = (self.clusters(), self.kernel.launch.cluster.map(|n| n.max(1)));
-        let (mut rest, mut rank) = (cluster, rank);
+        let mut rest = cluster + u64::from(number / self.cluster());
+        let mut rank = number % self.cluster();
         [0, 1, 2].map(|axis| {
             let at = (rest % u64::from(clusters[axis])) as u32;
             rest /= u64::from(clusters[axis]);
@@ -78,8 +96,7 @@ impl Context<'_> {
     }
 
     /// Components of clocks.
-    pub(crate) fn components(kernel: &Kernel) -> Components {
-        let blocks = kernel.launch.cluster.iter().map(|&n| n.max(1)).product();
+    pub(crate) fn components(kernel: &Kernel, blocks: u32) -> Components {
         let warps = kernel.launch.threads.div_ceil(LANES as u32);
         let mbarriers = kernel.bars.iter().map(|bar| match bar {
             Bar::Mbarriers { slots, .. } => *slots,
@@ -140,8 +157,10 @@ pub(crate) struct Cluster<'c> {
     pub(crate) ctx: &'c Context<'c>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) warps: Vec<Option<Box<Warp>>>,
-    pub(crate) barrier: Barrier,
+    /// The barrier of each cluster.
+    pub(crate) barriers: Vec<Barrier>,
     pub(crate) overlay: Overlay,
+    pub(crate) released: Released,
     pub(crate) agents: BTreeMap<u64, Agent>,
     pub(crate) next_agent: u64,
     /// By warp, for what faults advise.
@@ -209,6 +228,7 @@ impl<'c> Cluster<'c> {
         let warps = all
             .map(|(block, warp)| Warp::new(ctx.code, block, warp, blocks[block].at, threads, warps))
             .map(|mut warp| {
+                warp.scalars[RANK as usize] = i64::from(warp.block as u32 % ctx.cluster());
                 warp.seen.copies.0 = components.number(Component::Copies(warp.first));
                 Some(Box::new(warp))
             })
@@ -217,8 +237,9 @@ impl<'c> Cluster<'c> {
             ctx,
             blocks,
             warps,
-            barrier: Barrier::default(),
+            barriers: vec![Barrier::default(); (ctx.blocks() / ctx.cluster()) as usize],
             overlay: Overlay::default(),
+            released: Released::default(),
             agents: BTreeMap::new(),
             next_agent: 1,
             closed: vec![Closed::default(); (ctx.blocks() * ctx.warps()) as usize],
@@ -259,10 +280,13 @@ impl<'c> Cluster<'c> {
 
     fn is_ready(&self, warp: usize) -> bool {
         let Some(warp) = &self.warps[warp] else { return false };
-        if warp.ended {
+        if warp.ended || !self.has_begun(warp.block) {
             return false;
         }
         match &warp.waiting {
+            Some(Waiting::Flag { place, least }) => {
+                self.overlay.flag(&self.ctx.world, *place).is_none_or(|value| value >= *least)
+            }
             None => true,
             Some(Waiting::Barrier(_) | Waiting::Cluster) => false,
             Some(Waiting::Mbarriers(all)) => {
@@ -272,6 +296,26 @@ impl<'c> Cluster<'c> {
                 self.blocks[warp.block].groups[warp.number as usize / 4].completed >= *number
             }
         }
+    }
+
+    /// Does the device hold a block yet? Clusters come in the order of the grid, each when there is room.
+    fn has_begun(&self, block: usize) -> bool {
+        let size = self.ctx.cluster();
+        if self.blocks.len() <= self.ctx.resident.max(size) as usize {
+            return true;
+        }
+        let ended =
+            self.blocks.chunks(size as usize).filter(|all| all.iter().all(|block| block.running == 0));
+        let room = (self.ctx.resident / size).max(1) as usize + ended.count();
+        block / (size as usize) < room
+    }
+
+    /// The block that a rank of a warp's cluster is, unless there is none, or it has ended.
+    pub(crate) fn peer(&self, w: &Warp, rank: i64) -> Option<usize> {
+        let size = self.ctx.cluster() as usize;
+        let rank = usize::try_from(rank).ok().filter(|&rank| rank < size)?;
+        let block = w.block / size * size + rank;
+        (self.blocks[block].running > 0).then_some(block)
     }
 
     /// The component of something in this cluster.

@@ -1,7 +1,7 @@
 //! Loads, stores and atomic updates of a warp: bounds, alignment, what is there, who else touches it, what it costs.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Bin, Space};
+use tilewright_codegen::thread::Space;
 use tilewright_layout::Transfer;
 
 use crate::clock::lanes_of;
@@ -11,7 +11,6 @@ use crate::fault::FaultKind;
 use crate::global::Span;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
-use crate::value;
 use crate::warp::{Ints, LANES, Warp};
 
 /// Where the lanes of an access go: elements, bytes of shared memory or addresses, and whose shared memory.
@@ -37,12 +36,11 @@ impl Cluster<'_> {
             let peers = w.ints(peer);
             for lane in lanes_of(lanes) {
                 let peer = peers[lane as usize];
-                let ended = |block: usize| self.blocks[block].running == 0;
-                if !(0..self.blocks.len() as i64).contains(&peer) || ended(peer as usize) {
+                let Some(block) = self.peer(w, peer) else {
                     let what = (self.ctx.name_of(access.space), "reaches for");
                     return Err(self.no_peer(w, what, lane, peer, access.site));
-                }
-                reach.block[lane as usize] = peer as u32;
+                };
+                reach.block[lane as usize] = block as u32;
             }
         }
         let (base, len) = match access.space {
@@ -209,54 +207,6 @@ impl Cluster<'_> {
         }
         Ok(())
     }
-
-    pub(crate) fn atomic(
-        &mut self,
-        w: &mut Warp,
-        to: Place,
-        op: Bin,
-        from: Slot,
-        guard: Option<Src>,
-    ) -> Result<()> {
-        let access = &self.ctx.code.accesses[to.access as usize];
-        let lanes = w.guarded(guard);
-        if lanes == 0 {
-            return Ok(());
-        }
-        self.counts.operation(Class::Atomic, lanes);
-        let reach = self.reach(w, to, lanes, 1, access.elem)?;
-        self.count_access(access, &reach, lanes, Transfer::Store, access.elem);
-        let ctx = self.ctx;
-        for lane in lanes_of(lanes) {
-            let at = lane as usize;
-            let me = self.stamp(w, lane, to.access);
-            let by = By::Lane { seen: &w.seen, lane };
-            let block = reach.block[at] as usize;
-            let outcome = match access.space {
-                Space::Shared(id) => {
-                    let elem = ctx.kernel.shared[id as usize].elem;
-                    let (start, bytes) = (reach.bytes[at] as usize, access.elem as usize);
-                    let value = w.bit(from, elem, at);
-                    let shared = &mut self.blocks[block].shared;
-                    let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Atomic, &by, me);
-                    let old = crate::global::raw(&shared.bytes[start..], 0, elem);
-                    let new = value::bin(op, old, value, elem).to_le_bytes();
-                    shared.bytes[start..start + bytes].copy_from_slice(&new[..bytes]);
-                    outcome
-                }
-                Space::Global(buffer) => {
-                    let elem = ctx.world.buffers[buffer as usize].elem;
-                    let value = w.bit(from, elem, at);
-                    let place = (buffer, reach.index[at] as usize);
-                    self.overlay.update(&ctx.world, place, op, value, &by, me)
-                }
-            };
-            if let Err(trouble) = outcome {
-                return Err(self.trouble(trouble, me, true, block, &by));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Unsigned types by their bytes.
@@ -354,7 +304,7 @@ impl Cluster<'_> {
         peer: i64,
         site: u32,
     ) -> Box<crate::fault::Fault> {
-        let count = self.blocks.len();
+        let count = self.ctx.cluster() as usize;
         let (message, help) = if (0..count as i64).contains(&peer) {
             (
                 format!("block {peer} of the cluster has ended, and its `{name}` with it"),

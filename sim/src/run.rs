@@ -301,7 +301,7 @@ fn context<'c>(
         code,
         world: World {
             buffers,
-            components: Context::components(program),
+            components: Context::components(program, Context::side_by_side(program, code, plan.grid)),
             races: options.races,
             written_once: options.written_once,
         },
@@ -317,6 +317,7 @@ fn context<'c>(
         seed: options.seed.wrapping_add(u64::from(schedule)),
         variant: plan.variant,
         places: options.places.as_ref(),
+        resident: options.limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1)),
         grain,
         arrays: arrays(program, code),
     }

@@ -17,7 +17,7 @@ impl Cluster<'_> {
         let (id, expected) = match &self.ctx.kernel.bars[bar as usize] {
             Bar::Block => (Some(0), self.ctx.kernel.launch.threads),
             Bar::Named { id, threads } => (Some(u32::from(*id)), *threads),
-            Bar::Cluster => (None, self.ctx.kernel.launch.threads * self.blocks.len() as u32),
+            Bar::Cluster => (None, self.ctx.kernel.launch.threads * self.ctx.cluster()),
             Bar::Mbarriers { name, .. } => {
                 let message = format!("`{name}` are mbarriers: threads arrive at one of their slots");
                 return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
@@ -40,7 +40,7 @@ impl Cluster<'_> {
         let me = w.block * self.ctx.warps() as usize + w.number as usize;
         let barrier = match id {
             Some(id) => self.blocks[w.block].barriers.entry(id).or_default(),
-            None => &mut self.barrier,
+            None => &mut self.barriers[w.block / self.ctx.cluster() as usize],
         };
         if !barrier.waiting.is_empty() && barrier.expected != expected {
             let message = format!(
@@ -173,19 +173,20 @@ impl Cluster<'_> {
         let (at, peers) = (w.ints(slot), peer.map(|peer| w.ints(peer)));
         let mut all = [(0, 0); LANES];
         for lane in lanes_of(w.mask) {
-            let block = peers.map_or(w.block as i64, |peers| peers[lane as usize]);
+            let rank = peers.map(|peers| peers[lane as usize]);
             let slot = at[lane as usize];
-            let there = (0..self.blocks.len() as i64).contains(&block);
-            if !(0..i64::from(*slots)).contains(&slot) || !there || self.blocks[block as usize].running == 0 {
+            let block = rank.map_or(Some(w.block), |rank| self.peer(w, rank));
+            let (Some(block), true) = (block, (0..i64::from(*slots)).contains(&slot)) else {
                 if (0..i64::from(*slots)).contains(&slot) {
-                    return Err(self.no_peer(w, (name, "arrives at"), lane, block, self.site(w)));
+                    let rank = rank.unwrap_or_default();
+                    return Err(self.no_peer(w, (name, "arrives at"), lane, rank, self.site(w)));
                 }
                 let what = format!("there is no `{name}[{slot}]`, but {slots} of them");
                 let party = self.party(w, 1 << lane, format!("uses `{name}`"), self.site(w));
                 let help = format!("take the slot modulo {slots}");
                 return Err(self.ctx.fault(FaultKind::OutOfBounds, what, vec![party], help));
-            }
-            all[lane as usize] = (block as usize, self.ctx.bars[bar as usize] + slot as usize);
+            };
+            all[lane as usize] = (block, self.ctx.bars[bar as usize] + slot as usize);
         }
         Ok(all)
     }

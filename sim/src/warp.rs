@@ -21,6 +21,11 @@ pub(crate) enum Waiting {
     Mbarriers(Vec<(usize, usize, i64)>),
     /// Products of its warpgroup up to this one.
     Products(u64),
+    /// A flag in global memory: parameter and element, until it has this value.
+    Flag {
+        place: (u32, usize),
+        least: i64,
+    },
 }
 
 /// Registers that an operation in flight uses.

@@ -399,9 +399,25 @@ fn atomic_updates_add_up() {
     let first = b.lt(t, 4);
     let clear = b.store(s, t, y, 1);
     body.extend([b.if_(first, vec![clear]), b.sync()]);
-    body.push(b.s(Op::Atomic { to: mem(to, quarter), op: Bin::Add, value: Val::Reg(x, zero), guard: None }));
+    body.push(b.s(Op::Atomic {
+        to: mem(to, quarter),
+        op: Change::Add,
+        value: Val::Reg(x, zero),
+        guard: None,
+        order: MemoryOrder::Relaxed,
+        scope: Scope::Grid,
+        old: None,
+    }));
     let value = Val::Int(t, I32);
-    body.push(b.s(Op::Atomic { to: mem(s, quarter), op: Bin::Max, value, guard: None }));
+    body.push(b.s(Op::Atomic {
+        to: mem(s, quarter),
+        op: Change::Max,
+        value,
+        guard: None,
+        order: MemoryOrder::Relaxed,
+        scope: Scope::Grid,
+        old: None,
+    }));
     body.push(b.sync());
     let place = b.sum(&[(block, 4), (t, 1)], 0);
     let give = vec![b.load(y, s, t, 1), b.store(sums, place, y, 1)];

@@ -1,5 +1,6 @@
 //! What several tests share: kernels, what they are given and what must come of it, and crates as users have them.
 
+pub mod casts;
 pub mod choreography;
 pub mod draw;
 pub mod functions;

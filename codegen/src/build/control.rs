@@ -218,6 +218,19 @@ impl Builder {
         self.push(Op::Sync);
     }
 
+    /// All threads of the cluster meet: what they wrote to each other's shared memory before is seen by all.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, tile::Op};
+    /// let mut b = Builder::new("meet");
+    /// b.cluster([2, 1, 1]);
+    /// b.sync_cluster();
+    /// assert_eq!(b.finish().body[0].op, Op::SyncCluster);
+    /// ```
+    pub fn sync_cluster(&mut self) {
+        self.push(Op::SyncCluster);
+    }
+
     /// Closes a group of asynchronous copies.
     ///
     /// ```

@@ -430,12 +430,6 @@ impl Builder {
         stride: Option<Tuple>,
         mutable: bool,
     ) -> Result<View> {
-        if !elem.is_usable() {
-            return Err(Problem::new(format!(
-                "`{elem}` is a reserved name, not yet an element type of kernels"
-            ))
-            .help(format!("use one of {}", Elem::usable())));
-        }
         limits::name("a tensor", name)?;
         let shape: Tuple = shape.into();
         let shape = if shape.is_leaf() { Tuple::of([shape]) } else { shape };

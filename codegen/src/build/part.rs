@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
 use super::Builder;
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
 use crate::problem::{Cause, Problem, Result};
 use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
@@ -208,6 +208,38 @@ impl Builder {
             }
         }
         Ok(())
+    }
+
+    /// The same part of the shared memory of another block of the cluster, by its rank there: distributed shared memory. Ordinary
+    /// copies, maps and atomic updates reach it; [`Builder::sync_cluster`] orders them.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::{Affine, Coord}, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// b.cluster([4, 1, 1]);
+    /// let parts = b.shared("parts", Elem::F32, layout!(4))?;
+    /// let next = Affine::from(Coord::ClusterRank).plus(&1.into(), 1).unwrap().digit(1, Some(4));
+    /// let theirs = b.of_peer(&parts, &next)?;
+    /// assert_eq!(theirs.shape().to_string(), "(4)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn of_peer(&mut self, view: &View, rank: &Affine) -> Result<View> {
+        if !matches!(self.space(view), Space::Shared { .. }) {
+            let said =
+                format!("`{}` is not in shared memory, which alone blocks of a cluster reach", view.name);
+            return Err(Problem::new(said).help("put it in shared memory").arg(0));
+        }
+        let (range, blocks) = (self.program.range(rank), self.program.cluster.iter().product::<u32>());
+        if range.lo < 0 || range.hi >= i128::from(blocks) {
+            let outside = if range.lo < 0 { range.lo } else { range.hi };
+            let said = format!(
+                "a cluster of {blocks} blocks has no block {outside}, and `{}` is of it here",
+                view.name
+            );
+            return Err(Problem::new(said).help(format!("take the rank modulo {blocks}")).arg(1));
+        }
+        Ok(View { peer: Some(rank.clone()), ..view.clone() })
     }
 
     /// The same elements in the same order under another shape; see [`View::regroup`].

@@ -3,12 +3,13 @@
 use tilewright_layout::Tuple;
 
 use super::Builder;
+use crate::affine::Affine;
 use crate::check::threads::written_whole;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
-use crate::thread::{Bin, Id};
-use crate::tile::{Across, Expr, How, Op, Order, Space};
+use crate::thread::{Bin, Change, Id};
+use crate::tile::{Across, Expr, How, Op, Order, Space, Update};
 use crate::typing::Types;
 use crate::view::View;
 
@@ -106,6 +107,124 @@ impl Builder {
             crate::lower::same_shape(from, to)?;
         }
         self.write(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token })
+    }
+
+    /// Changes each element of `to` by that of `from`, at once: other threads and blocks may change the same elements. What
+    /// lies outside of a tensor is skipped.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Change, MemoryOrder}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::I32, (n,), None, false)?, b.tensor("y", Elem::I32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let own = b.registers("own", Elem::I32, tx.shape())?;
+    /// b.copy(&tx, &own)?;
+    /// b.atomic(&own, &ty, Change::Add)?;
+    /// // the largest so far, and what stood there before
+    /// let before = b.registers("before", Elem::I32, tx.shape())?;
+    /// b.atomic(&own, &ty, Update { old: Some(before), order: MemoryOrder::Both, ..Change::Max.into() })?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn atomic(&mut self, from: &View, to: &View, update: impl Into<Update>) -> Result<()> {
+        self.writable(to, 1)?;
+        let update = update.into();
+        crate::lower::same_shape(from, to)?;
+        let elem = self.elem(to);
+        if matches!(self.space(to), Space::Registers { .. }) {
+            let said = format!("`{}` is in registers, which no other thread changes", to.name);
+            return Err(Problem::new(said).help("write a map instead").arg(1));
+        }
+        let name = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
+        if !update.with.changes(elem) {
+            let all = Change::ALL.iter().filter(|row| row.1.changes(elem)).map(|row| row.0);
+            let all = all.collect::<Vec<_>>().join(", ");
+            let said =
+                format!("elements of `{}` are {elem}, and hardware has no atomic {name} of them", to.name);
+            return Err(Problem::new(said)
+                .help(match all.is_empty() {
+                    true => "update elements of f32 or i32".to_owned(),
+                    false => format!("of {elem} it has {all}"),
+                })
+                .arg(1));
+        }
+        if let Some(old) = &update.old {
+            crate::lower::same_shape(old, to)?;
+            let registers = matches!(self.space(old), Space::Registers { .. });
+            let kept =
+                !matches!(update.with, Change::Min | Change::Max) && !matches!(elem, Elem::F16 | Elem::Bf16);
+            if !registers || self.elem(old) != elem || !kept && elem.is_float() {
+                let said =
+                    format!("the elements before an atomic {name} of {elem} cannot go to `{}`", old.name);
+                return Err(Problem::new(said).help(
+                    "they go to registers of the same type: of i32 and u32 always, of f32 and f64 where they are added or exchanged",
+                ));
+            }
+        }
+        self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
+    }
+
+    /// The group has done what comes before: a flag, one `i32` in global memory, is raised by so much. Another block waits for
+    /// it by [`Builder::await_flag`]. Blocks that wait for one another are all at work at once, as those of a persistent kernel
+    /// are; flags are 0 at launch.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let flags = b.tensor("flags", Elem::I32, (Value::symbol("T"),), None, true)?;
+    /// let flag = b.tile(&flags, (1,), &[At::Index(Coord::Block(0).into())])?;
+    /// b.signal(&flag, 1)?;
+    /// b.await_flag(&flag, &2.into())?; // two groups have come so far
+    /// assert_eq!(b.finish().body.len(), 2);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
+        self.is_flag(flag)?;
+        self.push(Op::Signal { flag: flag.clone(), add });
+        Ok(())
+    }
+
+    /// The group waits until a flag has been raised so far, and then sees what was done before.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// # let flags = b.tensor("flags", Elem::I32, (Value::symbol("T"),), None, true)?;
+    /// let flag = b.tile(&flags, (1,), &[At::Index(Coord::Block(0).into())])?;
+    /// b.await_flag(&flag, &1.into())?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
+        self.is_flag(flag)?;
+        if least.per_thread() {
+            return Err(Problem::new(
+                "a group waits for one value of a flag, not for another in each thread",
+            ));
+        }
+        self.push(Op::AwaitFlag { flag: flag.clone(), least: least.clone() });
+        Ok(())
+    }
+
+    fn is_flag(&self, flag: &View) -> Result<()> {
+        let one = flag.layout.size() == Ok(1) && !flag.per_thread();
+        if !one
+            || self.elem(flag) != Elem::I32
+            || !matches!(self.space(flag), Space::Global { mutable: true })
+        {
+            return Err(Problem::new(format!(
+                "`{}` is no flag: a flag is one i32 in global memory, which the kernel may write",
+                flag.name
+            ))
+            .help("take one element of a tensor of i32, such as tile(flags, (1), (block.x))")
+            .arg(0));
+        }
+        Ok(())
     }
 
     /// Sets every element to one value.

@@ -74,6 +74,11 @@ impl<'p> Walk<'p, '_> {
                 let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
                 self.write(stmt, to, what, state);
             }
+            Op::Atomic { from, to, .. } => {
+                let what = self.read(from, state);
+                let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
+                self.write(stmt, to, what, state);
+            }
             Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);
@@ -122,7 +127,10 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::WaitCopies { .. }
+            Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::WaitCopies { .. }
             | Op::CommitCopies
             | Op::Wait { .. }
             | Op::Sync

@@ -7,6 +7,7 @@
 
 mod accesses;
 mod coordinates;
+mod deterministic;
 mod intensity;
 pub(crate) mod limits;
 mod lints;
@@ -108,6 +109,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
     before.diagnostics.extend(found.errors);
     before.diagnostics.extend(unwritten::find(program, levels));
+    before.diagnostics.extend(deterministic::find(program, levels));
     for (span, text) in found.undecided {
         before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
         before.undecided.push(text);

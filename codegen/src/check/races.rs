@@ -68,6 +68,8 @@ struct Event<'p> {
     tensor: Id,
     place: Place,
     writes: bool,
+    /// Does it change elements at once? Others that do may come in any order.
+    atomic: bool,
     under: Under,
     /// A barrier has been passed while this was in flight.
     passed: bool,
@@ -149,6 +151,7 @@ enum Fault {
 struct Touch<'p> {
     view: &'p View,
     writes: bool,
+    atomic: bool,
     in_flight: bool,
 }
 
@@ -165,7 +168,10 @@ impl<'p> Walk<'p, '_> {
 
     fn statement(&mut self, stmt: &'p Stmt) {
         match &stmt.op {
-            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Gemm { .. } => self.access(stmt),
+            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Gemm { .. } | Op::Atomic { .. } => {
+                self.access(stmt);
+            }
+            Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster if stmt.by == 0 => self.barrier(),
             Op::Reduce { across, .. } => {
                 self.access(stmt);
                 // It meets on the way; nobody is told to rely on that, and nothing is said about it either.
@@ -385,6 +391,9 @@ impl<'p> Walk<'p, '_> {
         let mut events = Vec::new();
         for touch in touches(self.program, stmt) {
             let (view, tensor) = (touch.view, touch.view.tensor);
+            if view.peer.is_some() {
+                self.give_up(tensor, stmt.span, "other blocks of the cluster reach it");
+            }
             if self.given_up[tensor as usize] {
                 continue;
             }
@@ -392,8 +401,8 @@ impl<'p> Walk<'p, '_> {
                 Ok(place) => {
                     self.serial += 1;
                     let (writes, under) = (touch.writes, self.under);
-                    let event =
-                        Event { serial: self.serial, stmt, tensor, place, writes, under, passed: false };
+                    let (serial, atomic) = (self.serial, touch.atomic);
+                    let event = Event { serial, stmt, tensor, place, writes, atomic, under, passed: false };
                     events.push((event, touch.in_flight));
                 }
                 Err(why) => {
@@ -456,7 +465,8 @@ impl<'p> Walk<'p, '_> {
         let mut clashes = Vec::new();
         for event in now() {
             for past in &self.state.past {
-                if past.tensor != event.tensor || !(past.writes || event.writes) {
+                let updates = past.atomic && event.atomic;
+                if past.tensor != event.tensor || updates || !(past.writes || event.writes) {
                     continue;
                 }
                 if let Some(clash) = Place::clash(&past.place, &event.place, &mut self.maps) {
@@ -609,8 +619,8 @@ pub(super) type Clash = (i64, u32, u32);
 /// What a statement does to shared memory, reads first.
 fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
-    let read = |view: &'p View| Touch { view, writes: false, in_flight: false };
-    let write = |view: &'p View| Touch { view, writes: true, in_flight: false };
+    let read = |view: &'p View| Touch { view, writes: false, atomic: false, in_flight: false };
+    let write = |view: &'p View| Touch { view, writes: true, atomic: false, in_flight: false };
     let all = match &stmt.op {
         Op::Copy { from, to, how, .. } => {
             let global = matches!(space(from), Space::Global { .. });
@@ -619,10 +629,12 @@ fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
                 Touch {
                     view: to,
                     writes: true,
+                    atomic: false,
                     in_flight: global && !matches!(how, How::Plain | How::Here | How::Staged),
                 },
             ]
         }
+        Op::Atomic { from, to, .. } => vec![read(from), Touch { atomic: true, ..write(to) }],
         Op::Fill { to, .. } => vec![write(to)],
         Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),
         Op::Gemm { a, b, .. } => vec![read(a), read(b)],
@@ -664,7 +676,9 @@ fn each_stmt<'p>(body: &'p [Stmt], f: &mut dyn FnMut(&'p Stmt)) {
 
 fn each_view<'p>(body: &'p [Stmt], f: &mut dyn FnMut(&'p View)) {
     each_stmt(body, &mut |stmt| match &stmt.op {
-        Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => [from, to].into_iter().for_each(&mut *f),
+        Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } | Op::Atomic { from, to, .. } => {
+            [from, to].into_iter().for_each(&mut *f);
+        }
         Op::Fill { to, .. } => f(to),
         Op::Map { ins, to, .. } => ins.iter().chain([to]).for_each(&mut *f),
         Op::Gemm { a, b, acc, .. } => [a, b, acc].into_iter().for_each(&mut *f),

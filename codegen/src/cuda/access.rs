@@ -7,7 +7,7 @@ use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
-use crate::thread::{Bin, Frag, Mem, Op, Param, Space, Stmt, Val};
+use crate::thread::{Change, Frag, Mem, Op, Param, Scope, Space, Stmt, Val};
 
 /// The type of an access of so many elements, and of how many parts of which type it is made.
 struct Access {
@@ -21,8 +21,8 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
     let whole = |name, parts, elem| Some(Access { name, parts, elem });
     match (elem, len) {
         (_, 1) => whole(elem.cuda(), 1, elem),
-        (Elem::F32, 2) => whole("float2", 2, elem),
-        (Elem::F32, 4) => whole("float4", 4, elem),
+        (Elem::F32 | Elem::Tf32, 2) => whole("float2", 2, elem),
+        (Elem::F32 | Elem::Tf32, 4) => whole("float4", 4, elem),
         (Elem::F64, 2) => whole("double2", 2, elem),
         (Elem::I32, 2) => whole("int2", 2, elem),
         (Elem::I32, 4) => whole("int4", 4, elem),
@@ -107,7 +107,7 @@ impl Printer<'_> {
     pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
         let call = match (from.space, from.peer, elem, to.len) {
-            (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) => "load_here",
+            (Space::Shared(_), None, Elem::F32 | Elem::Tf32, 1 | 2 | 4) => "load_here",
             (Space::Shared(_), None, Elem::F64, 1 | 2) => "load_doubles_here",
             _ => return false,
         };
@@ -216,32 +216,66 @@ impl Printer<'_> {
         self.depth -= 1;
     }
 
-    pub(super) fn atomic(&mut self, to: &Mem, op: Bin, value: &Val, guard: Option<Ix>) {
+    /// An atomic update. What it orders is said by fences around it, which are as good as ordered updates and exist for all
+    /// types.
+    pub(super) fn atomic(&mut self, stmt: &Stmt) {
+        let Op::Atomic { to, op, value, guard, order, scope, old } = &stmt.op else { return };
         let elem = self.elem_of(to.space);
         let address = match self.address(to) {
             address if to.peer.is_none() && !address.starts_with('&') => format!("&{address}[0]"),
             address => address,
         };
         let (op, value) = match op {
-            Bin::Sub => (Bin::Add, Val::Un(crate::thread::Un::Neg, Box::new(value.clone()))),
-            op => (op, value.clone()),
+            Change::Sub => (Change::Add, Val::Un(crate::thread::Un::Neg, Box::new(value.clone()))),
+            op => (*op, value.clone()),
         };
         // CUDA's own where there is one, ours for the narrow types and for the least and greatest float.
         let int = matches!(elem, Elem::I32 | Elem::U32);
         let function = match op {
-            Bin::Add if int || matches!(elem, Elem::F32 | Elem::F64) => "atomicAdd",
-            Bin::Add if matches!(elem, Elem::F16 | Elem::Bf16) => "atomic_add",
-            Bin::Min if int => "atomicMin",
-            Bin::Max if int => "atomicMax",
-            Bin::Min if matches!(elem, Elem::F32 | Elem::F64) => "atomic_min",
-            Bin::Max if matches!(elem, Elem::F32 | Elem::F64) => "atomic_max",
-            Bin::And if int => "atomicAnd",
-            Bin::Or if int => "atomicOr",
-            Bin::Xor if int => "atomicXor",
-            _ => return self.impossible(&format!("an atomic {op:?} of {elem}")),
+            _ if !op.changes(elem) => return self.impossible(&format!("an atomic {op:?} of {elem}")),
+            Change::Add if int || matches!(elem, Elem::F32 | Elem::F64) => "atomicAdd",
+            Change::Add | Change::Sub => "atomic_add",
+            Change::Min if int => "atomicMin",
+            Change::Max if int => "atomicMax",
+            Change::Min => "atomic_min",
+            Change::Max => "atomic_max",
+            Change::And => "atomicAnd",
+            Change::Or => "atomicOr",
+            Change::Xor => "atomicXor",
+            Change::Exchange => "atomicExch",
         };
+        let narrow = *scope <= Scope::Block && !function.contains('_');
+        let function = match to.space {
+            Space::Global(_) if narrow => format!("{function}_block"),
+            _ => function.to_owned(),
+        };
+        let fence = if *scope <= Scope::Block { "__threadfence_block();" } else { "__threadfence();" };
         let value = self.value(&value);
-        self.guarded(guard, &format!("{function}({address}, {value});"));
+        let mut call = format!("{function}({address}, {value});");
+        if let Some(old) = old {
+            if function.starts_with("atomic_") {
+                return self.impossible(&format!("the value before an atomic {op:?} of {elem}"));
+            }
+            let target = self.declaration_or(stmt, old.reg, |printer| printer.element(old.reg, old.at));
+            call = format!("{target} = {call}");
+        }
+        if order.releases() {
+            self.line(fence);
+        }
+        self.guarded(*guard, &call);
+        if order.acquires() {
+            self.line(fence);
+        }
+    }
+
+    /// A wait for a flag in global memory.
+    pub(super) fn await_flag(&mut self, from: &Mem, least: Ix) {
+        let address = match self.address(from) {
+            address if !address.starts_with('&') => format!("&{address}[0]"),
+            address => address,
+        };
+        let least = self.int_piece(least).at(Level::Ternary);
+        self.call(None, "await_flag", &[address, least]);
     }
 
     /// A call, one argument on each line where it is too long for one.

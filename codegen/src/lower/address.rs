@@ -122,7 +122,8 @@ impl Lower<'_> {
         if self.is_small(view) {
             self.small(index);
         }
-        Mem { space, index, peer: None }
+        let peer = view.peer.as_ref().map(|rank| self.affine(rank));
+        Mem { space, index, peer }
     }
 
     /// The index into a register array; constant once loops are unrolled.

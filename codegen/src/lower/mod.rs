@@ -1,6 +1,7 @@
 //! From the tile program to the thread program: which thread touches which element, with which width, under which guard.
 
 mod address;
+mod atomic;
 mod bounds;
 mod collective;
 mod commits;

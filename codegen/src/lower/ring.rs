@@ -43,9 +43,14 @@ impl Lower<'_> {
 
     /// A block whose shared memory or mbarriers others of its cluster reach does not end before they are done.
     pub(super) fn end_rings(&mut self) {
-        if self.program.rings.iter().any(|ring| ring.over_cluster.is_some()) {
-            let bar = self.cluster_barrier();
-            self.emit(Op::Sync(bar));
+        let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
+        for stmt in &self.program.body {
+            stmt.each(&mut |stmt| {
+                reached |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.peer.is_some());
+            });
+        }
+        if reached {
+            self.meet_cluster();
         }
     }
 
@@ -54,6 +59,11 @@ impl Lower<'_> {
         if self.program.rings.iter().all(|ring| ring.over_cluster.is_none()) {
             return 0;
         }
+        self.bar_of_cluster()
+    }
+
+    /// The barrier of all threads of the cluster.
+    pub(super) fn bar_of_cluster(&mut self) -> Id {
         match self.kernel.bars.iter().position(|bar| *bar == Bar::Cluster) {
             Some(at) => at as Id,
             None => {

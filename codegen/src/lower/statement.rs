@@ -40,6 +40,10 @@ impl Lower<'_> {
             }
             tile::Op::Gemm { a, b, acc, order, .. } => self.gemm(a, b, acc, *order).map_err(problem)?,
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
+            tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
+            tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
+            tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
+            tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),
             tile::Op::Tiles { vars, raster, body } => self.tiles(vars, *raster, body)?,
             tile::Op::Acquire { ring, turn } => self.acquire(*ring, turn),

@@ -138,6 +138,7 @@ impl Lower<'_> {
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         if !matches!(how, How::Plain | How::Here | How::Staged)
+            && pair.to.peer.is_none()
             && self.zeros(&pair.from, fill)
             && self.asynchronously(pair, from, to)?
         {
@@ -437,7 +438,7 @@ impl Lower<'_> {
         if from == to { value } else { Val::Cast(to, Box::new(value)) }
     }
 
-    fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
+    pub(super) fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
         let name = format!("{name}_vector");
         self.register(name, elem, width as u32, false)
     }

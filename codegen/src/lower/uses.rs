@@ -47,10 +47,15 @@ fn each_index(stmt: &Stmt, f: &mut dyn FnMut(Ix)) {
             of_places(from, to, f);
             guard.iter().for_each(|&at| f(at));
         }
-        Op::Atomic { to, value, guard, .. } => {
+        Op::Atomic { to, value, guard, old, .. } => {
             of_memory(to, f);
             of_value(value, f);
             guard.iter().for_each(|&at| f(at));
+            old.iter().for_each(|old| f(old.at));
+        }
+        Op::AwaitFlag { from, least } => {
+            of_memory(from, f);
+            f(*least);
         }
         Op::Atom { args, guard, .. } => {
             args.iter().for_each(|arg| of_operand(arg, f));

@@ -173,7 +173,7 @@ pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<Vie
         _ => layout,
     };
     let (base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
-    Ok(View { tensor: fragment, name: view.name.clone(), layout, base, limits, held: Vec::new() })
+    Ok(View { tensor: fragment, name: view.name.clone(), layout, base, limits, held: Vec::new(), peer: None })
 }
 
 /// The extents of a thread's fragment of a tile.
@@ -202,6 +202,14 @@ pub(super) fn only(view: &View, kept: &[usize]) -> Result<View> {
 
 /// A tile of one element in a statement over parts of threads: each has it.
 pub(super) fn one(view: &View) -> Result<View> {
+    if view.layout.size()? != 1 {
+        return Err(Problem::new(format!(
+            "`{}`, {}, is a whole tile that all threads share, and this statement takes the part of one thread",
+            view.name,
+            view.shape()
+        ))
+        .help("copy it to memory first, and take a part of that with `parallelize`"));
+    }
     let modes: Vec<Layout> = view.layout.modes().map(|mode| still(mode.size()?)).collect::<Result<_>>()?;
     let (base, limits) = (vec![Affine::default()], vec![None]);
     Ok(View { layout: Layout::from_modes(modes)?, base, limits, ..view.clone() })

@@ -8,8 +8,8 @@ use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, 
 use crate::index::{Expr, Exprs, Int, Ix};
 use crate::number::Number;
 use crate::thread::{
-    AtomArg, Bar, Fact, Fence, Frag, Kernel, Launch, Mem, Op, Param, Queue, Reg, Role, Shared, Site, Space,
-    Stmt, Val, Var,
+    AtomArg, Bar, Change, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue, Reg, Role,
+    Shared, Site, Space, Stmt, Val, Var,
 };
 
 impl fmt::Display for Kernel {
@@ -69,6 +69,10 @@ records! {
 }
 
 variants! {
+    Change {
+        "add" Add, "sub" Sub, "min" Min, "max" Max, "and" And, "or" Or, "xor" Xor, "exchange" Exchange,
+    }
+    MemoryOrder { "relaxed" Relaxed, "acquire" Acquire, "release" Release, "both" Both }
     Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
     Param {
         "pointer" Pointer { name, elem, write, shape, stride },
@@ -105,7 +109,8 @@ variants! {
         "assign" Assign { reg, at, value },
         "load" Load { to, from, guard = None, fill = Number::Float(0.0), stays = None },
         "store" Store { to, from, guard = None },
-        "atomic" Atomic { to, op, value, guard = None },
+        "atomic" Atomic { to, op, value, guard = None, order = MemoryOrder::Relaxed, scope = crate::thread::Scope::Grid, old = None },
+        "await_flag" AwaitFlag { from, least },
         "atom" Atom { row, args, guard = None },
         "commit" Commit(queue),
         "wait_queue" WaitQueue { queue, pending },

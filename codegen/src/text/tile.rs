@@ -6,9 +6,10 @@ use std::str::FromStr;
 use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use crate::affine::{Affine, Coord};
 use crate::number::Number;
+use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
     Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Ring,
-    Scalar, Space, Stmt, Tensor, Var,
+    Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -76,6 +77,7 @@ records! {
     Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Var { name, extent }
+    Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
     Digit { extent, mode, step }
     TiledMma { row, groups, of }
@@ -105,6 +107,10 @@ variants! {
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across },
+        "atomic" Atomic { from, to, update },
+        "signal" Signal { flag, add },
+        "await_flag" AwaitFlag { flag, least },
+        "sync_cluster" SyncCluster,
         "wait_copies" WaitCopies { pending },
         "commit_copies" CommitCopies,
         "wait" Wait { token, but },
@@ -154,6 +160,9 @@ impl Text for View {
         if !self.held.is_empty() {
             write_field!(to, "clamped", &self.held);
         }
+        if self.peer.is_some() {
+            write_field!(to, "peer", &self.peer);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<View> {
@@ -165,7 +174,8 @@ impl Text for View {
         let none = vec![None; base.len()];
         let limits = read_field!(from, "limits", none);
         let held = read_field!(from, "clamped", Vec::new());
-        Ok(View { tensor, name, layout, base, limits, held })
+        let peer = read_field!(from, "peer", None);
+        Ok(View { tensor, name, layout, base, limits, held, peer })
     }
 }
 

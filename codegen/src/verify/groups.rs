@@ -4,7 +4,7 @@ use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::tile::{LaunchRule, Op, Program, Stmt};
+use crate::tile::{How, LaunchRule, Op, Program, Stmt};
 
 /// Checks who performs what.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -81,7 +81,22 @@ fn differs(program: &Program, left: &Affine) -> Option<Id> {
 }
 
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
+    let peers = || stmt.reads().into_iter().chain(stmt.writes()).filter(|view| view.peer.is_some());
     match &stmt.op {
+        Op::Copy { how: How::Atom(name), .. } | Op::Gemm { how: How::Atom(name), .. } => match peers().next()
+        {
+            None => Ok(()),
+            Some(view) => Err(Problem::new(format!(
+                "`{name}` does not reach the shared memory of other blocks, and `{}` is of another block",
+                view.name
+            ))
+            .help("copy it by ordinary loads and stores")),
+        },
+        Op::SyncCluster if stmt.by != 0 => Err(Problem::new(format!(
+            "all threads of a cluster meet, and this is for `{}` alone",
+            program.groups[stmt.by as usize].name
+        ))
+        .help("let the whole block meet, before or after its roles")),
         Op::Ordered { groups, .. } => order(program, stmt.by, groups, around),
         Op::Advance { ring } => shared_ring(program, stmt.by, *ring, around),
         _ => Ok(()),

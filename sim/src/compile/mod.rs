@@ -12,7 +12,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Done, Effect, OperandKind};
 use tilewright_codegen::index::Ix;
 use tilewright_codegen::thread::{
-    AtomArg, Frag, Id, Kernel, Mem, Op, Param, Queue, Scope, Space, Stmt, Unroll,
+    AtomArg, Change, Frag, Id, Kernel, Mem, MemoryOrder, Op, Param, Queue, Scope, Space, Stmt, Unroll,
 };
 use tilewright_layout::Layout;
 
@@ -343,7 +343,11 @@ impl Compiler<'_> {
                 let to = self.place(to, What::Store, from.len, 0);
                 self.emit(Ins::Store { to, from: slot, guard });
             }
-            Op::Atomic { to, op, value, guard } => {
+            Op::Atomic { to, op, value, guard, order, scope, old } => {
+                // What other blocks have done so far shows in the order of updates, and in what stood there before.
+                self.code.uses.together |= matches!(to.space, Space::Global(_))
+                    && *scope > Scope::Block
+                    && (old.is_some() || *order != MemoryOrder::Relaxed || *op == Change::Exchange);
                 let guard = self.guard(*guard);
                 let elem = self.elem_of(to.space);
                 let slot = self.scratch(elem);
@@ -354,8 +358,23 @@ impl Compiler<'_> {
                 if guard.is_some() {
                     self.emit(Ins::Widen);
                 }
+                let old = match old {
+                    Some(old) => {
+                        let (slot, elem) = self.frag(*old)?;
+                        self.same_width(to.space, elem, old.reg)?;
+                        Some(slot)
+                    }
+                    None => None,
+                };
                 let to = self.place(to, What::Atomic, 1, 0);
-                self.emit(Ins::Atomic { to, op: *op, value: slot, guard });
+                let (op, order, scope) = (*op, *order, *scope);
+                self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old });
+            }
+            Op::AwaitFlag { from, least } => {
+                self.code.uses.together = true;
+                let least = self.src(*least);
+                let from = self.place(from, What::Atomic, 1, 0);
+                self.emit(Ins::AwaitFlag { from, least });
             }
             Op::Atom { row, args, guard } => self.atom(row, args, *guard)?,
             Op::Commit(queue) => self.emit(Ins::Commit(*queue)),

@@ -28,7 +28,15 @@ fn sum(threads: u32, how: &Sum) -> Kernel {
         let look = b.load(x, s, zero, 1);
         body.push(b.if_(first, vec![look]));
     }
-    body.push(b.s(Op::Atomic { to: mem(s, zero), op: Bin::Add, value: Val::Reg(one, zero), guard: None }));
+    body.push(b.s(Op::Atomic {
+        to: mem(s, zero),
+        op: Change::Add,
+        value: Val::Reg(one, zero),
+        guard: None,
+        order: MemoryOrder::Relaxed,
+        scope: Scope::Grid,
+        old: None,
+    }));
     body.extend(how.added.then(|| b.sync()));
     body.extend([b.load(x, s, zero, 1), b.store(to, t, x, 1)]);
     b.done(body)
@@ -81,7 +89,15 @@ fn every_update_that_is_not_ordered_is_kept() {
         let clear = b.store(s, zero, x, 1);
         body.extend([b.if_(first, vec![clear]), b.sync()]);
         let add = |b: &mut Build| {
-            b.s(Op::Atomic { to: mem(s, zero), op: Bin::Add, value: Val::Reg(one, zero), guard: None })
+            b.s(Op::Atomic {
+                to: mem(s, zero),
+                op: Change::Add,
+                value: Val::Reg(one, zero),
+                guard: None,
+                order: MemoryOrder::Relaxed,
+                scope: Scope::Grid,
+                old: None,
+            })
         };
         let mut adds = vec![add(&mut b)];
         adds.push(b.s(Op::Sync(pair)));

@@ -1,6 +1,11 @@
 //! Choreographies: kernels written with the builder in which groups of threads do different things and hand tiles to one
 //! another. The simulator, NVRTC and GPUs go through this table: a new program is one line in [`all`].
 
+mod cluster_softmax;
+mod column_sums;
+mod converted;
+mod convolution;
+mod fix_up;
 mod ping_pong;
 mod tokens;
 
@@ -14,7 +19,7 @@ use tilewright_codegen::{Elem, Generated, atoms, generate};
 use tilewright_layout::{Tuple, Value};
 
 use crate::number::Random;
-use crate::problem::{Problem, Reference, Setting, Values};
+use crate::problem::{Operand, Problem, Reference, Setting, Values};
 use crate::tensor::Room;
 
 /// Extents by name.
@@ -30,6 +35,8 @@ pub struct Choreography {
     pub reference: Reference,
     /// Which numbers its tensors hold.
     pub values: Values,
+    /// Tensors that it writes and that are 0 at launch.
+    pub zeroed: &'static [&'static str],
     /// Sizes for the simulator, drawn at random.
     pub sizes: fn(&mut Random) -> Sizes,
     /// Sizes for a device.
@@ -40,7 +47,15 @@ pub struct Choreography {
 
 /// All of them.
 pub fn all() -> Vec<Choreography> {
-    vec![ping_pong::choreography(), tokens::choreography()]
+    vec![
+        ping_pong::choreography(),
+        tokens::choreography(),
+        cluster_softmax::choreography(),
+        column_sums::choreography(),
+        fix_up::choreography(),
+        converted::choreography(),
+        convolution::choreography(),
+    ]
 }
 
 impl Choreography {
@@ -56,7 +71,15 @@ impl Choreography {
     pub fn problem(&self, kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Problem {
         let rooms = &[Room::new(16 * (seed % 2) as usize, 0)];
         let setting = Setting { sizes, rooms, values: self.values, seed, alpha: 0.5, beta: 0.0 };
-        Problem::new(&kernel.variants[0].program.params, &setting, self.reference)
+        let mut problem = Problem::new(&kernel.variants[0].program.params, &setting, self.reference);
+        for operand in &mut problem.operands {
+            if let Operand::Tensor(tensor) = operand
+                && self.zeroed.contains(&&*tensor.name)
+            {
+                *tensor = tensor.clone().filled(|_| 0.0);
+            }
+        }
+        problem
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn choreography() -> Choreography {
         program,
         reference: problem::product,
         values: Values::Whole,
+        zeroed: &[],
         // One cluster has all tiles of small ones; bulk copies want rows at multiples of 16 bytes.
         sizes: |random| {
             let mut below = |n: u32| (random.word() % n) as usize;

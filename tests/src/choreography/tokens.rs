@@ -21,6 +21,7 @@ pub(super) fn choreography() -> Choreography {
         program,
         reference,
         values: Values::Any,
+        zeroed: &[],
         sizes: |random| {
             let mut below = |n: u32| (random.word() % n) as usize;
             vec![("M", 1 + below(100)), ("N", 1 + below(260))]

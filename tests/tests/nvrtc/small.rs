@@ -118,25 +118,6 @@ pub(crate) fn trigonometry(elem: Elem) -> Kernel {
     b.done(vec![load(frag, from, thread, None), product, store(to, thread, frag, None)])
 }
 
-/// From every type to every other.
-pub(crate) fn casts(elem: Elem) -> Kernel {
-    let mut b = Build::new(&format!("casts_{elem}"), 80, 128);
-    let all = [F64, F32, F16, Bf16, I32, U32, I8, U8];
-    let from = b.pointer("from", elem, false);
-    let x = b.reg("x", elem, 1);
-    let thread = b.global_thread();
-    let (zero, frag) = (b.int(0), b.frag(x, 0, 1));
-    let mut body = vec![load(frag, from, thread, None)];
-    for target in all.into_iter().filter(|&target| target != elem) {
-        let to = b.pointer(&format!("to_{target}"), target, true);
-        let value = b.reg("value", target, 1);
-        let frag = b.frag(value, 0, 1);
-        let cast = Val::Cast(target, Box::new(Val::Reg(x, zero)));
-        body.extend([assign(value, zero, cast), store(to, thread, frag, None)]);
-    }
-    b.done(body)
-}
-
 /// The rows of a matrix, each by one warp: the largest element is subtracted, exponentials are divided by their sum.
 pub(crate) fn softmax() -> Kernel {
     let mut b = Build::new("softmax", 80, 128);
@@ -194,7 +175,8 @@ pub(crate) fn atomics() -> Kernel {
     let mut b = Build::new("atomics", 80, 128);
     let thread = b.thread();
     let mut body = Vec::new();
-    use Bin::*;
+    use Change::*;
+    let (order, scope, old) = (MemoryOrder::Relaxed, Scope::Grid, None);
     for (elem, ops) in [
         (F64, vec![Add, Min, Max]),
         (F32, vec![Add, Sub, Min, Max]),
@@ -209,13 +191,13 @@ pub(crate) fn atomics() -> Kernel {
         for op in ops {
             let value = Val::Int(thread, elem);
             let to = Mem { space, index: thread, peer: None };
-            body.push(s(Op::Atomic { to, op, value, guard }));
+            body.push(s(Op::Atomic { to, op, value, guard, order, scope, old }));
         }
     }
     let count = b.shared("count", I32, 1, 4, "");
     let zero = b.int(0);
     let to = Mem { space: count, index: zero, peer: None };
-    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None }));
+    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None, order, scope, old }));
     b.done(body)
 }
 

@@ -83,7 +83,7 @@ pub(super) fn product(
 /// What is stored, as the user calls it.
 fn stored(stmt: &Stmt) -> Option<&View> {
     match &stmt.op {
-        Op::Copy { from, .. } => Some(from),
+        Op::Copy { from, .. } | Op::Atomic { from, .. } => Some(from),
         Op::Map { ins, .. } => ins.first(),
         _ => None,
     }

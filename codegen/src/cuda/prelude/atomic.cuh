@@ -45,3 +45,11 @@ __device__ __forceinline__ void atomic_max(double* at, double x) {
         seen = atomicCAS((unsigned long long*)at, old, __double_as_longlong(fmax(__longlong_as_double(old), x)));
     } while (seen != old);
 }
+
+// Waits until a flag has been raised so far, and sees what was written before.
+__device__ __forceinline__ void await_flag(const int* at, int least) {
+    int seen;
+    do {
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
+    } while (seen < least);
+}

@@ -352,7 +352,15 @@ pub(crate) fn sums() -> Program {
     let mut body = [b.fill(n, 1, 0.0, I32), b.fill(one, 1, 1.0, I32)].concat();
     let clear = b.store(s, t, n, 1);
     body.extend([b.if_(few, vec![clear]), b.sync()]);
-    body.push(b.s(Op::Atomic { to: mem(s, bin), op: Bin::Add, value: Val::Reg(one, zero), guard: None }));
+    body.push(b.s(Op::Atomic {
+        to: mem(s, bin),
+        op: Change::Add,
+        value: Val::Reg(one, zero),
+        guard: None,
+        order: MemoryOrder::Relaxed,
+        scope: Scope::Grid,
+        old: None,
+    }));
     body.extend([
         b.sync(),
         b.load(n, s, bin, 1),

@@ -1,0 +1,28 @@
+//! Results that differ from run to run: floating-point numbers that are added atomically are added in another order each
+//! time.
+
+use crate::ast::{Level, Name};
+use crate::diagnostic::Diagnostic;
+use crate::thread::Change;
+use crate::tile::{Op, Program};
+
+/// One finding for each such statement.
+pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            let Op::Atomic { to, update, .. } = &stmt.op else { return };
+            let elem = program.tensor(to.tensor).elem;
+            if !matches!(update.with, Change::Add | Change::Sub) || !elem.is_float() {
+                return;
+            }
+            let message = format!(
+                "sums of {elem} in `{}` are rounded in the order in which threads come: they differ from run to run",
+                to.name
+            );
+            let help = "give each element to one block, which adds what others left in a tensor of its own; or add integers";
+            found.extend(super::lint(stmt.span, "deterministic", levels, message).map(|said| said.help(help)));
+        });
+    }
+    found
+}

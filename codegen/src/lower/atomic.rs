@@ -1,0 +1,114 @@
+//! Updates of memory that several threads or blocks make: atomic changes of elements, flags that blocks raise and wait for,
+//! and barriers of a cluster.
+
+use super::Lower;
+use super::address::leaves;
+use super::transfer::align;
+use crate::affine::Affine;
+use crate::index::Ix;
+use crate::problem::{Problem, Result};
+use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
+use crate::tile::{Space, Update};
+use crate::view::View;
+
+impl Lower<'_> {
+    /// Changes each element of `to` by the element of `from` in its place; elements outside are skipped.
+    pub(super) fn atomic(&mut self, from: &View, to: &View, update: &Update) -> Result<()> {
+        let program = self.program;
+        let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        let pair = align(from, to)?;
+        let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
+        let old = match &update.old {
+            Some(view) => {
+                let pair = align(view, to)?;
+                Some((leaves(&pair.from), pair.from))
+            }
+            None => None,
+        };
+        let verb = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
+        self.comment(format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()));
+        let in_registers = matches!(source.space, Space::Registers { .. });
+        let held = match in_registers {
+            true => self.places[from.tensor as usize],
+            false => self.scratch(&to.name, source.elem, 1),
+        };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let walked: Vec<(String, i64)> =
+            to_leaves.iter().enumerate().map(|(at, leaf)| (names[at % 8].to_owned(), leaf.extent)).collect();
+        self.loops(&walked, Unroll::Full, &mut |lower, at| {
+            let guard = lower.guard(&pair.to, &to_leaves, at);
+            let place = lower.place(&pair.to, &to_leaves, at);
+            let index = match in_registers {
+                true => lower.register_index(&pair.from, &from_leaves, at),
+                false => {
+                    let zero = lower.int(0);
+                    let inside = lower.guard(&pair.from, &from_leaves, at);
+                    let from = lower.place(&pair.from, &from_leaves, at);
+                    let to = Frag { reg: held, at: zero, len: 1 };
+                    lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), stays: None });
+                    zero
+                }
+            };
+            let value = lower.converted(Val::Reg(held, index), source.elem, target.elem);
+            let old = old.as_ref().map(|(leaves, view)| Frag {
+                reg: lower.places[view.tensor as usize],
+                at: lower.register_index(view, leaves, at),
+                len: 1,
+            });
+            let (order, scope) = (update.order, update.scope);
+            lower.emit(Op::Atomic { to: place, op: update.with, value, guard, order, scope, old });
+            Ok(())
+        })
+    }
+
+    /// All of the group is done: one thread adds to a flag, which says so to other blocks.
+    pub(super) fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
+        let (to, guard) = self.flag(flag)?;
+        let elem = self.program.tensor(flag.tensor).elem;
+        self.meet(self.scope.by);
+        self.elect(vec![Op::Atomic {
+            to,
+            op: Change::Add,
+            value: Val::lit(add, elem),
+            guard,
+            order: MemoryOrder::Release,
+            scope: Scope::Grid,
+            old: None,
+        }]);
+        Ok(())
+    }
+
+    /// One thread waits for a flag, and all of the group for that thread.
+    pub(super) fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
+        let ((from, guard), least) = (self.flag(flag)?, self.affine(least));
+        let wait = Op::AwaitFlag { from, least };
+        let site = self.scope.site;
+        // There is nothing to wait for where the tensor has no such flag.
+        let inside = |cond| Op::If { cond, then: vec![Stmt { site, op: wait.clone() }], other: Vec::new() };
+        self.elect(vec![guard.map_or(wait.clone(), inside)]);
+        self.meet(self.scope.by);
+        Ok(())
+    }
+
+    /// Where a flag is, and where it is inside of its tensor.
+    fn flag(&mut self, flag: &View) -> Result<(Mem, Option<Ix>)> {
+        let all = leaves(flag);
+        if all.iter().any(|leaf| leaf.extent != 1) {
+            return Err(Problem::new(format!(
+                "a flag is one element, and `{}` is {}",
+                flag.name,
+                flag.shape()
+            )));
+        }
+        let first = vec![self.int(0); all.len()];
+        let guard = self.guard(flag, &all, &first);
+        Ok((self.place(flag, &all, &first), guard))
+    }
+
+    /// All threads of the cluster meet.
+    pub(super) fn meet_cluster(&mut self) {
+        let bar = self.bar_of_cluster();
+        self.emit(Op::Sync(bar));
+    }
+}

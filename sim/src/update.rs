@@ -1,0 +1,134 @@
+//! Atomic updates, and flags by which blocks wait for one another: a release leaves what its thread has seen at the element,
+//! and whoever acquires the element afterwards has seen it too.
+
+use std::collections::HashMap;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::thread::{Change, Scope, Space};
+use tilewright_layout::Transfer;
+
+use crate::clock::{Carried, lanes_of};
+use crate::code::{Ins, Place, Src};
+use crate::count::Class;
+use crate::machine::{Cluster, Result};
+use crate::memory::Reach;
+use crate::shadow::{By, Touch};
+use crate::value;
+use crate::warp::{Waiting, Warp};
+
+/// An element: of a parameter or of a block's shared memory; and the block, where it orders threads of one block alone.
+type Element = (Space, Option<usize>, i64, Option<usize>);
+
+/// What releases have left at elements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Released(HashMap<Element, Carried>);
+
+/// The element after a change.
+pub(crate) fn changed(change: Change, old: u64, by: u64, elem: Elem) -> u64 {
+    match change.function() {
+        Some(function) => value::bin(function, old, by, elem),
+        None => by,
+    }
+}
+
+impl Cluster<'_> {
+    fn element_of(&self, w: &Warp, space: Space, reach: &Reach, lane: usize, scope: Scope) -> Element {
+        let narrow = (scope <= Scope::Block).then_some(w.block);
+        match space {
+            Space::Shared(_) => (space, Some(reach.block[lane] as usize), reach.index[lane], None),
+            Space::Global(_) => (space, None, reach.index[lane], narrow),
+        }
+    }
+
+    pub(crate) fn atomic(&mut self, w: &mut Warp, ins: &Ins) -> Result<()> {
+        let &Ins::Atomic { to, op, value: from, guard, order, scope, old } = ins else { return Ok(()) };
+        let access = &self.ctx.code.accesses[to.access as usize];
+        let lanes = w.guarded(guard);
+        if lanes == 0 {
+            return Ok(());
+        }
+        let size = access.elem;
+        let file = if size == 8 { Elem::F64 } else { Elem::U32 };
+        if let Some(old) = old {
+            self.writable(w, old, file, 1)?;
+        }
+        self.counts.operation(Class::Atomic, lanes);
+        let reach = self.reach(w, to, lanes, 1, size)?;
+        self.count_access(access, &reach, lanes, Transfer::Store, size);
+        let ctx = self.ctx;
+        for lane in lanes_of(lanes) {
+            let at = lane as usize;
+            let me = self.stamp(w, lane, to.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            let block = reach.block[at] as usize;
+            let outcome = match access.space {
+                Space::Shared(id) => {
+                    let elem = ctx.kernel.shared[id as usize].elem;
+                    let (start, bytes) = (reach.bytes[at] as usize, size as usize);
+                    let value = w.bit(from, elem, at);
+                    let shared = &mut self.blocks[block].shared;
+                    let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Atomic, &by, me);
+                    let before = crate::global::raw(&shared.bytes[start..], 0, elem);
+                    let new = changed(op, before, value, elem).to_le_bytes();
+                    shared.bytes[start..start + bytes].copy_from_slice(&new[..bytes]);
+                    outcome.map(|()| before)
+                }
+                Space::Global(buffer) => {
+                    let elem = ctx.world.buffers[buffer as usize].elem;
+                    let value = w.bit(from, elem, at);
+                    let place = (buffer, reach.index[at] as usize);
+                    self.overlay.update(&ctx.world, place, op, value, &by, me)
+                }
+            };
+            let before = match outcome {
+                Ok(before) => before,
+                Err(trouble) => return Err(self.trouble(trouble, me, true, block, &by)),
+            };
+            if let Some(old) = old {
+                w.set_bit(old, file, at, before);
+            }
+            if ctx.world.races {
+                let element = self.element_of(w, access.space, &reach, at, scope);
+                if order.acquires()
+                    && let Some(carried) = self.released.0.get(&element)
+                {
+                    w.seen.acquire(1 << lane, w.live, carried);
+                }
+                if order.releases() {
+                    // One epoch for all lanes: it is over when the last has released.
+                    let epoch = w.seen.epoch;
+                    w.seen.release(w.first, 1 << lane, self.released.0.entry(element).or_default());
+                    w.seen.epoch = epoch;
+                }
+            }
+        }
+        w.seen.epoch += u32::from(order.releases());
+        Ok(())
+    }
+
+    /// Waits for a flag. True when it has been raised so far.
+    pub(crate) fn await_flag(&mut self, w: &mut Warp, from: Place, least: Src) -> Result<bool> {
+        let access = &self.ctx.code.accesses[from.access as usize];
+        let Space::Global(buffer) = access.space else { return Ok(true) };
+        let (reach, least) = (self.reach(w, from, w.mask, 1, access.elem)?, w.ints(least));
+        let ctx = self.ctx;
+        for lane in lanes_of(w.mask) {
+            let at = lane as usize;
+            let place = (buffer, reach.index[at] as usize);
+            if self.overlay.flag(&ctx.world, place).is_some_and(|value| value < least[at]) {
+                w.waiting = Some(Waiting::Flag { place, least: least[at] });
+                return Ok(false);
+            }
+            let me = self.stamp(w, lane, from.access);
+            let by = By::Lane { seen: &w.seen, lane };
+            if let Err(trouble) = self.overlay.look(&ctx.world, place, &by, me) {
+                return Err(self.trouble(trouble, me, false, w.block, &by));
+            }
+            let element = self.element_of(w, access.space, &reach, at, Scope::Grid);
+            if let Some(carried) = self.released.0.get(&element).filter(|_| ctx.world.races) {
+                w.seen.acquire(1 << lane, w.live, carried);
+            }
+        }
+        Ok(true)
+    }
+}
