@@ -163,6 +163,50 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+//!
+//! # Whole tiles
+//!
+//! A statement names whole tiles, or the parts of one thread. Of whole tiles nobody says who does what: the threads of the
+//! block share each statement so that accesses of memory are wide and lie side by side, statements take effect in the
+//! order in which they stand, and waits and barriers are placed where one thread reads what another has written.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// y = x / √(mean of squares) · w, row by row
+//! #[kernel]
+//! fn rms_norm<const N: usize = 1024>(
+//!     x: &Tensor<f32, (M, N), (ldx, _1)>,
+//!     w: &Tensor<f32, N>,
+//!     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+//! ) {
+//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, shared by 256 threads
+//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): for each row one number, known to all threads of the row
+//!     let scale = map(squares, |s| rsqrt(s / 1024.0));
+//!     let w = tile(w, N, 0).along(1); // (1, N): the same for every row
+//!     copy(map((x, scale, w), |x, s, w| x * s * w), tile(y, (4, N), (block.x, 0)));
+//! }
+//!
+//! let (x, w) = (vec![2.0f32; 5 * 1024], vec![3.0f32; 1024]);
+//! let y = Arg::output::<f32>([5, 1024]).strides([1024, 1]);
+//! let done = rms_norm().simulate(&[Arg::tensor(&x, [5, 1024]).strides([1024, 1]), Arg::tensor(&w, [1024]), y])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| (y - 3.0).abs() < 1e-5));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and columns; each
+//!   thread has a part, which follows from what a tile is computed from.
+//! - Where a tile has extent 1 in a mode, its element stands for all along it; `v.along(1)` is a vector as the columns of a
+//!   matrix see it.
+//! - `shared::<f32>((BM, BK))`, a shape alone, gets the layout that is free of bank conflicts for all its uses;
+//!   `shared::<f32>(layout!((BM, BK)))` has the one that is written.
+//!   A kernel with such tiles needs the oldest architecture from `sm_80` whose blocks hold them.
+//! - [`gemm`] of tiles in shared memory sums into a [`full`] tile on CUDA cores, and into the accumulators of a
+//!   [`tiled_mma`] on tensor cores.
+//! - A block has as many threads as [`threads`] or a [`tiled_mma`] says, or else 256.
+//! - [`parallelize`] makes the part of a thread. Both kinds may stand in one kernel, not in one statement; around
+//!   statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
+
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
@@ -214,7 +258,8 @@ language! {
     /// What one thread has of a tile: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth argument projects:
     /// with `(1, _)` the threads share rows only.
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
-    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`.
+    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
+    /// `shared::<f32>((BM, BK))`, its layout is found from the statements on whole tiles that use it: free of bank conflicts.
     fn shared<T>(layout: Arrangement) -> View;
     /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
     fn registers<T>(shape: Nested, value: Number) -> View;
@@ -236,6 +281,16 @@ language! {
     /// goes column by column. With `bands = 8` it goes through eight rows of tiles at a time, so that blocks at work together
     /// share operands. `walk(layout!((4, 8) : (8, 1)), block.x)` goes in the order of a layout.
     fn walk(tiles: Nested, block: Number) -> Nested;
+    /// A whole tile in registers that the threads of the block share, filled with a number:
+    /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
+    fn full<T>(shape: Nested, value: Number) -> View;
+    /// How many threads the block has, where no thread layout says: `threads(512)`. 256 where this is left out.
+    fn threads(count: Number);
+    /// A matrix instruction, and the warps that share it: the best for these types with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of sums, for
+    /// [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c` are the parts of a thread.
+    fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
     /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
     /// outside of its tensor are 0, or what `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.

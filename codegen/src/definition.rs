@@ -111,7 +111,8 @@ impl Definition {
         if deep { crate::stack::with_room(work) } else { work() }
     }
 
-    /// The tile program that it says, before checks and lowering; what is wrong with it otherwise.
+    /// The tile program that it says, its whole tiles written out, before checks and lowering; what is wrong with it
+    /// otherwise.
     ///
     /// ```
     /// use tilewright_codegen::Definition;
@@ -129,7 +130,11 @@ impl Definition {
             }
         })?;
         let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
-        if wrong { Err(diagnostics) } else { Ok(program) }
+        if wrong {
+            return Err(diagnostics);
+        }
+        let resolved = crate::resolve::resolve(&program);
+        resolved.map(|program| program.into_owned()).map_err(|said| vec![said])
     }
 
     /// A definition without spans of its own refers to the whole use.

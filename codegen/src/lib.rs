@@ -34,6 +34,7 @@ pub mod pipeline;
 pub mod problem;
 pub mod range;
 pub mod report;
+pub mod resolve;
 mod spelling;
 mod stack;
 pub mod target;

@@ -353,7 +353,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         coordinate(at)?;
     }
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block, .. } => 8,
+        Op::Reduce { across: Across::Block | Across::Digits(_), .. } => 8,
         Op::Reduce { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };

@@ -1,9 +1,9 @@
 //! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
 //! statement says how a thread computes an address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Composed, Layout, Symbol, Value};
+use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -12,6 +12,7 @@ use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
 use crate::thread::{Bin, Change, Id, MemoryOrder, Scope, Unroll};
+use crate::tiled::TiledMma;
 use crate::view::View;
 
 /// A kernel before lowering.
@@ -61,6 +62,22 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// For calls of the user's text, where their arguments stand.
     pub arguments: BTreeMap<Span, Vec<Span>>,
+    /// Tensors in registers that are whole tiles, shared by the threads of a group; see [`crate::resolve`].
+    pub forms: BTreeMap<Id, Form>,
+    /// Tensors in shared memory whose layouts are found from their uses, if whole tiles are copied to or from them.
+    pub open: BTreeSet<Id>,
+}
+
+/// How a whole tile in registers is distributed over threads. There are few: the size of the largest does not matter.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Form {
+    /// As its uses want it.
+    Open,
+    /// So.
+    By(Distribution),
+    /// As sums of a product by instructions.
+    Sums(TiledMma),
 }
 
 /// How many blocks are launched.
@@ -576,6 +593,61 @@ pub enum Across {
     Warp(u32),
     /// The whole block.
     Block,
+    /// Threads whose numbers differ in these digits alone.
+    Digits(Digits),
+}
+
+/// Digits of a thread's number: for each how many values it has, and what a step of it adds to the number.
+///
+/// ```
+/// use tilewright_codegen::tile::{Across, Digits};
+/// // eight lanes four apart, in two warps: 0, 4, 8 … 28, 32, 36 …
+/// let across = Across::Digits(Digits::new(&[(8, 4), (2, 32)]).unwrap());
+/// assert_eq!(across.first(45), 1); // 45 is 1 + 4 * 3 + 32
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digits {
+    count: u8,
+    all: [(u32, u32); Digits::MOST],
+}
+
+impl Digits {
+    /// How many there can be.
+    pub const MOST: usize = 8;
+
+    /// These, as (extent, step), smallest step first; `None` where they are too many, or overlap.
+    pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
+        let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
+        let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();
+        for (place, &&(extent, step)) in digits.iter().enumerate() {
+            if extent < 1 || step % below != 0 {
+                return None;
+            }
+            below = step * extent;
+            *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
+        }
+        Some(Digits { count: digits.len() as u8, all })
+    }
+
+    /// They, as (extent, step).
+    pub fn all(&self) -> &[(u32, u32)] {
+        &self.all[..usize::from(self.count)]
+    }
+}
+
+impl Across {
+    /// The first of the threads that are combined with one.
+    pub fn first(self, thread: u32) -> u32 {
+        match self {
+            Across::Thread => thread,
+            Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
+            Across::Block => 0,
+            Across::Digits(digits) => {
+                let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
+                thread - digits.all().iter().map(digit).sum::<u32>()
+            }
+        }
+    }
 }
 
 impl Program {

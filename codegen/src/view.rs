@@ -4,6 +4,7 @@
 use tilewright_layout::{Layout, Path, Swizzle, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
+use crate::limits::MOST_MODES;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 
@@ -378,6 +379,28 @@ impl View {
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
     }
 
+    /// A vector as a matrix sees it: along `mode`, with extent 1 in the other, so that functions of both can be computed.
+    pub fn along(&self, mode: i64) -> Result<View> {
+        if self.rank() != 1 {
+            return Err(Problem::new(format!(
+                "`along` takes a vector, and `{}` has {} modes: {}",
+                self.name,
+                self.rank(),
+                self.shape()
+            ))
+            .help("leave it out: modes of extent 1 are as wide as those of other tiles"));
+        }
+        let Some(mode) = usize::try_from(mode).ok().filter(|mode| *mode < MOST_MODES) else {
+            return Err(Problem::new(format!("a tile has the modes 0..{MOST_MODES}, and this is {mode}"))
+                .help("write `along(1)` for what stands along the columns of a matrix")
+                .arg(0));
+        };
+        let one = Layout::new(1i64, 0i64)?;
+        let mut modes = vec![one; (mode + 1).max(2)];
+        modes[mode] = self.layout.mode(0)?;
+        Ok(self.rearranged(Layout::from_modes(modes)?))
+    }
+
     /// The shape of what is made of several views, element by element: each mode as wide as the widest of them has it.
     ///
     /// ```
@@ -548,7 +571,7 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
 }
 
 /// Takes one mode at a place: what stays goes to `kept`, steps along the tensor's modes to `steps`.
-fn slice_mode(
+pub(crate) fn slice_mode(
     mode: &Layout,
     at: &At,
     kept: &mut Vec<Layout>,

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::{Bin, Id, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use tilewright_codegen::tile::{Across, Digits, Expr, How, Op, Past, Program, Space, Stmt};
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -13,7 +13,7 @@ use crate::random::Random;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A reduction across a warp goes across so many lanes.
-    Lanes(usize, u32),
+    Lanes(usize, Across),
     /// All threads change places.
     Swizzled((u32, u32, i32)),
     /// A copy by another mechanism.
@@ -105,7 +105,7 @@ impl Change {
         let (span, by) = (stmt.span, stmt.by);
         match (self, &mut stmt.op) {
             (Change::Lanes(_, lanes), Op::Reduce { across: across @ Across::Warp(_), .. }) => {
-                *across = Across::Warp(*lanes);
+                *across = *lanes;
             }
             (Change::How(_, new), Op::Copy { how, .. }) => *how = *new,
             (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
@@ -256,7 +256,13 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     Some(match (roll, &site.stmt.op) {
         // There are few to choose from.
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
-            Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
+            let digits = |digits: &[(i64, i64)]| Digits::new(digits).map_or(Across::Thread, Across::Digits);
+            let mut all = [1, 2, 4, 8, 16].map(Across::Warp).to_vec();
+            all.extend([&[(2, 16)][..], &[(4, 8)], &[(2, 1), (2, 8)], &[(8, 2)]].map(digits));
+            if threads.is_multiple_of(64) {
+                all.extend([&[(2, 32)][..], &[(64, 1)], &[(4, 4), (2, 32)], &[(2, 16), (2, 32)]].map(digits));
+            }
+            Change::Lanes(at, random.pick(&all))
         }
         (0, _) if threads.is_multiple_of(4) && random.chance(30) => {
             let bits = random.within(1, 2) as u32;

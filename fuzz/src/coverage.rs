@@ -77,6 +77,7 @@ const WANTED: &[&str] = &[
     "reduce: thread",
     "reduce: warp",
     "reduce: part of a warp",
+    "reduce: digits of threads",
     "reduce: block",
     "coordinate: block",
     "coordinate: loop",
@@ -256,6 +257,7 @@ impl Seen {
                     Across::Warp(32) => "reduce: warp",
                     Across::Warp(_) => "reduce: part of a warp",
                     Across::Block => "reduce: block",
+                    Across::Digits(_) => "reduce: digits of threads",
                 });
                 "statement: reduce"
             }

@@ -326,17 +326,12 @@ impl<'p> Walk<'p, '_> {
                 first.push(Some(element));
             }
         }
-        let lanes = match across {
-            Across::Thread => 1,
-            Across::Warp(lanes) => lanes,
-            Across::Block => self.threads,
-        };
         let mut axes = Vec::new();
         for axis in &stands.axes {
             let kept = match &axis.at {
                 Some(at) => {
-                    let alike =
-                        lanes == 1 || at.same_in_groups(lanes, self.threads, self.budget) == Some(true);
+                    let alike = across == Across::Thread
+                        || at.same_in_groups(across, self.threads, self.budget) == Some(true);
                     alike && at.folds(&onto)
                 }
                 None => true,

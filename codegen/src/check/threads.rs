@@ -59,6 +59,9 @@ fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
 
 /// What is wrong with an operation of a group that writes all of a view in each of its threads.
 pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Problem> {
+    if crate::resolve::is_cooperative(program, by, op) {
+        return None;
+    }
     let registers = |view: &View| matches!(program.tensor(view.tensor).space, Space::Registers { .. });
     let group = program.groups[by as usize].threads;
     let threads = if group > 0 { group } else { program.threads() };
@@ -74,6 +77,8 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
         _ => return None,
     };
     let whole = threads != 1 && !registers(to) && !to.per_thread();
-    whole
-        .then(|| Problem::new(message).help("partition both sides over the threads with `parallelize` first"))
+    whole.then(|| {
+        Problem::new(message)
+            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`")
+    })
 }

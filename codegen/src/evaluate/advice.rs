@@ -30,10 +30,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write copy(from, to): it is predicated where a tile reaches past its tensor",
     ),
     (
-        &["zeros", "full", "zeros_like", "make_fragment_like"],
-        "write registers::<f32>((8, 8), 0.0), or registers_like(tensor, 0.0)",
+        &["zeros", "zeros_like", "make_fragment_like"],
+        "write full::<f32>((BM, BN), 0.0) for a tile that the threads share, registers::<f32>((8, 8), 0.0) for the part of one",
     ),
-    (&["dot", "mma", "matmul"], "write gemm(a, b, &mut acc)"),
+    (
+        &["dot", "mma", "matmul"],
+        "write gemm(a, b, &mut acc); on tensor cores acc comes of tiled_mma::<bf16, f32>(warps = 8)",
+    ),
     (&["where"], "write select(condition, a, b)"),
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
@@ -264,16 +267,23 @@ const KNOWN: &str =
 
 /// A view some of whose extents a launch decides, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
-    let problem = Problem::new(format!(
-        "`{}` has the shape {}, known only at launch, and `{function}` takes the part that a thread has",
-        view.name,
-        view.shape()
-    ));
+    let known = |takes: &str| {
+        let shape = view.shape();
+        Problem::new(format!(
+            "`{}` has the shape {shape}, known only at launch, and `{function}` takes {takes}",
+            view.name
+        ))
+    };
     if !view.per_thread() {
-        return problem.help(
-            "take a tile, and each thread's part of it: parallelize(tile(…), layout!((32, 8)), thread.x)",
-        );
+        let blocks = ["block.x", "block.y", "block.z"];
+        let modes = view.rank().min(blocks.len());
+        let (tile, at) = (vec!["64"; modes].join(", "), blocks[..modes].join(", "));
+        return known("tiles of known extents").help(format!(
+            "take a tile, which the threads of a block share: tile({}, ({tile}), ({at}))",
+            view.name
+        ));
     }
+    let problem = known("the part that a thread has");
     let open = |mode: tilewright_layout::Layout| if mode.size().is_ok() { "_" } else { "k" };
     let at: Vec<&str> = view.layout.modes().map(open).collect();
     problem.help(format!("take one tile at a time, in a loop over k: {}[({})]", view.name, at.join(", ")))

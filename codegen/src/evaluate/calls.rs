@@ -26,6 +26,9 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
     ("registers", "registers::<f32>((8, 8), 0.0)"),
     ("registers_like", "registers_like(tensor, 0.0)"),
+    ("full", "full::<f32>((BM, BN), 0.0)"),
+    ("threads", "threads(256)"),
+    ("tiled_mma", "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))"),
     ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
     ("fill", "fill(tensor, 0.0)"),
     ("shift", "shift(tile, (-1, 0))"),
@@ -169,6 +172,7 @@ impl Evaluator {
             "copy" => &["how", "fill", "clamp"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
+            "tiled_mma" => &["warps"],
             "sum" | "warp_sum" | "block_sum" => &["acc"],
             _ => &[],
         };
@@ -350,7 +354,11 @@ impl Evaluator {
                 let layout = match of(0) {
                     Some(Value::Layout(layout)) => layout.clone(),
                     Some(Value::Tuple(_)) => {
-                        Layout::compact(of(0).and_then(Value::tuple).ok_or_else(wrong)?)?.into()
+                        let shape = of(0).and_then(Value::tuple).ok_or_else(wrong)?;
+                        if shape.product().is_none() {
+                            return Err(advice::known_at_launch("a tile in shared memory", &shape).arg(0));
+                        }
+                        return Ok(Value::View(self.builder.shared_tile(name, elem, shape)?));
                     }
                     _ => return Err(need(0, "a layout")),
                 };
@@ -381,10 +389,26 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                let fragment = self.builder.registers(name, elem, like.shape())?;
+                // What counts or sums in one element may differ from thread to thread.
+                let fragment = match like.layout.size() {
+                    Ok(1) => self.builder.registers(name, elem, like.shape())?,
+                    _ => self.room_for(name, elem, std::slice::from_ref(&like))?,
+                };
                 self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
             }
+            "full" => {
+                most(2)?;
+                let elem = self.type_argument(types, args)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                self.full(name, elem, &shape, number(1)?)
+            }
+            "threads" => {
+                most(1)?;
+                self.builder.threads(integer(0)?)?;
+                Ok(Value::Unit)
+            }
+            "tiled_mma" => self.tiled_mma(args, types),
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
@@ -610,7 +634,7 @@ impl Evaluator {
         }
     }
 
-    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
+    pub(super) fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
@@ -651,6 +675,10 @@ impl Evaluator {
             }
         };
         let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
+        let (from, across) = match self.is_whole(from) {
+            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
+            false => (from, across),
+        };
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -663,7 +691,10 @@ impl Evaluator {
                 }
             }
         }
-        let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
+        let to = match self.is_whole(from) {
+            true => self.builder.distributed(name, elem, &extents)?,
+            false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
+        };
         let identity = crate::lower::identity(with, elem).unwrap_or_default();
         self.builder.fill(&to, tile::Expr::lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
@@ -671,6 +702,7 @@ impl Evaluator {
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
+        let naming = std::mem::take(&mut self.naming);
         let of = self.expr(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
@@ -706,6 +738,13 @@ impl Evaluator {
                 Ok(n) => Value::Int(n),
                 Err(error) => self.complain(span, error.into()),
             },
+            (_, None, _) if matches!(of, Value::Mma(_)) => {
+                let spans: Vec<Span> = args.iter().map(|arg| arg.value.span).collect();
+                self.of_mma(&of, method, &values, &spans, naming.first().map_or("acc", String::as_str), span)
+            }
+            ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
+                self.along(&of, *mode, span, args[0].value.span)
+            }
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {

@@ -7,9 +7,11 @@ mod elements;
 mod expression;
 mod function;
 mod integer;
+mod mma;
 mod uses;
 mod value;
 mod views;
+mod whole;
 
 use tilewright_layout::{Tuple, Value as Size};
 

@@ -7,6 +7,7 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 use super::integer;
 use crate::affine::Affine;
 use crate::ast::{Expr, Pattern};
+use crate::atom::Atom;
 use crate::condition::Test;
 use crate::elem::Elem;
 use crate::limits;
@@ -54,6 +55,27 @@ pub(super) enum Value {
     Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
+    /// A matrix instruction and the warps that share it.
+    Mma(Mma),
+}
+
+/// What `tiled_mma` gives.
+#[derive(Clone, Debug)]
+pub(super) struct Mma {
+    /// The instruction.
+    pub(super) row: &'static Atom,
+    /// How the warps are arranged over (M, N), or how many there are.
+    pub(super) warps: Warps,
+}
+
+/// The warps of a [`Mma`].
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Warps {
+    /// So many, arranged as suits a tile.
+    Count(i64),
+    /// So.
+    Arranged(Layout),
 }
 
 impl Value {
@@ -83,6 +105,7 @@ impl Value {
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Closure(..) => "a closure".into(),
             Value::Special(name) => format!("`{name}`"),
+            Value::Mma(mma) => format!("the matrix instruction `{}`", mma.row.name),
         }
     }
 

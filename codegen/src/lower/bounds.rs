@@ -17,6 +17,7 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::problem::Problem;
+use crate::target::BLOCK_THREADS;
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
@@ -434,6 +435,14 @@ fn apart(base: &Affine, across: Across) -> bool {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
         Across::Block => None,
+        Across::Digits(_) => {
+            // Whatever it is made of: is it the same as for the first of them?
+            let at = |thread: u32| {
+                let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
+                base.eval(&lookup)
+            };
+            return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
+        }
     };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,

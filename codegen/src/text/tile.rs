@@ -11,10 +11,13 @@ use crate::condition::Test;
 use crate::number::Number;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Expr, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
     Scalar, Space, Stmt, Tensor, Update, Var,
 };
+use crate::tiled::TiledMma;
 use crate::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+use tilewright_layout::{Digit, Distribution};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,6 +56,10 @@ macro_rules! lines {
                 $(
                     line!(to, stringify!($field), &self.$field $(, $usual)?);
                 )*
+                if !self.forms.is_empty() || !self.open.is_empty() {
+                    to.new_line();
+                    write_field!(to, "whole", &(self.forms.clone(), self.open.clone()));
+                }
                 to.indent -= 1;
                 to.new_line();
                 to.raw("}");
@@ -61,10 +68,13 @@ macro_rules! lines {
             fn read(from: &mut Reader<'_>) -> Result<Program> {
                 from.needs("tile_program")?;
                 from.needs("{")?;
-                let program = Program {
+                let mut program = Program {
                     $($field: read_field!(from, stringify!($field) $(, $usual)?),)*
-                    arguments: Default::default(),
+                    ..Program::default()
                 };
+                if from.takes_word("whole") {
+                    (program.forms, program.open) = Text::read(from)?;
+                }
                 from.needs("}")?;
                 Ok(program)
             }
@@ -86,6 +96,8 @@ records! {
     Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
+    Digit { extent, mode, step }
+    TiledMma { row, groups, of }
 }
 
 variants! {
@@ -101,7 +113,8 @@ variants! {
         "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
         "either" Either(tests),
     }
-    Across { "thread" Thread, "warp" Warp(lanes), "block" Block }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "digits" Digits(digits) }
+    Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
         "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
@@ -269,5 +282,51 @@ impl Text for Affine {
                 _ => return Ok(sum),
             };
         }
+    }
+}
+
+impl Text for Digits {
+    fn write(&self, to: &mut Writer) {
+        self.all().to_vec().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Digits> {
+        let all: Vec<(u32, u32)> = Text::read(from)?;
+        let digits: Vec<(i64, i64)> =
+            all.iter().map(|&(extent, step)| (extent.into(), step.into())).collect();
+        Digits::new(&digits).ok_or_else(|| from.wrong("digits of a thread's number, smallest step first"))
+    }
+}
+
+impl Text for Distribution {
+    fn write(&self, to: &mut Writer) {
+        write_field!(to, "tile", &self.tile().to_vec());
+        write_field!(to, "threads", &self.thread_digits().to_vec());
+        write_field!(to, "values", &self.value_digits().to_vec());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Distribution> {
+        let tile: Vec<i64> = read_field!(from, "tile");
+        Ok(Distribution::new(&tile, read_field!(from, "threads"), read_field!(from, "values")))
+    }
+}
+
+impl Text for BTreeMap<u32, Form> {
+    fn write(&self, to: &mut Writer) {
+        self.iter().map(|(id, form)| (*id, form.clone())).collect::<Vec<_>>().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Vec::<(u32, Form)>::read(from)?.into_iter().collect())
+    }
+}
+
+impl Text for BTreeSet<u32> {
+    fn write(&self, to: &mut Writer) {
+        self.iter().copied().collect::<Vec<u32>>().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Vec::<u32>::read(from)?.into_iter().collect())
     }
 }

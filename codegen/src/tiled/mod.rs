@@ -48,7 +48,7 @@ mod operand;
 mod shared;
 mod stage;
 
-use tilewright_layout::{Layout, Tiler, Tuple, Value};
+use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::atom::{Atom, Effect};
@@ -226,6 +226,26 @@ impl TiledMma {
         }
     }
 
+    /// Who holds which sums of a tile of (M, N), in the order of [`Builder::accumulators`].
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let sums = mma.distribution([128, 128])?;
+    /// assert_eq!((sums.threads(), sums.values()), (128, 128));
+    /// assert_eq!(sums.coordinate(33, 1), [64, 3]); // warp 1 has the rows from 64; lane 1 the columns 2 and 3 of row 0
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn distribution(&self, tile: [i64; 2]) -> Result<Distribution> {
+        let (atom, _) = self.tile_of('d');
+        // Checked as partitions are.
+        let part = self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, 'd')?;
+        let part = part.extents().unwrap_or_default();
+        let one = Layout::compact((1i64, 1i64))?;
+        let warp = Distribution::of_atom(&part, &atom, &self.tv('d')?, &one)?;
+        Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
+    }
+
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
     fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
@@ -319,6 +339,23 @@ impl Builder {
         self.occupy(mma.of, mma.threads()?, view)?;
         let part = mma.part(view, 'd')?;
         mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
+    }
+
+    /// The elements of a tile of an operand (`a`, `b`, or `d` for the sums) that a thread has.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2,2),2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_operand(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, operand)?;
+        mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
     }
 
     /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory: fragments come by the widest loads that their

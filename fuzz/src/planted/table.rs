@@ -284,8 +284,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "half of the lanes are left out",
-        "let mut distance = lanes / 2;",
-        "let mut distance = lanes / 4;",
+        "let mut distance = lanes / 2 * step;",
+        "let mut distance = lanes / 4 * step;",
     ),
     fault(
         REDUCE,

@@ -221,21 +221,14 @@ impl Cluster<'_> {
         }
         let mut writes = Writes::new();
         for (place, &thread) in threads.iter().enumerate() {
-            let group = match across {
-                Across::Thread => place..place + 1,
-                Across::Warp(lanes) => {
-                    let first = place / lanes as usize * lanes as usize;
-                    first..(first + lanes as usize).min(threads.len())
-                }
-                Across::Block => 0..threads.len(),
-            };
+            let of = |place: usize| across.first(place as u32);
+            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() as usize {
-                let terms: Vec<Num> =
-                    all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();
+                let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
                 let beyond = match all[place][at].1 {
-                    Beyond::Perhaps if all[group.clone()].iter().any(|other| other[at].1 == Beyond::No) => {
+                    Beyond::Perhaps if group.iter().any(|&other| all[other][at].1 == Beyond::No) => {
                         Beyond::No
                     }
                     own => own,
