@@ -10,7 +10,7 @@ use crate::limits;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
-use crate::thread::Bin;
+use crate::thread::{Bin, Change};
 use crate::tile::{self, Across, How, Order};
 use crate::typing;
 use crate::view::Deal;
@@ -25,7 +25,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
     ("registers", "registers::<f32>((8, 8), 0.0)"),
     ("registers_like", "registers_like(tensor, 0.0)"),
-    ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
+    ("copy", "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\""),
     ("fill", "fill(tensor, 0.0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
@@ -318,21 +318,34 @@ impl Evaluator {
                     part(0)?;
                     part(1)?;
                 }
-                let (mut how, mut fill) = (How::Derive, None);
+                let (mut how, mut fill, mut update) = (How::Derive, None, None);
+                let change = |text: &str| {
+                    let name = text.strip_prefix("atomic_")?;
+                    Change::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+                };
                 for (name, value, span) in &args.named {
                     match (name.text.as_str(), value) {
                         ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                         ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
+                        ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
                         ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
                         ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                         (name, other) => {
                             let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                            let help = "write how = \"plain\", how = \"staged\", or fill = 0.0";
+                            let help = "write how = \"plain\", how = \"staged\", how = \"atomic_add\", or fill = 0.0";
                             return Ok(self.complain(*span, problem.help(help)));
                         }
                     }
                 }
+                if let (Some(update), None) = (update, &fill) {
+                    self.builder.atomic(&from, &to, update)?;
+                    return Ok(Value::Unit);
+                }
                 match (how, fill) {
+                    _ if update.is_some() => {
+                        let problem = Problem::new("an atomic copy skips what lies outside, and has no fill");
+                        return Err(problem.help("leave out `fill`"));
+                    }
                     (How::Derive, Some((fill, span))) => match self.builder.copy_filled(&from, &to, fill) {
                         Err(problem) if problem.arg == Some(2) => return Ok(self.complain(span, problem)),
                         done => done?,
