@@ -11,6 +11,7 @@ pub mod choose;
 #[allow(dead_code)]
 #[path = "../examples/ladder/steps.rs"]
 pub mod ladder;
+pub mod memory;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]
 pub mod softmax;
@@ -111,6 +112,18 @@ pub fn all() -> Vec<Shipped> {
         one("scaled_tile", "C = αA·B + βC, tiles in shared memory", ladder::scaled_tile().def()),
         one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
         one("softmax", "softmax of each row", softmax::softmax().def()),
+        one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
+        one("softmax_row", "softmax of each row, kept by a block", memory::rows::softmax_row().def()),
+        one("softmax_rows", "softmax of each row, kept by a warp", memory::rows::softmax_rows().def()),
+        one("layernorm_row", "layer norm of each row, kept by a block", memory::rows::layernorm_row().def()),
+        one("layernorm_rows", "layer norm of each row, kept by a warp", memory::rows::layernorm_rows().def()),
+        one("rmsnorm_row", "RMS norm of each row, kept by a block", memory::rows::rmsnorm_row().def()),
+        one("rmsnorm_rows", "RMS norm of each row, kept by a warp", memory::rows::rmsnorm_rows().def()),
+        one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
+        one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
+        one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
+        one("gemv", "y = A·x", memory::products::gemv().def()),
+        one("gravity", "attraction among bodies, all pairs", memory::bodies::gravity().def()),
         one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),
     ]
 }

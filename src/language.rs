@@ -66,7 +66,9 @@
 //!   range, written `2` or `2.0`. A floating-point type holds any number that does not overflow it, rounded to nearest,
 //!   ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like are there for every element type.
 //! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 or 0.
-//! - `f16` and `bf16` compute in `f32` and round after each operation. A sum of a product, `a * b + c`, is rounded once.
+//! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a product, `a * b + c`,
+//!   is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344) becomes that number; `tf32` is an `f32`
+//!   of ten bits of fraction, whose ties go away from zero.
 //!   `u32` and integers of 8 bits wrap around; an `i32` must not overflow.
 //! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`: sums of
 //!   sums stay wide, and what takes the last converts it once. `sum(x, acc = bf16)` asks for another type.
@@ -172,6 +174,8 @@ language! {
     fn cp_async_wait(groups: Number);
     /// Ends a group of copies.
     fn cp_async_commit();
+    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must hold whole rows.
+    fn at_most(size: Number, limit: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

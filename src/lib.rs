@@ -46,7 +46,7 @@ pub mod prelude;
 
 pub use tilewright_codegen as codegen;
 pub use tilewright_codegen::Elem;
-pub use tilewright_codegen::element::{Element, bf16, f16};
+pub use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
 pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
@@ -127,7 +127,7 @@ pub use tilewright_macros::matmul_kernel;
 #[doc(hidden)]
 pub mod __private {
     pub use tilewright_codegen::element::Element;
-    pub use tilewright_codegen::element::{bf16, f16};
+    pub use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
     pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};

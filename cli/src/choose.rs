@@ -57,7 +57,7 @@ fn show(matches: &ArgMatches) -> Result {
     let device = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
     let name = texts(matches, "dtype").concat();
     let elem = Elem::named(&name)
-        .ok_or_else(|| Failure::Refused(format!("`{name}` is no element type; write {}", Elem::usable())))?;
+        .ok_or_else(|| Failure::Refused(format!("`{name}` is no element type; write {}", Elem::names())))?;
     for size in texts(matches, "sizes") {
         let parts = if size.split('x').count() == 4 { 4 } else { 3 };
         for [batch, m, n, k] in sizes(&[size], parts).map_err(Failure::Refused)? {

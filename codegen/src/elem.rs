@@ -26,23 +26,23 @@ wire! {
     }
 }
 
-/// One row for each type: name in Rust, name in CUDA C, bytes, whether kernels can be written in it today.
-const TABLE: [(Elem, &str, &str, u32, bool); 11] = [
-    (Elem::F64, "f64", "double", 8, true),
-    (Elem::F32, "f32", "float", 4, true),
-    (Elem::F16, "f16", "f16", 2, true),
-    (Elem::Bf16, "bf16", "bf16", 2, true),
-    (Elem::I32, "i32", "int", 4, true),
-    (Elem::U32, "u32", "unsigned", 4, true),
-    (Elem::I8, "i8", "signed char", 1, true),
-    (Elem::U8, "u8", "unsigned char", 1, true),
-    (Elem::Tf32, "tf32", "unsigned", 4, false),
-    (Elem::E4m3, "e4m3", "unsigned char", 1, false),
-    (Elem::E5m2, "e5m2", "unsigned char", 1, false),
+/// One row for each type: name in Rust, name in CUDA C, bytes.
+const TABLE: [(Elem, &str, &str, u32); 11] = [
+    (Elem::F64, "f64", "double", 8),
+    (Elem::F32, "f32", "float", 4),
+    (Elem::F16, "f16", "f16", 2),
+    (Elem::Bf16, "bf16", "bf16", 2),
+    (Elem::I32, "i32", "int", 4),
+    (Elem::U32, "u32", "unsigned", 4),
+    (Elem::I8, "i8", "signed char", 1),
+    (Elem::U8, "u8", "unsigned char", 1),
+    (Elem::Tf32, "tf32", "float", 4),
+    (Elem::E4m3, "e4m3", "e4m3", 1),
+    (Elem::E5m2, "e5m2", "e5m2", 1),
 ];
 
 impl Elem {
-    fn row(self) -> &'static (Elem, &'static str, &'static str, u32, bool) {
+    fn row(self) -> &'static (Elem, &'static str, &'static str, u32) {
         &TABLE[self as usize]
     }
 
@@ -71,11 +71,6 @@ impl Elem {
         self.row().3
     }
 
-    /// Can kernels be written in it? The others are reserved names.
-    pub fn is_usable(self) -> bool {
-        self.row().4
-    }
-
     /// Is it a floating-point type?
     pub fn is_float(self) -> bool {
         !matches!(self, Elem::I32 | Elem::U32 | Elem::I8 | Elem::U8)
@@ -86,10 +81,9 @@ impl Elem {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// Names of all usable types, for messages.
-    pub fn usable() -> String {
-        let names: Vec<_> = TABLE.iter().filter(|row| row.4).map(|row| row.1).collect();
-        names.join(", ")
+    /// Names of all types, for messages.
+    pub fn names() -> String {
+        TABLE.map(|row| row.1).join(", ")
     }
 
     /// The type in which sums of products of this type are kept unless a kernel says otherwise.

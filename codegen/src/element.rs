@@ -1,6 +1,7 @@
 //! Element types as types of Rust. The list is closed: what a kernel reads as a number is one.
 
 use crate::elem::Elem;
+use crate::{fp8, narrow};
 
 mod sealed {
     /// Nobody else adds element types.
@@ -44,6 +45,26 @@ pub struct f16(u16);
 #[repr(transparent)]
 pub struct bf16(u16);
 
+/// An eight-bit floating-point number with four bits of exponent and three of fraction, as its bits. It has no infinity;
+/// its greatest number is 448.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(non_camel_case_types)]
+#[repr(transparent)]
+pub struct e4m3(u8);
+
+/// An eight-bit floating-point number with five bits of exponent and two of fraction, as its bits: the upper half of an
+/// [`f16`]. Its greatest number is 57344.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(non_camel_case_types)]
+#[repr(transparent)]
+pub struct e5m2(u8);
+
+/// A number that tensor cores multiply where they are given `f32`: an `f32` with ten bits of fraction, as its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(non_camel_case_types)]
+#[repr(transparent)]
+pub struct tf32(u32);
+
 macro_rules! elements {
     ($($ty:ident $elem:ident $zero:expr, $to:expr, $from:expr;)*) => {
         $(
@@ -73,6 +94,9 @@ elements! {
     u32 U32 0, u64::from, |bits| bits as u32;
     i8 I8 0, |x| u64::from(x as u8), |bits| bits as i8;
     u8 U8 0, u64::from, |bits| bits as u8;
+    tf32 Tf32 tf32(0), |x| u64::from(x.0), |bits| tf32::from_bits(bits as u32);
+    e4m3 E4m3 e4m3(0), |x| u64::from(x.0), |bits| e4m3(bits as u8);
+    e5m2 E5m2 e5m2(0), |x| u64::from(x.0), |bits| e5m2(bits as u8);
 }
 
 // One by one: the compiler shows the line of the one that would have fitted.
@@ -84,6 +108,9 @@ impl Elements<i32> for i32 {}
 impl Elements<u32> for u32 {}
 impl Elements<i8> for i8 {}
 impl Elements<u8> for u8 {}
+impl Elements<tf32> for tf32 {}
+impl Elements<e4m3> for e4m3 {}
+impl Elements<e5m2> for e5m2 {}
 
 impl f16 {
     /// The number of these bits.
@@ -163,6 +190,67 @@ impl bf16 {
     /// The same number.
     pub fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
+    }
+}
+
+macro_rules! eight_bits {
+    ($ty:ident, $third:literal, $elem:expr) => {
+        impl $ty {
+            /// The number of these bits.
+            pub const fn from_bits(bits: u8) -> $ty {
+                $ty(bits)
+            }
+
+            /// Its bits.
+            pub const fn to_bits(self) -> u8 {
+                self.0
+            }
+
+            /// The nearest number, ties to even. What is greater than the greatest number becomes that number.
+            ///
+            /// ```
+            #[doc = concat!("use tilewright_codegen::element::", stringify!($ty), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($ty), "::from_f32(1.0 / 3.0).to_f32(), ", $third, ");")]
+            /// ```
+            pub fn from_f32(value: f32) -> $ty {
+                $ty(fp8::bits(f64::from(value), $elem))
+            }
+
+            /// The same number.
+            pub fn to_f32(self) -> f32 {
+                fp8::value(self.0, $elem)
+            }
+        }
+    };
+}
+
+eight_bits!(e4m3, "0.34375", Elem::E4m3);
+eight_bits!(e5m2, "0.3125", Elem::E5m2);
+
+impl tf32 {
+    /// The number of these bits of an `f32`, of which the lower 13 count for nothing.
+    pub const fn from_bits(bits: u32) -> tf32 {
+        tf32(bits & 0xffff_e000)
+    }
+
+    /// Its bits.
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The nearest number, ties away from zero.
+    ///
+    /// ```
+    /// use tilewright_codegen::element::tf32;
+    /// assert_eq!(tf32::from_f32(1.0 / 3.0).to_f32(), 0.33325195);
+    /// ```
+    pub fn from_f32(value: f32) -> tf32 {
+        tf32::from_bits(narrow::tf32_bits(f64::from(value)))
+    }
+
+    /// The same number.
+    pub fn to_f32(self) -> f32 {
+        f32::from_bits(self.0)
     }
 }
 

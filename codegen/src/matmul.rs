@@ -503,8 +503,8 @@ impl Reader<'_> {
         );
         let name = name.rsplit("::").next().unwrap_or_default().trim();
         match Elem::named(name) {
-            Some(elem) if elem.is_usable() => elem,
-            _ => {
+            Some(elem) => elem,
+            None => {
                 let help = match &expr.kind {
                     ExprKind::Str(name) if Elem::named(name).is_some() => {
                         format!("write {key} = {name}, without quotes")

@@ -1,4 +1,4 @@
-//! The bits of f16 and bf16: rounding to nearest, ties to even, and back.
+//! The bits of f16 and bf16: rounding to nearest, ties to even, and back; those of tf32, whose ties go away from zero.
 
 /// The bits of the nearest f16.
 ///
@@ -30,6 +30,23 @@ pub fn bf16_bits(n: f64) -> u16 {
 /// The value of a bf16.
 pub fn bf16_value(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The bits of the nearest tf32, which is a float of ten bits of fraction; ties go away from zero.
+///
+/// ```
+/// use tilewright_codegen::narrow;
+/// assert_eq!(narrow::tf32_bits(1.0), 0x3f80_0000);
+/// assert_eq!(narrow::tf32_bits(1.0 + 1.0 / 2048.0), 0x3f80_2000);
+/// ```
+pub fn tf32_bits(n: f64) -> u32 {
+    if n.is_nan() {
+        return 0x7fff_ffff; // the number that the hardware's conversions give
+    }
+    // Towards zero, which keeps what decides: the first bit that is dropped.
+    let near = n.abs() as f32;
+    let toward_zero = near.to_bits() - u32::from(f64::from(near) > n.abs());
+    u32::from(n.is_sign_negative()) << 31 | (toward_zero + 0x1000) & !0x1fff
 }
 
 /// Rounds once, whatever the type of the source was: an f64 holds every f32 and every i32.
@@ -81,6 +98,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ties_of_tf32_go_away_from_zero() {
+        for code in (0..0x7f80_0000u32).step_by(0x2000 * 31) {
+            let (low, high) = (f32::from_bits(code), f32::from_bits(code + 0x2000));
+            assert_eq!(tf32_bits(low.into()), code);
+            if high.is_infinite() {
+                continue;
+            }
+            let middle = (f64::from(low) + f64::from(high)) / 2.0;
+            assert_eq!(tf32_bits(middle), code + 0x2000, "{middle:e}");
+            assert_eq!(tf32_bits(-middle), 0x8000_0000 | (code + 0x2000), "{middle:e}");
+            assert_eq!(tf32_bits(middle.next_down()), code, "{middle:e}");
+        }
+        assert_eq!(tf32_bits(f32::MAX.into()), 0x7f80_0000);
+        assert_eq!(tf32_bits(1e300), 0x7f80_0000);
+        assert_eq!(tf32_bits(f64::NEG_INFINITY), 0xff80_0000);
+        assert_eq!(tf32_bits(f64::NAN), 0x7fff_ffff);
     }
 
     #[test]

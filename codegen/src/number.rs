@@ -96,8 +96,10 @@ impl Number {
     /// number, rounded to nearest, ties to even, as Rust's `as` does, unless it would become infinite.
     pub fn check(self, elem: Elem) -> Result<()> {
         if elem.is_float() {
-            let infinite = self.value(elem).is_infinite() && self.to_f64().is_finite();
-            return match infinite {
+            // Types of eight bits have no infinity that numbers are rounded to.
+            let n = self.to_f64();
+            let too_great = self.value(elem).is_infinite() || elem.bytes() == 1 && n.abs() > greatest(elem);
+            return match too_great && n.is_finite() {
                 false => Ok(()),
                 true => {
                     let most = match elem {
@@ -135,10 +137,11 @@ impl Number {
                 x if x.is_nan() => 0x7fff_ffff_ffff_ffff,
                 x => x.to_bits(),
             },
-            Elem::F32 | Elem::Tf32 => match self.to_f32() {
+            Elem::F32 => match self.to_f32() {
                 x if x.is_nan() => 0x7fff_ffff,
                 x => u64::from(x.to_bits()),
             },
+            Elem::Tf32 => u64::from(narrow::tf32_bits(self.for_narrow())),
             Elem::F16 => u64::from(narrow::f16_bits(self.for_narrow())),
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
             Elem::I32 | Elem::U32 => u64::from(self.wrapped(elem) as u32),
@@ -201,6 +204,9 @@ pub(crate) fn greatest(elem: Elem) -> f64 {
         Elem::F64 => f64::MAX,
         Elem::F16 => f64::from(narrow::f16_value(0x7bff)),
         Elem::Bf16 => f64::from(narrow::bf16_value(0x7f7f)),
+        Elem::Tf32 => f64::from(f32::from_bits(0x7f7f_e000)),
+        Elem::E4m3 => 448.0,
+        Elem::E5m2 => 57344.0,
         _ => f64::from(f32::MAX),
     }
 }
@@ -235,6 +241,10 @@ mod tests {
         holds(2049, F16, 2048.0);
         holds(65_519, F16, 65_504.0);
         holds(257, Bf16, 256.0);
+        holds(2049, Elem::Tf32, 2050.0);
+        holds(2048.9, Elem::Tf32, 2048.0);
+        holds(17, Elem::E4m3, 16.0);
+        holds(f64::INFINITY, Elem::E5m2, 57344.0);
         holds(f64::INFINITY, F16, f64::INFINITY);
         holds((1i64 << 53) + 1, F64, 9_007_199_254_740_992.0);
     }
@@ -262,6 +272,8 @@ mod tests {
         refuses(f64::NAN, U8, "NaN is not an integer, and u8 is needed here");
         refuses(65_520, F16, "65520 is out of range for f16, whose largest number is 65504.0");
         refuses(1e39, F32, "1e39 is out of range for f32, whose largest number is 3.4028235e38");
+        refuses(449, Elem::E4m3, "449 is out of range for e4m3, whose largest number is 448.0");
+        refuses(-1e5, Elem::E5m2, "-100000.0 is out of range for e5m2, whose largest number is 57344.0");
         refuses(
             f64::from(f32::MAX),
             Bf16,

@@ -95,6 +95,13 @@ impl Kernel {
 pub enum Fact {
     /// A size or stride is a multiple.
     Divides(Obligation),
+    /// A size is no larger. All variants need it: a launch where it does not hold is refused.
+    AtMost {
+        /// The size.
+        of: Value,
+        /// The largest.
+        limit: i64,
+    },
     /// The address of a tensor is a multiple of so many bytes.
     Aligned {
         /// The parameter.

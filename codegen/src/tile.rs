@@ -30,6 +30,8 @@ pub struct Program {
     pub rings: Vec<Ring>,
     /// Loop variables.
     pub vars: Vec<Var>,
+    /// Sizes that a launch refuses where they are larger.
+    pub at_most: Vec<(Value, i64)>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
     /// How many orders there are in which groups take turns; see [`Op::Ordered`].

@@ -190,6 +190,7 @@ fn wider(x: Elem, y: Elem) -> Elem {
         (true, false) => x,
         (false, true) => y,
         _ if x.bytes() == y.bytes() && x.bytes() < 4 => x.accumulator(),
+        _ if x == Elem::Tf32 => y,
         _ if x.bytes() >= y.bytes() => x,
         _ => y,
     }
@@ -436,7 +437,7 @@ mod tests {
     use Expr::{In, Lit};
 
     /// One input of each type, in this order.
-    const INS: [Elem; 8] = [F64, F32, F16, Bf16, I32, U32, I8, U8];
+    const INS: [Elem; 11] = [F64, F32, F16, Bf16, I32, U32, I8, U8, Elem::Tf32, Elem::E4m3, Elem::E5m2];
 
     fn of(elem: Elem) -> Expr {
         In(INS.iter().position(|known| *known == elem).unwrap_or(INS.len()) as u8)
@@ -488,7 +489,7 @@ mod tests {
         check(Expr::Coord(0, 1), Type::Elem(I32));
         check(Expr::lit(1), None);
         check(one_of(Un::Exp, Expr::lit(1.0)), None);
-        assert!(scalar(&In(8)).is_err() && scalar(&Expr::Scalar(1)).is_err());
+        assert!(scalar(&In(11)).is_err() && scalar(&Expr::Scalar(1)).is_err());
     }
 
     #[test]
@@ -528,6 +529,8 @@ mod tests {
         mixed(I8, U8, "i8 and u8", "i32");
         mixed(F32, F64, "f32 and f64", "f64");
         mixed(F16, U32, "f16 and u32", "f16");
+        mixed(Elem::Tf32, F32, "tf32 and f32", "f32");
+        mixed(Elem::E4m3, Elem::E5m2, "e4m3 and e5m2", "f32");
         refuses(
             less(of(I32), of(U32)),
             "`<` needs operands of one type, and these are i32 and u32",

@@ -371,6 +371,28 @@ impl View {
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
     }
 
+    /// The shape of what is made of several views, element by element: each mode as wide as the widest of them has it.
+    ///
+    /// ```
+    /// use tilewright_codegen::view::View;
+    /// let view = |shape: (i64, i64)| View::whole(0, "x", &shape.into());
+    /// let (column, row) = (view((4, 1))?, view((1, 8))?);
+    /// assert_eq!(View::joint_shape(&[column, row]), (4i64, 8i64).into());
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn joint_shape(views: &[View]) -> Tuple {
+        let Some(first) = views.first() else { return Tuple::of([]) };
+        if views.iter().any(|view| view.rank() != first.rank()) {
+            return first.shape();
+        }
+        let shapes: Vec<Tuple> = views.iter().map(View::shape).collect();
+        let widest = |mode: usize| {
+            let modes = shapes.iter().filter_map(|shape| shape.modes().nth(mode));
+            modes.reduce(|best, other| if best.product() == Some(1) { other } else { best })
+        };
+        Tuple::of((0..first.rank()).filter_map(widest))
+    }
+
     /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
     pub fn rearranged(&self, layout: Layout) -> View {
         View { layout, ..self.clone() }

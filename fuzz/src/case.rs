@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::{self, Given};
 use tilewright_codegen::thread::Fact;
 use tilewright_codegen::tile::{self, Program, Space};
@@ -320,7 +320,10 @@ impl Tensor {
             Elem::I32 => of::<i32>(self),
             Elem::U32 => of::<u32>(self),
             Elem::I8 => of::<i8>(self),
-            _ => of::<u8>(self),
+            Elem::U8 => of::<u8>(self),
+            Elem::Tf32 => of::<tf32>(self),
+            Elem::E4m3 => of::<e4m3>(self),
+            Elem::E5m2 => of::<e5m2>(self),
         }
     }
 
@@ -376,6 +379,9 @@ fn number_arg(elem: Elem, value: f64) -> Arg {
         Elem::I32 => Arg::number(i32::from_raw(bits)),
         Elem::U32 => Arg::number(u32::from_raw(bits)),
         Elem::I8 => Arg::number(i8::from_raw(bits)),
-        _ => Arg::number(u8::from_raw(bits)),
+        Elem::U8 => Arg::number(u8::from_raw(bits)),
+        Elem::Tf32 => Arg::number(tf32::from_raw(bits)),
+        Elem::E4m3 => Arg::number(e4m3::from_raw(bits)),
+        Elem::E5m2 => Arg::number(e5m2::from_raw(bits)),
     }
 }

@@ -1,7 +1,7 @@
 //! Elements as numbers of the host and as their bits.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 
 /// The bits of the nearest element.
 pub fn bits(elem: Elem, value: f64) -> u64 {
@@ -11,7 +11,10 @@ pub fn bits(elem: Elem, value: f64) -> u64 {
         Elem::F16 => u64::from(f16::from_f32(value as f32).to_bits()),
         Elem::Bf16 => u64::from(bf16::from_f32(value as f32).to_bits()),
         Elem::I32 | Elem::U32 => u64::from(value as i64 as u32),
-        _ => u64::from(value as i64 as u8),
+        Elem::Tf32 => u64::from(tf32::from_f32(value as f32).to_bits()),
+        Elem::E4m3 => u64::from(e4m3::from_f32(value as f32).to_bits()),
+        Elem::E5m2 => u64::from(e5m2::from_f32(value as f32).to_bits()),
+        Elem::I8 | Elem::U8 => u64::from(value as i64 as u8),
     }
 }
 
@@ -25,7 +28,10 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::I32 => f64::from(bits as u32 as i32),
         Elem::U32 => f64::from(bits as u32),
         Elem::I8 => f64::from(bits as u8 as i8),
-        _ => f64::from(bits as u8),
+        Elem::U8 => f64::from(bits as u8),
+        Elem::Tf32 => f64::from(tf32::from_bits(bits as u32).to_f32()),
+        Elem::E4m3 => f64::from(e4m3::from_bits(bits as u8).to_f32()),
+        Elem::E5m2 => f64::from(e5m2::from_bits(bits as u8).to_f32()),
     }
 }
 
@@ -61,6 +67,9 @@ pub fn whole(elem: Elem) -> f64 {
         Elem::F32 => 2f64.powi(24),
         Elem::F16 => 2f64.powi(11),
         Elem::Bf16 => 2f64.powi(8),
+        Elem::Tf32 => 2f64.powi(11),
+        Elem::E4m3 => 2f64.powi(4),
+        Elem::E5m2 => 2f64.powi(3),
         _ => range(elem).1,
     }
 }
@@ -72,6 +81,9 @@ pub fn roundoff(elem: Elem) -> f64 {
         Elem::F32 => 2f64.powi(-24),
         Elem::F16 => 2f64.powi(-11),
         Elem::Bf16 => 2f64.powi(-8),
+        Elem::Tf32 => 2f64.powi(-11),
+        Elem::E4m3 => 2f64.powi(-4),
+        Elem::E5m2 => 2f64.powi(-3),
         _ => 0.0,
     }
 }

@@ -42,7 +42,9 @@ fn param(param: &Param) -> TokenStream {
 pub(crate) fn elem(elem: Elem) -> TokenStream {
     let name = format_ident!("{}", elem.name());
     match elem {
-        Elem::F16 | Elem::Bf16 => quote!(::tilewright::__private::#name),
+        Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => {
+            quote!(::tilewright::__private::#name)
+        }
         _ => quote!(::core::primitive::#name),
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
                 ExprKind::Hole => {} // said already
                 _ => {
                     let place = text.place(arg.value.span);
-                    let instead = format!("the element types are {}", Elem::usable());
+                    let instead = format!("the element types are {}", Elem::names());
                     text.wrong(place, "this is not an element type", &instead);
                 }
             }

@@ -19,8 +19,15 @@ enum Form {
 }
 
 /// Names of the language that are not functions.
-const OTHERS: &[(Form, &str)] =
-    &[(Form::Macro, "layout"), (Form::Type, "Tensor"), (Form::Type, "bf16"), (Form::Type, "f16")];
+const OTHERS: &[(Form, &str)] = &[
+    (Form::Macro, "layout"),
+    (Form::Type, "Tensor"),
+    (Form::Type, "bf16"),
+    (Form::Type, "f16"),
+    (Form::Type, "tf32"),
+    (Form::Type, "e4m3"),
+    (Form::Type, "e5m2"),
+];
 
 fn is_name(form: Form, text: &str) -> bool {
     let function = form == Form::Function && FUNCTIONS.iter().any(|(name, _)| *name == text);

@@ -18,7 +18,8 @@ use tilewright_codegen::fp8;
 pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => (n as f64).to_bits(),
-        Elem::F32 | Elem::Tf32 => u64::from((n as f32).to_bits()),
+        Elem::F32 => u64::from((n as f32).to_bits()),
+        Elem::Tf32 => u64::from(narrow::tf32_bits(n as f64)),
         // Through float and through double, of which each is rounded once where it matters.
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(n as f64)),
@@ -60,6 +61,7 @@ fn narrowed(x: f32, elem: Elem) -> u32 {
         Elem::F16 => u32::from(half(x)),
         Elem::Bf16 => u32::from(brain(x)),
         Elem::E4m3 | Elem::E5m2 => u32::from(fp8::bits(f64::from(x), elem)),
+        Elem::Tf32 => narrow::tf32_bits(f64::from(x)),
         _ => x.to_bits(),
     }
 }
@@ -97,7 +99,8 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     if from == F64 {
         let x = f64::from_bits(bits);
         return match to {
-            F32 | Tf32 => u64::from((x as f32).to_bits()),
+            F32 => u64::from((x as f32).to_bits()),
+            Tf32 => u64::from(narrow::tf32_bits(x)),
             F16 => u64::from(narrow::f16_bits(x)),
             Bf16 => u64::from(narrow::bf16_bits(x)),
             E4m3 | E5m2 => u64::from(fp8::bits(x, to)),
@@ -111,7 +114,8 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     let x = float(bits as u32, if from == Tf32 { F32 } else { from });
     match to {
         F64 => f64::from(x).to_bits(),
-        F32 | Tf32 => u64::from(x.to_bits()),
+        F32 => u64::from(x.to_bits()),
+        Tf32 => u64::from(narrow::tf32_bits(f64::from(x))),
         F16 => u64::from(half(x)),
         Bf16 => u64::from(brain(x)),
         E4m3 | E5m2 => u64::from(fp8::bits(f64::from(x), to)),
@@ -298,7 +302,11 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
 pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
-        Elem::F32 | Elem::Tf32 => u64::from(fmaf(x as u32, y as u32, z as u32)),
+        Elem::F32 => u64::from(fmaf(x as u32, y as u32, z as u32)),
+        Elem::Tf32 => {
+            let [x, y, z] = [x, y, z].map(|bits| f64::from(f32::from_bits(bits as u32)));
+            u64::from(narrow::tf32_bits(sum_to_odd(x * y, z)))
+        }
         Elem::E4m3 | Elem::E5m2 => {
             let [x, y, z] = [x, y, z].map(|bits| f64::from(fp8::value(bits as u8, elem)));
             // The product is exact, and what the sum loses lies far below the last bit.

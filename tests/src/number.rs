@@ -1,7 +1,7 @@
 //! Elements of any type as numbers of the host, and as their bits.
 
 use tilewright::runtime::Stored;
-use tilewright::{Elem, Element, bf16, f16};
+use tilewright::{Elem, Element, bf16, e4m3, e5m2, f16, tf32};
 
 /// Types of elements as numbers.
 pub trait Number: Element + Stored<Elem = Self> {
@@ -31,6 +31,9 @@ numbers! {
     f32: |x| x as f32, f64::from;
     f16: |x| f16::from_f32(x as f32), |x| x.to_f32().into();
     bf16: |x| bf16::from_f32(x as f32), |x| x.to_f32().into();
+    tf32: |x| tf32::from_f32(x as f32), |x| x.to_f32().into();
+    e4m3: |x| e4m3::from_f32(x as f32), |x| x.to_f32().into();
+    e5m2: |x| e5m2::from_f32(x as f32), |x| x.to_f32().into();
     i32: |x| x as i64 as i32, f64::from;
     u32: |x| x as i64 as u32, f64::from;
     i8: |x| x as i64 as i8, f64::from;
@@ -41,7 +44,7 @@ numbers! {
 #[macro_export]
 macro_rules! typed {
     ($elem:expr, $name:ident => $what:expr) => {
-        $crate::typed!(@ $elem, $name, $what, F64 f64, F32 f32, F16 tilewright::f16, Bf16 tilewright::bf16, I32 i32, U32 u32, I8 i8, U8 u8)
+        $crate::typed!(@ $elem, $name, $what, F64 f64, F32 f32, F16 tilewright::f16, Bf16 tilewright::bf16, I32 i32, U32 u32, I8 i8, U8 u8, Tf32 tilewright::tf32, E4m3 tilewright::e4m3, E5m2 tilewright::e5m2)
     };
     (@ $elem:expr, $name:ident, $what:expr, $($known:ident $ty:ty),*) => {
         match $elem {
@@ -49,7 +52,6 @@ macro_rules! typed {
                 type $name = $ty;
                 $what
             })*
-            other => panic!("there are no tensors of {other}"),
         }
     };
 }
@@ -81,6 +83,9 @@ pub fn roundoff(elem: Elem) -> f64 {
         Elem::F32 => 2f64.powi(-24),
         Elem::F16 => 2f64.powi(-11),
         Elem::Bf16 => 2f64.powi(-8),
+        Elem::Tf32 => 2f64.powi(-11),
+        Elem::E4m3 => 2f64.powi(-4),
+        Elem::E5m2 => 2f64.powi(-3),
         _ => 0.0,
     }
 }

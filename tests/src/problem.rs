@@ -7,6 +7,7 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Given;
 use tilewright_codegen::thread::Param;
 
+use crate::memory;
 use crate::number::{self, Random};
 use crate::tensor::{Room, Tensor};
 use crate::typed;
@@ -72,8 +73,7 @@ pub fn reference(kernel: &Generated) -> Option<Reference> {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     match (&*kernel.name, &names[..]) {
         (_, ["a", "b", "c"] | ["a", "b", "c", "alpha", "beta"]) => Some(product),
-        ("softmax", ["x", "y"]) => Some(softmax),
-        _ => None,
+        (name, names) => memory::reference(name, names),
     }
 }
 
@@ -89,7 +89,7 @@ impl Problem {
 
     /// Arguments for a program's parameters.
     pub fn new(params: &[Param], setting: &Setting, reference: Reference) -> Problem {
-        let numbers = params.iter().any(|param| matches!(param, Param::Scalar { .. }));
+        let reads = params.iter().any(|param| matches!(param, Param::Scalar { name, .. } if name == "beta"));
         let mut operands = Vec::new();
         for param in params {
             match param {
@@ -98,7 +98,7 @@ impl Problem {
                     let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
                     let tensor = tensor.expect("a pointer is a tensor");
                     // A result that nobody may read is poison, inside and around.
-                    let read = !tensor.written || (numbers && setting.beta != 0.0);
+                    let read = !tensor.written || (reads && setting.beta != 0.0);
                     let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
                     operands.push(Operand::Tensor(if read {
                         fill(tensor, setting.values, seed)
@@ -254,23 +254,6 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         Wanted { value, within: within + narrowed }
     };
     sums.iter().enumerate().map(one).collect()
-}
-
-/// Softmax of each row, x (M, N).
-pub fn softmax(operands: &[Operand], _: Values) -> Vec<Wanted> {
-    let x = tensors(operands).next().expect("what is normalised");
-    let [rows, columns] = x.extents[..] else { panic!("rows of numbers") };
-    let mut wanted = vec![Wanted { value: 0.0, within: 0.0 }; rows * columns];
-    for row in 0..rows {
-        let each = || (0..columns).map(|column| column * rows + row);
-        let most = each().map(|at| x.values[at]).fold(f64::MIN, f64::max);
-        let total: f64 = each().map(|at| (x.values[at] - most).exp()).sum();
-        for at in each() {
-            let value = (x.values[at] - most).exp() / total;
-            wanted[at] = Wanted { value, within: (1e-5 * value + 1e-9).min(1e-6) };
-        }
-    }
-    wanted
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("ladder", &["without a GPU", "10 the best", "all ten are right", "W = TILE_WIDTH) is right"]),
     ("loop_orders", &["ijk", "kij", "ikj, by 16", "block.x in 0..ceil(M/16)"]),
     ("matmul", &["the CUDA C is in", "in the simulator", "is right, to the bit"]),
+    ("memory", &["each adds up to 1", "softmax_row", "4 wavefronts"]),
     ("own_kernel", &["where they belong", "refused: argument `b`", "with seed 0"]),
     ("snapshot_test", &["scale(const float* __restrict__ x"]),
     ("softmax", &["softmax(const float", "expf", "fragment_of_warps"]),

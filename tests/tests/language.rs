@@ -171,3 +171,87 @@ fn atomic_copies_change_what_stands_there() {
         }
     }
 }
+
+/// Modes of extent 1 are as wide as the widest of what is mapped, whichever comes first.
+#[test]
+fn what_is_mapped_spreads_both_ways() {
+    #[kernel(allow(uncoalesced))]
+    fn differences(x: &Tensor<f32, (M, _1)>, y: &Tensor<f32, (_1, N)>, z: &mut Tensor<f32, (M, N)>) {
+        let (rows, columns) = (layout!((4, 8, 1) : (1, 4, 0)), layout!((4, 1, 8) : (1, 0, 4)));
+        let down = parallelize(tile(x, (8, 1), (block.x, 0)), columns, thread.x, (1, 1, _));
+        let across = parallelize(tile(y, (1, 16), (0, block.y)), columns, thread.x, (_, 1, 1));
+        let out = parallelize(tile(z, (8, 16), (block.x, block.y)), rows, thread.x, (1, 1, _));
+        copy(map((across, down), |y, x| x - y), out);
+    }
+    let kernel = differences().def().generate().unwrap();
+    for (m, n) in [(8, 16), (13, 31), (1, 1)] {
+        let numbers = |count: usize| -> Vec<f32> { (0..count).map(|at| (at * at % 23) as f32).collect() };
+        let (x, y) = (numbers(m), numbers(n));
+        let wanted: Vec<f32> = (0..m * n).map(|at| x[at % m] - y[at / m]).collect();
+        let args = [Arg::tensor(&x, [m, 1]), Arg::tensor(&y, [1, n]), Arg::output::<f32>([m, n])];
+        for outcome in
+            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
+        {
+            assert_eq!(
+                outcome.get::<f32>("z").unwrap(),
+                wanted,
+                "{m} {n}, variant {}",
+                outcome.variant() + 1
+            );
+        }
+    }
+}
+
+/// What is converted on its way to registers is read as widely as it lies.
+#[test]
+fn registers_of_another_type_do_not_narrow_accesses() {
+    #[kernel]
+    fn halves(x: &Tensor<bf16, N>, y: &mut Tensor<bf16, N>) {
+        let t = layout!(32);
+        let from = parallelize(tile(x, 512, block.x), t, thread.x, values = 8);
+        let to = parallelize(tile(y, 512, block.x), t, thread.x, values = 8);
+        let own = registers_like::<f32>(from, 0.0);
+        copy(from, own);
+        copy(map(own, |x| 0.5 * x), to);
+    }
+    let kernel = halves().def().generate().unwrap();
+    let source = kernel.source();
+    assert_eq!(source.matches("uint4*)&x[").count(), 1, "{source}");
+    assert_eq!(source.matches("uint4*)&y[").count(), 1, "{source}");
+    for n in [512, 1000, 7] {
+        let x: Vec<bf16> = (0..n).map(|at| bf16::from_f32((at % 100) as f32)).collect();
+        let args = [Arg::tensor(&x, [n]), Arg::output::<bf16>([n])];
+        for outcome in
+            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
+        {
+            let wanted: Vec<bf16> = x.iter().map(|x| bf16::from_f32(0.5 * x.to_f32())).collect();
+            assert_eq!(outcome.get::<bf16>("y").unwrap(), wanted, "{n}, variant {}", outcome.variant() + 1);
+        }
+    }
+}
+
+#[test]
+fn limits_of_sizes_are_kept() {
+    #[kernel]
+    fn doubled(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+        at_most(N, 4);
+        let t = layout!((32, 1));
+        let from = parallelize(tile(x, (32, 4), (block.x, 0)), t, thread.x);
+        map(from, parallelize(tile(y, (32, 4), (block.x, 0)), t, thread.x), |x| x + x);
+    }
+    let kernel = doubled().def().generate().unwrap();
+    assert!(kernel.source().contains("//         N at most 4\n"), "{}", kernel.source());
+    for n in [1, 3, 4] {
+        let x: Vec<f32> = (0..40 * n).map(|at| at as f32).collect();
+        let wanted: Vec<f32> = x.iter().map(|x| x + x).collect();
+        let args = [Arg::tensor(&x, [40, n]), Arg::output::<f32>([40, n])];
+        for outcome in
+            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
+        {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{n}, variant {}", outcome.variant() + 1);
+        }
+    }
+    let args = [Arg::tensor(&[0.0f32; 200], [40, 5]), Arg::output::<f32>([40, 5])];
+    let refused = run_every(&kernel, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("`N` is 5, and the kernel is made for at most 4\n"), "{refused}");
+}

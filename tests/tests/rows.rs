@@ -1,15 +1,9 @@
 //! The table of instructions, row by row: what the simulator makes of matrix products against sums in double precision, on
-//! ordinary, special, subnormal and very different numbers. That they compile, `nvrtc` looks at.
-//!
-//! With `TILEWRIGHT_RECORD=FILE` the trials are written down for `bench/gpu/rows.py`, which holds the instructions
-//! themselves against the same sums.
+//! ordinary, special, subnormal and very different numbers. `gpu` holds the instructions themselves against the same sums,
+//! and `nvrtc` compiles every row.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-
+use tilewright_codegen::Elem;
 use tilewright_codegen::number::Number;
-use tilewright_codegen::{Elem, cuda};
-use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run_program};
 use tilewright_tests::number::roundoff;
 use tilewright_tests::rows::{self, Numbers, Wanted, stored, value};
@@ -67,61 +61,5 @@ fn products_are_sums() {
                 );
             }
         }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn numbers(all: impl Iterator<Item = f64>) -> String {
-    let one = |x: f64| match x {
-        x if x.is_nan() => "NaN".into(),
-        x if x.is_infinite() => if x > 0.0 { "Infinity" } else { "-Infinity" }.into(),
-        x => format!("{x:?}"),
-    };
-    all.map(one).collect::<Vec<String>>().join(",")
-}
-
-/// A line of JSON for each row and kind of numbers; binaries are compiled here, for one architecture.
-#[test]
-#[ignore = "writes what a GPU is to run: TILEWRIGHT_RECORD names the file"]
-fn record() {
-    let Ok(path) = std::env::var("TILEWRIGHT_RECORD") else { return };
-    let nvrtc = Nvrtc::find(&[]).expect("NVRTC");
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("a file that can be written"));
-    for trial in rows::all() {
-        let (row, elems) = (trial.row, trial.elems());
-        let source = cuda::print(&trial.kernel);
-        let compiled = nvrtc.compile(&source, &trial.kernel.name, "sm_90a", &[]).expect("it compiles");
-        let mut runs = Vec::new();
-        for (seed, kind) in Numbers::ALL.into_iter().enumerate() {
-            let matrices = trial.draw(kind, seed as u64);
-            let (given, wanted) = (trial.given(&matrices), trial.wanted(&matrices));
-            runs.push(format!(
-                r#"{{"kind":"{kind:?}","given":["{}","{}","{}"],"wanted":[{}],"greatest":[{}]}}"#,
-                hex(&given[0]),
-                hex(&given[1]),
-                hex(&given[2]),
-                numbers(wanted.iter().map(|wanted| wanted.sum)),
-                numbers(wanted.iter().map(|wanted| wanted.greatest)),
-            ));
-        }
-        writeln!(
-            file,
-            r#"{{"row":"{}","entry":"{}","threads":{},"elem":"{}","of":"{}","within":{:?},"cubin":"{}","runs":[{}]}}"#,
-            row.name,
-            cuda::entry(&trial.kernel),
-            trial.kernel.launch.threads,
-            elems[0],
-            elems[1],
-            trial.within(),
-            hex(&compiled.cubin),
-            runs.join(",")
-        )
-        .expect("a file that can be written");
     }
 }

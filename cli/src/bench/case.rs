@@ -125,7 +125,14 @@ pub(super) fn time(
     begins: &[&dyn Fn(usize) -> Result],
     effort: &Effort,
 ) -> Result<(Vec<Samples>, Vec<Reading>)> {
-    let mut timer = OnDevice { device, helpers, begins, states: Vec::new(), begun: vec![0.0; begins.len()] };
+    let mut timer = OnDevice {
+        device,
+        helpers,
+        begins,
+        lead: effort.lead,
+        states: Vec::new(),
+        begun: vec![0.0; begins.len()],
+    };
     let measured = measure::measure(&mut timer, begins.len(), effort)?;
     Ok((measured, timer.states))
 }
@@ -134,6 +141,8 @@ struct OnDevice<'a> {
     device: &'a Device,
     helpers: &'a Helpers<'a>,
     begins: &'a [&'a dyn Fn(usize) -> Result],
+    /// Untimed launches before a sample.
+    lead: usize,
     states: Vec<Reading>,
     /// Seconds that the host last took to begin a launch of each contender.
     begun: Vec<f64>,
@@ -144,8 +153,11 @@ impl Timer for OnDevice<'_> {
 
     fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64> {
         // The stream is held until all launches are waiting, so that the device finds no gaps between them.
-        let hold = (2.0 * self.begun[contender] * launches as f64 + 20e-6).min(5e-3);
+        let hold = (2.0 * self.begun[contender] * (self.lead + launches) as f64 + 20e-6).min(5e-3);
         self.helpers.hold(hold)?;
+        // On the sets before those that are timed, in their order.
+        let before = |lead: usize| set.checked_sub(lead).unwrap_or(set + lead);
+        (1..=self.lead).rev().try_for_each(|lead| self.begins[contender](before(lead)))?;
         let mut host = 0.0;
         let seconds = self.device.time(|| {
             let start = std::time::Instant::now();

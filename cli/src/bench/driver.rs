@@ -110,6 +110,19 @@ impl Device {
             .map_err(|why| said("setting memory", why))
     }
 
+    /// Begins a copy of the first bytes of one memory to another.
+    pub(super) fn copy(&self, from: &Memory, to: &Memory, bytes: usize) -> Result {
+        assert!(
+            bytes <= from.bytes.min(to.bytes),
+            "{bytes} bytes are copied from {} to {}",
+            from.bytes,
+            to.bytes
+        );
+        // SAFETY: both are alive and have so many bytes.
+        unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) }
+            .map_err(|why| said("copying memory", why))
+    }
+
     /// Copies the first bytes back, when everything is done.
     pub(super) fn read(&self, memory: &Memory, into: &mut [u8]) -> Result {
         assert!(into.len() <= memory.bytes, "{} bytes are read from {}", into.len(), memory.bytes);

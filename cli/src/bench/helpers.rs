@@ -52,7 +52,19 @@ pub(super) struct Error {
 
 impl<'d> Helpers<'d> {
     pub(super) fn compile(device: &'d Device, nvrtc: &Nvrtc, elem: Elem, out: Elem) -> Result<Helpers<'d>> {
-        let source = source(elem, out);
+        Helpers::with(device, nvrtc, elem, out, ("", &[]))
+    }
+
+    /// The same with further kernels, whose blocks have 256 threads: their source, which can use what the helpers' has, and
+    /// their names.
+    pub(super) fn with(
+        device: &'d Device,
+        nvrtc: &Nvrtc,
+        elem: Elem,
+        out: Elem,
+        (more, names): (&str, &[&'static str]),
+    ) -> Result<Helpers<'d>> {
+        let source = source(elem, out) + more;
         let compiled = nvrtc
             .compile(&source, "helpers", &device.architecture(), &[])
             .map_err(|error| error.to_string())?;
@@ -60,11 +72,13 @@ impl<'d> Helpers<'d> {
             let shape = Shape { grid: [0; 3], cluster: [1; 3], threads, shared_bytes: 0, overlaps: false };
             Ok((name, device.function(&compiled.cubin, name, shape)?))
         };
-        let functions = KERNELS.into_iter().map(function).collect::<Result<_>>()?;
+        let more = names.iter().map(|name| (*name, 256));
+        let functions = KERNELS.into_iter().chain(more).map(function).collect::<Result<_>>()?;
         Ok(Helpers { device, functions, sums: device.memory(SUMS)?, elem, out })
     }
 
-    fn launch(&self, name: &str, grid: [u32; 3], arguments: &[u64]) -> Result {
+    /// Begins one of them.
+    pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[u64]) -> Result {
         let arguments: Vec<Argument> = arguments.iter().copied().map(Argument::word).collect();
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
         // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream has ended: the
@@ -72,7 +86,8 @@ impl<'d> Helpers<'d> {
         unsafe { self.device.launch(function, grid, &arguments) }
     }
 
-    fn everywhere(&self) -> [u32; 3] {
+    /// Blocks that fill the device.
+    pub(super) fn everywhere(&self) -> [u32; 3] {
         [8 * self.device.multiprocessors, 1, 1]
     }
 
@@ -149,7 +164,8 @@ impl<'d> Helpers<'d> {
     }
 }
 
-fn source(elem: Elem, out: Elem) -> String {
+/// Their source for operands of one type and results of another.
+pub(super) fn source(elem: Elem, out: Elem) -> String {
     format!("#define ELEM {}\n#define OUT {}\n{SOURCE}", elem.cuda(), out.cuda())
 }
 

@@ -10,6 +10,7 @@ mod jit;
 mod ladder;
 mod library;
 mod measure;
+mod memory;
 mod nvml;
 mod once;
 mod plot;
@@ -50,6 +51,7 @@ How it is measured:
   Inputs are random and seeded; sets of data rotate, three times the cache together, so that no launch finds its own.
   Contenders take turns, A B A B …, in one run; each launch waits in the stream until all of a sample are there.
   Times are medians of CUDA events over rounds; `speed` is the median of the rounds' ratios, with its spread.
+  Works of memory are compared with a copy of as many bytes; untimed launches before each sample leave the cache as its own.
   cuBLASLt is the fastest of its heuristic's first eight algorithms, without TF32.";
 
 const EXAMPLES: &str = "\
@@ -112,6 +114,24 @@ pub(crate) fn command() -> Command {
                 .arg(kernels),
         )
         .subcommand(
+            Command::new("memory")
+                .about("Works that memory limits, against a copy of as many bytes")
+                .arg(
+                    Arg::new("works")
+                        .value_name("WORK")
+                        .help(format!("Some of {}; all without any", memory::names().join(", ")))
+                        .num_args(0..),
+                )
+                .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
+                .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
+                .arg(
+                    option("kernel", "KERNEL", "A kernel and its constants in place of the chooser's; may be given several times")
+                        .action(ArgAction::Append),
+                )
+                .arg(Arg::new("quick").long("quick").help("Fewer rounds: a first impression").action(ArgAction::SetTrue))
+                .arg(option("json", "FILE", "Write the results as JSON")),
+        )
+        .subcommand(
             Command::new("launch")
                 .about("Launch kernels once, unmeasured: for profilers and sanitizers")
                 .arg(
@@ -167,6 +187,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         Some(("gemm", matches)) => on_device(matches, gemm_tasks(matches)),
         Some(("ladder", matches)) => on_device(matches, ladder_tasks(matches)),
         Some(("batched", matches)) => on_device(matches, batched_tasks(matches)),
+        Some(("memory", matches)) => memory_works(matches),
         Some(("launch", matches)) => launch(matches),
         Some(("counters", matches)) => counted(matches),
         Some(("jit", matches)) => jit_times(matches),
@@ -322,6 +343,35 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
         eprintln!("wrong: {} {}, {}: error {:.1e}", row.suite, row.problem, row.name, row.error.relative);
     }
     Ok(wrong.is_empty())
+}
+
+fn memory_works(matches: &ArgMatches) -> Result<bool> {
+    let elem = |name: &str| {
+        Elem::named(name).ok_or_else(|| format!("`{name}` is no element type; write f32 or bf16"))
+    };
+    let size =
+        |text: &str| match text.split('x').map(str::parse).collect::<std::result::Result<Vec<i64>, _>>() {
+            Ok(numbers) if numbers.len() == 2 && numbers.iter().all(|&n| n > 0) => {
+                Ok([numbers[0], numbers[1]])
+            }
+            _ => Err(format!("`{text}` is no size; write MxN, such as 4096x4097")),
+        };
+    let wanted = memory::Wanted {
+        works: texts(matches, "works"),
+        elems: texts(matches, "dtype").into_iter().map(elem).collect::<Result<_>>()?,
+        sizes: texts(matches, "sizes").into_iter().map(size).collect::<Result<_>>()?,
+        kernels: texts(matches, "kernel"),
+        effort: Effort { lead: 2, ..if matches.get_flag("quick") { Effort::QUICK } else { Effort::USUAL } },
+    };
+    let device = Device::open()?;
+    let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
+    let machine = Machine::of(&device, nvrtc.version(), None);
+    say(&format!("{}\n\n{}", machine.line(), report::heading()))?;
+    let all = memory::run(&device, &nvrtc, &wanted, &|rows| say(&format!("{}\n", report::table(rows))))?;
+    if let Some(file) = matches.get_one::<String>("json") {
+        save(file, &format!("{:#}\n", report::json(&machine, None, &all)))?;
+    }
+    Ok(all.iter().all(|row| row.right))
 }
 
 fn launch(matches: &ArgMatches) -> Result<bool> {

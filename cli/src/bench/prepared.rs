@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::{Given, Passed, Tensor, plan};
+use tilewright_codegen::number::Number;
 use tilewright_codegen::{Elem, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::raw::Shape;
@@ -135,11 +136,5 @@ fn address(operand: &Operand, elem: Elem) -> u64 {
 /// The bits of a number.
 fn scalar(operand: &Operand, elem: Elem) -> u64 {
     let Operand::Scalar(value) = operand else { return 0 };
-    match elem {
-        Elem::F64 => value.to_bits(),
-        Elem::F32 => u64::from((*value as f32).to_bits()),
-        Elem::F16 => u64::from(tilewright_codegen::narrow::f16_bits(*value)),
-        Elem::Bf16 => u64::from(tilewright_codegen::narrow::bf16_bits(*value)),
-        _ => *value as i64 as u64,
-    }
+    Number::Float(*value).bits(elem)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_runtime::{self as runtime, Device, DeviceTensor, Launch, Launched, Stored, Stream};
 

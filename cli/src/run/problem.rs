@@ -1,6 +1,6 @@
 //! Arguments for a kernel, made up: sizes from the command line, contents from a seed.
 
-use tilewright_codegen::element::{bf16, f16};
+use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_layout::{Symbol, Value};
@@ -294,7 +294,10 @@ pub(super) fn encoded(elem: Elem, value: f64) -> u64 {
         Elem::U32 => (value as u32).into(),
         Elem::I8 => (value as i8).cast_unsigned().into(),
         Elem::U8 => (value as u8).into(),
-        _ => (value as f32).to_bits().into(),
+        Elem::F32 => (value as f32).to_bits().into(),
+        Elem::Tf32 => tf32::from_f32(value as f32).to_bits().into(),
+        Elem::E4m3 => e4m3::from_f32(value as f32).to_bits().into(),
+        Elem::E5m2 => e5m2::from_f32(value as f32).to_bits().into(),
     }
 }
 
@@ -308,7 +311,10 @@ pub(super) fn decoded(elem: Elem, bits: u64) -> f64 {
         Elem::U32 => f64::from(bits as u32),
         Elem::I8 => f64::from(bits as i8),
         Elem::U8 => f64::from(bits as u8),
-        _ => f32::from_bits(bits as u32).into(),
+        Elem::F32 => f32::from_bits(bits as u32).into(),
+        Elem::Tf32 => tf32::from_bits(bits as u32).to_f32().into(),
+        Elem::E4m3 => e4m3::from_bits(bits as u8).to_f32().into(),
+        Elem::E5m2 => e5m2::from_bits(bits as u8).to_f32().into(),
     }
 }
 
@@ -329,7 +335,10 @@ macro_rules! typed {
             Elem::U32 => with!(u32),
             Elem::I8 => with!(i8),
             Elem::U8 => with!(u8),
-            _ => with!(f32),
+            Elem::F32 => with!(f32),
+            Elem::Tf32 => with!(tf32),
+            Elem::E4m3 => with!(e4m3),
+            Elem::E5m2 => with!(e5m2),
         }
     }};
 }
@@ -414,7 +423,8 @@ mod tests {
 
     #[test]
     fn values_keep_their_bits() {
-        for elem in [Elem::F64, Elem::F32, Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::I8, Elem::U8] {
+        use Elem::*;
+        for elem in [F64, F32, F16, Bf16, I32, U32, I8, U8, Tf32, E4m3, E5m2] {
             let mut random = Random(5);
             for _ in 0..100 {
                 let value = random.value(elem);

@@ -110,6 +110,9 @@ fn unit(elem: Elem) -> f64 {
         Elem::F64 => 2f64.powi(-53),
         Elem::F16 => 2f64.powi(-11),
         Elem::Bf16 => 2f64.powi(-8),
+        Elem::Tf32 => 2f64.powi(-11),
+        Elem::E4m3 => 2f64.powi(-4),
+        Elem::E5m2 => 2f64.powi(-3),
         Elem::F32 => 2f64.powi(-24),
         _ => 0.0,
     }
@@ -145,7 +148,9 @@ fn product(problem: &Problem, [a, b, c]: [&Tensor; 3], after: &Epilogue<'_>, at:
 fn tiny(elem: Elem) -> f64 {
     match elem {
         Elem::F16 => 2f64.powi(-25),
-        Elem::F32 | Elem::Bf16 => 2f64.powi(-134),
+        Elem::E4m3 => 2f64.powi(-10),
+        Elem::E5m2 => 2f64.powi(-17),
+        Elem::F32 | Elem::Bf16 | Elem::Tf32 => 2f64.powi(-134),
         _ => 0.0,
     }
 }

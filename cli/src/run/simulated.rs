@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Arg, Error, OnProgress, Options, Outcome};

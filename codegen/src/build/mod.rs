@@ -208,6 +208,20 @@ impl Builder {
         self
     }
 
+    /// A launch is refused where this size is larger: a kernel that keeps rows in registers is right for rows that fit.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// use tilewright_layout::Value;
+    /// let mut b = Builder::new("rows");
+    /// b.at_most(Value::symbol("N"), 8192);
+    /// assert_eq!(b.finish().at_most, [(Value::symbol("N"), 8192)]);
+    /// ```
+    pub fn at_most(&mut self, size: Value, limit: i64) -> &mut Builder {
+        self.program.at_most.push((size, limit));
+        self
+    }
+
     /// The kernel may be launched before the one ahead of it in the stream has ended, which it waits for before it
     /// touches memory. Launches then cost less, on devices from compute capability 9.0; on others nothing changes. For
     /// kernels whose blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
@@ -293,12 +307,6 @@ impl Builder {
         stride: Option<Tuple>,
         mutable: bool,
     ) -> Result<View> {
-        if !elem.is_usable() {
-            return Err(Problem::new(format!(
-                "`{elem}` is a reserved name, not yet an element type of kernels"
-            ))
-            .help(format!("use one of {}", Elem::usable())));
-        }
         limits::name("a tensor", name)?;
         let shape: Tuple = shape.into();
         let shape = if shape.is_leaf() { Tuple::of([shape]) } else { shape };

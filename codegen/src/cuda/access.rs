@@ -21,8 +21,8 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
     let whole = |name, parts, elem| Some(Access { name, parts, elem });
     match (elem, len) {
         (_, 1) => whole(elem.cuda(), 1, elem),
-        (Elem::F32, 2) => whole("float2", 2, elem),
-        (Elem::F32, 4) => whole("float4", 4, elem),
+        (Elem::F32 | Elem::Tf32, 2) => whole("float2", 2, elem),
+        (Elem::F32 | Elem::Tf32, 4) => whole("float4", 4, elem),
         (Elem::F64, 2) => whole("double2", 2, elem),
         (Elem::I32, 2) => whole("int2", 2, elem),
         (Elem::I32, 4) => whole("int4", 4, elem),
@@ -107,7 +107,7 @@ impl Printer<'_> {
     pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
         let call = match (from.space, from.peer, elem, to.len) {
-            (Space::Shared(_), None, Elem::F32, 1 | 2 | 4) => "load_here",
+            (Space::Shared(_), None, Elem::F32 | Elem::Tf32, 1 | 2 | 4) => "load_here",
             (Space::Shared(_), None, Elem::F64, 1 | 2) => "load_doubles_here",
             _ => return false,
         };

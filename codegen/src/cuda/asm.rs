@@ -15,7 +15,7 @@ impl Printer<'_> {
     pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) {
         let (mut constants, mut values) = (Vec::new(), Vec::new());
         for (operand, arg) in row.operands.iter().zip(args) {
-            let text = self.argument(arg);
+            let text = self.argument(operand, arg);
             if operand.kind == OperandKind::Immediate { constants.push(text) } else { values.push(text) }
         }
         let constants =
@@ -23,13 +23,14 @@ impl Printer<'_> {
         self.call(guard, &format!("{}{constants}", row.name), &values);
     }
 
-    fn argument(&mut self, arg: &AtomArg) -> String {
+    fn argument(&mut self, operand: &Operand, arg: &AtomArg) -> String {
         match arg {
             AtomArg::Frag(frag) => {
                 let pointer = self.pointer(*frag);
                 let reg = &self.kernel.regs[frag.reg as usize];
+                let takes_words = operand.kind == OperandKind::Frag { words: true };
                 // Elements where the instruction takes words: the array is aligned for it by its accesses.
-                if reg.elem.bytes() < 4 && !reg.words { format!("(unsigned*){pointer}") } else { pointer }
+                if takes_words && !reg.words { format!("(unsigned*){pointer}") } else { pointer }
             }
             AtomArg::At(mem) => self.address(mem),
             AtomArg::Descriptor { at, leading, stride, mode } => {

@@ -89,6 +89,7 @@ fn fact(kernel: &Kernel, fact: &Fact) -> (String, String, String) {
         Fact::Divides(Obligation { divisor, of }) => {
             (format!("{divisor} divides "), of.to_string(), String::new())
         }
+        Fact::AtMost { of, limit } => (String::new(), of.to_string(), format!(" at most {limit}")),
         Fact::Aligned { param, bytes } => {
             (String::new(), name(*param), format!(" at multiples of {bytes} bytes"))
         }

@@ -9,9 +9,9 @@ pub(super) fn literal(number: Number, elem: Elem) -> String {
     match elem {
         Elem::F64 => double(f64::from_bits(bits)),
         Elem::F32 | Elem::Tf32 => float(f32::from_bits(bits as u32)),
-        Elem::F16 => half("f16", bits),
-        Elem::Bf16 => half("bf16", bits),
-        Elem::U32 | Elem::U8 | Elem::E4m3 | Elem::E5m2 => format!("{bits}u"),
+        Elem::F16 | Elem::Bf16 => in_bits(elem, bits, 4),
+        Elem::E4m3 | Elem::E5m2 => in_bits(elem, bits, 2),
+        Elem::U32 | Elem::U8 => format!("{bits}u"),
         // The least number is no literal of C: its digits alone are out of range.
         Elem::I32 if bits as u32 as i32 == i32::MIN => "(-2147483647 - 1)".to_string(),
         Elem::I32 => (bits as u32 as i32).to_string(),
@@ -19,8 +19,9 @@ pub(super) fn literal(number: Number, elem: Elem) -> String {
     }
 }
 
-fn half(name: &str, bits: u64) -> String {
-    if bits == 0 { format!("{name}{{0}}") } else { format!("{name}{{0x{bits:04x}}}") }
+fn in_bits(elem: Elem, bits: u64, digits: usize) -> String {
+    let name = elem.cuda();
+    if bits == 0 { format!("{name}{{0}}") } else { format!("{name}{{0x{bits:0digits$x}}}") }
 }
 
 /// A number of a narrow type where arithmetic is done in `float`.
@@ -69,6 +70,9 @@ mod tests {
         check(1.0, Elem::Bf16, "bf16{0x3f80}");
         check(0.0, Elem::Bf16, "bf16{0}");
         check(-0.0, Elem::Bf16, "bf16{0x8000}");
+        check(1.0, Elem::E4m3, "e4m3{0x38}");
+        check(0.0, Elem::E5m2, "e5m2{0}");
+        check(1.0 + 1.0 / 2048.0, Elem::Tf32, "1.0009766f");
         check(-3.0, Elem::I32, "-3");
         check(i64::from(i32::MIN), Elem::I32, "(-2147483647 - 1)");
         check(-2147483648.0, Elem::I32, "(-2147483647 - 1)");

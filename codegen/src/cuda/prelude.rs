@@ -4,8 +4,11 @@
 use std::collections::HashSet;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 12] = [
     include_str!("prelude/half.cuh"),
+    include_str!("prelude/odd.cuh"),
+    include_str!("prelude/fp8.cuh"),
+    include_str!("prelude/tf32.cuh"),
     include_str!("prelude/address.cuh"),
     include_str!("prelude/load.cuh"),
     include_str!("prelude/cp_async.cuh"),

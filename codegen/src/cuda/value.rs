@@ -67,14 +67,15 @@ const SIGNS: [(Bin, &str, Level); 10] = [
 /// The type in which a type's arithmetic is done.
 fn working(elem: Elem) -> Elem {
     match elem {
-        Elem::F16 | Elem::Bf16 | Elem::Tf32 => Elem::F32,
+        Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => Elem::F32,
         Elem::I8 | Elem::U8 => Elem::I32,
         elem => elem,
     }
 }
 
-fn is_half(elem: Elem) -> bool {
-    matches!(elem, Elem::F16 | Elem::Bf16)
+/// Is it kept as bits in a struct, from which and to which numbers are converted?
+fn is_bits(elem: Elem) -> bool {
+    matches!(elem, Elem::F16 | Elem::Bf16 | Elem::E4m3 | Elem::E5m2)
 }
 
 fn call(function: &str, args: &[&Piece]) -> Piece {
@@ -159,7 +160,7 @@ impl Printer<'_> {
             }
             Val::ShuffleXor(x, lanes) => {
                 let (x, lanes) = (self.typed(x), self.int(*lanes));
-                let function = if is_half(x.elem) { "shuffle_xor(" } else { "__shfl_xor_sync(0xffffffff, " };
+                let function = if is_bits(x.elem) { "shuffle_xor(" } else { "__shfl_xor_sync(0xffffffff, " };
                 let text = format!("{function}{}, {lanes})", x.piece.text);
                 let piece = Piece::new(text, Level::Primary);
                 let narrow = matches!(x.elem, Elem::I8 | Elem::U8);
@@ -171,12 +172,12 @@ impl Printer<'_> {
     /// A value in the type in which it is computed with; `elem` stays its own.
     fn operand(&mut self, value: &Val) -> Typed {
         if let Val::Lit(n, elem) = value
-            && is_half(*elem)
+            && is_bits(*elem)
         {
             return Typed { piece: signed(widened(*n, *elem)), elem: *elem };
         }
         let typed = self.typed(value);
-        if is_half(typed.elem) { Typed { piece: call("to_float", &[&typed.piece]), ..typed } } else { typed }
+        if is_bits(typed.elem) { Typed { piece: call("to_float", &[&typed.piece]), ..typed } } else { typed }
     }
 
     fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
@@ -241,12 +242,15 @@ impl Printer<'_> {
         // The sum so far is looked at once: where it is a chain of such sums, twice would be twice for each of them.
         let Typed { piece: c, elem } = self.typed(&args[2]);
         let [a, b] = [&args[0], &args[1]];
-        if is_half(elem) {
+        if is_bits(elem) {
             // The hardware's own: rounding in float first would round twice.
             let (a, b) = (self.typed(a).piece, self.typed(b).piece);
             return Typed { piece: call("fused", &[&a, &b, &c]), elem };
         }
         let (a, b, c) = (&self.operand(a).piece, &self.operand(b).piece, &c);
+        if elem == Elem::Tf32 {
+            return Typed { piece: call("fused_tf32", &[a, b, c]), elem };
+        }
         let result = match elem {
             Elem::F64 => call("fma", &[a, b, c]),
             elem if elem.is_float() => call("fmaf", &[a, b, c]),
@@ -287,18 +291,17 @@ fn is_truth(value: &Val) -> bool {
 fn rounded(piece: Piece, elem: Elem) -> Piece {
     match elem {
         _ if working(elem) == elem => piece,
-        Elem::F16 => call("to_f16", &[&piece]),
-        Elem::Bf16 => call("to_bf16", &[&piece]),
+        elem if elem.is_float() => call(&format!("to_{elem}"), &[&piece]),
         _ => cast(elem, &piece),
     }
 }
 
-/// An integer in a narrow floating-point type, rounded once: `float` holds all that f16 does not take for infinite,
-/// bf16 needs `double`.
+/// An integer in a narrow floating-point type, rounded once: `float` holds all that f16 does not take for infinite, and
+/// types of eight bits for their greatest number; others need `double`.
 fn narrowed_int(piece: &Piece, to: Elem) -> Piece {
     match to {
-        Elem::F16 => call("to_f16", &[&cast(Elem::F32, piece)]),
-        _ => call("double_to_bf16", &[&cast(Elem::F64, piece)]),
+        Elem::F16 | Elem::E4m3 | Elem::E5m2 => rounded(cast(Elem::F32, piece), to),
+        _ => call(&format!("double_to_{to}"), &[&cast(Elem::F64, piece)]),
     }
 }
 
@@ -306,9 +309,14 @@ fn narrowed_int(piece: &Piece, to: Elem) -> Piece {
 fn convert_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
         Elem::I32 if from == Elem::I32 => piece.clone(),
-        Elem::F16 | Elem::Bf16 => narrowed_int(piece, to),
+        to if is_narrow(to) => narrowed_int(piece, to),
         _ => cast(to, piece),
     }
+}
+
+/// Is it a floating-point type that is computed with in a wider one?
+fn is_narrow(elem: Elem) -> bool {
+    elem.is_float() && working(elem) != elem
 }
 
 fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
@@ -317,11 +325,12 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         return piece.clone();
     }
     match (from, to) {
-        (F16 | Bf16, _) => convert(&call("to_float", &[piece]), F32, to),
-        (F32, F16 | Bf16) => rounded(piece.clone(), to),
-        (F64, F16) => call("double_to_f16", &[piece]),
-        (F64, Bf16) => call("double_to_bf16", &[piece]),
-        (_, F16 | Bf16) => narrowed_int(piece, to),
+        // Every one of them is a float.
+        (Tf32, _) => convert(piece, F32, to),
+        (from, _) if is_bits(from) => convert(&call("to_float", &[piece]), F32, to),
+        (F32, to) if is_narrow(to) => rounded(piece.clone(), to),
+        (F64, to) if is_narrow(to) => call(&format!("double_to_{to}"), &[piece]),
+        (_, to) if is_narrow(to) => narrowed_int(piece, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),
         (F64, I32) => call("double_to_int", &[piece]),

@@ -74,6 +74,9 @@ const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
     (&["double", "fp64", "float64"], Elem::F64),
     (&["half", "__half", "fp16", "float16", "half_t"], Elem::F16),
     (&["bfloat16", "__nv_bfloat16", "nv_bfloat16", "bfloat16_t"], Elem::Bf16),
+    (&["fp8", "float8", "float8_e4m3fn", "float_e4m3_t", "__nv_fp8_e4m3", "fp8e4m3"], Elem::E4m3),
+    (&["float8_e5m2", "float_e5m2_t", "__nv_fp8_e5m2", "fp8e5m2"], Elem::E5m2),
+    (&["tfloat32", "tfloat32_t", "TF32"], Elem::Tf32),
     (&["int", "int32", "int32_t"], Elem::I32),
     (&["uint", "unsigned", "uint32", "uint32_t"], Elem::U32),
     (&["char", "int8", "int8_t"], Elem::I8),
@@ -87,7 +90,7 @@ fn elsewhere(name: &str) -> Option<String> {
 /// What to write for an element type that nobody knows.
 pub(crate) fn element(name: &str) -> String {
     let row = TYPES_ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
-    let usable = Elem::usable();
+    let usable = Elem::names();
     match (row, name) {
         (Some((_, elem)), _) => format!("write `{elem}`"),
         (None, "usize" | "isize" | "i64" | "u64") => {

@@ -42,6 +42,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("cp_async_wait_all", "cp_async_wait_all()"),
     ("cp_async_wait", "cp_async_wait(1)"),
     ("cp_async_commit", "cp_async_commit()"),
+    ("at_most", "at_most(N, 8192)"),
     ("padded", "padded((BM, BK), 1)"),
     ("row_major", "row_major((BM, BK))"),
     ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
@@ -405,6 +406,23 @@ impl Evaluator {
                 most(0)?;
                 self.builder.commit_copies();
                 Ok(Value::Unit)
+            }
+            "at_most" => {
+                most(2)?;
+                let limit = integer(1)?;
+                match of(0) {
+                    Some(Value::Size(size)) if limit > 0 => {
+                        self.builder.at_most(*size, limit);
+                        Ok(Value::Unit)
+                    }
+                    Some(Value::Int(size)) if *size <= limit => Ok(Value::Unit),
+                    Some(Value::Int(size)) => {
+                        let problem = Problem::new(format!("{size} is more than {limit}"));
+                        Err(problem.help("choose larger tiles, so that they hold all of it").arg(0))
+                    }
+                    Some(Value::Size(_)) => Err(need(1, "a positive integer")),
+                    _ => Err(need(0, "a size, such as N or x.size(1),")),
+                }
             }
             "padded" => {
                 most(2)?;

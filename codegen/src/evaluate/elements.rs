@@ -159,13 +159,14 @@ impl Evaluator {
         values: Vec<(tile::Expr, Elem)>,
         naming: &[String],
     ) -> Result<Vec<View>, Problem> {
-        if mapped.ins[0].extents().is_none() {
-            return Err(advice::whole(&mapped.ins[0], "map").arg(0));
+        if let Some(whole) = mapped.ins.iter().find(|view| view.extents().is_none()) {
+            return Err(advice::whole(whole, "map").arg(0));
         }
+        let shape = View::joint_shape(&mapped.ins);
         let mut made = Vec::new();
         for (n, (value, elem)) in values.into_iter().enumerate() {
             let name = naming.get(n).map_or("fragment", String::as_str);
-            let fragment = self.builder.registers(name, elem, mapped.ins[0].shape())?.with_name(name);
+            let fragment = self.builder.registers(name, elem, shape.clone())?.with_name(name);
             self.builder.map(&mapped.ins, &fragment, value)?;
             made.push(fragment);
         }

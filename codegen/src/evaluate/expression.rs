@@ -375,7 +375,7 @@ impl Evaluator {
 fn special(path: &str) -> Option<Value> {
     let mut parts = path.rsplit("::").map(str::trim);
     let (name, of) = (parts.next()?, parts.next()?);
-    let elem = Elem::named(of).filter(|elem| elem.is_usable())?;
+    let elem = Elem::named(of)?;
     if !elem.is_float() {
         let (least, most) = number::range(elem);
         return match name {

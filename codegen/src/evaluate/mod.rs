@@ -163,13 +163,7 @@ impl Evaluator {
             return Some(*elem);
         }
         match Elem::named(&name.text) {
-            Some(elem) if elem.is_usable() => Some(elem),
-            Some(elem) => {
-                let problem =
-                    Problem::new(format!("`{elem}` is a reserved name, not yet an element type of kernels"));
-                self.complain(name.span, problem.help(format!("use one of {}", Elem::usable())));
-                None
-            }
+            Some(elem) => Some(elem),
             None => {
                 let problem = Problem::new(format!("`{}` is not an element type", name.text));
                 self.complain(name.span, problem.help(element(&name.text)));

@@ -158,6 +158,12 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     let symbols = bind::arguments(kernel, given)?;
     let lookup = |symbol: Symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
     let mut passed_over = Vec::new();
+    // What all variants need is said once.
+    if let Some(first) = kernel.variants.first() {
+        let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
+        let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
+        broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
+    }
     for (place, variant) in kernel.variants.iter().enumerate() {
         match why_not(variant, given, limits, &lookup) {
             Some(why) => passed_over.push(why),
@@ -217,6 +223,13 @@ fn unmet(
             Some(value) if value % need.divisor == 0 => None,
             Some(value) => Some(format!("{} does not divide {}, which is {value}", need.divisor, need.of)),
             None => Some(format!("{} is not known", need.of)),
+        },
+        Fact::AtMost { of, limit } => match of.evaluate(lookup) {
+            Some(value) if value <= *limit => None,
+            Some(value) => Some(format!(
+                "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: choose larger tiles, so that they hold all of it"
+            )),
+            None => Some(format!("`{of}` is not known")),
         },
         Fact::Aligned { param, bytes } => {
             let (place, tensor) = tensor_of(program, given, *param)?;

@@ -168,8 +168,14 @@ impl<'p> Lower<'p> {
             let param = self.kernel.params.len() as Id;
             let name = symbol.name().to_owned();
             self.kernel.params.push(Param::Int { name, symbol, wide: false });
-            let at = self.exprs().leaf(Int::Param(param), 1, MOST_EXTENT, 1, thread::Scope::Grid);
+            let limits = self.program.at_most.iter();
+            let own = limits.filter(|(size, _)| *size == Value::Sym { times: 1, of: symbol, over: 1 });
+            let most = own.map(|(_, limit)| (*limit).max(1)).fold(MOST_EXTENT, i64::min);
+            let at = self.exprs().leaf(Int::Param(param), 1, most, 1, thread::Scope::Grid);
             self.symbols.push((symbol, at));
+        }
+        for &(of, limit) in &self.program.at_most {
+            self.kernel.needs.push(Fact::AtMost { of, limit });
         }
         let mut offset = 0u32;
         for (id, tensor) in self.program.tensors.iter().enumerate() {

@@ -108,12 +108,13 @@ impl Lower<'_> {
 
     /// The leaf along which these sides can move several elements at once, and how many. Registers take any leaf.
     fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
-        let elems = sides.iter().map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
-        let most = i64::from(16 / elems.max().unwrap_or(16));
         let memory: Vec<&(&View, &[Leaf])> = sides
             .iter()
             .filter(|(view, _)| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. }))
             .collect();
+        // Registers of another type do not limit an access: its elements are converted one by one.
+        let elems = memory.iter().map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
+        let most = i64::from(16 / elems.max().unwrap_or(16));
         let mut best = (0, 1);
         for which in 0..sides[0].1.len() {
             let unit = |leaf: &Leaf| leaf.step == 1 && leaf.extent > 1;

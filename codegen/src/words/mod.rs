@@ -128,7 +128,7 @@ impl Words {
                             arg.value.span,
                             format!("`{}` stands for an element type", name.text),
                         )
-                        .help(format!("use one of {}", Elem::usable())),
+                        .help(format!("use one of {}", Elem::names())),
                     ),
                 }
             } else if !constants().any(|constant| constant == name.text) {

@@ -13,7 +13,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaSlice, result};
-use tilewright_codegen::element::{Element, bf16, f16};
+use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::Refusal;
 
 use crate::device::Device;
@@ -32,8 +32,8 @@ pub use view::{Lent, LentMut, TensorMut, TensorRef};
 #[diagnostic::on_unimplemented(
     message = "tensors have no elements of type `{Self}`",
     label = "not an element type",
-    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i32`, `u32`, `i8` and `u8`, and with the feature `half` the types of that \
-            crate"
+    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i32`, `u32`, `i8`, `u8`, `tf32`, `e4m3` and `e5m2`, and with the feature \
+            `half` the types of that crate"
 )]
 pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The element type.
@@ -56,6 +56,7 @@ macro_rules! stored {
 }
 
 stored!(f64 as f64, f32 as f32, f16 as f16, bf16 as bf16, i32 as i32, u32 as u32, i8 as i8, u8 as u8);
+stored!(tf32 as tf32, e4m3 as e4m3, e5m2 as e5m2);
 #[cfg(feature = "half")]
 stored!(half::f16 as f16, half::bf16 as bf16);
 

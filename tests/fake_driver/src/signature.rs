@@ -32,7 +32,7 @@ impl Param {
             () if has("TensorMap") || has("CUtensorMap") => Param::Map,
             () if has("long") || has("double") => Param::Number(8),
             () if has("f16") || has("bf16") || has("short") => Param::Number(2),
-            () if has("char") => Param::Number(1),
+            () if has("char") || has("e4m3") || has("e5m2") => Param::Number(1),
             () => Param::Number(4),
         }
     }

@@ -11,7 +11,8 @@ use tilewright_codegen::view::{At, Deal, View};
 use tilewright_layout::{Value, layout};
 
 use super::{Choreography, last, matrix, sum, tiles_of, times};
-use crate::problem::{self, Values};
+use crate::memory;
+use crate::problem::Values;
 
 const CLUSTER: i64 = 4;
 /// Elements of a row that a block takes at once.
@@ -21,7 +22,7 @@ pub(super) fn choreography() -> Choreography {
     Choreography {
         name: "cluster_softmax",
         program,
-        reference: problem::softmax,
+        reference: memory::softmax,
         values: Values::Any,
         zeroed: &[],
         sizes: |random| {

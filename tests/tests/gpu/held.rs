@@ -2,8 +2,10 @@
 
 use tilewright::runtime::{Built, Error};
 use tilewright::{Argument, DeviceTensor, Element, Stream, TensorMut, TensorRef};
-use tilewright_codegen::Generated;
-use tilewright_tests::number::Number;
+use tilewright_codegen::definition::{Param, Variant};
+use tilewright_codegen::thread::{self, Kernel};
+use tilewright_codegen::{Elem, Generated};
+use tilewright_tests::number::{self, Number};
 use tilewright_tests::problem::{Operand, Problem};
 use tilewright_tests::tensor::Tensor;
 use tilewright_tests::typed;
@@ -52,6 +54,44 @@ pub(crate) fn variants(kernel: &Generated) -> Vec<Built> {
         unsafe { Built::new(alone) }
     };
     kernel.variants.iter().map(alone).collect()
+}
+
+/// A program that was written by hand, as a kernel that launches take.
+///
+/// # Safety
+/// Launched on tensors of the sizes that it is made for, it touches nothing else.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
+    let tensor = |param: &thread::Param| match param {
+        thread::Param::Pointer { name, elem, write, shape, .. } => {
+            Some(Param { name: name.clone(), elem: *elem, tensor: Some((*write, shape.len())) })
+        }
+        _ => None,
+    };
+    let generated = Generated {
+        name: program.name.clone(),
+        params: program.params.iter().filter_map(tensor).collect(),
+        variants: vec![Variant { source, program }],
+        report: Default::default(),
+    };
+    // SAFETY: the caller's.
+    unsafe { Built::new(generated) }
+}
+
+/// A tensor of one mode, of these bits.
+pub(crate) fn whole(name: &str, elem: Elem, written: bool, bits: &[u64]) -> Operand {
+    let (name, len) = (name.to_string(), bits.len());
+    let values = bits.iter().map(|&bits| number::value(elem, bits)).collect();
+    Operand::Tensor(Tensor {
+        name,
+        elem,
+        written,
+        extents: vec![len],
+        strides: vec![1],
+        offset: 0,
+        len,
+        values,
+    })
 }
 
 /// Could a variant run on this device, if the sizes suit it?

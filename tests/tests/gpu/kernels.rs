@@ -60,8 +60,8 @@ fn every_variant_computes_what_it_should() {
 /// All sizes in all places.
 fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (String, Problem)> + '_ {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
-    let sizes = if is_product { &SIZES[..] } else { &ROWS[..] };
-    sizes.iter().flat_map(move |&[m, n, k]| {
+    let rows = if is_product { &[][..] } else { &ROWS[..] };
+    rows.iter().chain(&SIZES).flat_map(move |&[m, n, k]| {
         ROOMS.map(|room| {
             let sizes = &[("M", m), ("N", n), ("K", k), ("L", BATCHES)];
             let (rooms, values) = (&[room], Values::Whole);

@@ -9,7 +9,9 @@ mod held;
 mod hopper;
 mod interop;
 mod kernels;
+mod narrow;
 mod ordering;
+mod rows;
 
 use tilewright::{Device, Stream};
 

@@ -84,7 +84,7 @@ pub(crate) fn all() -> Vec<Subject> {
             [size(&[("M", 32), ("N", 32), ("K", 64)], 0), size(&[("M", 30), ("N", 17), ("K", 45)], 3)],
         ),
         Subject {
-            reference: problem::softmax,
+            reference: tilewright_tests::memory::softmax,
             ..subject(
                 "softmax",
                 shipped(tilewright::Kernel::def(&kernels::softmax::softmax())),

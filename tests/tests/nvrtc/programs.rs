@@ -2,7 +2,7 @@
 
 use tilewright_codegen::Elem::*;
 use tilewright_codegen::thread::{Kernel, Scope};
-use tilewright_tests::rows;
+use tilewright_tests::{casts, rows};
 
 use super::{hopper, sgemm, small, tensor_cores};
 
@@ -47,7 +47,7 @@ pub(crate) fn all() -> Vec<Program> {
         program(small::groups(80), &["BAR.SYNC"]),
         program(small::groups(90), &["BAR.SYNC", "ELECT"]),
     ];
-    for elem in [F64, F32, F16, Bf16, I32, U32, I8, U8] {
+    for elem in casts::ALL {
         let keep = matches!(elem, F32 | Bf16);
         all.push(Program { kept: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
         all.push(Program {
@@ -55,7 +55,7 @@ pub(crate) fn all() -> Vec<Program> {
             ..program(small::narrow_copies(elem), &["LDS.64", "LDS.128", "STS.64"])
         });
         all.push(program(small::values(elem), &[]));
-        all.push(program(small::casts(elem), &[]));
+        all.push(program(casts::kernel(elem), &[]));
     }
     for elem in [F64, F32, F16] {
         all.push(Program { stack: 40, ..program(small::trigonometry(elem), &[]) });

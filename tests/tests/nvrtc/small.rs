@@ -118,25 +118,6 @@ pub(crate) fn trigonometry(elem: Elem) -> Kernel {
     b.done(vec![load(frag, from, thread, None), product, store(to, thread, frag, None)])
 }
 
-/// From every type to every other.
-pub(crate) fn casts(elem: Elem) -> Kernel {
-    let mut b = Build::new(&format!("casts_{elem}"), 80, 128);
-    let all = [F64, F32, F16, Bf16, I32, U32, I8, U8];
-    let from = b.pointer("from", elem, false);
-    let x = b.reg("x", elem, 1);
-    let thread = b.global_thread();
-    let (zero, frag) = (b.int(0), b.frag(x, 0, 1));
-    let mut body = vec![load(frag, from, thread, None)];
-    for target in all.into_iter().filter(|&target| target != elem) {
-        let to = b.pointer(&format!("to_{target}"), target, true);
-        let value = b.reg("value", target, 1);
-        let frag = b.frag(value, 0, 1);
-        let cast = Val::Cast(target, Box::new(Val::Reg(x, zero)));
-        body.extend([assign(value, zero, cast), store(to, thread, frag, None)]);
-    }
-    b.done(body)
-}
-
 /// The rows of a matrix, each by one warp: the largest element is subtracted, exponentials are divided by their sum.
 pub(crate) fn softmax() -> Kernel {
     let mut b = Build::new("softmax", 80, 128);

@@ -1,0 +1,317 @@
+//! Works that memory limits, against a plain copy of as many bytes.
+
+mod work;
+
+use std::rc::Rc;
+
+use tilewright::kernels;
+use tilewright_codegen::Elem;
+use tilewright_codegen::definition::Generated;
+use tilewright_codegen::words::Words;
+use tilewright_runtime::nvrtc::Nvrtc;
+
+use super::Result;
+use super::case::{self, Case, Contender, Row};
+use super::driver::{Device, Memory};
+use super::helpers::{Error, Helpers};
+use super::measure::Effort;
+use super::prepared::{Loaded, Operand, Prepared};
+use work::{Given, Task, WORKS};
+
+const REFERENCES: &str = include_str!("references.cu");
+const NAMES: &[&str] = &[
+    "transposed",
+    "softmax",
+    "layernorm",
+    "rmsnorm",
+    "matrix_vector",
+    "row_sums_of",
+    "column_sums_of",
+    "attraction",
+];
+
+/// Copies are multiples of so many bytes.
+const PAGE: usize = 4096;
+
+/// What is measured, as the command line says it.
+pub(super) struct Wanted<'m> {
+    /// Names of works; all without any.
+    pub(super) works: Vec<&'m str>,
+    pub(super) elems: Vec<Elem>,
+    /// Rows and columns; those of [`WORKS`] without any.
+    pub(super) sizes: Vec<[i64; 2]>,
+    /// Other kernels for the first launch, as a name and its keys.
+    pub(super) kernels: Vec<&'m str>,
+    pub(super) effort: Effort,
+}
+
+/// The names that can be written.
+pub(super) fn names() -> Vec<&'static str> {
+    WORKS.iter().map(|row| row.0).collect()
+}
+
+impl Wanted<'_> {
+    fn tasks(&self) -> Result<Vec<Task>> {
+        if let Some(name) = self.works.iter().find(|name| !names().contains(name)) {
+            return Err(format!("`{name}` is no work; write some of {}", names().join(", ")));
+        }
+        let mut tasks = Vec::new();
+        for (name, work, usual) in WORKS {
+            if !self.works.is_empty() && !self.works.contains(name) {
+                continue;
+            }
+            let sizes = if self.sizes.is_empty() { *usual } else { &self.sizes };
+            for &elem in &self.elems {
+                tasks.extend(sizes.iter().map(|&sizes| Task { work: *work, elem, sizes }));
+            }
+        }
+        Ok(tasks.into_iter().filter(Task::exists).collect())
+    }
+}
+
+/// Checks and measures everything; each table is told when it is there.
+pub(super) fn run(
+    device: &Device,
+    nvrtc: &Nvrtc,
+    wanted: &Wanted,
+    tell: &dyn Fn(&[Row]) -> Result,
+) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    let mut compiled: Vec<([Elem; 2], Helpers)> = Vec::new();
+    for task in wanted.tasks()? {
+        let (memories, result) = task.memories();
+        let elems = [memories[0].0, memories[result].0];
+        if !compiled.iter().any(|(known, _)| *known == elems) {
+            compiled.push((elems, Helpers::with(device, nvrtc, elems[0], elems[1], (REFERENCES, NAMES))?));
+        }
+        let Some((_, helpers)) = compiled.iter().find(|(known, _)| *known == elems) else { continue };
+        let place = Place { device, nvrtc, helpers };
+        let rows = one(&place, &task, &wanted.kernels, &wanted.effort)?;
+        tell(&rows)?;
+        all.extend(rows);
+    }
+    Ok(all)
+}
+
+struct Place<'a> {
+    device: &'a Device,
+    nvrtc: &'a Nvrtc,
+    helpers: &'a Helpers<'a>,
+}
+
+/// One set of data: the memories of a task.
+type Set = Vec<Rc<Memory>>;
+
+/// A way to do a task: the kernel of each launch.
+struct Way {
+    name: String,
+    kernels: Vec<Generated>,
+}
+
+/// The chooser's way, or others for the first launch.
+fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
+    let steps = task.steps();
+    let chosen: Vec<Generated> = steps
+        .iter()
+        .map(|step| step.kernel.def()?.generate())
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|why| why.to_string())?;
+    if given.is_empty() {
+        return Ok(vec![Way { name: steps[0].kernel.to_string(), kernels: chosen }]);
+    }
+    let other = |line: &&str| {
+        let (name, keys) = line.split_once(' ').unwrap_or((line, ""));
+        let shipped = kernels::named(name).ok_or_else(|| format!("there is no kernel `{name}`"))?;
+        let keys =
+            format!("{keys} {}", if keys.contains("T=") { String::new() } else { typed(&shipped.def, task) });
+        let def = Words::specialize(&shipped.def, keys.trim()).map_err(|why| why.to_string())?;
+        let mut kernels = chosen.clone();
+        kernels[0] = def.generate().map_err(|why| why.to_string())?;
+        Ok(Way { name: (*line).to_owned(), kernels })
+    };
+    given.iter().map(other).collect()
+}
+
+/// The task's element type, where a kernel has several.
+fn typed(def: &tilewright::KernelDef, task: &Task) -> String {
+    let generic = def.generate().is_ok_and(|kernel| kernel.name != "gravity");
+    if generic { format!("T={}", task.elem) } else { String::new() }
+}
+
+fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
+    let (device, helpers) = (place.device, place.helpers);
+    let (memories, result) = task.memories();
+    let bytes = task.bytes() as usize;
+    let sets: Vec<Set> = (0..sets(device.cache, bytes))
+        .map(|at| {
+            let memory = |(place, (elem, count)): (usize, &(Elem, i64))| {
+                let memory = device.memory(*count as usize * elem.bytes() as usize)?;
+                if place < result {
+                    helpers.fill(&memory, (16 * at + place) as u64)?;
+                }
+                Ok(memory)
+            };
+            memories.iter().enumerate().map(memory).collect()
+        })
+        .collect::<Result<_>>()?;
+    // What is copied: half of the bytes are read, and as many written. The driver is slower at odd numbers.
+    let half = (bytes / 2 / PAGE * PAGE).max(16);
+    let copied: Vec<[Rc<Memory>; 2]> =
+        (0..sets.len()).map(|_| Ok([device.memory(half)?, device.memory(half)?])).collect::<Result<_>>()?;
+    let expected = device.memory(memories[result].1 as usize * 8)?;
+    let (sets, copied, expected) = (&sets, &copied, &expected);
+
+    let check = |begin: &dyn Fn(usize) -> Result| -> Result<Error> {
+        let mut worst: Option<Error> = None;
+        for at in [0, sets.len() - 1] {
+            let set = &sets[at];
+            let (name, sizes) = task.reference();
+            let mut arguments: Vec<u64> = set[..result].iter().map(|memory| memory.address).collect();
+            arguments.push(expected.address);
+            arguments.extend(sizes);
+            helpers.launch(name, helpers.everywhere(), &arguments)?;
+            set[result..].iter().try_for_each(|memory| device.poison(memory))?;
+            begin(at)?;
+            let error = helpers.compare(&set[result], expected)?;
+            worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
+        }
+        worst.ok_or_else(|| "nothing was checked".into())
+    };
+    let check = &check;
+
+    let mut contenders = vec![Contender {
+        name: "copy".into(),
+        note: "half read, half written".into(),
+        begin: Box::new(move |at| {
+            let [from, to] = &copied[at % copied.len()];
+            device.copy(from, to, half)
+        }),
+        check: Box::new(|| Ok(Error { relative: 0.0, largest: 0.0, missing: 0 })),
+        bound: 0.0,
+    }];
+    let ways = ways(task, given)?;
+    for way in &ways {
+        let mut loaded: Vec<Loaded> = way.kernels.iter().map(Loaded::new).collect();
+        let prepared: Vec<Vec<Prepared>> =
+            sets.iter().map(|set| prepare(place, task, &mut loaded, set)).collect::<Result<_>>()?;
+        let note = prepared[0].iter().map(|step| step.note.clone()).collect::<Vec<_>>().join("; ");
+        let begin = Rc::new(move |at: usize| {
+            prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
+        });
+        let (running, checked) = (begin.clone(), begin);
+        contenders.push(Contender {
+            name: way.name.clone(),
+            note,
+            begin: Box::new(move |at| running(at)),
+            check: Box::new(move || check(&*checked)),
+            bound: task.bound(),
+        });
+    }
+    let [m, n] = task.sizes;
+    let case = Case {
+        suite: format!("{} {}", task.name(), task.elem),
+        problem: format!("{m}x{n}"),
+        operations: task.operations(),
+        bytes: bytes as f64,
+        contenders,
+    };
+    case::run(device, helpers, &case, effort)
+}
+
+/// How many sets must rotate so that a launch finds nothing of its own in the cache.
+fn sets(cache: usize, bytes: usize) -> usize {
+    (3 * cache).div_ceil(bytes.max(1)).clamp(2, 16)
+}
+
+fn prepare(place: &Place, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
+    let operand = |given: &Given| match given {
+        Given::Scalar(value) => Operand::Scalar(*value),
+        Given::Tensor(tensor) => Operand::Tensor {
+            memory: set[tensor.memory].clone(),
+            first: 0,
+            extents: tensor.extents.clone(),
+            strides: tensor.strides.clone(),
+        },
+    };
+    let steps = task.steps();
+    let each = steps.iter().zip(loaded).map(|(step, loaded)| {
+        let operands: Vec<Operand> = step.given.iter().map(operand).collect();
+        loaded.prepare(place.device, place.nvrtc, &operands)
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_codegen::launch::{Given as Passed, Limits, Tensor, plan};
+
+    fn all() -> Vec<Task> {
+        let elems = vec![Elem::F32, Elem::F16, Elem::Bf16];
+        let wanted = Wanted { works: vec![], elems, sizes: vec![], kernels: vec![], effort: Effort::QUICK };
+        wanted.tasks().unwrap()
+    }
+
+    /// What a launch would be given, without a device.
+    fn passed(task: &Task, kernel: &Generated, given: &[Given]) -> Vec<Passed> {
+        let (memories, _) = task.memories();
+        let one = |(param, given): (&tilewright_codegen::definition::Param, &Given)| match given {
+            Given::Scalar(_) => Passed::Scalar(param.elem),
+            Given::Tensor(tensor) => {
+                let (elem, count) = memories[tensor.memory];
+                Passed::Tensor(Tensor {
+                    elem,
+                    mutable: param.tensor.is_some_and(|(mutable, _)| mutable),
+                    extents: tensor.extents.clone(),
+                    strides: tensor.strides.clone(),
+                    len: count as u64,
+                    address: (tensor.memory as u64 + 1) << 40,
+                })
+            }
+        };
+        kernel.params.iter().zip(given).map(one).collect()
+    }
+
+    #[test]
+    fn every_task_can_be_launched() {
+        for task in all() {
+            assert!(NAMES.contains(&task.reference().0), "{task:?}");
+            let steps = task.steps();
+            let ways = ways(&task, &[]).unwrap();
+            for (step, kernel) in steps.iter().zip(&ways[0].kernels) {
+                assert_eq!(step.given.len(), kernel.params.len(), "{task:?}");
+                let plan = plan(kernel, &passed(&task, kernel, &step.given), &Limits::HOPPER);
+                plan.unwrap_or_else(|why| panic!("{task:?}, {}: {why}", step.kernel));
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wanted = Wanted {
+            works: vec!["sofmax"],
+            elems: vec![],
+            sizes: vec![],
+            kernels: vec![],
+            effort: Effort::QUICK,
+        };
+        let said = wanted.tasks().unwrap_err();
+        assert!(said.starts_with("`sofmax` is no work; write some of transpose, softmax,"), "{said}");
+    }
+
+    #[test]
+    fn references_compile() {
+        let Ok(nvrtc) = Nvrtc::find(&[]) else {
+            println!("skipped: no NVRTC");
+            return;
+        };
+        for (elem, out) in [(Elem::F32, Elem::F32), (Elem::Bf16, Elem::Bf16), (Elem::F16, Elem::F32)] {
+            let source = super::super::helpers::source(elem, out) + REFERENCES;
+            let compiled =
+                nvrtc.compile(&source, "helpers", "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}"));
+            for name in NAMES {
+                assert!(compiled.usage_of(name).is_some(), "{name} is not there");
+            }
+        }
+    }
+}

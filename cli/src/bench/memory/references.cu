@@ -1,0 +1,98 @@
+// What works on memory come to, in double precision, as plainly as can be. Matrices are row-major and compact; threads or
+// blocks take elements or rows in turn.
+#define EACH(i, count) for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (count); i += (u64)gridDim.x * blockDim.x)
+
+extern "C" __global__ void transposed(const ELEM* x, double* y, u64 m, u64 n) {
+    EACH(i, m * n) y[i] = wide(x[i % m * n + i / m]);
+}
+
+// The sum of a block's 256 numbers, or the largest of them, for every thread.
+__device__ inline double together(double x, bool largest) {
+    __shared__ double all[256];
+    __syncthreads();
+    all[threadIdx.x] = x;
+    for (int half = 128; half; half /= 2) {
+        __syncthreads();
+        double y = all[(threadIdx.x + half) % 256];
+        __syncthreads();
+        if (threadIdx.x < half) all[threadIdx.x] = largest ? fmax(all[threadIdx.x], y) : all[threadIdx.x] + y;
+    }
+    __syncthreads();
+    return all[0];
+}
+
+extern "C" __global__ void softmax(const ELEM* x, double* y, u64 m, u64 n) {
+    for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
+        const ELEM* from = x + row * n;
+        double most = -1e300, total = 0;
+        for (u64 i = threadIdx.x; i < n; i += 256) most = fmax(most, wide(from[i]));
+        most = together(most, true);
+        for (u64 i = threadIdx.x; i < n; i += 256) total += exp(wide(from[i]) - most);
+        total = together(total, false);
+        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = exp(wide(from[i]) - most) / total;
+    }
+}
+
+extern "C" __global__ void layernorm(const ELEM* x, const ELEM* w, const ELEM* b, double* y, u64 m, u64 n) {
+    for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
+        const ELEM* from = x + row * n;
+        double total = 0, squares = 0;
+        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(from[i]);
+        double mean = together(total, false) / n;
+        for (u64 i = threadIdx.x; i < n; i += 256) squares += (wide(from[i]) - mean) * (wide(from[i]) - mean);
+        double factor = rsqrt(together(squares, false) / n + 1e-5);
+        for (u64 i = threadIdx.x; i < n; i += 256)
+            y[row * n + i] = (wide(from[i]) - mean) * factor * wide(w[i]) + wide(b[i]);
+    }
+}
+
+extern "C" __global__ void rmsnorm(const ELEM* x, const ELEM* w, double* y, u64 m, u64 n) {
+    for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
+        const ELEM* from = x + row * n;
+        double squares = 0;
+        for (u64 i = threadIdx.x; i < n; i += 256) squares += wide(from[i]) * wide(from[i]);
+        double factor = rsqrt(together(squares, false) / n + 1e-5);
+        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = wide(from[i]) * factor * wide(w[i]);
+    }
+}
+
+// y = A·x; without x the sums of rows.
+__device__ inline void rows_of(const ELEM* a, const ELEM* x, double* y, u64 m, u64 n) {
+    for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
+        double total = 0;
+        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(a[row * n + i]) * (x ? wide(x[i]) : 1.0);
+        total = together(total, false);
+        if (threadIdx.x == 0) y[row] = total;
+    }
+}
+extern "C" __global__ void matrix_vector(const ELEM* a, const ELEM* x, double* y, u64 m, u64 n) { rows_of(a, x, y, m, n); }
+extern "C" __global__ void row_sums_of(const ELEM* a, double* y, u64 m, u64 n) { rows_of(a, 0, y, m, n); }
+
+extern "C" __global__ void column_sums_of(const ELEM* x, double* y, u64 m, u64 n) {
+    for (u64 column = blockIdx.x; column < n; column += gridDim.x) {
+        double total = 0;
+        for (u64 i = threadIdx.x; i < m; i += 256) total += wide(x[i * n + column]);
+        total = together(total, false);
+        if (threadIdx.x == 0) y[column] = total;
+    }
+}
+
+// Rows of x are coordinates x, y, z and masses; what pulls each body, three rows.
+extern "C" __global__ void attraction(const ELEM* x, double* y, u64 n) {
+    for (u64 i = blockIdx.x; i < n; i += gridDim.x) {
+        double sums[3] = {};
+        for (u64 j = threadIdx.x; j < n; j += 256) {
+            double d[3], square = 1e-3;
+            for (int c = 0; c < 3; ++c) {
+                d[c] = wide(x[c * n + j]) - wide(x[c * n + i]);
+                square += d[c] * d[c];
+            }
+            double inverse = rsqrt(square), force = wide(x[3 * n + j]) * inverse * inverse * inverse;
+            for (int c = 0; c < 3; ++c) sums[c] += force * d[c];
+        }
+        for (int c = 0; c < 3; ++c) {
+            double all = together(sums[c], false);
+            if (threadIdx.x == 0) y[c * n + i] = all;
+        }
+    }
+}

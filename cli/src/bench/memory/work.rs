@@ -1,0 +1,209 @@
+//! What is measured: works with their tensors, the bytes that they must move, and the launches that do them.
+
+use tilewright::kernels::memory::{self, Work};
+use tilewright_codegen::Elem;
+
+/// A work of one size.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) work: Job,
+    pub(super) elem: Elem,
+    /// Rows and columns.
+    pub(super) sizes: [i64; 2],
+}
+
+/// What is done; a job may be several launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    /// One launch of a kernel.
+    One(Work),
+    /// The sum of all elements: sums of rows, and their sum.
+    Sum,
+    /// The sums of columns: those of pieces, and their sums.
+    ColumnSums,
+}
+
+/// One tensor: its elements' type, extents, strides.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tensor {
+    /// Which memory it lies in.
+    pub(super) memory: usize,
+    pub(super) extents: Vec<i64>,
+    pub(super) strides: Vec<i64>,
+}
+
+/// An argument of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Given {
+    Tensor(Tensor),
+    Scalar(f64),
+}
+
+/// A launch: the kernel that the chooser takes, and its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) kernel: memory::Choice,
+    pub(super) given: Vec<Given>,
+}
+
+/// Names of works, and the sizes that are measured when nobody says which.
+pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
+    ("transpose", Job::One(Work::Transpose), &[[16384, 8192], [4096, 4097]]),
+    ("softmax", Job::One(Work::Softmax), ROWS),
+    ("layernorm", Job::One(Work::Layernorm), ROWS),
+    ("rmsnorm", Job::One(Work::Rmsnorm), ROWS),
+    ("row_sums", Job::One(Work::RowSums), ROWS),
+    ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
+    ("sum", Job::Sum, &[[16384, 8192]]),
+    ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
+    ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
+];
+const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
+
+/// Pieces of columns that are summed first: blocks for all multiprocessors, and each piece has as many rows.
+fn pieces(rows: i64, columns: i64) -> i64 {
+    let wanted = (2048 * 128 / columns).clamp(16, 512);
+    (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
+}
+
+/// Rows into which a sum of everything is divided.
+fn lines(all: i64) -> i64 {
+    (1..=2048).rev().find(|lines| all % lines == 0).unwrap_or(1)
+}
+
+impl Task {
+    pub(super) fn name(&self) -> &'static str {
+        WORKS.iter().find(|(_, job, _)| *job == self.work).map_or("", |row| row.0)
+    }
+
+    /// Is there a kernel for it?
+    pub(super) fn exists(&self) -> bool {
+        self.work != Job::One(Work::Gravity) || self.elem == Elem::F32
+    }
+
+    /// Elements and types of all memories: inputs first, then what is computed, then workspace.
+    pub(super) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
+        let [m, n] = self.sizes;
+        let (elem, all) = (self.elem, m * n);
+        match self.work {
+            Job::One(Work::Transpose | Work::Softmax) => (vec![(elem, all), (elem, all)], 1),
+            Job::One(Work::Layernorm) => (vec![(elem, all), (elem, n), (elem, n), (elem, all)], 3),
+            Job::One(Work::Rmsnorm) => (vec![(elem, all), (elem, n), (elem, all)], 2),
+            Job::One(Work::RowSums) => (vec![(elem, all), (Elem::F32, m)], 1),
+            Job::One(Work::Gemv) => (vec![(elem, all), (elem, n), (elem, m)], 2),
+            Job::One(Work::Gravity) => (vec![(elem, 4 * n), (elem, 3 * n)], 1),
+            Job::One(Work::ColumnSums) | Job::ColumnSums => {
+                (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(m, n) * n)], 1)
+            }
+            Job::Sum => (vec![(elem, all), (Elem::F32, 1), (Elem::F32, lines(all))], 1),
+        }
+    }
+
+    /// Bytes that must move: inputs and results, once.
+    pub(super) fn bytes(&self) -> i64 {
+        let (memories, result) = self.memories();
+        memories[..=result].iter().map(|(elem, count)| i64::from(elem.bytes()) * count).sum()
+    }
+
+    /// Operations, where they are what counts.
+    pub(super) fn operations(&self) -> f64 {
+        let [m, n] = self.sizes.map(|n| n as f64);
+        match self.work {
+            Job::One(Work::Gravity) => 20.0 * n * n,
+            Job::One(Work::Gemv) => 2.0 * m * n,
+            _ => 0.0,
+        }
+    }
+
+    /// The largest relative error that is rounding.
+    pub(super) fn bound(&self) -> f64 {
+        let (memories, result) = self.memories();
+        match (self.work, memories[result].0) {
+            (Job::One(Work::Transpose), _) => 0.0,
+            (_, Elem::Bf16) => 5e-3,
+            (_, Elem::F16) => 1e-3,
+            _ => 2e-5,
+        }
+    }
+
+    /// The reference in `references.cu`, and what it takes beside the memories up to the result.
+    pub(super) fn reference(&self) -> (&'static str, Vec<u64>) {
+        let [m, n] = self.sizes.map(|n| n as u64);
+        match self.work {
+            Job::One(Work::Transpose) => ("transposed", vec![m, n]),
+            Job::One(Work::Softmax) => ("softmax", vec![m, n]),
+            Job::One(Work::Layernorm) => ("layernorm", vec![m, n]),
+            Job::One(Work::Rmsnorm) => ("rmsnorm", vec![m, n]),
+            Job::One(Work::RowSums) => ("row_sums_of", vec![m, n]),
+            Job::Sum => ("row_sums_of", vec![1, m * n]),
+            Job::One(Work::Gemv) => ("matrix_vector", vec![m, n]),
+            Job::One(Work::Gravity) => ("attraction", vec![n]),
+            Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
+        }
+    }
+
+    /// The launches.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let [m, n] = self.sizes;
+        let matrix = |memory| tensor(memory, [m, n], [n, 1]);
+        let line = |memory| tensor(memory, [1, n], [n, 1]);
+        let column = |memory| tensor(memory, [m, 1], [1, m]);
+        let one =
+            |work, given| Step { kernel: memory::choose(work, self.elem, m as usize, n as usize), given };
+        let more = |work, rows: i64, columns: i64, given| Step {
+            kernel: memory::choose(work, Elem::F32, rows as usize, columns as usize),
+            given,
+        };
+        let numbers = [Given::Scalar(1e-5)];
+        match self.work {
+            Job::One(work @ Work::Transpose) => {
+                vec![one(work, vec![matrix(0), tensor(1, [m, n], [1, m])])]
+            }
+            Job::One(work @ Work::Softmax) => vec![one(work, vec![matrix(0), matrix(1)])],
+            Job::One(work @ Work::Layernorm) => {
+                vec![one(work, [&[matrix(0), line(1), line(2), matrix(3)], &numbers[..]].concat())]
+            }
+            Job::One(work @ Work::Rmsnorm) => {
+                vec![one(work, [&[matrix(0), line(1), matrix(2)], &numbers[..]].concat())]
+            }
+            Job::One(work @ Work::RowSums) => vec![one(work, vec![matrix(0), column(1)])],
+            Job::One(work @ Work::Gemv) => vec![one(work, vec![matrix(0), line(1), column(2)])],
+            Job::One(work @ Work::Gravity) => {
+                let given = vec![
+                    tensor(0, [n, 4], [1, n]),
+                    tensor(0, [4, n], [n, 1]),
+                    tensor(1, [n, 3], [1, n]),
+                    Given::Scalar(1e-3),
+                ];
+                vec![one(work, given)]
+            }
+            Job::One(Work::ColumnSums) | Job::ColumnSums => {
+                let pieces = pieces(m, n);
+                let rows = m / pieces;
+                let from = tensor(0, [n, rows, pieces], [1, n * pieces, n]);
+                let first = one(Work::ColumnSums, vec![from, tensor(2, [n, pieces], [1, n])]);
+                let between = tensor(2, [n, pieces, 1], [1, n, n * pieces]);
+                let given = vec![between, tensor(1, [n, 1], [1, n])];
+                vec![first, more(Work::ColumnSums, pieces, n, given)]
+            }
+            Job::Sum => {
+                let lines = lines(m * n);
+                let length = m * n / lines;
+                let from = tensor(0, [lines, length], [length, 1]);
+                let given = vec![tensor(2, [1, lines], [lines, 1]), tensor(1, [1, 1], [1, 1])];
+                let first = vec![from, tensor(2, [lines, 1], [1, lines])];
+                vec![
+                    Step {
+                        kernel: memory::choose(Work::RowSums, self.elem, lines as usize, length as usize),
+                        given: first,
+                    },
+                    more(Work::RowSums, 1, lines, given),
+                ]
+            }
+        }
+    }
+}
+
+fn tensor<const N: usize>(memory: usize, extents: [i64; N], strides: [i64; N]) -> Given {
+    Given::Tensor(Tensor { memory, extents: extents.to_vec(), strides: strides.to_vec() })
+}

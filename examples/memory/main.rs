@@ -1,0 +1,38 @@
+//! Kernels whose speed is the memory's: each reads its data once and writes its result once. A softmax runs in the
+//! simulator, on a size that divides nothing; the others say what each of a warp's accesses costs.
+//!
+//! ```console
+//! $ cargo run --release --example memory
+//! ```
+
+mod bodies;
+mod products;
+mod rows;
+mod sums;
+mod transpose;
+
+use tilewright::prelude::*;
+
+fn main() -> Result<(), tilewright::sim::Error> {
+    let (m, n) = (3, 101);
+    let x: Vec<f32> = (0..m * n).map(|at| (at % 17) as f32).collect();
+    let arguments = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
+    let done = rows::softmax_rows().simulate(&arguments)?;
+    for row in done.get::<f32>("y")?.chunks(n) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{row:?}");
+    }
+    println!("{m} rows of {n}: each adds up to 1\n\n{done}");
+
+    for (name, report) in [
+        ("softmax_row", rows::softmax_row().report()),
+        ("layernorm_row", rows::layernorm_row().report()),
+        ("transpose", transpose::transpose().report()),
+        ("row_sums", sums::row_sums().report()),
+        ("column_sums", sums::column_sums().report()),
+        ("gemv", products::gemv().report()),
+        ("gravity", bodies::gravity().report()),
+    ] {
+        println!("{name}\n{report}");
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Rows in registers: each is read once and written once, whatever is made of it. `…_row` has a block for each row, which
+//! suits long ones; `…_rows` has warps, each with R rows at a time.
+
+use tilewright::prelude::*;
+
+/// y = exp(x - max x) / Σ exp(x - max x), row by row: a block for each row of at most W elements.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn softmax_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    at_most(N, W);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let row = registers_like::<f32>(from, 0.0);
+    copy(from, row);
+    let most = block_maximum(maximum(row));
+    let grown = map((row, most), |x, most| exp(x - most));
+    let total = block_sum(sum(grown));
+    let factor = map(total, |total| 1.0 / total);
+    copy(map((grown, factor), |x, factor| x * factor), to);
+}
+
+/// The same for short rows: each of a block's eight warps has R of them.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    at_most(N, W);
+    let threads = layout!((8, 32) : (32, 1));
+    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let rows = registers_like::<f32>(from, 0.0);
+    copy(from, rows);
+    let most = warp_maximum(maximum(rows, 1));
+    let grown = map((rows, most), |x, most| exp(x - most));
+    let total = warp_sum(sum(grown, 1));
+    let factor = map(total, |total| 1.0 / total);
+    copy(map((grown, factor), |x, factor| x * factor), to);
+}
+
+/// y = w · (x - mean x) / √(variance x + eps) + b, row by row: a block for each row of at most W elements.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn layernorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    b: &Tensor<T, (_1, N), (ldb, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, W);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));
+    let bias = parallelize(tile(b, (1, W), (0, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let row = registers_like::<f32>(from, 0.0);
+    copy(from, row);
+    let mean = map(block_sum(sum(row)), |total| total / N as f32);
+    let off = map((row, mean), |x, mean| x - mean);
+    let squares = block_sum(sum(map(off, |d| d * d)));
+    let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+    copy(map((off, factor, scale, bias), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
+}
+
+/// The same for short rows: each of a block's eight warps has R of them.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    b: &Tensor<T, (_1, N), (ldb, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, W);
+    let (threads, lanes) = (layout!((8, 32) : (32, 1)), layout!((8, 1, 32) : (32, 0, 1)));
+    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
+    let bias = parallelize(tile(b, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
+    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let (rows, w, b) =
+        (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0), registers_like(bias, 0.0));
+    copy(from, rows);
+    copy(scale, w);
+    copy(bias, b);
+    let mean = map(warp_sum(sum(rows, 1)), |total| total / N as f32);
+    let off = map((rows, mean), |x, mean| x - mean);
+    let squares = warp_sum(sum(map(off, |d| d * d), 1));
+    let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+    copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
+}
+
+/// y = w · x / √(mean x² + eps), row by row: a block for each row of at most W elements.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn rmsnorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, W);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let (row, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
+    copy(from, row);
+    copy(scale, w);
+    let squares = block_sum(sum(map(row, |x| x * x)));
+    let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+    copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
+}
+
+/// The same for short rows: each of a block's eight warps has R of them.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn rmsnorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, W);
+    let (threads, lanes) = (layout!((8, 32) : (32, 1)), layout!((8, 1, 32) : (32, 0, 1)));
+    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
+    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let (rows, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
+    copy(from, rows);
+    copy(scale, w);
+    let squares = warp_sum(sum(map(rows, |x| x * x), 1));
+    let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+    copy(map((rows, factor, w), |x, f, w| x * f * (w as f32)), to);
+}

@@ -1,0 +1,63 @@
+//! Sums of rows, of columns and of everything.
+
+use tilewright::prelude::*;
+
+/// y = Σ x along each row: a block for each.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, (M, _1), (_1, ldy)>,
+) {
+    let from = parallelize(tile(x, (1, W), (block.x, _)), layout!((1, L)), thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, 1), (block.x, 0)), layout!((L, 1)), thread.x, ragged = true);
+    let mut total = registers::<f32>((1, 1), 0.0);
+    for k in 0..from.size(2) {
+        let part = registers_like::<f32>(from[(_, _, k)], 0.0);
+        copy(from[(_, _, k)], part, fill = 0.0);
+        total = map((total, sum(part)), |t, s| t + s);
+    }
+    copy(block_sum(total), to);
+}
+
+/// The same for short rows: each of a block's eight warps has R of them.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn row_sums_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, (M, _1), (_1, ldy)>,
+) {
+    at_most(N, W);
+    let threads = layout!((8, 32) : (32, 1));
+    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (8 * R, 1), (block.x, 0)), threads, thread.x, ragged = true);
+    let rows = registers_like::<f32>(from, 0.0);
+    copy(from, rows);
+    copy(warp_sum(sum(rows, 1)), to);
+}
+
+/// Sums of L pieces of each column: x (N, M, L) has N columns and M rows of each piece. Y warps share the rows of a tile,
+/// and their sums meet in shared memory.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn column_sums<T, const B: usize = 64, const Y: usize = 8, const V: usize = 4>(
+    x: &Tensor<T, (N, M, L), (_1, ldx, ldp)>,
+    y: &mut Tensor<f32, (N, L), (_1, ldy)>,
+) {
+    let threads = layout!((32, Y, 1) : (1, 32, 0));
+    let from =
+        parallelize(tile(x, (32 * V, B, 1), (block.x, _, block.y)), threads, thread.x, values = (V, 1, 1));
+    let mut total = registers::<f32>((V, 1), 0.0);
+    for k in 0..from.size(3) {
+        let part = registers_like::<f32>(from[(_, _, 0, k)], 0.0);
+        copy(from[(_, _, 0, k)], part, fill = 0.0);
+        total = map((total, sum(part, 1)), |t, s| t + s);
+    }
+    let between = shared::<f32>(layout!((32 * V, Y)));
+    copy(total, parallelize(between, layout!((32, Y)), thread.x, values = (V, 1)));
+    sync_threads();
+    let columns = layout!((32 * Y, 1));
+    let own = parallelize(between, columns, thread.x, ragged = true);
+    let to = parallelize(tile(y, (32 * V, 1), (block.x, block.y)), columns, thread.x, ragged = true);
+    // A product with ones is a sum.
+    let mut all = registers_like(to, 0.0);
+    gemm(own, registers::<f32>((1, Y), 1.0), &mut all);
+    copy(all, to);
+}

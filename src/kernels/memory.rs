@@ -1,0 +1,138 @@
+//! Kernels whose speed is the memory's: transposes, rows that are normalised, sums, products of a matrix and a vector; and
+//! which constants of which of them suit a size.
+//!
+//! ```
+//! use tilewright::kernels::memory::{Work, choose};
+//! use tilewright::Elem;
+//! let choice = choose(Work::Softmax, Elem::F32, 65536, 128);
+//! assert_eq!(choice.to_string(), "softmax_rows T=f32 W=128 R=2 V=4");
+//! assert!(choice.def()?.source().contains("__shfl_xor_sync"));
+//! # Ok::<(), tilewright::KernelErrors>(())
+//! ```
+
+use std::fmt;
+
+use crate::{Elem, KernelDef, KernelErrors};
+
+#[allow(dead_code)]
+#[path = "../../examples/memory/bodies.rs"]
+pub mod bodies;
+#[allow(dead_code)]
+#[path = "../../examples/memory/products.rs"]
+pub mod products;
+#[allow(dead_code)]
+#[path = "../../examples/memory/rows.rs"]
+pub mod rows;
+#[allow(dead_code)]
+#[path = "../../examples/memory/sums.rs"]
+pub mod sums;
+#[allow(dead_code)]
+#[path = "../../examples/memory/transpose.rs"]
+pub mod transpose;
+
+/// What is done with a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Its transpose.
+    Transpose,
+    /// The softmax of each row.
+    Softmax,
+    /// Rows less their mean, over their standard deviation, scaled and shifted.
+    Layernorm,
+    /// Rows over the root of their mean square, scaled.
+    Rmsnorm,
+    /// The sum of each row.
+    RowSums,
+    /// Sums of pieces of each column.
+    ColumnSums,
+    /// Its product with a vector.
+    Gemv,
+    /// Attraction among as many bodies as it has columns.
+    Gravity,
+}
+
+/// A shipped kernel and its constants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// Its element type; `None` where it has but one.
+    pub elem: Option<Elem>,
+    /// Its constants.
+    pub constants: Vec<(&'static str, usize)>,
+}
+
+impl Choice {
+    /// The kernel with these constants.
+    pub fn def(&self) -> Result<KernelDef, KernelErrors> {
+        let shipped =
+            super::named(self.kernel).unwrap_or_else(|| unreachable!("`choose` names shipped kernels"));
+        let types: Vec<(&str, Elem)> = self.elem.iter().map(|elem| ("T", *elem)).collect();
+        shipped.def.specialize(&self.constants, &types)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kernel)?;
+        self.elem.iter().try_for_each(|elem| write!(f, " T={elem}"))?;
+        self.constants.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+/// Bytes of the widest access.
+const WIDEST: usize = 16;
+/// Elements of a row that a thread has, if there are so many.
+const OWN: usize = 16;
+/// The longest row, in elements for each lane, that a warp has alone.
+const SHORT: usize = 16;
+
+/// The kernel for a matrix of so many rows and columns, rows contiguous.
+pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
+    let own = |kernel, constants: &[(&'static str, usize)]| Choice {
+        kernel,
+        elem: (work != Work::Gravity).then_some(elem),
+        constants: constants.to_vec(),
+    };
+    // Elements of one access: rows begin where such an access may.
+    let most = WIDEST / elem.bytes() as usize;
+    let wide = if columns.is_multiple_of(most) { most } else { 1 };
+    let in_rows = |long, short, threads: usize| {
+        if columns <= 32 * SHORT {
+            // A warp's lanes share a row as widely as it allows.
+            let value = wide.min((columns / 32).next_power_of_two()).max(1);
+            let width = columns.next_multiple_of(32 * value);
+            return own(short, &[("W", width), ("R", (OWN * 16 / width).max(1)), ("V", value)]);
+        }
+        own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
+    };
+    // Threads for a row that they keep, each with about so many elements.
+    let keeping = |elements: usize| columns.div_ceil(elements).next_multiple_of(128).clamp(128, 1024);
+    let kept = keeping(if wide == 1 { 33 } else { OWN });
+    // Elements of a row that 128 threads read at once, two or more each.
+    let at_once = |most: usize| columns.next_multiple_of(128 * wide).clamp(256 * wide, 128 * wide * most);
+    match work {
+        Work::Transpose => {
+            // Reads go along rows of the matrix, writes along its columns.
+            let side = |extent: usize| if extent.is_multiple_of(most) { (most, 8) } else { (1, 32) };
+            let ((v, c), (u, d)) = (side(columns), side(rows));
+            let pad = 4 / elem.bytes() as usize;
+            let tile = if v * u > 1 && v == u { 256 / elem.bytes() as usize } else { 64 };
+            own("transpose", &[("V", v), ("C", c), ("U", u), ("D", d), ("B", tile), ("P", pad)])
+        }
+        Work::Softmax => in_rows("softmax_row", "softmax_rows", kept),
+        Work::Layernorm => in_rows("layernorm_row", "layernorm_rows", kept),
+        Work::Rmsnorm => in_rows("rmsnorm_row", "rmsnorm_rows", kept),
+        Work::RowSums if columns <= 32 * SHORT => in_rows("row_sums", "row_sums_short", 0),
+        Work::RowSums => {
+            own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
+        }
+        Work::ColumnSums => {
+            // Few rows want many warps.
+            let warps = if rows < 1024 && columns < 4096 { 32 } else { 8 };
+            own("column_sums", &[("B", 8 * warps), ("Y", warps), ("V", wide)])
+        }
+        Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
+        Work::Gravity => own("gravity", &[]),
+    }
+}

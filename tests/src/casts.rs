@@ -1,0 +1,139 @@
+//! Conversions between all element types: a kernel that converts every element of a tensor to every other type, what it is
+//! given, and what must come of it.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::index::Int;
+use tilewright_codegen::number::Number;
+use tilewright_codegen::thread::*;
+use tilewright_layout::Value;
+
+use crate::hand::Hand;
+use crate::number::{Random, value};
+
+/// All element types.
+pub const ALL: [Elem; 11] = [
+    Elem::F64,
+    Elem::F32,
+    Elem::F16,
+    Elem::Bf16,
+    Elem::I32,
+    Elem::U32,
+    Elem::I8,
+    Elem::U8,
+    Elem::Tf32,
+    Elem::E4m3,
+    Elem::E5m2,
+];
+
+/// Threads of a block, each of which converts one element.
+pub const THREADS: usize = 128;
+
+/// The types to which elements of a type are converted.
+pub fn targets(elem: Elem) -> impl Iterator<Item = Elem> {
+    ALL.into_iter().filter(move |&target| target != elem)
+}
+
+/// Arguments: `from`, then `to_…` for each other type. They have a whole number of blocks of elements.
+pub fn kernel(elem: Elem) -> Kernel {
+    let mut hand = Hand::new(&format!("casts_{elem}"), 80, THREADS as u32);
+    let n = Value::symbol("N");
+    hand.k.launch.grid = [n.ceil_div(THREADS as i64).into_iter().collect(), vec![], vec![]];
+    let (thread, last) = (hand.thread(), (1 << 23) - 1);
+    let block = hand.e().leaf(Int::Block(0), 0, last, 1, Scope::Block);
+    let at = hand.sum(&[(block, THREADS as i64), (thread, 1)], 0);
+    hand.e().assume(at, 0, (1 << 30) - 1);
+    let (zero, one) = (hand.int(0), vec![Value::Int(1)]);
+    let from = hand.tensor_of("from", elem, false, vec![n], one.clone());
+    let x = hand.reg("x", elem, 1);
+    let place = |space| Mem { space, index: at, peer: None };
+    let held = |reg| Frag { reg, at: zero, len: 1 };
+    let mut ops =
+        vec![Op::Load { to: held(x), from: place(from), guard: None, fill: 0.0.into(), stays: None }];
+    for target in targets(elem) {
+        let to = hand.tensor_of(&format!("to_{target}"), target, true, vec![n], one.clone());
+        let reg = hand.reg("value", target, 1);
+        let value = Val::Cast(target, Box::new(Val::Reg(x, zero)));
+        ops.push(Op::Assign { reg, at: zero, value });
+        ops.push(Op::Store { to: place(to), from: held(reg), guard: None });
+    }
+    hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect())
+}
+
+/// Elements to convert: all there are of narrow types; of others those at which results change, those beside them, and
+/// some at random.
+pub fn given(elem: Elem) -> Vec<u64> {
+    let mut all: Vec<u64> = match elem.bytes() {
+        1 => (0..1 << 8).collect(),
+        2 => (0..1 << 16).collect(),
+        _ => chosen(elem),
+    };
+    all.resize(all.len().next_multiple_of(THREADS), 0);
+    all
+}
+
+fn chosen(elem: Elem) -> Vec<u64> {
+    let mut random = Random::new(u64::from(elem.bytes()) + 40);
+    let mut word = || u64::from(random.word()) << 32 | u64::from(random.word());
+    let mask = u64::MAX >> (64 - 8 * elem.bytes());
+    let mut all: Vec<u64> = (0..4096).map(|_| word() & mask).collect();
+    if !elem.is_float() {
+        all.extend((0..32).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, (1 << bit) + 1]));
+        all.extend((0..1024).chain(mask - 1024..=mask));
+        return all.into_iter().map(|bits| bits & mask).collect();
+    }
+    let mut beside = |x: f64| {
+        let bits = Number::Float(x).bits(elem);
+        // A step of what tensor cores read is 2^13 of the bits.
+        let step = if elem == Elem::Tf32 { 1 << 13 } else { 1 };
+        all.extend([bits.saturating_sub(step), bits, bits + step, ((mask >> 1) + 1) | bits]);
+    };
+    for narrow in [Elem::E4m3, Elem::E5m2, Elem::F16] {
+        let codes = 1u64 << (8 * narrow.bytes() - 1);
+        for code in (0..codes).step_by(if narrow == Elem::F16 { 7 } else { 1 }) {
+            let (low, high) = (value(narrow, code), value(narrow, code + 1));
+            beside(low);
+            beside((low + high) / 2.0);
+        }
+    }
+    for exponent in -150..130 {
+        beside(2f64.powi(exponent));
+        beside(2f64.powi(exponent) * (1.0 + 2f64.powi(-11)));
+        beside(2f64.powi(exponent) * (1.0 + 2f64.powi(-8)));
+    }
+    [0.0, f64::INFINITY, f64::NAN, f64::MAX, 480.0, 464.0, 61440.0].into_iter().for_each(beside);
+    if elem == Elem::Tf32 {
+        all.iter_mut().for_each(|bits| *bits &= 0xffff_e000);
+    }
+    all
+}
+
+/// What an element becomes, as bits; nothing where it is no number of a floating-point type, of which there are several.
+pub fn wanted(bits: u64, from: Elem, to: Elem) -> Option<u64> {
+    let x = value(from, bits);
+    if !from.is_float() && !to.is_float() {
+        return Some(x as i64 as u64 & (u64::MAX >> (64 - 8 * to.bytes())));
+    }
+    if to.is_float() {
+        return (!x.is_nan()).then(|| Number::Float(x).bits(to));
+    }
+    Some(match to {
+        Elem::I32 => u64::from(x as i32 as u32),
+        Elem::U32 => u64::from(x as u32),
+        Elem::I8 => u64::from(x as i8 as u8),
+        _ => u64::from(x as u8),
+    })
+}
+
+/// What is wrong with results, if anything is.
+pub fn wrong(given: &[u64], got: &[u64], from: Elem, to: Elem) -> Option<String> {
+    given.iter().zip(got).find_map(|(&bits, &got)| {
+        let right = match wanted(bits, from, to) {
+            Some(wanted) => got == wanted,
+            None => value(to, got).is_nan(),
+        };
+        let (x, y) = (value(from, bits), value(to, got));
+        let wanted = wanted(bits, from, to);
+        (!right)
+            .then(|| format!("{x:e} ({bits:#x} of {from}) became {y:e} ({got:#x} of {to}), not {wanted:x?}"))
+    })
+}

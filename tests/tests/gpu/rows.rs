@@ -1,0 +1,113 @@
+//! Matrix products of the instruction table, each alone, against sums in double precision: how far the hardware's results
+//! lie from them is printed for each family of rows.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use tilewright::runtime::Built;
+use tilewright_codegen::{Elem, cuda};
+use tilewright_tests::problem::Operand;
+use tilewright_tests::rows::{self, Numbers, Trial, Wanted, stored, value};
+
+use super::{held, stream};
+
+/// The trial as a kernel that launches take.
+fn built(trial: &Trial) -> Built {
+    // SAFETY: the program's accesses are those of its row, within tensors of just their sizes.
+    unsafe { held::alone(trial.kernel.clone(), cuda::print(&trial.kernel)) }
+}
+
+fn operands(trial: &Trial, given: &[Vec<u8>; 3]) -> Vec<Operand> {
+    let elems = trial.elems().map(stored);
+    let one = |at: usize| {
+        let size = elems[at].bytes() as usize;
+        let bits = |part: &[u8]| part.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
+        let all: Vec<u64> = given[at].chunks_exact(size).map(bits).collect();
+        held::whole(["d", "a", "b"][at], elems[at], at == 0, &all)
+    };
+    (0..3).map(one).collect()
+}
+
+/// How far a result is off, for each 1 of the greatest term; nothing where it is wrong altogether.
+fn off(got: f64, wanted: Wanted, elem: Elem) -> Option<f64> {
+    let (most, step) = match elem {
+        Elem::F16 => (65504.0, 2f64.powi(-24)),
+        Elem::F32 => (f64::from(f32::MAX), 2f64.powi(-149)),
+        _ => (f64::MAX, 0.0),
+    };
+    if wanted.sum.is_nan() {
+        return got.is_nan().then_some(0.0);
+    }
+    if wanted.sum.is_infinite() {
+        return (got == wanted.sum).then_some(0.0);
+    }
+    if wanted.sum.abs() > most || wanted.greatest > most {
+        // It overflows on the way, in one order of terms and not in another.
+        return Some(0.0);
+    }
+    let far = ((got - wanted.sum).abs() - step).max(0.0);
+    got.is_finite().then_some(if far > 0.0 { far / wanted.greatest } else { 0.0 })
+}
+
+fn check(chosen: impl Fn(&str) -> bool) {
+    let Some(stream) = stream() else { return };
+    let (mut worst, mut wrong) = (BTreeMap::<(String, String), f64>::new(), Vec::new());
+    for trial in rows::sample().filter(|trial| chosen(trial.row.name)) {
+        let (kernel, elem, name) = (built(&trial), trial.elems()[0], trial.row.name);
+        if !held::runs_here(&stream, &kernel) {
+            continue;
+        }
+        let family = name
+            .split_once('n')
+            .map_or(name, |(_, rest)| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let family = format!("{} {family}", name.split('_').next().unwrap_or_default());
+        for (seed, kind) in Numbers::ALL.into_iter().enumerate() {
+            let matrices = trial.draw(kind, seed as u64);
+            let wanted = trial.wanted(&matrices);
+            let buffers = held::run(&stream, &kernel, &operands(&trial, &trial.given(&matrices)));
+            let buffers = buffers.expect("it runs").expect("it is launched");
+            let greatest_off = worst.entry((family.clone(), format!("{kind:?}"))).or_default();
+            let mut said = 0;
+            for (at, (&bits, &wanted)) in buffers[0].iter().zip(&wanted).enumerate() {
+                let got = value(bits, elem);
+                let off = off(got, wanted, elem);
+                *greatest_off = greatest_off.max(off.unwrap_or(0.0));
+                if off.is_none_or(|off| off > trial.within()) {
+                    said += 1;
+                    if said < 3 {
+                        wrong.push(format!("{name}, {kind:?}: element {at} is {got:e}, not {wanted:?}"));
+                    }
+                }
+            }
+        }
+    }
+    for ((family, kind), off) in worst {
+        println!("{family:40} {kind:10} {off:.3e} = 2^{:.1}", off.log2());
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn products_of_warps() {
+    check(|name| name.starts_with("mma_"));
+}
+
+#[test]
+fn products_of_warpgroups_in_16_bits() {
+    check(|name| name.starts_with("wgmma_") && name.contains("k16_"));
+}
+
+#[test]
+fn products_of_warpgroups_in_tf32() {
+    check(|name| name.starts_with("wgmma_") && name.contains("k8_"));
+}
+
+#[test]
+fn products_of_warpgroups_in_8_bits() {
+    check(|name| name.starts_with("wgmma_") && (name.contains("_e4m3") || name.contains("_e5m2")));
+}
+
+#[test]
+fn products_of_warpgroups_of_integers() {
+    check(|name| name.starts_with("wgmma_") && (name.contains("_i8") || name.contains("_u8")));
+}

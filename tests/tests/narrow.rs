@@ -1,0 +1,100 @@
+//! Elements of eight bits and what tensor cores read, in the simulator: conversions, and kernels in the language.
+
+use tilewright::Element;
+use tilewright::prelude::*;
+use tilewright_sim::{Arg, Options, run_every, run_program};
+use tilewright_tests::{casts, typed};
+
+#[test]
+fn conversions_round_once() {
+    for from in casts::ALL {
+        let given = casts::given(from);
+        let mut args = vec![typed!(from, T => {
+            Arg::tensor(&given.iter().map(|&bits| T::from_raw(bits)).collect::<Vec<T>>(), [given.len()])
+        })];
+        args.extend(casts::targets(from).map(|to| typed!(to, T => Arg::output::<T>([given.len()]))));
+        let options = Options { races: false, ..Options::default() };
+        let done =
+            run_program(&casts::kernel(from), &args, &options).unwrap_or_else(|error| panic!("{error}"));
+        for to in casts::targets(from) {
+            let got: Vec<u64> = typed!(to, T => {
+                let all = done.get::<T>(&format!("to_{to}")).expect("a tensor");
+                all.into_iter().map(Element::to_raw).collect()
+            });
+            assert_eq!(casts::wrong(&given, &got, from, to), None);
+        }
+    }
+}
+
+/// Rounds to eight bits after a scale.
+#[kernel(T = e4m3 | e5m2)]
+fn quantised<T>(x: &Tensor<f32, N>, y: &mut Tensor<T, N>, scale: f32) {
+    let t = layout!(64);
+    let x = parallelize(tile(x, 256, block.x), t, thread.x);
+    let y = parallelize(tile(y, 256, block.x), t, thread.x);
+    copy(map(x, |x| (x * scale) as T), y);
+}
+
+#[test]
+fn tensors_of_eight_bits_are_written() {
+    let x: Vec<f32> = (0..600).map(|n| (n as f32 - 300.0) * 0.37).collect();
+    macro_rules! check {
+        ($ty:ident) => {
+            let args = [Arg::tensor(&x, [600]), Arg::output::<$ty>([600]), Arg::number(0.75f32)];
+            let done = quantised!(T = $ty).simulate(&args).unwrap_or_else(|error| panic!("{error}"));
+            let wanted: Vec<$ty> = x.iter().map(|x| $ty::from_f32(x * 0.75)).collect();
+            assert_eq!(done.get::<$ty>("y").unwrap(), wanted);
+        };
+    }
+    check!(e4m3);
+    check!(e5m2);
+}
+
+/// A product of what is kept in eight bits, through shared memory; sums are `f32`.
+#[kernel(T = e4m3 | e5m2 | tf32, allow(uncoalesced, bank_conflicts))]
+fn product<T>(a: &Tensor<T, (M, K)>, b: &Tensor<T, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+    let (sa, sb) = (shared::<T>((32, 8)), shared::<T>((32, 8)));
+    let (ga, gb) = (tile(a, (32, 8), (block.x, _)), tile(b, (32, 8), (block.y, _)));
+    let gc = tile(c, (32, 32), (block.x, block.y));
+    let t = layout!((8, 8));
+    let (from_a, to_a) = (parallelize(ga, t, thread.x), parallelize(sa, t, thread.x));
+    let (from_b, to_b) = (parallelize(gb, t, thread.x), parallelize(sb, t, thread.x));
+    let (rows, columns) = (parallelize(sa, t, thread.x, (1, _)), parallelize(sb, t, thread.x, (_, 1)));
+    let out = parallelize(gc, t, thread.x);
+    let mut acc = registers_like(out, 0.0);
+    for k in 0..from_a.size(2) {
+        copy(from_a[(_, _, k)], to_a);
+        copy(from_b[(_, _, k)], to_b);
+        cp_async_wait_all();
+        sync_threads();
+        gemm(rows, columns, &mut acc);
+        sync_threads();
+    }
+    copy(acc, out);
+}
+
+#[test]
+fn products_of_narrow_elements_sum_in_f32() {
+    let (m, n, k) = (45, 33, 19);
+    let numbers = |count: usize, seed: usize| -> Vec<f32> {
+        (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
+    };
+    let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
+    let wanted: Vec<f32> =
+        (0..m * n).map(|at| (0..k).map(|k| a[at % m + k * m] * b[at / m + k * n]).sum()).collect();
+    macro_rules! check {
+        ($ty:ident) => {
+            let kernel = product!(T = $ty).def().generate().unwrap();
+            let narrow = |x: &[f32]| x.iter().map(|&x| $ty::from_f32(x)).collect::<Vec<_>>();
+            let (a, b) = (Arg::tensor(&narrow(&a), [m, k]), Arg::tensor(&narrow(&b), [n, k]));
+            let args = [a, b, Arg::output::<f32>([m, n])];
+            let outcomes = run_every(&kernel, &args, &Options::default());
+            for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+                assert_eq!(done.get::<f32>("c").unwrap(), wanted);
+            }
+        };
+    }
+    check!(e4m3);
+    check!(e5m2);
+    check!(tf32);
+}
