@@ -294,6 +294,11 @@ language! {
     /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
     /// outside of its tensor are 0, or what `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.
+    ///
+    /// `how = "atomic_add"` adds to what stands there, at once: threads and blocks may add to the same elements. So do
+    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`, of types that hardware
+    /// has them for. Elements outside of the tensor are skipped. Sums of floating-point numbers are rounded in the order in
+    /// which threads come, so they differ from run to run: `#[kernel(deny(deterministic))]` refuses them.
     fn copy(from: View, to: View);
     /// Sets every element.
     fn fill(tile: View, value: Number);

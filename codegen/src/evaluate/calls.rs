@@ -11,7 +11,7 @@ use crate::limits;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
-use crate::thread::Bin;
+use crate::thread::{Bin, Change};
 use crate::tile::{self, Across, How, Order};
 use crate::typing;
 use crate::view::{Deal, View};
@@ -29,7 +29,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("full", "full::<f32>((BM, BN), 0.0)"),
     ("threads", "threads(256)"),
     ("tiled_mma", "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))"),
-    ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
+    ("copy", "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\""),
     ("fill", "fill(tensor, 0.0)"),
     ("shift", "shift(tile, (-1, 0))"),
     ("permute", "permute(tensor, (1, 0))"),
@@ -416,17 +416,22 @@ impl Evaluator {
                     part(0)?;
                     part(1)?;
                 }
-                let (mut how, mut fill, mut clamps) = (How::Derive, None, false);
+                let (mut how, mut fill, mut clamps, mut update) = (How::Derive, None, false, None);
+                let change = |text: &str| {
+                    let name = text.strip_prefix("atomic_")?;
+                    Change::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+                };
                 for (name, value, span) in &args.named {
                     match (name.text.as_str(), value) {
                         ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                         ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
                         ("clamp", Value::Bool(yes)) => clamps = *yes,
+                        ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
                         ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
                         ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                         (name, other) => {
                             let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                            let help = "write how = \"plain\", how = \"staged\", or fill = 0.0";
+                            let help = "write how = \"plain\", how = \"staged\", how = \"atomic_add\", or fill = 0.0";
                             return Ok(self.complain(*span, problem.help(help)));
                         }
                     }
@@ -438,7 +443,15 @@ impl Evaluator {
                 }
                 let modes = if clamps { 0..from.base.len() } else { 0..0 };
                 let from = modes.fold(from, View::nearest);
+                if let (Some(update), None) = (update, &fill) {
+                    self.builder.atomic(&from, &to, update)?;
+                    return Ok(Value::Unit);
+                }
                 match (how, fill) {
+                    _ if update.is_some() => {
+                        let problem = Problem::new("an atomic copy skips what lies outside, and has no fill");
+                        return Err(problem.help("leave out `fill`"));
+                    }
                     (How::Derive, Some((fill, span))) => match self.builder.copy_filled(&from, &to, fill) {
                         Err(problem) if problem.arg == Some(2) => return Ok(self.complain(span, problem)),
                         done => done?,
