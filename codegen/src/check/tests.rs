@@ -158,7 +158,7 @@ fn every_statement_of_the_tutorial_is_needed() {
          help: write cp_async_wait_all() and sync_threads() before this",
     );
     // Nothing is wrong without the product, but tiles are brought for nobody.
-    let outcome = finish(without(&[5]), None, Vec::new(), &[]);
+    let outcome = finish(without(&[5]), Vec::new(), Vec::new(), &[]);
     assert!(outcome.kernel.is_some());
     let idle = |name: &str| {
         format!(
