@@ -234,9 +234,7 @@ impl Builder {
             return Ok(Value::Sym { times: 1, of: symbol, over: 1 });
         }
         let mut name = String::new();
-        for word in
-            text.split(|c: char| c == ' ' || c == '(' || c == ')' || c == ',').filter(|word| !word.is_empty())
-        {
+        for word in text.split([' ', '(', ')', ',']).filter(|word| !word.is_empty()) {
             let word = match word {
                 "+" => "plus",
                 "*" => "times",

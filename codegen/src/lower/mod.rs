@@ -474,7 +474,7 @@ impl<'p> Lower<'p> {
     fn asserted(&self, of: Value) -> i64 {
         let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
         let mine = divisors.filter(|(size, _)| *size == of).map(|(_, n)| n);
-        mine.fold(1, |all, n| lcm(all, n))
+        mine.fold(1, lcm)
     }
 
     /// Takes for granted that `divisor` divides `of`, if the policy allows.
