@@ -113,5 +113,6 @@ fn checked(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
-    Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
+    let (name, requires) = (program.name, program.requires);
+    Outcome { kernel: Some(Generated { name, params, variants, requires, report }), diagnostics }
 }

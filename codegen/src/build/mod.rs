@@ -172,7 +172,7 @@ impl Builder {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
             let mut used = false;
             for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= mentions(stmt, &block));
+                stmt.each(&mut |stmt| used |= mentions(&self.program, stmt, &block));
             }
             // Where an axis is used and nothing counts it, how many blocks there are is not known.
             if !used {
@@ -482,6 +482,13 @@ impl Builder {
 
     fn writable(&self, view: &View, arg: usize) -> Result<()> {
         match self.space(view) {
+            _ if view.repeats() => Err(Problem::new(format!(
+                "`{}` is broadcast, {}: several of its elements are one element of its tensor, and this writes to them",
+                view.name,
+                view.shape()
+            ))
+            .help("write to the tensor itself")
+            .arg(arg)),
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
                 Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))

@@ -38,12 +38,8 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
 impl Lower<'_> {
     /// The part of a base that stays the same while loops run, and the part that a loop changes.
     pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
-        let moves = |coord: &Coord| match coord {
-            Coord::Var(_) | Coord::Turn(_) => true,
-            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_))),
-            Coord::Begin { .. } => true,
-            _ => false,
-        };
+        let moves =
+            |coord: &Coord| matches!(coord, Coord::Begin { .. }) || !Affine::from(coord.clone()).is_fixed();
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
         (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
     }
@@ -294,6 +290,8 @@ impl Lower<'_> {
                 let within = self.affine(&within);
                 fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
             }
+            // Each element has one that is nearest to it.
+            fits = fits && !(view.nearest.contains(&leaf.mode) && self.outside(view, leaf.mode));
             if fits && !global && self.outside(view, leaf.mode) {
                 fits = mode.size().is_ok_and(|size| size % width == 0);
             }

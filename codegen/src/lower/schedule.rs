@@ -27,7 +27,8 @@ impl Lower<'_> {
         raster: Raster,
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let extents: Vec<Value> = vars.iter().map(|&var| self.program.vars[var as usize].extent).collect();
+        let extents: Vec<Value> =
+            vars.iter().filter_map(|&var| self.program.vars[var as usize].extent()).collect();
         let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
         let one = self.int(1);
         let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));

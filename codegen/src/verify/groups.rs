@@ -65,7 +65,10 @@ fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::
         let mut inside = around;
         match &stmt.op {
             Op::Tiles { .. } if program.groups[stmt.by as usize].members > 1 => inside.tiles = Some(stmt.by),
-            Op::If { left, .. } => inside.apart = differs(program, left).or(around.apart),
+            Op::If { test, .. } => {
+                let differs = test.integers().into_iter().find_map(|at| differs(program, at));
+                inside.apart = differs.or(around.apart);
+            }
             _ => {}
         }
         for body in stmt.bodies() {
