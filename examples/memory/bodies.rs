@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 /// What pulls each body: columns of `bodies` are x, y, z and mass, and rows of `others` the same once more; columns of
 /// `pull` are the acceleration's parts. S groups of L threads share the others, in steps of J for each.
 #[kernel]
-pub fn gravity<const J: usize = 8, const L: usize = 64, const S: usize = 4>(
+pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
     bodies: &Tensor<f32, (N, _4), (_1, ldb)>,
     others: &Tensor<f32, (_4, N), (ldo, _1)>,
     pull: &mut Tensor<f32, (N, _3), (_1, ldp)>,
