@@ -52,8 +52,17 @@ const OP: &str = "distribution";
 impl Distribution {
     /// From digits of the thread's number and of the value's.
     pub fn new(tile: &[i64], threads: Vec<Digit>, values: Vec<Digit>) -> Distribution {
-        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1).collect();
-        Distribution { tile: tile.to_vec(), threads: trim(threads), values: trim(values) }
+        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1);
+        // Digits that make no difference are along no mode, and one where they are neighbours.
+        let mut apart: Vec<Digit> = Vec::new();
+        for digit in trim(threads) {
+            match apart.last_mut() {
+                Some(last) if last.step == 0 && digit.step == 0 => last.extent *= digit.extent,
+                _ if digit.step == 0 => apart.push(Digit { mode: 0, ..digit }),
+                _ => apart.push(digit),
+            }
+        }
+        Distribution { tile: tile.to_vec(), threads: apart, values: trim(values).collect() }
     }
 
     /// Threads arranged over the modes of the tile: a layout from a position to the thread's number. Each takes `values[m]`
