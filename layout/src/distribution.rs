@@ -163,6 +163,13 @@ impl Distribution {
             let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
         }
+        if let Some(mode) = (0..self.tile.len()).find(|&mode| self.reach(mode) > self.tile[mode]) {
+            // What goes beyond a tile would be another's.
+            let (tile, extent) = (Value::Int(self.reach(mode)), Value::Int(self.tile[mode]));
+            return Err(
+                LayoutError::new(OP, Condition::TileDoesNotDivide { mode, tile, extent }).with(groups)
+            );
+        }
         let (mut tile, mut numbered) = (self.tile.clone(), Vec::new());
         for (mode, along) in groups.modes().enumerate() {
             for (extent, stride) in along.leaves() {
