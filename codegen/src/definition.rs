@@ -52,6 +52,8 @@ pub struct Generated {
     pub params: Vec<Param>,
     /// Whole programs, each with the facts that it needs; launch takes the first whose facts hold.
     pub variants: Vec<Variant>,
+    /// What sizes must satisfy, whichever variant runs.
+    pub requires: Vec<tile::Require>,
     /// What is known about the first variant.
     pub report: Report,
 }

@@ -14,13 +14,13 @@ use crate::tile::{Arg, Program, Space};
 
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(program, None, Vec::new(), &[])
+    finish(program, Vec::new(), Vec::new(), &[])
 }
 
 /// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
 pub(crate) fn finish(
     program: Program,
-    narrow: Option<Program>,
+    narrower: Vec<Program>,
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -31,28 +31,28 @@ pub(crate) fn finish(
     if diagnostics.iter().any(|said| said.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
-    let within = [Some(&program), narrow.as_ref()].into_iter().flatten().try_for_each(limits::program);
+    let within = std::iter::once(&program).chain(&narrower).try_for_each(limits::program);
     if let Err(why) = within {
         return refuse(diagnostics, why);
     }
     match limits::is_deep(&program) {
-        true => crate::stack::with_room(|| checked(program, narrow, diagnostics, levels)),
-        false => checked(program, narrow, diagnostics, levels),
+        true => crate::stack::with_room(|| checked(program, narrower, diagnostics, levels)),
+        false => checked(program, narrower, diagnostics, levels),
     }
 }
 
-/// Checks, lowers and prints a program that is within limits. `narrow` is the same kernel with accesses of
-/// single elements, for variants that may not presume alignment.
+/// Checks, lowers and prints a program that is within limits. `narrower` are the same kernel with ever narrower accesses,
+/// for variants that presume less about alignment; the last presumes nothing.
 fn checked(
     program: Program,
-    narrow: Option<Program>,
+    narrower: Vec<Program>,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
-    let (program, narrow) = match resolved(program, narrow) {
-        Ok(both) => both,
+    let (program, narrower) = match resolved(program, narrower) {
+        Ok(all) => all,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
             return Outcome { kernel: None, diagnostics };
@@ -81,20 +81,24 @@ fn checked(
     let program = if is_open { raised(program) } else { program };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
-    let narrow = match narrow.map(expanded).transpose() {
-        Ok(narrow) => Program { arch: program.arch, ..narrow.unwrap_or_else(|| program.clone()) },
+    let narrower = match narrower.into_iter().map(expanded).collect::<std::result::Result<Vec<_>, _>>() {
+        Ok(narrower) => narrower,
         Err(diagnostic) => {
             diagnostics.append(&mut checked.diagnostics);
             diagnostics.push(diagnostic);
             return Outcome { kernel: None, diagnostics };
         }
     };
-    for (policy, program) in [
-        (Policy::Best, &program),
-        (Policy::Aligned, &program),
-        (Policy::Small, &narrow),
-        (Policy::General, &narrow),
-    ] {
+    let narrower: Vec<Program> = narrower
+        .into_iter()
+        .map(|narrow| Program { arch: if is_open { program.arch } else { narrow.arch }, ..narrow })
+        .collect();
+    let last = narrower.last().unwrap_or(&program);
+    let between = narrower.iter().rev().skip(1).rev().map(|program| (Policy::Aligned, program));
+    let wide = [(Policy::Best, &program), (Policy::Aligned, &program)];
+    for (policy, program) in
+        wide.into_iter().chain(between).chain([(Policy::Small, last), (Policy::General, last)])
+    {
         match lower(program, policy) {
             Ok(kernel) => {
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
@@ -133,7 +137,8 @@ fn checked(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
-    Outcome { kernel: Some(Generated { name: program.name, params, variants, report }), diagnostics }
+    let (name, requires) = (program.name, program.requires);
+    Outcome { kernel: Some(Generated { name, params, variants, requires, report }), diagnostics }
 }
 
 /// The program for the oldest architecture whose blocks hold its shared tiles, if their layouts were left open.
@@ -154,20 +159,24 @@ fn raised(program: Program) -> Program {
     }
 }
 
-/// The program without whole tiles, and the one with accesses of single elements.
+/// The program without whole tiles, and those with narrower accesses; where there were none and there are whole tiles, the
+/// one with accesses of single elements.
 fn resolved(
     program: Program,
-    narrow: Option<Program>,
-) -> std::result::Result<(Program, Option<Program>), Diagnostic> {
+    narrower: Vec<Program>,
+) -> std::result::Result<(Program, Vec<Program>), Diagnostic> {
     let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
         let Cow::Owned(resolved) = resolve::resolved(program, width)? else { return Ok(None) };
         limits::sizes(&resolved)?;
         limits::work(&resolved)?;
         Ok(Some(resolved))
     };
-    let single = match &narrow {
-        Some(narrow) => resolve(narrow, Width::One)?,
-        None => resolve(&program, Width::One)?,
+    let narrower = match narrower.is_empty() {
+        true => resolve(&program, Width::One)?.into_iter().collect(),
+        false => narrower
+            .into_iter()
+            .map(|narrow| Ok(resolve(&narrow, Width::One)?.unwrap_or(narrow)))
+            .collect::<std::result::Result<_, Diagnostic>>()?,
     };
-    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), single.or(narrow)))
+    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), narrower))
 }

@@ -7,6 +7,7 @@ pub mod atom;
 pub mod atoms;
 pub mod build;
 mod check;
+pub mod condition;
 pub mod cuda;
 pub mod definition;
 pub mod diagnostic;

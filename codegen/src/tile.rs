@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, Coord};
 use crate::ast::Span;
+use crate::condition::Test;
 use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
@@ -25,20 +26,28 @@ pub struct Program {
     pub tensors: Vec<Tensor>,
     /// Scalar arguments.
     pub scalars: Vec<Scalar>,
+    /// Shared tensors that stand in the place of others, which nothing uses any more once they are used.
+    pub overlays: Vec<(Id, Vec<Id>)>,
     /// Groups of threads; the first is the whole block.
     pub groups: Vec<Group>,
     /// Rings of shared slots.
     pub rings: Vec<Ring>,
     /// Loop variables.
     pub vars: Vec<Var>,
+    /// Integers that are read from memory.
+    pub reads: Vec<Read>,
     /// Sizes that a launch refuses where they are larger.
     pub at_most: Vec<(Value, i64)>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
+    /// What sizes must satisfy, checked at launch.
+    pub requires: Vec<Require>,
     /// How many orders there are in which groups take turns; see [`Op::Ordered`].
     pub orders: u32,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
+    /// Further factors of how many blocks there are along each axis.
+    pub more: [Vec<Value>; 3],
     /// Blocks of a cluster.
     pub cluster: [u32; 3],
     /// What the grid's size says.
@@ -184,8 +193,58 @@ pub struct Ring {
 pub struct Var {
     /// Its name.
     pub name: String,
-    /// It runs below this.
-    pub extent: Value,
+    /// Its first value.
+    pub from: Affine,
+    /// It stays below this: an integer, a size, or anything that is known where the loop begins.
+    pub to: Affine,
+}
+
+impl Var {
+    /// A variable over `0..size`.
+    pub fn new(name: &str, size: Value) -> Var {
+        Var { name: name.into(), from: 0.into(), to: size.into() }
+    }
+
+    /// How many values it has, where they begin at 0 and a size says.
+    pub fn extent(&self) -> Option<Value> {
+        self.to.size().filter(|_| self.from.constant() == Some(0))
+    }
+}
+
+/// An integer that is read from memory; see [`Op::Take`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Read {
+    /// Its name.
+    pub name: String,
+    /// The type of the element that it comes from. What has a point is cut off to an `i32`.
+    pub elem: Elem,
+    /// May it differ from thread to thread?
+    pub per_thread: bool,
+}
+
+/// What the sizes of a launch must satisfy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Require {
+    /// The condition, on sizes alone.
+    pub test: Test,
+    /// The condition in words; of a computed extent how it is computed.
+    pub text: String,
+    /// The extent that it is about, where it says how one is computed.
+    pub of: Option<Symbol>,
+}
+
+impl Require {
+    /// The size of which a number must be a divisor, and the number, where it says that.
+    pub fn divides(&self) -> Option<(Value, i64)> {
+        let Test::Equal(rest, right) = &self.test else { return None };
+        if right.constant() != Some(0) {
+            return None;
+        }
+        match (&rest.terms[..], rest.constant) {
+            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
+            _ => None,
+        }
+    }
 }
 
 /// A statement.
@@ -217,6 +276,13 @@ pub enum Op {
         fill: Number,
         /// In flight until this token has been waited for.
         token: Option<Id>,
+    },
+    /// Reads an element as an integer; -1 where it lies outside of its tensor.
+    Take {
+        /// The integer, in [`Program::reads`].
+        number: Id,
+        /// The element.
+        from: View,
     },
     /// Sets elements to one value.
     Fill {
@@ -303,7 +369,7 @@ pub enum Op {
     },
     /// All threads of the group meet.
     Sync,
-    /// A loop over `0..vars[var].extent`.
+    /// A loop over `from..to` of its variable.
     For {
         /// The variable.
         var: Id,
@@ -342,12 +408,10 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A condition on coordinates: `left < right`, the same for the whole group.
+    /// A condition on integers. Where it differs from thread to thread, nothing inside waits for other threads.
     If {
-        /// Left side.
-        left: Affine,
-        /// Right side.
-        right: Value,
+        /// The condition.
+        test: Test,
         /// Where it holds.
         then: Vec<Stmt>,
         /// Where it does not.
@@ -673,7 +737,7 @@ impl Stmt {
     /// The views that it reads, without those of the statements inside it.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
-            Op::Copy { from, .. } => vec![from],
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
             Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } => ins.iter().collect(),
@@ -697,6 +761,32 @@ impl Stmt {
         }
     }
 
+    /// The integers that it mentions besides those of its views: in conditions, in functions of elements.
+    pub fn integers(&self) -> Vec<&Affine> {
+        match &self.op {
+            Op::If { test, .. } => {
+                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
+                test.integers().into_iter().chain(scalars).collect()
+            }
+            Op::Leave { left, .. } => vec![left],
+            Op::Step { at, .. } => vec![at],
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match &mut self.op {
+            Op::If { test, .. } => test.each_mut(f),
+            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
+                value.each_integer_mut(f)
+            }
+            _ => {}
+        }
+    }
+
     /// All views that it names, to be changed.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
@@ -704,6 +794,7 @@ impl Stmt {
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fill { to, .. } => vec![to],
+            Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             _ => Vec::new(),

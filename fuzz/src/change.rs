@@ -2,6 +2,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::{Bin, Id, Unroll};
 use tilewright_codegen::tile::{Across, Digits, Expr, How, Op, Past, Program, Space, Stmt};
 use tilewright_layout::Value;
@@ -54,7 +55,7 @@ impl Change {
         let elems: Vec<_> = program.tensors.iter().map(|tensor| tensor.elem).collect();
         let mut body = std::mem::take(&mut program.body);
         at(&mut body, &mut left, &mut |list, place| {
-            let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent.int());
+            let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent()?.int());
             self.change(list, place, &extent, &elems);
         });
         program.body = body;
@@ -127,7 +128,7 @@ impl Change {
             }
             (Change::If(_, left, right), _) => {
                 let then = vec![stmt.clone()];
-                let op = Op::If { left: left.clone(), right: *right, then, other: Vec::new() };
+                let op = Op::If { test: Test::less(left.clone(), *right), then, other: Vec::new() };
                 *stmt = Stmt { id: 0, span, by, op };
             }
             (Change::When(_, cond, both), _) => {
@@ -284,7 +285,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
         }
         (2..=6, Op::For { var, .. }) => {
-            let extent = program.vars[*var as usize].extent.int();
+            let extent = program.vars[*var as usize].extent().and_then(|n| n.int());
             let full = extent.is_some_and(|n| n <= 4) && random.chance(20);
             Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
         }
@@ -327,7 +328,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Held(at, random.below(from.base.len()))
         }
         (11, Op::For { var, body, .. }) => {
-            let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
+            let extent = program.vars[*var as usize].extent().and_then(|n| n.int()).filter(|&n| n <= 4)?;
             if body.len() > 12 {
                 return None;
             }

@@ -295,7 +295,7 @@ impl Builder {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
             let mut used = false;
             for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= mentions(stmt, &block));
+                stmt.each(&mut |stmt| used |= mentions(&self.program, stmt, &block));
             }
             // Where an axis is used and nothing counts it, how many blocks there are is not known.
             if !used {
@@ -497,6 +497,34 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
+    /// A tensor in shared memory in the place of others that the kernel is done with. All threads meet here first, so that
+    /// nobody reads those any more.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// let mut b = Builder::new("places");
+    /// let first = b.shared("first", Elem::F32, layout!(64 : 1))?;
+    /// let second = b.shared_after("second", Elem::F16, layout!(128 : 1), &[&first])?;
+    /// assert_eq!(second.shape().to_string(), "(128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shared_after(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        layout: impl Into<Composed>,
+        done: &[&View],
+    ) -> Result<View> {
+        let view = self.shared(name, elem, layout)?;
+        if !done.is_empty() {
+            let done = done.iter().map(|view| view.tensor).collect();
+            self.program.overlays.push((view.tensor, done));
+            self.sync();
+        }
+        Ok(view)
+    }
+
     /// Registers of each thread, of this shape.
     ///
     /// ```
@@ -596,6 +624,13 @@ impl Builder {
 
     fn writable(&self, view: &View, arg: usize) -> Result<()> {
         match self.space(view) {
+            _ if view.repeats() => Err(Problem::new(format!(
+                "`{}` is broadcast, {}: several of its elements are one element of its tensor, and this writes to them",
+                view.name,
+                view.shape()
+            ))
+            .help("write to the tensor itself")
+            .arg(arg)),
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
                 Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))

@@ -127,7 +127,8 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::Signal { .. }
+            Op::Take { .. }
+            | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster
             | Op::WaitCopies { .. }

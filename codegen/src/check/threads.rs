@@ -27,7 +27,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
         stmt.each(&mut |stmt| {
             found.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
             uncounted.retain(|axis| {
-                let uses = mentions(stmt, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
+                let uses = mentions(program, stmt, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
                 if uses {
                     found.push(uncounted_blocks(*axis, stmt.span));
                 }
@@ -39,15 +39,15 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
 }
 
 /// Does a coordinate in the statement itself satisfy this?
-pub(crate) fn mentions(stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
+pub(crate) fn mentions(program: &Program, stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
     let mut views = stmt.reads().into_iter().chain(stmt.writes());
     let in_views = views.any(|view| view.base.iter().any(test));
-    in_views
-        || match &stmt.op {
-            Op::If { left, .. } | Op::Leave { left, .. } => test(left),
-            Op::Step { at, .. } => test(at),
-            _ => false,
-        }
+    let ends = match &stmt.op {
+        Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+        _ => None,
+    };
+    let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
+    in_views || ends.any(test) || stmt.integers().into_iter().any(test)
 }
 
 fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {

@@ -26,8 +26,11 @@ impl Evaluator {
     /// A closure, with what the names in it stand for.
     pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
         let mut scope: Vec<(String, Value)> = Vec::new();
-        for (name, value) in self.scope.iter().rev() {
+        for (place, (name, value)) in self.scope.iter().enumerate().rev() {
             if body.mentions(name) && !scope.iter().any(|(known, _)| known == name) {
+                if self.callers.is_empty() {
+                    self.uses.used(place);
+                }
                 scope.push((name.clone(), value.clone()));
             }
         }

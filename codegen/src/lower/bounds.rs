@@ -298,7 +298,8 @@ impl Lower<'_> {
         let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
         for (mode, end) in extents.into_iter().enumerate() {
             let name = format!("{}_{mode}", view.name);
-            if self.outside(&view, mode) {
+            // What is repeated beyond the edge is an element like any other.
+            if self.outside(&view, mode) && !view.nearest.contains(&mode) {
                 all.push(Edge { name: name.clone(), base: view.base[mode].clone(), modes: along(mode), end });
             }
             if let Some((origin, extent)) = self.limited(&view, mode) {
@@ -450,7 +451,7 @@ fn apart(base: &Affine, across: Across) -> bool {
             (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
             _ => of.any(&|coord| matches!(coord, Coord::Thread(_))),
         },
-        _ => false,
+        coord => Affine::from(coord.clone()).per_thread(),
     })
 }
 

@@ -46,6 +46,7 @@
 mod fill;
 mod operand;
 mod shared;
+mod stage;
 
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
@@ -63,6 +64,7 @@ use crate::view::{At, View, position};
 pub use fill::Fill;
 pub use operand::Route;
 pub use shared::SharedUses;
+pub use stage::Stage;
 
 /// A matrix instruction of a warp, and the warps that share a tile of the sums: each has one part, whose rows and columns
 /// lie side by side.
@@ -176,7 +178,7 @@ impl TiledMma {
         Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
     }
 
-    /// The instruction of an architecture that does most at once.
+    /// The instruction of an architecture that does most at once, with four registers of the left operand.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -191,8 +193,9 @@ impl TiledMma {
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
             .filter(|row| is(row, 'a', elem) && is(row, 'b', elem) && is(row, 'd', acc))
             .max_by_key(|row| match row.effect {
-                Effect::Mma { m, n, k } => m * n * k,
-                _ => 0,
+                // Fragments of more registers leave too few for sums.
+                Effect::Mma { m, n, k } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
+                _ => (false, 0),
             })
     }
 
@@ -290,6 +293,9 @@ impl TiledMma {
         part.partition(&tile, tv, &lane, &[])
     }
 }
+
+/// Bytes of a fragment of the left operand in a thread: four registers.
+const MOST_BYTES: u32 = 16;
 
 /// Is it a dense matrix product of one warp from registers?
 fn is_warp_product(row: &Atom) -> bool {
