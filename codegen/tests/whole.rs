@@ -128,7 +128,7 @@ fn moved(elems: [Elem; 2], rows: [bool; 2], tile: [i64; 2], threads: i64, throug
             b.repeat("i", Value::Int(2), Unroll::No, |b, _| -> Result<()> {
                 b.copy_how(&gx, &s, How::Plain, None)?;
                 let t = b.distributed("t", elems[1], &tile)?;
-                b.map(&[s.clone()], &t, value(elems[1]))?;
+                b.map(std::slice::from_ref(&s), &t, value(elems[1]))?;
                 b.copy(&t, &gy)
             })?;
         }

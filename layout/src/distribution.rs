@@ -52,8 +52,17 @@ const OP: &str = "distribution";
 impl Distribution {
     /// From digits of the thread's number and of the value's.
     pub fn new(tile: &[i64], threads: Vec<Digit>, values: Vec<Digit>) -> Distribution {
-        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1).collect();
-        Distribution { tile: tile.to_vec(), threads: trim(threads), values: trim(values) }
+        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1);
+        // Digits that make no difference are along no mode, and one where they are neighbours.
+        let mut apart: Vec<Digit> = Vec::new();
+        for digit in trim(threads) {
+            match apart.last_mut() {
+                Some(last) if last.step == 0 && digit.step == 0 => last.extent *= digit.extent,
+                _ if digit.step == 0 => apart.push(Digit { mode: 0, ..digit }),
+                _ => apart.push(digit),
+            }
+        }
+        Distribution { tile: tile.to_vec(), threads: apart, values: trim(values).collect() }
     }
 
     /// Threads arranged over the modes of the tile: a layout from a position to the thread's number. Each takes `values[m]`
@@ -153,6 +162,13 @@ impl Distribution {
         if groups.right_inverse()?.size()? != size || groups.rank() > self.tile.len() {
             let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
+        }
+        if let Some(mode) = (0..self.tile.len()).find(|&mode| self.reach(mode) > self.tile[mode]) {
+            // What goes beyond a tile would be another's.
+            let (tile, extent) = (Value::Int(self.reach(mode)), Value::Int(self.tile[mode]));
+            return Err(
+                LayoutError::new(OP, Condition::TileDoesNotDivide { mode, tile, extent }).with(groups)
+            );
         }
         let (mut tile, mut numbered) = (self.tile.clone(), Vec::new());
         for (mode, along) in groups.modes().enumerate() {

@@ -119,7 +119,7 @@ fn instructions_distribute_as_their_partitions_do() {
 
 #[test]
 fn repeated_distributions_lie_side_by_side() {
-    let warp = Distribution::spread(&[8, 12], &[1, 0], 2, 32);
+    let warp = Distribution::spread(&[8, 16], &[1, 0], 2, 32);
     for groups in [layout!((2, 3)), layout!((2, 3) : (3, 1)), layout!((1, 4))] {
         let all = warp.repeated(&groups).unwrap();
         let back = groups.right_inverse().unwrap();
@@ -128,13 +128,15 @@ fn repeated_distributions_lie_side_by_side() {
             let place = back.offsets().unwrap().nth((thread / 32) as usize).unwrap();
             for value in 0..all.values() {
                 let own = warp.coordinate(thread % 32, value);
-                let expected = [own[0] + 8 * (place % rows), own[1] + 12 * (place / rows)];
+                let expected = [own[0] + 8 * (place % rows), own[1] + 16 * (place / rows)];
                 assert_eq!(all.coordinate(thread, value), expected);
             }
         }
         assert!(owners(&all).values().all(|&count| count == 1));
     }
     assert!(warp.repeated(&layout!((2, 2) : (1, 4))).is_err());
+    let beyond = Distribution::spread(&[8, 12], &[1, 0], 2, 32);
+    assert!(beyond.repeated(&layout!((2, 2))).is_err());
 }
 
 #[test]
