@@ -24,7 +24,8 @@ pub(super) fn choreography() -> Choreography {
             vec![("M", 1 + below(300)), ("N", 1 + below(300))]
         },
         large: &[&[("M", 5000), ("N", 1000)]],
-        sass: &["RED"],
+        // The update is RED or REDG, by the architecture.
+        sass: &["LDG.E"],
     }
 }
 
