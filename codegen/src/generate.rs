@@ -8,15 +8,29 @@ use crate::limits;
 use crate::lower::{Policy, lower};
 use crate::tile::{Arg, Program, Space};
 
+/// The same kernel as another program, for launches that those before it cannot serve.
+pub(crate) struct Alternative {
+    pub(crate) program: Program,
+    /// What its variants may take for granted, one after the other.
+    pub(crate) policies: Vec<Policy>,
+}
+
+impl Alternative {
+    /// What serves every launch.
+    pub(crate) fn last(program: Program) -> Alternative {
+        Alternative { program, policies: vec![Policy::Small, Policy::General] }
+    }
+}
+
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(program, None, Vec::new(), &[])
+    finish(program, Vec::new(), Vec::new(), &[])
 }
 
 /// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
 pub(crate) fn finish(
     program: Program,
-    narrow: Option<Program>,
+    others: Vec<Alternative>,
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -27,21 +41,22 @@ pub(crate) fn finish(
     if diagnostics.iter().any(|said| said.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
-    let within = [Some(&program), narrow.as_ref()].into_iter().flatten().try_for_each(limits::program);
+    let mut all = std::iter::once(&program).chain(others.iter().map(|other| &other.program));
+    let within = all.try_for_each(limits::program);
     if let Err(why) = within {
         return refuse(diagnostics, why);
     }
     match limits::is_deep(&program) {
-        true => crate::stack::with_room(|| checked(program, narrow, diagnostics, levels)),
-        false => checked(program, narrow, diagnostics, levels),
+        true => crate::stack::with_room(|| checked(program, others, diagnostics, levels)),
+        false => checked(program, others, diagnostics, levels),
     }
 }
 
-/// Checks, lowers and prints a program that is within limits. `narrow` is the same kernel with accesses of
-/// single elements, for variants that may not presume alignment.
+/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that may presume
+/// less; without them the program itself serves every launch.
 fn checked(
     program: Program,
-    narrow: Option<Program>,
+    mut others: Vec<Alternative>,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -68,17 +83,22 @@ fn checked(
     };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
-    let narrow = narrow.unwrap_or_else(|| program.clone());
-    for (policy, program) in [
-        (Policy::Best, &program),
-        (Policy::Aligned, &program),
-        (Policy::Small, &narrow),
-        (Policy::General, &narrow),
-    ] {
+    if others.is_empty() {
+        others.push(Alternative::last(program.clone()));
+    }
+    let first = [Policy::Best, Policy::Aligned].map(|policy| (policy, &program));
+    let others =
+        others.iter().flat_map(|other| other.policies.iter().map(|&policy| (policy, &other.program)));
+    let mut before: Option<&Program> = None;
+    for (policy, program) in first.into_iter().chain(others) {
+        let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower(program, policy) {
             Ok(kernel) => {
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
-                if same {
+                if same
+                    && (again
+                        || kernel.launch.cost == variants.last().and_then(|last| last.program.launch.cost))
+                {
                     continue;
                 }
                 let source = crate::cuda::print(&kernel);

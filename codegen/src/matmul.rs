@@ -14,6 +14,8 @@ use crate::definition::Outcome;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
 use crate::evaluate::{Keys, element};
+use crate::generate::Alternative;
+use crate::lower::Policy;
 use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
 use blame::put_by_keys;
@@ -61,11 +63,18 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none or wgmma: which matrix instruction multiplies. auto takes wgmma for arch = 90 where a and b are k_major, of f16 or bf16, and no key speaks of threads; sizes and addresses that bulk copies cannot take run on the multiply-adds of threads",
+        "auto, none or wgmma: which matrix instruction multiplies. auto takes wgmma for arch = 90 and f16 or bf16, where no key speaks of threads; sizes and addresses that bulk copies cannot take run on the multiply-adds of threads",
     ),
+    ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, whose tiles share their columns"),
+    (
+        "ping_pong",
+        "false",
+        "with wgmma: two warpgroups compute every other tile: one multiplies while the other's sums leave",
+    ),
+    ("band", "8", "with wgmma: tiles of rows that are computed before the next column of tiles begins"),
     (
         "overlaps",
-        "false",
+        "false; with wgmma true",
         "launched before the kernel ahead of it has ended, which it waits for; for blocks that fill a multiprocessor: sm_90",
     ),
     ("name", "matmul", "the kernel's name"),
@@ -109,8 +118,8 @@ struct Config {
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     match programs(args) {
-        Ok(Programs { wide, narrow, diagnostics, levels }) => {
-            crate::generate::finish(wide, narrow, diagnostics, &levels)
+        Ok(Programs { wide, others, diagnostics, levels }) => {
+            crate::generate::finish(wide, others, diagnostics, &levels)
         }
         Err(diagnostics) => Outcome { kernel: None, diagnostics },
     }
@@ -119,7 +128,7 @@ pub fn kernel(args: &[Arg]) -> Outcome {
 /// The tile programs of a set of keys, what is wrong with them, and levels of lints.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
-    narrow: Option<tile::Program>,
+    others: Vec<Alternative>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     levels: Vec<(Name, Level)>,
 }
@@ -133,7 +142,7 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     diagnostics.extend(levels.iter().filter_map(|(name, _)| Lint::unknown(name)));
     diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
-    let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
+    let Some(mut config) = config.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
@@ -142,6 +151,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
         return Err(reader.errors);
     }
     if let Some(sizes) = sizes {
+        // One block fills a multiprocessor.
+        config.overlaps |= reader.find("overlaps").is_none();
         return on_tensor_cores(args, &config, &sizes, levels);
     }
     let mut builder = Builder::new(&config.name);
@@ -149,33 +160,50 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
-    Ok(Programs { wide: builder.finish(), narrow, diagnostics, levels })
+    let others = narrow.map(Alternative::last).into_iter().collect();
+    Ok(Programs { wide: builder.finish(), others, diagnostics, levels })
 }
 
-/// The product by wgmma, and the same on the multiply-adds of threads for what bulk copies cannot take.
+/// Keys about the tiles of a product by wgmma.
+const OF_WGMMA: [&str; 7] = ["bm", "bn", "bk", "stages", "cluster", "band", "ping_pong"];
+
+/// The product by wgmma, in one variant for each of some sizes, and the same on the multiply-adds of threads for what bulk copies cannot take.
 fn on_tensor_cores(
     args: &[Arg],
     config: &Config,
-    sizes: &hopper::Sizes,
+    sizes: &[hopper::Sizes],
     levels: Vec<(Name, Level)>,
 ) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let of_tiles = |arg: &&Arg| {
         let key = arg.name.as_ref().map_or("", |name| &*name.text);
-        !["bm", "bn", "bk", "stages", "mma"].contains(&key)
+        key != "mma" && !OF_WGMMA.contains(&key)
     };
     let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
     let mut keys = Keys::new();
     let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
     let Some(threads) = reader.config(false) else { return Err(reader.errors) };
-    let (mut wide, mut narrow) = (Builder::new(&config.name), Builder::new(&config.name));
     let mut diagnostics = Vec::new();
-    if let Err(problem) = hopper::product(&mut wide, config, sizes) {
-        diagnostics.push(problem.at(Span::default()));
-    }
+    let mut program = |sizes: &hopper::Sizes, direct: bool| {
+        let mut builder = Builder::new(&config.name);
+        if let Err(problem) = hopper::product(&mut builder, config, sizes, direct) {
+            diagnostics.push(problem.at(Span::default()));
+        }
+        builder.finish()
+    };
+    let Some((first, more)) = sizes.split_first() else { return Err(Vec::new()) };
+    let wide = program(first, false);
+    let of = |program, policies: &[Policy]| Alternative { program, policies: policies.to_vec() };
+    let mut others: Vec<Alternative> =
+        more.iter().map(|sizes| of(program(sizes, false), &[Policy::Aligned])).collect();
+    // Offsets of 64 bits, and leading dimensions of C that bulk copies cannot take.
+    others.push(of(wide.clone(), &[Policy::General]));
+    others.push(of(program(first, true), &[Policy::Aligned, Policy::Small]));
+    let mut narrow = Builder::new(&config.name);
     if let Err((problem, blame)) = product(&mut narrow, &threads) {
         diagnostics.push(put_by_keys(problem, &blame, &plain, &threads));
     }
-    Ok(Programs { wide: wide.finish(), narrow: Some(narrow.finish()), diagnostics, levels })
+    others.push(Alternative::last(narrow.finish()));
+    Ok(Programs { wide, others, diagnostics, levels })
 }
 
 /// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where
@@ -368,7 +396,7 @@ impl Reader<'_> {
     }
 
     /// Sizes of the product by wgmma, if that is what the keys ask for or leave open.
-    fn wgmma(&mut self, config: &Config) -> Option<hopper::Sizes> {
+    fn wgmma(&mut self, config: &Config) -> Option<Vec<hopper::Sizes>> {
         /// Keys about the threads of a product by multiply-adds.
         const OF_THREADS: [&str; 12] =
             ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
@@ -384,19 +412,11 @@ impl Reader<'_> {
                 "wgmma multiplies f16 and bf16 here, into sums of f32",
                 "write dtype = bf16",
             ),
-            (!config.a_rows, "a", "wgmma reads rows of A that are contiguous here", "write a = k_major"),
-            (!config.b_rows, "b", "wgmma reads rows of B that are contiguous here", "write b = k_major"),
             (
                 config.batched,
                 "batched",
                 "a product by wgmma has no batches yet",
                 "leave batched out, or write mma = none",
-            ),
-            (
-                config.overlaps,
-                "overlaps",
-                "a persistent kernel does not overlap others",
-                "leave overlaps out, or write mma = none",
             ),
         ];
         let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
@@ -418,20 +438,26 @@ impl Reader<'_> {
             self.error(span, message, "leave it out, or write mma = none");
             return None;
         }
-        let across = 128 / i64::from(config.dtype.bytes());
-        let or = |reader: &Self, key: &str, given: i64, usual: i64| {
-            if reader.find(key).is_some() { given } else { usual }
+        if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
+            return Some(hopper::Sizes::shipped(config.dtype));
+        }
+        let usual = hopper::Sizes::usual(config.dtype);
+        let mut or =
+            |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
+        let tile = [or("bm", usual.tile[0]), or("bn", usual.tile[1]), or("bk", usual.tile[2])];
+        let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
+        let ping_pong = self.flag("ping_pong");
+        let mut sizes = hopper::Sizes { tile, stages: 1, cluster, band, ping_pong, clocks: None };
+        sizes.stages = match self.find("stages") {
+            Some(_) => self.positive("stages", 1),
+            None => sizes.most_stages(config.dtype),
         };
-        let tile = [config.bm, or(self, "bn", config.bn, 256), or(self, "bk", config.bk, across)];
-        let usual = hopper::Sizes::stages(tile, config.dtype);
-        let stages = or(self, "stages", i64::from(config.ahead.stages), usual);
-        let sizes = hopper::Sizes { tile, stages };
-        if let Some((key, problem)) = hopper::unfit(&sizes, config.dtype) {
+        if let Some((key, problem)) = hopper::unfit(&sizes, config) {
             let span = blame(self, key);
             self.errors.push(problem.at(span));
             return None;
         }
-        Some(sizes)
+        Some(vec![sizes])
     }
 
     /// Unknown keys, repeated keys, values without a key.

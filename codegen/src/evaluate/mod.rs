@@ -29,7 +29,7 @@ use value::Value;
 /// Makes the kernel of a function.
 pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
     let (program, diagnostics, levels) = program(kernel, settings);
-    crate::generate::finish(program, None, diagnostics, &levels)
+    crate::generate::finish(program, Vec::new(), diagnostics, &levels)
 }
 
 /// The tile program of a function, what is wrong with it, and levels of lints.

@@ -218,9 +218,15 @@ impl Lower<'_> {
             0.. => (swizzle.base() + shift, swizzle.base()),
             _ => (swizzle.base(), swizzle.base() + shift),
         };
-        // What lies above the bits read makes no difference.
-        let low = self.exprs().rem(offset, 1 << (from + swizzle.bits()));
-        let digit = self.exprs().div(low, 1 << from);
+        // What lies below and above the bits read makes no difference.
+        let high = self.exprs().div(offset, 1 << from);
+        let digit = match self.kernel.exprs.get(high).int {
+            Int::Div(..) => {
+                let low = self.exprs().rem(offset, 1 << (from + swizzle.bits()));
+                self.exprs().div(low, 1 << from)
+            }
+            _ => self.exprs().rem(high, 1 << swizzle.bits()),
+        };
         let scale = self.int(1 << to);
         self.exprs().mul(digit, scale)
     }

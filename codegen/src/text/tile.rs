@@ -58,7 +58,7 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid cluster launch blocks_per_sm overlaps at_most args tensors scalars groups rings vars tokens orders body
+    name arch grid cluster launch blocks_per_sm overlaps cost at_most args tensors scalars groups rings vars tokens orders body
 }
 
 records! {
