@@ -12,6 +12,28 @@ use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
 
+/// The same kernel as another program, for launches that those before it cannot serve.
+pub(crate) struct Alternative {
+    pub(crate) program: Program,
+    /// What its variants may take for granted, one after the other.
+    pub(crate) policies: Vec<Policy>,
+}
+
+impl Alternative {
+    /// The same with ever narrower accesses, for launches that presume less about alignment; the last serves every one.
+    pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
+        let last = programs.pop().map(Alternative::last);
+        let between =
+            programs.into_iter().map(|program| Alternative { program, policies: vec![Policy::Aligned] });
+        between.chain(last).collect()
+    }
+
+    /// What serves every launch.
+    pub(crate) fn last(program: Program) -> Alternative {
+        Alternative { program, policies: vec![Policy::Small, Policy::General] }
+    }
+}
+
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
     finish(program, Vec::new(), Vec::new(), &[])
@@ -20,7 +42,7 @@ pub fn generate(program: Program) -> Outcome {
 /// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
 pub(crate) fn finish(
     program: Program,
-    narrower: Vec<Program>,
+    others: Vec<Alternative>,
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
@@ -31,27 +53,28 @@ pub(crate) fn finish(
     if diagnostics.iter().any(|said| said.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
-    let within = std::iter::once(&program).chain(&narrower).try_for_each(limits::program);
+    let mut all = std::iter::once(&program).chain(others.iter().map(|other| &other.program));
+    let within = all.try_for_each(limits::program);
     if let Err(why) = within {
         return refuse(diagnostics, why);
     }
     match limits::is_deep(&program) {
-        true => crate::stack::with_room(|| checked(program, narrower, diagnostics, levels)),
-        false => checked(program, narrower, diagnostics, levels),
+        true => crate::stack::with_room(|| checked(program, others, diagnostics, levels)),
+        false => checked(program, others, diagnostics, levels),
     }
 }
 
-/// Checks, lowers and prints a program that is within limits. `narrower` are the same kernel with ever narrower accesses,
-/// for variants that presume less about alignment; the last presumes nothing.
+/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that may presume
+/// less; without them the program itself serves every launch.
 fn checked(
     program: Program,
-    narrower: Vec<Program>,
+    others: Vec<Alternative>,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
-    let (program, narrower) = match resolved(program, narrower) {
+    let (program, others) = match resolved(program, others) {
         Ok(all) => all,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
@@ -81,28 +104,35 @@ fn checked(
     let program = if is_open { raised(program) } else { program };
     check::program(&program, levels, &mut checked);
     let mut variants: Vec<Variant> = Vec::new();
-    let narrower = match narrower.into_iter().map(expanded).collect::<std::result::Result<Vec<_>, _>>() {
-        Ok(narrower) => narrower,
+    let others =
+        others.into_iter().map(|other| Ok(Alternative { program: expanded(other.program)?, ..other }));
+    let mut others = match others.collect::<std::result::Result<Vec<_>, _>>() {
+        Ok(others) => others,
         Err(diagnostic) => {
             diagnostics.append(&mut checked.diagnostics);
             diagnostics.push(diagnostic);
             return Outcome { kernel: None, diagnostics };
         }
     };
-    let narrower: Vec<Program> = narrower
-        .into_iter()
-        .map(|narrow| Program { arch: if is_open { program.arch } else { narrow.arch }, ..narrow })
-        .collect();
-    let last = narrower.last().unwrap_or(&program);
-    let between = narrower.iter().rev().skip(1).rev().map(|program| (Policy::Aligned, program));
-    let wide = [(Policy::Best, &program), (Policy::Aligned, &program)];
-    for (policy, program) in
-        wide.into_iter().chain(between).chain([(Policy::Small, last), (Policy::General, last)])
-    {
+    if is_open {
+        others.iter_mut().for_each(|other| other.program.arch = program.arch);
+    }
+    if others.is_empty() {
+        others.push(Alternative::last(program.clone()));
+    }
+    let first = [Policy::Best, Policy::Aligned].map(|policy| (policy, &program));
+    let others =
+        others.iter().flat_map(|other| other.policies.iter().map(|&policy| (policy, &other.program)));
+    let mut before: Option<&Program> = None;
+    for (policy, program) in first.into_iter().chain(others) {
+        let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower(program, policy) {
             Ok(kernel) => {
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
-                if same {
+                if same
+                    && (again
+                        || kernel.launch.cost == variants.last().and_then(|last| last.program.launch.cost))
+                {
                     continue;
                 }
                 let source = crate::cuda::print(&kernel);
@@ -159,24 +189,29 @@ fn raised(program: Program) -> Program {
     }
 }
 
-/// The program without whole tiles, and those with narrower accesses; where there were none and there are whole tiles, the
-/// one with accesses of single elements.
+/// The program without whole tiles, and its alternatives; where there were none and there are whole tiles, the one with
+/// accesses of single elements.
 fn resolved(
     program: Program,
-    narrower: Vec<Program>,
-) -> std::result::Result<(Program, Vec<Program>), Diagnostic> {
+    others: Vec<Alternative>,
+) -> std::result::Result<(Program, Vec<Alternative>), Diagnostic> {
     let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
         let Cow::Owned(resolved) = resolve::resolved(program, width)? else { return Ok(None) };
         limits::sizes(&resolved)?;
         limits::work(&resolved)?;
         Ok(Some(resolved))
     };
-    let narrower = match narrower.is_empty() {
-        true => resolve(&program, Width::One)?.into_iter().collect(),
-        false => narrower
+    let others = match others.is_empty() {
+        true => resolve(&program, Width::One)?.map(Alternative::last).into_iter().collect(),
+        false => others
             .into_iter()
-            .map(|narrow| Ok(resolve(&narrow, Width::One)?.unwrap_or(narrow)))
+            .map(|other| {
+                Ok(Alternative {
+                    program: resolve(&other.program, Width::One)?.unwrap_or(other.program),
+                    ..other
+                })
+            })
             .collect::<std::result::Result<_, Diagnostic>>()?,
     };
-    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), narrower))
+    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), others))
 }

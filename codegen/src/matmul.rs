@@ -16,6 +16,9 @@ use crate::definition::Outcome;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
 use crate::evaluate::{Keys, element};
+use crate::generate::Alternative;
+use crate::lower::Policy;
+use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
 use blame::put_by_keys;
@@ -65,16 +68,23 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: what multiplies. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key speaks of threads: wgmma for arch = 90 where a and b are k_major, of f16 or bf16, else mma.sync; sizes and addresses that its copies cannot take run on mma.sync with narrower ones",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: what multiplies. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key speaks of threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and addresses that its copies cannot take run on mma.sync with narrower ones",
     ),
     (
         "warps",
         "one for each 64x64 of a tile",
         "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C",
     ),
+    ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, whose tiles share their columns"),
+    (
+        "ping_pong",
+        "false",
+        "with wgmma: two warpgroups compute every other tile: one multiplies while the other's sums leave",
+    ),
+    ("band", "8", "with wgmma: tiles of rows that are computed before the next column of tiles begins"),
     (
         "overlaps",
-        "false",
+        "false; with wgmma true",
         "launched before the kernel ahead of it has ended, which it waits for; for blocks that fill a multiprocessor: sm_90",
     ),
     ("name", "matmul", "the kernel's name"),
@@ -120,8 +130,8 @@ struct Config {
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     match programs(args) {
-        Ok(Programs { wide, narrower, diagnostics, levels }) => {
-            crate::generate::finish(wide, narrower, diagnostics, &levels)
+        Ok(Programs { wide, others, diagnostics, levels }) => {
+            crate::generate::finish(wide, others, diagnostics, &levels)
         }
         Err(diagnostics) => Outcome { kernel: None, diagnostics },
     }
@@ -130,8 +140,7 @@ pub fn kernel(args: &[Arg]) -> Outcome {
 /// The tile programs of a set of keys, what is wrong with them, and levels of lints.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
-    /// The same with narrower copies, the last of which takes every size and address.
-    narrower: Vec<tile::Program>,
+    others: Vec<Alternative>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     levels: Vec<(Name, Level)>,
 }
@@ -159,40 +168,62 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
             let mut all =
                 tensor::programs(&config, &plan).map_err(|problem| vec![problem.at(Span::default())])?;
             let wide = all.remove(0);
-            return Ok(Programs { wide, narrower: all, diagnostics, levels });
+            return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels });
         }
-        Machine::Wgmma(sizes) => return by_wgmma(args, &config, &sizes, levels),
+        Machine::Wgmma(sizes) => {
+            // One block fills a multiprocessor.
+            let overlaps = config.overlaps || reader.find("overlaps").is_none();
+            return by_wgmma(args, config, overlaps, &sizes, levels);
+        }
     }
     let mut builder = Builder::new(&config.name);
     if let Err((problem, blame)) = product(&mut builder, &config) {
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
-    let narrower = narrow(args, &config).filter(|_| diagnostics.is_empty()).into_iter().collect();
-    Ok(Programs { wide: builder.finish(), narrower, diagnostics, levels })
+    let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
+    let others = narrow.map(Alternative::last).into_iter().collect();
+    Ok(Programs { wide: builder.finish(), others, diagnostics, levels })
 }
 
-/// The product by wgmma, and by mma.sync for what bulk copies cannot take.
+/// Keys about the tiles of a product by wgmma.
+const OF_WGMMA: [&str; 7] = ["bm", "bn", "bk", "stages", "cluster", "band", "ping_pong"];
+
+/// The product by wgmma, in one variant for each of some sizes, and by mma.sync for what bulk copies cannot take.
 fn by_wgmma(
     args: &[Arg],
-    config: &Config,
-    sizes: &hopper::Sizes,
+    mut config: Config,
+    overlaps: bool,
+    sizes: &[hopper::Sizes],
     levels: Vec<(Name, Level)>,
 ) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let of_tiles = |arg: &&Arg| {
         let key = arg.name.as_ref().map_or("", |name| &*name.text);
-        !["bm", "bn", "bk", "stages", "mma"].contains(&key)
+        key != "mma" && !OF_WGMMA.contains(&key)
     };
-    let others: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
+    let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
     let mut keys = Keys::new();
-    let mut reader = Reader { args: &others, keys: &mut keys, errors: Vec::new() };
-    let plan = reader.by_mma_sync(config);
-    let mut wide = Builder::new(&config.name);
-    let made = hopper::product(&mut wide, config, sizes);
-    let narrower = made.and_then(|()| tensor::programs(config, &plan?));
-    match narrower {
-        Ok(narrower) => Ok(Programs { wide: wide.finish(), narrower, diagnostics: Vec::new(), levels }),
-        Err(problem) => Err(vec![problem.at(Span::default())]),
+    let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
+    let wrong = |problem: Problem| vec![problem.at(Span::default())];
+    let plan = reader.by_mma_sync(&config).map_err(wrong)?;
+    let narrower = tensor::programs(&config, &plan).map_err(wrong)?;
+    config.overlaps = overlaps;
+    let program = |sizes: &hopper::Sizes, direct: bool| {
+        let mut builder = Builder::new(&config.name);
+        hopper::product(&mut builder, &config, sizes, direct).map_err(wrong)?;
+        Ok::<_, Vec<Diagnostic>>(builder.finish())
+    };
+    let Some((first, more)) = sizes.split_first() else { return Err(Vec::new()) };
+    let wide = program(first, false)?;
+    let of = |program, policies: &[Policy]| Alternative { program, policies: policies.to_vec() };
+    let mut others = Vec::new();
+    for sizes in more {
+        others.push(of(program(sizes, false)?, &[Policy::Aligned]));
     }
+    // Offsets of 64 bits, and leading dimensions of C that bulk copies cannot take.
+    others.push(of(wide.clone(), &[Policy::General]));
+    others.push(of(program(first, true)?, &[Policy::Aligned, Policy::Small]));
+    others.extend(Alternative::narrower(narrower));
+    Ok(Programs { wide, others, diagnostics: Vec::new(), levels })
 }
 
 /// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where

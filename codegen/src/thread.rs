@@ -68,6 +68,21 @@ pub struct Launch {
     /// compute capability 9.0; older devices, and launches that do not ask the driver for it, run one kernel after the
     /// other. The simulator runs one launch at a time, for which it makes no difference.
     pub overlaps: bool,
+    /// How long it takes; where several variants serve a launch and say so, the quickest is chosen.
+    pub cost: Option<Cost>,
+}
+
+/// How long a tile of a persistent kernel takes, in clocks: what a launch multiplies by the tiles of the busiest block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Steps of a tile's main loop.
+    pub steps: Value,
+    /// Clocks of a step.
+    pub step: u32,
+    /// Clocks of a tile besides.
+    pub tile: u32,
+    /// Clocks of a launch besides.
+    pub launch: u32,
 }
 
 impl Kernel {

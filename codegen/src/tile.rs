@@ -11,7 +11,7 @@ use crate::condition::Test;
 use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
-use crate::thread::{Bin, Change, Id, MemoryOrder, Scope, Unroll};
+use crate::thread::{Bin, Change, Cost, Id, MemoryOrder, Scope, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
 
@@ -56,6 +56,8 @@ pub struct Program {
     pub blocks_per_sm: u32,
     /// May it begin before the kernel ahead of it in the stream has ended? See [`crate::thread::Launch::overlaps`].
     pub overlaps: bool,
+    /// How long it takes, for a choice among programs that serve the same launch.
+    pub cost: Option<Cost>,
     /// Oldest compute capability.
     pub arch: u32,
     /// What is done.

@@ -17,6 +17,7 @@ impl Hand {
     /// A program of blocks of so many threads.
     pub fn new(name: &str, arch: u32, threads: u32) -> Hand {
         let launch = Launch {
+            cost: None,
             grid: Default::default(),
             cluster: [1; 3],
             threads,

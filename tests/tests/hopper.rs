@@ -6,45 +6,69 @@ use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::gallery;
 
-/// C = A·Bᵀ of small integers in bf16.
+/// C = A·Bᵀ of small integers in bf16, in leading dimensions that are `gap` longer than rows and columns.
 #[track_caller]
-fn check(keys: &str, sizes: &[[usize; 3]], schedules: u32) {
+fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
     let outcome = gallery::matmul(keys);
     let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", said.join("\n")));
-    let rows = keys.contains("c=n_major");
     for &[m, n, k] in sizes {
         let numbers = |count: usize, seed: usize| -> Vec<f32> {
             (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
         };
         let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        let half = |of: &[f32]| -> Vec<bf16> { of.iter().map(|&x| bf16::from_f32(x)).collect() };
-        let mut wanted = vec![bf16::from_f32(0.0); m * n];
+        // Rows of so many, or columns, with gaps between them.
+        let strides = |rows: bool, [down, along]: [usize; 2]| match rows {
+            true => [along + gap, 1],
+            false => [1, down + gap],
+        };
+        let lay = |of: &[f32], shape: [usize; 2], strides: [usize; 2]| -> Vec<bf16> {
+            let len = (shape[0] - 1) * strides[0] + (shape[1] - 1) * strides[1] + 1;
+            let mut all = vec![bf16::from_f32(f32::NAN); len];
+            for (at, &x) in of.iter().enumerate() {
+                all[at / shape[1] * strides[0] + at % shape[1] * strides[1]] = bf16::from_f32(x);
+            }
+            all
+        };
+        let of_a = strides(keys.contains("a=k_major"), [m, k]);
+        let of_b = strides(keys.contains("b=k_major"), [n, k]);
+        let of_c = strides(keys.contains("c=n_major"), [m, n]);
+        let mut sums = vec![0.0; m * n];
         for (i, row) in a.chunks(k).enumerate() {
             for (j, column) in b.chunks(k).enumerate() {
-                let sum: f32 = row.iter().zip(column).map(|(x, y)| x * y).sum();
-                wanted[if rows { i * n + j } else { i + j * m }] = bf16::from_f32(sum);
+                sums[i * n + j] = row.iter().zip(column).map(|(x, y)| x * y).sum();
             }
         }
+        let before = if keys.contains("alpha_beta") { numbers(m * n, 3) } else { vec![f32::NAN; m * n] };
+        if keys.contains("alpha_beta") {
+            sums.iter_mut().zip(&before).for_each(|(sum, before)| *sum = 2.0 * *sum - before);
+        }
+        let wanted = lay(&sums, [m, n], of_c);
         for multiprocessors in [2, 132] {
             let limits = Limits { multiprocessors, ..Limits::HOPPER };
             let options = Options { schedules, limits, ..Options::default() };
-            let args = [
-                Arg::tensor(&half(&a), [m, k]).strides([k, 1]),
-                Arg::tensor(&half(&b), [n, k]).strides([k, 1]),
-                Arg::output::<bf16>([m, n]).strides(if rows { [n, 1] } else { [1, m] }),
+            let mut args = vec![
+                Arg::tensor(&lay(&a, [m, k], of_a), [m, k]).strides(of_a),
+                Arg::tensor(&lay(&b, [n, k], of_b), [n, k]).strides(of_b),
+                Arg::in_out(&lay(&before, [m, n], of_c), [m, n]).strides(of_c),
             ];
+            if keys.contains("alpha_beta") {
+                args.extend([Arg::number(2.0f32), Arg::number(-1.0f32)]);
+            }
             let outcomes = run_every(&kernel, &args, &options)
                 .unwrap_or_else(|fault| panic!("{m} {n} {k} on {multiprocessors}: {fault}"));
             for outcome in outcomes {
-                assert!(
-                    outcome.get::<bf16>("c").unwrap() == wanted,
-                    "{m} {n} {k}, {}",
-                    outcome.variant() + 1
-                );
+                let got = outcome.get::<bf16>("c").unwrap();
+                let same = got.iter().zip(&wanted).all(|(x, y)| x.to_bits() == y.to_bits());
+                assert!(same, "{m} {n} {k}, {}", outcome.variant() + 1);
             }
         }
     }
+}
+
+#[track_caller]
+fn check(keys: &str, sizes: &[[usize; 3]], schedules: u32) {
+    check_with(keys, sizes, 0, schedules);
 }
 
 #[test]
@@ -69,4 +93,43 @@ fn sizes_that_bulk_copies_cannot_take_run_on_threads() {
     let uses = |at: usize| kernel.variants[at].program.arch_specific;
     assert!(uses(0) && !uses(kernel.variants.len() - 1));
     check("dtype=bf16 arch=90 a=k_major b=k_major", &[[33, 17, 13]], 1);
+}
+
+#[test]
+fn every_order_of_operands_and_result() {
+    for order in 0..8 {
+        let choice = |bit: usize, key: &'static str| if order >> bit & 1 == 1 { key } else { "" };
+        let keys = [choice(0, "a=k_major"), choice(1, "b=k_major"), choice(2, "c=n_major")].join(" ");
+        let keys = format!("dtype=bf16 arch=90 bm=64 bn=128 {keys}");
+        check_with(&keys, &[[136, 144, 72]], 8, 1);
+    }
+}
+
+#[test]
+fn two_tiles_of_rows_for_each_warpgroup() {
+    check("dtype=bf16 arch=90 bm=256 bn=64 cluster=1 a=k_major", &[[264, 520, 136]], 2);
+}
+
+#[test]
+fn one_block_without_a_cluster() {
+    check("dtype=bf16 arch=90 bm=64 bn=96 cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);
+}
+
+#[test]
+fn what_c_holds_is_added() {
+    check("dtype=bf16 arch=90 bm=64 bn=128 c=n_major alpha_beta=true", &[[72, 136, 72]], 3);
+}
+
+#[test]
+fn leading_dimensions_of_c_that_bulk_copies_cannot_take() {
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major";
+    // Odd columns: threads store what they have.
+    check(keys, &[[133, 70, 72], [134, 70, 72]], 2);
+}
+
+#[test]
+fn warpgroups_that_take_turns() {
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 ping_pong=true a=k_major b=k_major";
+    check(keys, &[[300, 136, 136], [72, 64, 64]], 5);
+    check_with("dtype=bf16 arch=90 bm=128 bn=64 cluster=1 ping_pong=true stages=2", &[[264, 200, 200]], 8, 2);
 }

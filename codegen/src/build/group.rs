@@ -62,6 +62,22 @@ impl Builder {
         }
     }
 
+    /// Statements that another group performs, whose threads are those at hand: a family of its warpgroups, say.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("parts");
+    /// let warps = b.family("warps", (0, 4), 4, None);
+    /// b.within(warps, |b| b.sync()); // the threads of each warp meet
+    /// assert_eq!(b.finish().body[0].by, warps);
+    /// ```
+    pub fn within<T>(&mut self, group: Id, body: impl FnOnce(&mut Builder) -> T) -> T {
+        let by = std::mem::replace(&mut self.by, group);
+        let done = body(self);
+        self.by = by;
+        done
+    }
+
     /// A ring of slots between two groups.
     ///
     /// ```

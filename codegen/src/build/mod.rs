@@ -87,7 +87,7 @@ use crate::limits;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::target::BLOCK_THREADS;
-use crate::thread::Id;
+use crate::thread::{Cost, Id};
 use crate::tile::{Arg, Expr, Form, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -387,6 +387,20 @@ impl Builder {
     }
 
     /// How many statements it has so far.
+    /// How long a tile takes, where several programs serve the same launch and the quickest is to be chosen.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, thread::Cost};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("product");
+    /// b.cost(Cost { steps: Value::symbol("K").ceil_div(64).unwrap(), step: 1024, tile: 3000, launch: 2000 });
+    /// assert!(b.finish().cost.is_some());
+    /// ```
+    pub fn cost(&mut self, cost: Cost) -> &mut Builder {
+        self.program.cost = Some(cost);
+        self
+    }
+
     pub(crate) fn statements(&self) -> u64 {
         self.statements
     }

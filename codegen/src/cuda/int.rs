@@ -106,6 +106,14 @@ impl Printer<'_> {
         self.int_piece(at).text
     }
 
+    /// Is it the number of a warp, or of a group of warps, in a kernel that asks for the warp anyway?
+    fn is_by_warps(&self, a: Ix, b: Ix) -> bool {
+        let whole = |n: i64| n >= 32 && n % 32 == 0;
+        self.kernel.arch_specific
+            && self.exprs.get(a).int == Int::Thread
+            && self.exprs.constant(b).is_some_and(whole)
+    }
+
     /// Does every value of the expression fit 32 bits?
     pub(super) fn is_narrow(&self, at: Ix) -> bool {
         self.exprs.get(at).is_narrow()
@@ -132,6 +140,14 @@ impl Printer<'_> {
             Int::Add(a, b) => self.sum(a, b, narrow),
             Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, narrow),
             Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, narrow),
+            Int::Div(a, b) if self.is_by_warps(a, b) => {
+                // The same in all lanes, and the compiler knows.
+                let (warp, of) = (self.builtin(Builtin::Warp), self.exprs.constant(b).unwrap_or(32) / 32);
+                match of {
+                    1 => leaf(warp),
+                    _ => Piece::new(format!("{warp} / {of}"), Level::Product),
+                }
+            }
             Int::Div(a, b) => self.arithmetic(a, "/", b, Level::Product, narrow),
             Int::Rem(a, b) => self.arithmetic(a, "%", b, Level::Product, narrow),
             Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, narrow),
@@ -262,6 +278,7 @@ mod tests {
         let at = make(&mut exprs, leaves);
         let param = |name: &str, wide| Param::Int { name: name.into(), symbol: Symbol::new(name), wide };
         let launch = Launch {
+            cost: None,
             grid: Default::default(),
             cluster: [1; 3],
             threads: 256,

@@ -37,7 +37,7 @@ pub(crate) use names::{Names, comment};
 /// use tilewright_codegen::{cuda, index::Exprs, thread::{Kernel, Launch}};
 /// let launch = Launch {
 ///     grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, overlaps: false,
-///     persistent: false,
+///     persistent: false, cost: None,
 /// };
 /// let kernel = Kernel {
 ///     name: "nothing".into(), arch: 80, arch_specific: false, launch, needs: vec![], params: vec![], shared: vec![],
@@ -52,7 +52,7 @@ pub fn print(kernel: &Kernel) -> String {
     let body = std::mem::take(&mut printer.out);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
-    let overlap = printer.overlap();
+    let overlap = printer.overlap_alone();
 
     let code = [atoms, signature + " {\n" + &memory + &prologue + overlap + &body + "}\n"];
     let prelude = prelude::needed_by(&code);
@@ -160,15 +160,11 @@ impl<'k> Printer<'k> {
         text
     }
 
-    /// Where launches overlap, the wait for the kernel ahead. All of the body comes after it, so that every thread waits
-    /// before it reads or writes memory, whatever its role: declarations and the hardware's numbers, which stand before
-    /// it, touch none. That makes such a launch right. Compilers move no read before it, as pointers are not
-    /// `__restrict__`.
-    fn overlap(&self) -> &'static str {
-        match (self.kernel.launch.overlaps, self.kernel.body.is_empty()) {
-            (false, _) => "",
-            (true, false) => "    overlap_launches();\n\n",
-            (true, true) => "    overlap_launches();\n",
+    /// The same in a kernel that does nothing.
+    fn overlap_alone(&self) -> &'static str {
+        match self.kernel.launch.overlaps && self.kernel.body.is_empty() {
+            true => "    overlap_launches();\n",
+            false => "",
         }
     }
 

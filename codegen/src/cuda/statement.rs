@@ -13,8 +13,12 @@ impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
         let places = Places::of(body);
+        let waits = self.overlaps_from(body);
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
+            if waits == Some(at) {
+                self.overlap(at > 0);
+            }
             self.spacing(body, at);
             if self.copy(body, at) {
                 at += 2;
@@ -25,6 +29,31 @@ impl Printer<'_> {
             at += 1;
         }
         self.names.close();
+    }
+
+    /// Where launches overlap, the wait for the kernel ahead stands before all that touches memory that others see, so that
+    /// every thread waits, whatever its role: behind declarations, the hardware's numbers, and mbarriers that the block sets
+    /// up for itself. That makes such a launch right. Compilers move no read before it, as pointers are not `__restrict__`.
+    fn overlaps_from(&self, body: &[Stmt]) -> Option<usize> {
+        if self.depth != 1 || !self.kernel.launch.overlaps {
+            return None;
+        }
+        let inits = |stmt: &Stmt| match &stmt.op {
+            Op::Elect(_, body) => body.iter().all(|stmt| matches!(stmt.op, Op::InitBarriers(_))),
+            _ => false,
+        };
+        let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_));
+        let own = |stmt: &&Stmt| inits(stmt) || silent(&stmt.op);
+        let own = body.iter().take_while(own).count();
+        Some(if body[..own].iter().any(inits) { own } else { 0 })
+    }
+
+    fn overlap(&mut self, inside: bool) {
+        if inside {
+            self.paragraph();
+        }
+        self.line("overlap_launches();");
+        self.paragraph();
     }
 
     fn indented(&mut self, body: &[Stmt]) {

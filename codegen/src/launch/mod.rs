@@ -2,6 +2,7 @@
 //! for devices. It knows extents, strides, lengths and addresses, and touches no memory.
 
 mod bind;
+mod cost;
 mod refusal;
 
 use tilewright_layout::Symbol;
@@ -157,27 +158,38 @@ pub struct Map {
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
     let symbols = bind::arguments(kernel, given)?;
     let lookup = |symbol: Symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
-    let mut passed_over = Vec::new();
     // What all variants need is said once.
     if let Some(first) = kernel.variants.first() {
         let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
         broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
     }
-    for (place, variant) in kernel.variants.iter().enumerate() {
-        match why_not(variant, given, limits, &lookup) {
-            Some(why) => passed_over.push(why),
-            None => {
-                let grid = match given.iter().any(Given::is_empty) {
-                    true => [0; 3],
-                    false => grid(&variant.program, limits, &lookup)?,
-                };
-                let passed = passed(&variant.program, given, &lookup);
-                return Ok(Plan { variant: place, passed_over, grid, symbols, passed });
-            }
+    let mut refused = Vec::new();
+    for variant in &kernel.variants {
+        let why = why_not(variant, given, limits, &lookup);
+        // Only those that say how long they take compete.
+        let settled = why.is_none() && variant.program.launch.cost.is_none();
+        refused.push(why);
+        if settled {
+            break;
         }
     }
-    Err(Refusal::none_fits(&passed_over))
+    let Some(first) = refused.iter().position(Option::is_none) else {
+        return Err(Refusal::none_fits(&refused.into_iter().flatten().collect::<Vec<_>>()));
+    };
+    let clocks = |place: usize| cost::clocks(&kernel.variants[place].program, limits, &lookup);
+    let place = cost::quickest(first, &refused, clocks);
+    let passed_over = refused[..place].iter().map(|why| match why {
+        Some(why) => why.clone(),
+        None => "another variant takes less time for these sizes".into(),
+    });
+    let program = &kernel.variants[place].program;
+    let grid = match given.iter().any(Given::is_empty) {
+        true => [0; 3],
+        false => grid(program, limits, &lookup)?,
+    };
+    let passed = passed(program, given, &lookup);
+    Ok(Plan { variant: place, passed_over: passed_over.collect(), grid, symbols, passed })
 }
 
 /// Why a variant cannot run, if it cannot.

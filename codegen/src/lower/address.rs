@@ -42,8 +42,9 @@ impl Lower<'_> {
             Coord::Var(var) => !self.scope.fixed.contains(var),
             coord => matches!(coord, Coord::Turn(_) | Coord::Loaded { .. }),
         };
-        let moves =
-            |coord: &Coord| matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in);
+        let moves = |coord: &Coord| {
+            matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in)
+        };
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
         (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
     }
@@ -226,7 +227,13 @@ impl Lower<'_> {
         let near = terms.into_iter().fold(zero, |sum, term| self.exprs().add(sum, term));
         let near = if self.kernel.exprs.get(near).lo < 0 { offset } else { near };
         let high = self.exprs().div(near, 1 << from);
-        let digit = self.exprs().rem(high, 1 << swizzle.bits());
+        let digit = match self.kernel.exprs.get(high).int {
+            Int::Div(..) => {
+                let low = self.exprs().rem(near, 1 << (from + swizzle.bits()));
+                self.exprs().div(low, 1 << from)
+            }
+            _ => self.exprs().rem(high, 1 << swizzle.bits()),
+        };
         let scale = self.int(1 << to);
         self.exprs().mul(digit, scale)
     }

@@ -3,12 +3,15 @@
 mod address;
 mod atomic;
 mod bounds;
+mod bulk;
 mod collective;
 mod commits;
 mod edges;
 mod elementwise;
 mod family;
+mod fences;
 mod gemm;
+mod matrix;
 mod moving;
 mod order;
 mod read;
@@ -120,6 +123,7 @@ impl<'p> Lower<'p> {
                 blocks_per_sm: program.blocks_per_sm,
                 overlaps: program.overlaps,
                 persistent: program.launch == tile::LaunchRule::Persistent,
+                cost: program.cost,
             },
             needs: Vec::new(),
             params: Vec::new(),
@@ -248,6 +252,7 @@ impl<'p> Lower<'p> {
         self.kernel.body = body;
         commits::place(&mut self.kernel)?;
         tokens::relax(&mut self.kernel, &self.marks);
+        fences::place(&mut self.kernel);
         if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
         {
             // Roles change how many registers their threads have, which takes a bound at entry.

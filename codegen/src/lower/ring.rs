@@ -140,22 +140,37 @@ impl Lower<'_> {
         Ok(block)
     }
 
-    /// One thread of the group at hand does this.
+    /// One thread of the group at hand does this, the same as before: what it does one after the other stands together.
     pub(super) fn elect(&mut self, ops: Vec<Op>) {
-        let by = self.scope.by;
+        let (by, site) = (self.scope.by, self.scope.site);
+        let group = &self.program.groups[by as usize];
+        let (members, first) = (group.members, group.warps.map_or(0, |(first, _)| first));
         let warps = self.program.threads_of(by).div_ceil(32);
-        let site = self.scope.site;
-        let body = ops.into_iter().map(|op| thread::Stmt { site, op }).collect();
-        if warps == 1 || self.scope.one_warp {
-            return self.emit(Op::Elect(Scope::Warp, body));
+        let ops = ops.into_iter().map(|op| thread::Stmt { site, op });
+        let scope = match (warps, members) {
+            _ if warps == 1 || self.scope.one_warp => Scope::Warp,
+            (_, 1) => Scope::Block,
+            (4, _) if first % 4 == 0 => Scope::Warpgroup,
+            // One thread of each member of a family.
+            _ => {
+                let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
+                let cond = self.exprs().eq(thread, zero);
+                return self.emit(Op::If { cond, then: ops.collect(), other: Vec::new() });
+            }
+        };
+        let is_comment = |stmt: &thread::Stmt| matches!(stmt.op, Op::Comment(_));
+        let comments = self.block.iter().rev().take_while(|stmt| is_comment(stmt)).count();
+        let comments = self.block.split_off(self.block.len() - comments);
+        match self.block.last_mut() {
+            Some(thread::Stmt { op: Op::Elect(before, body), .. }) if *before == scope => {
+                body.extend(comments);
+                body.extend(ops);
+            }
+            _ => {
+                self.block.extend(comments);
+                self.emit(Op::Elect(scope, ops.collect()));
+            }
         }
-        if self.program.groups[by as usize].members == 1 {
-            return self.emit(Op::Elect(Scope::Block, body));
-        }
-        // One thread of each member of a family.
-        let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
-        let cond = self.exprs().eq(thread, zero);
-        self.emit(Op::If { cond, then: body, other: Vec::new() });
     }
 
     /// The slot of a phase, and how often the ring has gone round.
@@ -205,26 +220,50 @@ impl Lower<'_> {
         self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
     }
 
-    /// Waits until all but the last operations under a token are done. Groups of products are counted in the order in which
-    /// they were begun: where other tokens stand between, all are waited for.
+    /// Waits until all but the last operations under a token are done: until products have summed, and until bulk stores have
+    /// read shared memory. Operations are counted in the order in which they were begun: where other tokens stand between,
+    /// all are waited for.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
         self.wait_for_copies(token, but);
-        let mut others = false;
-        let mut queued = false;
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                if let tile::Op::Gemm { token: Some(other), how: How::Atom(name), .. } = &stmt.op {
-                    let products = atoms::find(name).is_some_and(|row| row.done == Done::Queue(Queue::Wgmma));
-                    others |= *other != token && products;
-                    queued |= *other == token && products;
-                }
-            });
-        }
-        if queued {
+        for queue in [Queue::Wgmma, Queue::Bulk] {
+            let (mut others, mut queued) = (false, false);
+            for stmt in &self.program.body {
+                stmt.each(&mut |stmt| {
+                    if let Some((other, of)) = begun(stmt)
+                        && of == queue
+                    {
+                        others |= other != token;
+                        queued |= other == token;
+                    }
+                });
+            }
             let pending = if others { 0 } else { but };
-            self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending });
+            match queue {
+                _ if !queued => {}
+                // The thread that stores waits; others learn of it by a barrier.
+                Queue::Bulk => self.elect(vec![Op::WaitQueue { queue: Queue::BulkRead, pending }]),
+                queue => self.emit(Op::WaitQueue { queue, pending }),
+            }
         }
     }
+}
+
+/// The token under which a statement begins an operation that is waited for by count, and in which queue.
+fn begun(stmt: &Stmt) -> Option<(Id, Queue)> {
+    let (tile::Op::Gemm { token: Some(token), how: How::Atom(name), .. }
+    | tile::Op::Copy { token: Some(token), how: How::Atom(name), .. }) = &stmt.op
+    else {
+        return None;
+    };
+    match atoms::find(name)?.done {
+        Done::Queue(queue) => Some((*token, queue)),
+        _ => None,
+    }
+}
+
+/// Is it the copy engine that moves a tile to global memory?
+pub(super) fn is_bulk_store(how: How) -> bool {
+    matches!(how, How::Atom(name) if atoms::find(name).is_some_and(|row| row.done == Done::Queue(Queue::Bulk)))
 }
 
 /// Whose ordinary accesses the mbarriers of a ring order: the cluster's, if other blocks fill it and anything but

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::Lower;
+use super::ring::is_bulk_store;
 use crate::atom::Done;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
@@ -40,7 +41,7 @@ impl Lower<'_> {
         let mut begun = false;
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
-                begun |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), .. } if *of == token);
+                begun |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
             });
         }
         if begun {

@@ -3,10 +3,12 @@
 //!
 //! A cluster of two blocks computes two tiles of C that share their columns: each block copies its own rows, and half of
 //! the columns for both. The ring is never drained between tiles, so copies of the next tile run while this one is stored.
+//! Sums leave through shared memory, from where the copy engine stores them while the next tile is multiplied.
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size, layout};
 
 use super::Config;
+use super::product::epilogue;
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
 use crate::atoms;
@@ -15,20 +17,20 @@ use crate::elem::Elem;
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
-use crate::thread::{Bin, Id, Unroll};
+use crate::thread::{Bin, Cost, Id, Unroll};
 use crate::tile::{Expr, How, Op, Raster, Ring};
 use crate::view::{At, View};
 
-/// Rows of a wgmma, and of the tile of one warpgroup.
+/// Rows of a wgmma.
 const ROWS: i64 = 64;
 /// Bytes of a row of shared memory as wgmma and bulk copies swizzle it.
 const SWIZZLED: i64 = 128;
-/// Blocks of a cluster, along the rows of C.
-const CLUSTER: i64 = 2;
-/// Tiles of rows that run down before the next column begins: what is at work shares what the cache holds.
-const BAND: u32 = 8;
 /// Registers of the threads that multiply, and of those that copy, where two warpgroups multiply.
 const REGISTERS: (u32, u32) = (232, 40);
+/// Most slots of the ring that are taken unasked.
+const STAGES: i64 = 8;
+/// The fragment of 16x16 sums that stmatrix stores: that of wgmma, 16 columns at a time.
+const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
 /// Sizes of the product by wgmma.
 pub(super) struct Sizes {
@@ -36,15 +38,81 @@ pub(super) struct Sizes {
     pub(super) tile: [i64; 3],
     /// Slots of the ring.
     pub(super) stages: i64,
+    /// Blocks of a cluster, along the rows of C.
+    pub(super) cluster: i64,
+    /// Tiles of rows that run down before the next column begins: what is at work shares what the cache holds.
+    pub(super) band: u32,
+    /// Do two warpgroups compute every other tile, so that one multiplies while the other's sums leave?
+    pub(super) ping_pong: bool,
+    /// How long a step of the main loop takes, a tile besides, and a launch besides, if that was measured.
+    pub(super) clocks: Option<[u32; 3]>,
 }
 
+/// Tiles that are shipped, rows and columns, with clocks of an H100 at 1.98 GHz: bench/NOTES.md says where from.
+const SHIPPED: [([i64; 2], [u32; 3]); 3] =
+    [([128, 256], [1300, 5800, 3100]), ([128, 128], [780, 2400, 6400]), ([64, 128], [407, 1200, 7300])];
+
 impl Sizes {
-    /// As many slots as shared memory holds, four at most.
-    pub(super) fn stages(tile: [i64; 3], elem: Elem) -> i64 {
-        let bytes = (tile[0] + tile[1]) * tile[2] * i64::from(elem.bytes());
-        // Room for the mbarriers.
-        let room = i64::from(Target::of(90).block_shared) - 1024;
-        (room / bytes.max(1)).clamp(1, 4)
+    /// Those among which a launch chooses where no key says a size.
+    pub(super) fn shipped(elem: Elem) -> Vec<Sizes> {
+        let of = |([bm, bn], clocks): ([i64; 2], [u32; 3])| {
+            let tile = [bm, bn, SWIZZLED / i64::from(elem.bytes())];
+            let mut sizes =
+                Sizes { tile, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: Some(clocks) };
+            sizes.stages = sizes.most_stages(elem);
+            sizes
+        };
+        SHIPPED.map(of).into()
+    }
+
+    /// Those of keys that are left out.
+    pub(super) fn usual(elem: Elem) -> Sizes {
+        Sizes { clocks: None, ..Sizes::shipped(elem).swap_remove(0) }
+    }
+
+    /// As many slots as shared memory holds beside what sums leave through.
+    pub(super) fn most_stages(&self, elem: Elem) -> i64 {
+        (self.room() / self.slot(elem).max(1)).clamp(1, STAGES)
+    }
+
+    /// Warpgroups that multiply.
+    fn warpgroups(&self) -> i64 {
+        if self.ping_pong { 2 } else { (self.tile[0] / ROWS).clamp(1, 2) }
+    }
+
+    /// Those that share a tile.
+    fn sharing(&self) -> i64 {
+        if self.ping_pong { 1 } else { self.warpgroups() }
+    }
+
+    /// Rows of a warpgroup.
+    fn rows(&self) -> i64 {
+        self.tile[0] / self.sharing()
+    }
+
+    /// In how many parts sums leave, of how many columns: as many as a swizzle is wide, in an even number of parts where that
+    /// can be, so that two buffers take turns from tile to tile.
+    fn parts(&self) -> (i64, i64) {
+        let columns = self.rows() / ROWS * self.tile[1];
+        let fits = |wide: &i64| self.tile[1] % wide == 0 && columns % (2 * wide) == 0;
+        let wide = [64, 32].into_iter().find(fits).unwrap_or(16);
+        (columns / wide, wide)
+    }
+
+    /// Buffers of a warpgroup through which sums leave: one is written while the copy engine reads the other.
+    fn buffers(&self) -> i64 {
+        if self.parts().0 % 2 == 0 { 2 } else { 1 }
+    }
+
+    /// Bytes of shared memory for the ring: some are left for mbarriers, and for sums of 16 bits on their way out.
+    fn room(&self) -> i64 {
+        let leaving = self.warpgroups() * self.buffers() * ROWS * self.parts().1 * 2;
+        i64::from(Target::of(90).block_shared) - 1024 - leaving
+    }
+
+    /// Bytes of a slot of the ring.
+    fn slot(&self, elem: Elem) -> i64 {
+        (self.tile[0] + self.tile[1]) * self.tile[2] * i64::from(elem.bytes())
     }
 }
 
@@ -54,15 +122,20 @@ pub(super) fn row(elem: Elem, columns: i64) -> Option<&'static Atom> {
 }
 
 /// Why these sizes make no product by wgmma, and the key that says the wrong one.
-pub(super) fn unfit(sizes: &Sizes, elem: Elem) -> Option<(&'static str, Problem)> {
-    let [bm, bn, bk] = sizes.tile;
+pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
     let across = SWIZZLED / i64::from(elem.bytes());
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
-    if bm != ROWS && bm != 2 * ROWS {
+    if ![1, 2].contains(&sizes.cluster) {
+        let message =
+            format!("a cluster has one block or two along the rows of C, and cluster is {}", sizes.cluster);
+        return wrong("cluster", message, "write cluster = 1 or cluster = 2");
+    }
+    if ![1, 2, 4].contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
         return wrong(
             "bm",
-            format!("wgmma takes {ROWS} rows of each warpgroup, and bm is {bm}"),
-            "write bm = 64 or bm = 128",
+            format!("wgmma takes {ROWS} rows of each warpgroup, once or twice, and bm is {bm}"),
+            "write bm = 64, bm = 128 or bm = 256",
         );
     }
     if bk != across {
@@ -74,15 +147,34 @@ pub(super) fn unfit(sizes: &Sizes, elem: Elem) -> Option<(&'static str, Problem)
             "leave bk out",
         );
     }
-    if row(elem, bn).is_none() || bn % (8 * CLUSTER) != 0 {
+    if row(elem, bn).is_none() || bn % 16 != 0 {
         return wrong(
             "bn",
             format!("wgmma takes 16 to 256 columns in steps of 16, and bn is {bn}"),
             "write bn = 128 or bn = 256",
         );
     }
-    let bytes = (bm + bn) * bk * i64::from(elem.bytes()) * sizes.stages;
-    let room = i64::from(Target::of(90).block_shared) - 1024;
+    if sizes.rows() * bn > 64 * 256 {
+        return wrong(
+            "bn",
+            format!(
+                "a thread has {} sums of a tile of {bm} by {bn}, and 128 are the most",
+                sizes.rows() * bn / 128
+            ),
+            "write bn = 128, or a smaller bm",
+        );
+    }
+    // Where columns are contiguous they are copied in blocks of 64, by each block of the cluster its own.
+    let step = across * sizes.cluster;
+    let by_columns = if config.c_rows { !config.b_rows } else { !config.a_rows };
+    if by_columns && bn % step != 0 {
+        let message = format!(
+            "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and bn is {bn}",
+            sizes.cluster
+        );
+        return wrong("bn", message, &format!("write a multiple of {step}"));
+    }
+    let (bytes, room) = (sizes.slot(elem) * sizes.stages, sizes.room());
     if bytes > room {
         return wrong(
             "stages",
@@ -96,29 +188,43 @@ pub(super) fn unfit(sizes: &Sizes, elem: Elem) -> Option<(&'static str, Problem)
     None
 }
 
-/// The program. Rows of A and of Bᵀ are contiguous; C's contiguous mode lies along wgmma's columns.
-pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes) -> Result<()> {
+/// The program. C's contiguous mode lies along wgmma's columns; with `direct`, sums are stored by the threads that have
+/// them, for a C that the copy engine cannot take.
+pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
-    b.arch(90).cluster([CLUSTER as u32, 1, 1]).persistent();
+    b.arch(90).cluster([sizes.cluster as u32, 1, 1]).persistent();
+    if c.overlaps {
+        b.overlaps();
+    }
     let mut tensor = |name: &str, extents: [Size; 2], rows: bool, written| {
         let ld = Size::symbol(&format!("ld{name}"));
         let stride = if rows { [ld, 1.into()] } else { [1.into(), ld] };
         let tuple = |of: [Size; 2]| Tuple::of(of.map(Tuple::from));
         b.tensor(name, c.dtype, tuple(extents), Some(tuple(stride)), written)
     };
-    let (a, bt) = (tensor("a", [m, k], true, false)?, tensor("b", [n, k], true, false)?);
+    let (a, bt) = (tensor("a", [m, k], c.a_rows, false)?, tensor("b", [n, k], c.b_rows, false)?);
     let out = tensor("c", [m, n], c.c_rows, true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     // The transposed product, where columns of C are contiguous.
-    let (left, right, [rows, columns]) = if c.c_rows { (a, bt, [m, n]) } else { (bt, a, [n, m]) };
+    let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
+    let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.c_rows, by_rows) {
+        (true, operands) => operands,
+        (false, [a, bt]) => [bt, a],
+    };
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
 
-    let warps = (bm / ROWS * 4) as u32;
-    let registers = (bm > ROWS).then_some(REGISTERS);
-    let consumers = b.group("consumers", (0, warps), registers.map(|all| all.0));
+    let warps = (sizes.warpgroups() * 4) as u32;
+    let registers = (sizes.warpgroups() > 1).then_some(REGISTERS);
+    let members = (sizes.warpgroups() / sizes.sharing()) as u32;
+    let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
-    let (sl, sr) = (slots(b, "left", c.dtype, bm, sizes)?, slots(b, "right", c.dtype, bn, sizes)?);
+    let warpgroups = match members {
+        1 => b.family("warpgroups", (0, warps), warps / 4, None),
+        _ => consumers,
+    };
+    let sl = slots(b, "left", c.dtype, (bm, left_rows), sizes)?;
+    let sr = slots(b, "right", c.dtype, (bn, right_rows), sizes)?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
@@ -126,60 +232,86 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes) -> Result<()> 
         from: producer,
         to: consumers,
         arrivals: 1,
-        over_cluster: Some(0),
+        over_cluster: (sizes.cluster > 1).then_some(0),
     });
     let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
-    let tiles = [("row", count(rows, CLUSTER * bm)?), ("column", count(columns, bn)?)];
+    let tiles = [("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
     let steps = count(k, bk)?;
+    if let (Some([step, tile, launch]), false) = (sizes.clocks, direct) {
+        b.cost(Cost { steps, step, tile, launch });
+    }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let part = Part { ring, steps, tile: [bm, bn, bk], consumers, multiply };
+    let part = Part { ring, steps, sizes, consumers, warpgroups, multiply };
+    let raster = Raster::Bands(sizes.band);
 
     b.roles(vec![
         (
             producer,
             Box::new(|b: &mut Builder| {
-                b.tiles(&tiles, Raster::Bands(BAND), |b, at| part.fill(b, at, [&left, &right], [&sl, &sr]))
+                b.tiles(&tiles, raster, |b, at| part.fill(b, at, [&left, &right], [&sl, &sr]))
             }),
         ),
         (
             consumers,
             Box::new(|b: &mut Builder| {
                 let acc = b.operand("acc", multiply, 'd', [bm, bn], &part.by_warpgroup())?;
-                b.tiles(&tiles, Raster::Bands(BAND), |b, at| -> Result<()> {
-                    part.multiply(b, &acc, [&sl, &sr])?;
-                    let tile =
-                        b.tile(&out, (bm, bn), &[At::Index(rows_of(at)?), At::Index(at[1].clone())])?;
-                    let to = b.partition_mma(&tile, multiply, 'd', &part.by_warpgroup())?.with_name("out");
-                    let plain = Expr::In(0);
-                    match &scalars {
-                        None => super::product::epilogue(b, c, &acc, &to, plain, None),
-                        Some((alpha, beta)) => {
-                            let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
-                            super::product::epilogue(b, c, &acc, &to, scaled, Some(beta.clone()))
+                let exit = if direct { None } else { Some(Exit::new(b, c.dtype, sizes)?) };
+                b.tiles(&tiles, raster, |b, at| -> Result<()> {
+                    let product = match members {
+                        1 => part.multiply(b, &acc, [&sl, &sr])?,
+                        _ => {
+                            let mut product = 0;
+                            b.ordered(&[consumers], |b| {
+                                product = part.multiply(b, &acc, [&sl, &sr])?;
+                                Ok(())
+                            })?;
+                            product
                         }
-                    }
-                })
+                    };
+                    part.finish(b, product)?;
+                    let rows = part.rows_of(at)?;
+                    let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
+                    b.within(warpgroups, |b| part.leave(b, (c, &scalars), &acc, &tile, exit.as_ref()))
+                })?;
+                // Shared memory stays until it has been read.
+                b.within(warpgroups, |b| exit.iter().for_each(|exit| b.wait(exit.stores)));
+                Ok(())
             }),
         ),
     ])
-}
-
-/// The tile of rows of this block of the cluster.
-fn rows_of(at: &[Affine]) -> Result<Affine> {
-    shifted(&at[0].times(CLUSTER).unwrap_or_default(), &Coord::ClusterRank.into())
 }
 
 fn shifted(x: &Affine, by: &Affine) -> Result<Affine> {
     x.plus(by, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
 }
 
-/// Slots of tiles with rows of 128 bytes, swizzled as copy engine and tensor cores have it.
-fn slots(b: &mut Builder, name: &str, elem: Elem, rows: i64, sizes: &Sizes) -> Result<View> {
-    let across = sizes.tile[2];
-    let layout = Layout::new((rows, across, sizes.stages), (across, 1i64, rows * across))?;
-    // Groups of 16 bytes are exchanged among eight rows.
+fn times(x: &Affine, by: i64) -> Result<Affine> {
+    x.times(by).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
+}
+
+/// Rows of so many bytes, swizzled as copy engine and tensor cores have it: groups of 16 bytes are exchanged among rows.
+fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
     let group = (16 / elem.bytes()).trailing_zeros();
-    b.shared(name, elem, Composed::new(Swizzle::new(3, group, 3)?, 0, layout))
+    Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
+}
+
+/// Slots of an operand's tiles, in rows of 128 bytes: along K, or in blocks of its own rows.
+fn slots(
+    b: &mut Builder,
+    name: &str,
+    elem: Elem,
+    (rows, along_k): (i64, bool),
+    sizes: &Sizes,
+) -> Result<View> {
+    let across = sizes.tile[2];
+    let layout = match along_k {
+        true => Layout::new((rows, across, sizes.stages), (across, 1i64, rows * across))?,
+        false => Layout::new(
+            ((across, rows / across), across, sizes.stages),
+            ((1i64, across * across), across, rows * across),
+        )?,
+    };
+    b.shared(name, elem, swizzled(elem, SWIZZLED, layout)?)
 }
 
 /// The last mode at one place.
@@ -189,32 +321,67 @@ fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
+/// Through what sums leave: buffers of each warpgroup, and the token of the stores that read them.
+struct Exit {
+    buffers: View,
+    packed: View,
+    stores: Id,
+}
+
+impl Exit {
+    fn new(b: &mut Builder, elem: Elem, sizes: &Sizes) -> Result<Exit> {
+        let (_, wide) = sizes.parts();
+        let count = sizes.buffers() * sizes.warpgroups();
+        let layout = Layout::new((ROWS, wide, count), (wide, 1i64, ROWS * wide))?;
+        let buffers = b.shared("leaving", elem, swizzled(elem, wide * i64::from(elem.bytes()), layout)?)?;
+        let packed = b.registers_in("packed", elem, Tuple::flat(&[8, 1, wide / 16]), true)?;
+        Ok(Exit { buffers, packed, stores: b.token() })
+    }
+}
+
 /// What both roles know.
-struct Part {
+struct Part<'s> {
     ring: Id,
     steps: Size,
-    tile: [i64; 3],
+    sizes: &'s Sizes,
     consumers: Id,
+    /// The same threads, each warpgroup by itself.
+    warpgroups: Id,
     multiply: &'static Atom,
 }
 
-impl Part {
+impl Part<'_> {
     fn by_warpgroup(&self) -> Arrangement {
         Arrangement {
-            groups: Layout::compact((self.tile[0] / ROWS, 1i64, 1i64)).unwrap_or(layout!((1, 1, 1))),
+            groups: Layout::compact((self.sizes.sharing(), 1i64, 1i64)).unwrap_or(layout!((1, 1, 1))),
             of: self.consumers,
         }
     }
 
-    /// The producer's part of a tile: its rows, and its half of the columns for both blocks.
+    /// The number of a thread's warpgroup among those that share a tile.
+    fn share(&self, b: &Builder) -> Affine {
+        if self.sizes.sharing() > 1 { b.member(self.warpgroups) } else { 0.into() }
+    }
+
+    /// This block's rank in its cluster.
+    fn rank(&self) -> Affine {
+        if self.sizes.cluster > 1 { Coord::ClusterRank.into() } else { 0.into() }
+    }
+
+    /// The tile of rows of this block of the cluster.
+    fn rows_of(&self, at: &[Affine]) -> Result<Affine> {
+        shifted(&times(&at[0], self.sizes.cluster)?, &self.rank())
+    }
+
+    /// The producer's part of a tile: its rows, and its share of the columns for all blocks of the cluster.
     fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
-        let [bm, bn, bk] = self.tile;
-        let rank = Affine::from(Coord::ClusterRank);
-        let half = bn / CLUSTER;
-        let rows = b.tile(from[0], (bm, bk), &[At::Index(rows_of(at)?), At::All])?.with_name("rows");
-        let column = shifted(&at[1].times(CLUSTER).unwrap_or_default(), &rank)?;
-        let columns = b.tile(from[1], (half, bk), &[At::Index(column), At::All])?.with_name("columns");
+        let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
+        let share = bn / cluster;
+        let rows = b.tile(from[0], (bm, bk), &[At::Index(self.rows_of(at)?), At::All])?.with_name("rows");
+        let column = shifted(&times(&at[1], cluster)?, &rank)?;
+        let columns = b.tile(from[1], (share, bk), &[At::Index(column), At::All])?.with_name("columns");
         let bytes = ((bm + bn) * bk) as u32 * b.elem(from[0]).bytes();
+        let shared = if cluster > 1 { "bulk_load_2d_multicast" } else { "bulk_load_2d" };
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
             b.acquire(self.ring);
             b.publish(self.ring, Some(bytes));
@@ -222,8 +389,8 @@ impl Part {
             let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
             b.copy_how(&source, &target, How::Atom("bulk_load_2d"), None)?;
             let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);
-            let target = b.tile(&target, (half, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
-            b.copy_how(&source, &target, How::Atom("bulk_load_2d_multicast"), None)?;
+            let target = b.tile(&target, (share, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
+            b.copy_how(&source, &target, How::Atom(shared), None)?;
             b.advance(self.ring);
             Ok(())
         })
@@ -231,36 +398,110 @@ impl Part {
 
     /// The consumers' part of a tile. One product is in flight while the next begins; a slot is released once the product
     /// that reads it has ended.
-    fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<()> {
-        let bk = self.tile[2];
-        let warpgroup = Affine::from(Coord::Thread(self.consumers)).digit(128, None);
+    fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
+        let (bk, rows) = (self.sizes.tile[2], self.sizes.rows());
         b.fill(acc, Expr::lit(0.0))?;
-        let before = |b: &Builder| shifted(&b.turn(self.ring), &(-1).into());
-        let token = b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<Id> {
+        let share = self.share(b);
+        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<Id> {
             b.await_slot(self.ring);
             let slot = b.slot(self.ring);
             let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
-            let left = b.tile(&left, (ROWS, bk), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
+            let left = b.tile(&left, (rows, bk), &[At::Index(share.clone()), At::Index(0.into())])?;
             let token = b.start_gemm(&left, &right, acc, How::Atom(self.multiply.name))?;
             b.wait_all_but(token, 1);
-            let phase = before(b)?;
+            let phase = self.before(b)?;
             b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
                 b.statement(Op::Release { ring: self.ring, turn: phase });
                 Ok(())
             })?;
             b.advance(self.ring);
             Ok(token)
-        })?;
-        b.wait(token);
-        let phase = before(b)?;
+        })
+    }
+
+    /// The last product of a tile ends, and its slot is released.
+    fn finish(&self, b: &mut Builder, product: Id) -> Result<()> {
+        b.wait(product);
+        let phase = self.before(b)?;
         b.statement(Op::Release { ring: self.ring, turn: phase });
         Ok(())
+    }
+
+    /// The phase before the one at hand.
+    fn before(&self, b: &Builder) -> Result<Affine> {
+        shifted(&b.turn(self.ring), &(-1).into())
+    }
+
+    /// Sums leave, 64 rows and some columns at a time: by way of a buffer from where the copy engine stores them, or from the
+    /// threads that have them.
+    fn leave(
+        &self,
+        b: &mut Builder,
+        (c, scalars): (&Config, &Option<(Expr, Expr)>),
+        acc: &View,
+        tile: &View,
+        exit: Option<&Exit>,
+    ) -> Result<()> {
+        let (bn, down, buffers) = (self.sizes.tile[1], self.sizes.rows() / ROWS, self.sizes.buffers());
+        let (parts, wide) = self.sizes.parts();
+        let (fragment, operand, store) = FRAGMENT;
+        let fragment = atoms::find(fragment).ok_or_else(|| Problem::new("no such fragment"))?;
+        let store_by = atoms::find(store).ok_or_else(|| Problem::new("no such store"))?;
+        let by_warp = Arrangement { groups: layout!((4, 1, 1)), of: self.warpgroups };
+        // Sums of 16 columns, down, along.
+        let sums = b.regroup(acc, (8i64, bn / 16, down))?;
+        let sums = b.permute(&sums, &[0, 2, 1])?;
+        b.repeat("part", Size::Int(parts), Unroll::Full, |b, part| -> Result<()> {
+            let (row, column) = (part.digit(bn / wide, None), part.digit(1, Some(bn / wide)));
+            let mine = shifted(&times(&self.share(b), down)?, &row)?;
+            let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
+            let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
+            let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
+            let held = b.partition_mma(&out, fragment, operand, &by_warp)?.with_name("out");
+            let Some(exit) = exit else {
+                return scaled(b, c, scalars, &sums, &held, &held);
+            };
+            scaled(b, c, scalars, &sums, &held, &exit.packed)?;
+            let buffer =
+                shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
+            let buffer = last(b, &exit.buffers, &buffer)?;
+            let rows = b.partition_rows(&buffer, fragment, operand, store_by, &by_warp)?;
+            // What was stored from this buffer before has been read.
+            b.wait_all_but(exit.stores, buffers as u32 - 1);
+            b.sync();
+            b.copy_how(&exit.packed, &rows, How::Atom(store), None)?;
+            b.sync();
+            b.copy_how(&buffer, &out, How::Atom("bulk_store_2d"), Some(exit.stores))
+        })
+    }
+}
+
+/// What becomes of sums on their way to `to`; `before` is what C holds.
+fn scaled(
+    b: &mut Builder,
+    c: &Config,
+    scalars: &Option<(Expr, Expr)>,
+    sums: &View,
+    before: &View,
+    to: &View,
+) -> Result<()> {
+    let plain = Expr::In(0);
+    match scalars {
+        None => epilogue(b, c, sums, (before, to), plain, None),
+        Some((alpha, beta)) => {
+            let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
+            epilogue(b, c, sums, (before, to), scaled, Some(beta.clone()))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tilewright_layout::Value as Size;
+
     use crate::definition::Definition;
+    use crate::elem::Elem;
+    use crate::launch::{self, Given};
     use crate::words::Words;
 
     /// What is said of keys, and whether the first variant multiplies by wgmma.
@@ -278,7 +519,9 @@ mod tests {
         assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
         assert_eq!(made(&format!("{ROWS} order=serpentine")), Ok(false));
         assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(false));
-        assert_eq!(made("dtype=bf16 arch=90"), Ok(false));
+        assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
+        assert_eq!(made("dtype=f16 arch=90 a=k_major overlaps=true"), Ok(true));
+        assert_eq!(made("dtype=f32 arch=90"), Ok(false));
     }
 
     #[track_caller]
@@ -293,7 +536,7 @@ mod tests {
     fn what_wgmma_cannot_do_is_said_by_its_key() {
         check(
             "bm=96",
-            "wgmma takes 64 rows of each warpgroup, and bm is 96\nhelp: write bm = 64 or bm = 128",
+            "wgmma takes 64 rows of each warpgroup, once or twice, and bm is 96\nhelp: write bm = 64, bm = 128 or bm = 256",
         );
         check(
             "bk=32",
@@ -305,7 +548,7 @@ mod tests {
         );
         check(
             "stages=8",
-            "8 stages take 393216 bytes of shared memory, and a block has 231424 for them\nhelp: write fewer stages",
+            "8 stages take 393216 bytes of shared memory, and a block has 198656 for them\nhelp: write fewer stages",
         );
         check(
             "vec=8",
@@ -315,9 +558,61 @@ mod tests {
             "batched=true",
             "a product by wgmma has no batches yet\nhelp: leave batched out, or write mma = none",
         );
+        check(
+            "cluster=4",
+            "a cluster has one block or two along the rows of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+        );
+        check(
+            "bm=256",
+            "a thread has 256 sums of a tile of 256 by 256, and 128 are the most\nhelp: write bn = 128, or a smaller bm",
+        );
+        assert_eq!(
+            made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"),
+            Err("an operand that is not k_major is copied in blocks of 64, by 2 blocks of a cluster, and bn is 64\nhelp: write a multiple of 128".into())
+        );
         assert_eq!(
             made("dtype=bf16 mma=wgmma"),
             Err("wgmma is an instruction of sm_90a\nhelp: write arch = 90".into())
         );
+    }
+
+    /// Rows and columns of C of which a block computes a tile, for a product of these sizes.
+    #[track_caller]
+    fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
+        let keys = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
+        let kernel = Definition::Matmul(keys.args().to_vec()).generate().kernel.unwrap();
+        let tensor = |extents: [i64; 2], mutable: bool| {
+            let strides = vec![extents[1], 1];
+            let len = (extents[0] * extents[1]) as u64;
+            let elem = Elem::Bf16;
+            Given::Tensor(launch::Tensor {
+                elem,
+                mutable,
+                extents: extents.to_vec(),
+                strides,
+                len,
+                address: 1 << (if mutable { 40 } else { 32 }),
+            })
+        };
+        let given = [tensor([m, k], false), tensor([n, k], false), tensor([m, n], true)];
+        let plan = launch::plan(&kernel, &given, &launch::Limits::HOPPER).unwrap();
+        let program = &kernel.variants[plan.variant].program;
+        let tiles = program.launch.grid.iter().take(2).flatten();
+        let sizes: Vec<i64> = tiles
+            .map(|count| match count {
+                Size::Sym { over, .. } => i64::from(*over),
+                _ => 1,
+            })
+            .collect();
+        assert_eq!(sizes, expected, "variant {}", plan.variant + 1);
+    }
+
+    #[test]
+    fn a_launch_chooses_among_tiles() {
+        check_chosen([4096, 4096, 4096], [128, 256]);
+        check_chosen([1024, 1024, 1024], [64, 128]);
+        check_chosen([1280, 1536, 64], [128, 128]);
+        // Columns that bulk copies cannot take.
+        check_chosen([1024, 1023, 1024], [128, 256]);
     }
 }

@@ -1,6 +1,6 @@
 //! What multiplies: threads, or tensor cores by one of two instructions, as keys ask for or leave open.
 
-use super::{Config, Reader, hopper, tensor};
+use super::{Config, OF_WGMMA, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
 use crate::atom::{Atom, Effect};
 use crate::atoms;
@@ -19,7 +19,7 @@ pub(super) enum Machine {
     /// Multiply-adds of threads.
     Threads,
     /// wgmma, fed by bulk copies.
-    Wgmma(hopper::Sizes),
+    Wgmma(Vec<hopper::Sizes>),
     /// mma.sync.
     MmaSync(Box<tensor::Plan>),
 }
@@ -178,7 +178,7 @@ impl Reader<'_> {
         config: &Config,
         wanted: bool,
         threads: Option<&'static str>,
-    ) -> Option<hopper::Sizes> {
+    ) -> Option<Vec<hopper::Sizes>> {
         let missing = [
             (config.arch != 90, "arch", "wgmma is an instruction of sm_90a", "write arch = 90"),
             (
@@ -199,19 +199,11 @@ impl Reader<'_> {
                 "a product by wgmma stores what it multiplies",
                 "leave out = … out, or write mma = mma_sync",
             ),
-            (!config.a_rows, "a", "wgmma reads rows of A that are contiguous here", "write a = k_major"),
-            (!config.b_rows, "b", "wgmma reads rows of B that are contiguous here", "write b = k_major"),
             (
                 config.batched,
                 "batched",
                 "a product by wgmma has no batches yet",
                 "leave batched out, or write mma = none",
-            ),
-            (
-                config.overlaps,
-                "overlaps",
-                "a persistent kernel does not overlap others",
-                "leave overlaps out, or write mma = none",
             ),
         ];
         let mut wrong = missing.into_iter().filter(|row| row.0).peekable();
@@ -227,17 +219,26 @@ impl Reader<'_> {
             self.of_threads(key);
             return None;
         }
-        let across = 128 / i64::from(config.dtype.bytes());
-        let tile = [config.bm, self.or("bn", config.bn, 256), self.or("bk", config.bk, across)];
-        let usual = hopper::Sizes::stages(tile, config.dtype);
-        let stages = self.or("stages", i64::from(config.ahead.stages), usual);
-        let sizes = hopper::Sizes { tile, stages };
-        if let Some((key, problem)) = hopper::unfit(&sizes, config.dtype) {
+        if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
+            return Some(hopper::Sizes::shipped(config.dtype));
+        }
+        let usual = hopper::Sizes::usual(config.dtype);
+        let mut or =
+            |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
+        let tile = [or("bm", usual.tile[0]), or("bn", usual.tile[1]), or("bk", usual.tile[2])];
+        let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
+        let ping_pong = self.flag("ping_pong");
+        let mut sizes = hopper::Sizes { tile, stages: 1, cluster, band, ping_pong, clocks: None };
+        sizes.stages = match self.find("stages") {
+            Some(_) => self.positive("stages", 1),
+            None => sizes.most_stages(config.dtype),
+        };
+        if let Some((key, problem)) = hopper::unfit(&sizes, config) {
             let span = self.blamed(key);
             self.errors.push(problem.at(span));
             return None;
         }
-        Some(sizes)
+        Some(vec![sizes])
     }
 }
 

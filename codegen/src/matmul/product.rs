@@ -100,8 +100,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let plain = tile::Expr::In(0);
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
     match (groups > 1 || c.scatters(), scalars) {
-        (false, None) => epilogue(b, c, &acc, &tc_gc, plain, None),
-        (false, Some((alpha, beta))) => epilogue(b, c, &acc, &tc_gc, scaled(alpha), Some(beta)),
+        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), plain, None),
+        (false, Some((alpha, beta))) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), scaled(alpha), Some(beta)),
         (true, scalars) => {
             let beta = match scalars {
                 // What is stored is not the sums themselves, as in the epilogue.
@@ -112,7 +112,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
                 None => None,
             };
             let (sums, out) = gather(b, c, &acc, &gc, groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, &out, plain, beta)
+            epilogue(b, c, &sums, (&out, &out), plain, beta)
         }
     }
     .map_err(blame("epilogue"))
@@ -197,12 +197,12 @@ fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
-/// What happens to the sums on their way out; `scaled` is a sum times alpha.
+/// What happens to the sums on their way to `out`; `scaled` is a sum times alpha, and `before` what C holds.
 pub(super) fn epilogue(
     b: &mut Builder,
     c: &Config,
     acc: &View,
-    out: &View,
+    (before, out): (&View, &View),
     scaled: tile::Expr,
     beta: Option<tile::Expr>,
 ) -> Result<()> {
@@ -224,7 +224,7 @@ pub(super) fn epilogue(
     let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1).cast(c.acc), scaled.clone()]));
     b.when(
         nonzero,
-        |b| last(b, more, &[acc.clone(), out.clone()]),
+        |b| last(b, more, &[acc.clone(), before.clone()]),
         |b| match plain && c.epilogue.is_none() {
             true => b.copy(acc, out),
             false => last(b, scaled, std::slice::from_ref(acc)),

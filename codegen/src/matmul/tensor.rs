@@ -175,7 +175,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         let vector = (width / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
-            return epilogue(b, c, &acc, &out, scaled, beta);
+            return epilogue(b, c, &acc, (&out, &out), scaled, beta);
         }
         let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
         if let Some(beta) = &beta {
@@ -185,7 +185,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
             b.sync();
         }
-        epilogue(b, c, &acc, &stage.mine, scaled, beta)?;
+        epilogue(b, c, &acc, (&stage.mine, &stage.mine), scaled, beta)?;
         b.sync();
         b.fill_tile(&stage.fill, &stage.tile, &gc)
     })

@@ -8,8 +8,8 @@ use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, 
 use crate::index::{Expr, Exprs, Int, Ix};
 use crate::number::Number;
 use crate::thread::{
-    AtomArg, Bar, Change, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue, Reg, Role,
-    Shared, Site, Space, Stmt, Val, Var,
+    AtomArg, Bar, Change, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue, Reg,
+    Role, Shared, Site, Space, Stmt, Val, Var,
 };
 
 impl fmt::Display for Kernel {
@@ -56,8 +56,10 @@ lines! { name arch arch_specific launch needs params shared regs bars vars sites
 
 records! {
     Launch {
-        grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false
+        grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false,
+        cost = None
     }
+    Cost { steps, step, tile, launch }
     Shared { name, elem, len, offset, align, note }
     Reg { name, elem, len, words = false }
     Var { name, mutable = false, wide = false }

@@ -11,8 +11,8 @@ use crate::condition::Test;
 use crate::number::Number;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
-    Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read,
+    Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -83,8 +83,8 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch blocks_per_sm overlaps at_most requires(Vec::new()) args tensors
-    scalars overlays groups rings vars reads(Vec::new()) tokens orders body
+    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch blocks_per_sm overlaps cost(None) at_most requires(Vec::new())
+    args tensors scalars overlays groups rings vars reads(Vec::new()) tokens orders body
 }
 
 records! {

@@ -42,8 +42,15 @@ pub(super) fn product(random: &mut Random) -> Definition {
 
 /// A persistent product by wgmma, whose blocks share rings.
 fn wgmma(random: &mut Random) -> Definition {
-    let tile = random.pick(&["bm=64 bn=16", "bm=64 bn=32", "bm=128 bn=16"]);
-    let mut keys = vec![format!("arch=90 mma=wgmma a=k_major b=k_major {tile}")];
+    let tile = random.pick(&[
+        "a=k_major b=k_major bm=64 bn=16",
+        "a=k_major b=k_major bm=64 bn=32",
+        "a=k_major b=k_major bm=128 bn=16",
+        "a=k_major bm=64 bn=64 cluster=1",
+        "b=k_major bm=128 bn=64 cluster=1",
+        "bm=64 bn=64 cluster=1",
+    ]);
+    let mut keys = vec![format!("arch=90 mma=wgmma {tile}")];
     keys.push(random.pick(&["dtype=bf16", "dtype=f16"]).to_owned());
     keys.push(random.pick(&["stages=1", "stages=2", "stages=3"]).to_owned());
     for (key, chance) in [("c=n_major", 50), ("alpha_beta=true", 30)] {

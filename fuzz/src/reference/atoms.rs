@@ -48,7 +48,9 @@ impl Cluster<'_> {
             "ldmatrix_x1" => self.rows(step, 1, from, to),
             "ldmatrix_x2" => self.rows(step, 2, from, to),
             "ldmatrix_x4" => self.rows(step, 4, from, to),
+            "stmatrix_x4" => self.stored_rows(step, 4, from, to),
             _ if name.starts_with("bulk_load_") => self.bulk(step, name.ends_with("_multicast"), from, to),
+            _ if name.starts_with("bulk_store_") => self.bulk(step, false, from, to),
             _ => Err(Undefined(format!("no reference for `{name}`"))),
         }
     }
@@ -85,20 +87,57 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// A tile by the copy engine, which one thread asks: zeros beyond edges, for this block or all of its cluster.
+    /// stmatrix: every lane names a row of eight elements, and gives a pair of each matrix.
+    fn stored_rows(&self, step: &Step<'_>, matrices: i64, from: &View, to: &View) -> Result<Writes> {
+        let (from, to) = (self.show(from)?, self.show(to)?);
+        let mut writes = Writes::new();
+        let threads = self.threads(step);
+        for warp in threads.into_iter().step_by(LANES as usize) {
+            let targets: Vec<Begin> =
+                (warp..warp + LANES).map(|lane| self.begin(&to, &step.at, lane)).collect::<Result<_>>()?;
+            for rest in 0..from.count() / from.sizes[0] {
+                let walked = |first: i64, shown: &Shown<'_>| {
+                    let mut at = shown.digits(rest * shown.sizes[0]);
+                    at[0] = first;
+                    at
+                };
+                for lane in 0..LANES {
+                    let start = self.begin(&from, &step.at, warp + lane)?;
+                    for value in 0..matrices * PAIR {
+                        let owner = value / PAIR * ROW + lane / 4;
+                        let element = lane % 4 * PAIR + value % PAIR;
+                        let cell = self.read(&from, &start, &walked(value, &from), Num::UNKNOWN)?;
+                        let cell =
+                            cell.ok_or_else(|| Undefined("a row is stored that nobody wrote".into()))?;
+                        if let Place::At(place) = to.place(&targets[owner as usize], &walked(element, &to))? {
+                            writes.push((step.at.rank, to.view.tensor, place, cell));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(writes)
+    }
+
+    /// A tile by the copy engine, which one thread of each part of the group asks: zeros beyond edges, for this block or all
+    /// of its cluster.
     fn bulk(&self, step: &Step<'_>, for_all: bool, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
-        let thread = self.threads(step)[0];
-        let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
+        let group = &self.program.groups[step.stmt.by as usize];
+        let threads = self.threads(step);
+        let each = threads.len() / group.members.max(1) as usize;
         let ranks = self.program.cluster.iter().product::<u32>() as usize;
         let ranks = if for_all { 0..ranks } else { step.at.rank..step.at.rank + 1 };
         let mut writes = Writes::new();
-        for at in 0..to.count() {
-            let at = to.digits(at);
-            let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
-            let cell = cell.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?;
-            if let Place::At(place) = to.place(&start, &at)? {
-                writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, place, cell)));
+        for thread in threads.into_iter().step_by(each.max(1)) {
+            let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
+            for at in 0..to.count() {
+                let at = to.digits(at);
+                let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
+                let cell = cell.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?;
+                if let Place::At(place) = to.place(&start, &at)? {
+                    writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, place, cell)));
+                }
             }
         }
         Ok(writes)

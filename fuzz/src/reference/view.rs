@@ -48,17 +48,20 @@ impl Cluster<'_> {
     /// A coordinate for a thread, by its number in the block.
     fn coord(&self, coord: &Coord, at: &Setting, thread: i64) -> Result<i128> {
         let number = |group: u32| {
-            let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
-            thread - i64::from(first)
+            let group = &self.program.groups[group as usize];
+            let number = thread - i64::from(group.warps.map_or(0, |(first, _)| first * 32));
+            let each = group.member_warps().map_or(i64::MAX, |warps| i64::from(warps) * 32);
+            (number / each, number % each)
         };
         Ok(match coord {
             Coord::Block(axis) => i128::from(at.block[usize::from(*axis)]),
             Coord::Var(var) => at.vars[*var as usize],
             Coord::Turn(ring) => at.phases[*ring as usize],
-            Coord::Thread(group) => i128::from(number(*group)),
+            Coord::Thread(group) => i128::from(number(*group).1),
+            Coord::Member(group) => i128::from(number(*group).0),
             Coord::Swizzled(group, (bits, base, shift)) => {
                 let swizzle = Swizzle::new(*bits, *base, *shift).map_err(|e| Undefined(e.to_string()))?;
-                i128::from(swizzled(swizzle, number(*group)))
+                i128::from(swizzled(swizzle, number(*group).1))
             }
             Coord::ClusterRank => at.rank as i128,
             Coord::Digit { of, over, extent } => {
@@ -83,7 +86,7 @@ impl Cluster<'_> {
                     Arith::Max => a.max(b),
                 }
             }
-            Coord::Begin { .. } | Coord::Member(_) => {
+            Coord::Begin { .. } => {
                 return Err(Undefined(format!("no user writes {coord:?}")));
             }
         })

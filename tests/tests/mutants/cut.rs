@@ -1,8 +1,10 @@
 //! How a thread program is broken: a statement is found by what it is and its place in the order of the text, and then
 //! dropped, moved, repeated, or given another operand.
 
+use std::ops::Range;
+
 use tilewright_codegen::index::{Exprs, Int, Ix};
-use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{AtomArg, Bar, Fence, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
 
 pub(crate) fn sync(op: &Op) -> bool {
     matches!(op, Op::Sync(_))
@@ -18,6 +20,10 @@ pub(crate) fn commit(op: &Op) -> bool {
 
 pub(crate) fn fence(op: &Op) -> bool {
     matches!(op, Op::Fence(_))
+}
+
+pub(crate) fn proxy_fence(op: &Op) -> bool {
+    matches!(op, Op::Fence(Fence::ProxyAsync))
 }
 
 pub(crate) fn arrive(op: &Op) -> bool {
@@ -274,6 +280,17 @@ pub(crate) trait Cut {
     }
 
     /// What one thread of this group does, one thread of another does.
+    /// The same for some of the statements that one thread performs.
+    fn unelect_part(&mut self, nth: usize, part: Range<usize>) {
+        self.list(elect, nth, |_, list, at| {
+            let Stmt { site, op: Op::Elect(scope, body) } = list.remove(at) else { return };
+            for (place, stmt) in body.into_iter().enumerate().rev() {
+                let op = Op::Elect(scope, vec![stmt.clone()]);
+                list.insert(at, if part.contains(&place) { stmt } else { Stmt { site, op } });
+            }
+        });
+    }
+
     fn elects(&mut self, nth: usize, scope: Scope) {
         self.op(elect, nth, |_, op| {
             if let Op::Elect(of, _) = op {

@@ -168,6 +168,9 @@ const IDLE: &[(&str, &str)] = &[
         "wgmma_ring: Fence(Threads(Warp))",
         "lanes meet before one of them gives a slot back, and here products alone read slots: a wait for them is the whole warp's",
     ),
+    ("leaving: Fence(Threads(Warp))", "the same"),
+    ("leaving: Arrive", "the same"),
+    ("leaving: (Arrive", "a block has one tile here, and nothing fills the last slot again"),
     (
         "staged",
         "the last store has read shared memory before, and what it writes is whole when the kernel ends",
@@ -195,9 +198,9 @@ fn every_statement_matters() {
         (0..2).all(right).then(|| format!("{}: {left_out}", subject.name))
     });
     let idle: Vec<String> = idle.into_iter().flatten().collect();
-    for line in &idle {
-        assert!(IDLE.iter().any(|(name, _)| line.starts_with(name)), "nobody misses it\n{line}");
-    }
+    let explained = |line: &&String| IDLE.iter().any(|(name, _)| line.starts_with(name));
+    let others: Vec<&String> = idle.iter().filter(|line| !explained(line)).collect();
+    assert!(others.is_empty(), "nobody misses\n{others:#?}");
     let reasons = IDLE.iter().map(|(name, why)| format!("{name}: {why}"));
     let count = format!("{} of {} statements can be left out unseen", idle.len(), all.len());
     let text: Vec<String> = reasons.chain([count]).chain(idle.iter().cloned()).collect();

@@ -79,6 +79,16 @@ pub(crate) fn all() -> Vec<Subject> {
             [size(&[("M", 64), ("N", 64), ("K", 320)], 0), size(&[("M", 50), ("N", 40), ("K", 600)], 8)],
         ),
         subject(
+            "leaving",
+            variant(
+                gallery::matmul(
+                    "dtype=bf16 arch=90 bm=64 bn=256 stages=2 cluster=1 a=k_major b=k_major c=n_major",
+                ),
+                0,
+            ),
+            [size(&[("M", 64), ("N", 256), ("K", 64)], 0), size(&[("M", 40), ("N", 208), ("K", 200)], 8)],
+        ),
+        subject(
             "shared_tile",
             shipped(tilewright::Kernel::def(&kernels::ladder::shared_tile())),
             [size(&[("M", 32), ("N", 32), ("K", 64)], 0), size(&[("M", 30), ("N", 17), ("K", 45)], 3)],
@@ -228,6 +238,7 @@ fn staged() -> Kernel {
         arch: 90,
         arch_specific: false,
         launch: Launch {
+            cost: None,
             grid,
             cluster: [1; 3],
             threads,

@@ -50,6 +50,7 @@ pub(crate) fn all() -> Vec<Mutant> {
         shared_depth(),
         mma_sync(),
         wgmma_ring(),
+        leaving(),
         shared_tile(),
         softmax(),
         turned(),
@@ -288,10 +289,10 @@ fn wgmma_ring() -> Of {
         .m("half of the bytes are announced", "Mbarrier | InFlight | Race", |k| k.announces(0, Some(8192)))
         .m("twice the bytes are announced", "Deadlock | Mbarrier", |k| k.announces(0, Some(32768)))
         .m("no bytes are announced", "Mbarrier | InFlight | Race", |k| k.announces(0, None))
-        .m("no arrival with the bytes", "Deadlock | Mbarrier", |k| k.drop(elect, 2))
-        .m("every lane announces bytes", "Mbarrier", |k| k.unelect(2))
-        .m("every lane copies", "InFlight | Mbarrier", |k| k.unelect(3))
-        .m("no copy of B", "Deadlock", |k| k.drop(elect, 4))
+        .m("no arrival with the bytes", "Deadlock | Mbarrier", |k| k.drop(arrive, 1))
+        .m("every lane announces bytes", "Mbarrier", |k| k.unelect_part(2, 0..1))
+        .m("every lane copies", "InFlight | Mbarrier", |k| k.unelect_part(2, 1..usize::MAX))
+        .m("no copy of B", "Deadlock", |k| k.drop(atom, 2))
         .m("copies land in one slot", "Race | InFlight | MissingFence | Unwritten", |k| {
             k.remainder(atom, 1, 2, 1)
         })
@@ -414,6 +415,26 @@ fn turned() -> Of {
 }
 
 /// Ordinary writes to shared memory, then a bulk store.
+/// Sums that leave by way of shared memory, in four parts through two buffers.
+fn leaving() -> Of {
+    Of("leaving", vec![])
+        .m("no fence before the bulk store", "MissingFence", |k| k.drop(proxy_fence, 0))
+        .m("the fence stands before the writes", "MissingFence", |k| k.earlier(proxy_fence, 0))
+        .m("no barrier between the writes and the store", "Race | Unwritten | MissingFence", |k| {
+            k.drop(sync, 2)
+        })
+        .m("no barrier between the wait and the writes", "Race | InFlight", |k| k.drop(sync, 1))
+        .m("nobody waits until the store has read", "Race | InFlight", |k| k.drop(wait, 2))
+        .m("the wait leaves a store more in flight", "Race | InFlight", |k| k.pending(2, 1))
+        .m("the block ends while a store reads", "InFlight", |k| k.drop(wait, 3))
+        .m("no commit", "Race | InFlight", |k| k.drop(commit, 1))
+        .m(
+            "one thread of each warp stores what its warpgroup has",
+            "WrittenTwice | NotWritten | Race | InFlight",
+            |k| k.elects(5, Scope::Warp),
+        )
+}
+
 fn staged() -> Of {
     Of("staged", vec![])
         .m("no fence before the bulk store", "MissingFence", |k| k.drop(fence, 0))

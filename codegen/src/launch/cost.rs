@@ -1,0 +1,62 @@
+//! Which of several variants takes the least time for a launch, by what they say of themselves.
+
+use tilewright_layout::Symbol;
+
+use super::Limits;
+use crate::thread::Kernel;
+
+/// Clocks of a launch: those of the tiles of the busiest block. `None` where the kernel does not say.
+pub(super) fn clocks(
+    program: &Kernel,
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<u128> {
+    let launch = &program.launch;
+    let cost = launch.cost?;
+    let count = |value: tilewright_layout::Value| Some(value.evaluate(lookup)?.max(0) as u128);
+    let mut tiles = 1u128;
+    for &factor in launch.grid.iter().flatten() {
+        tiles = tiles.saturating_mul(count(factor)?);
+    }
+    let cluster = launch.cluster.iter().product::<u32>().max(1);
+    let blocks = limits.multiprocessors.saturating_mul(launch.blocks_per_sm.max(1));
+    let rounds = tiles.div_ceil(u128::from((blocks / cluster).max(1)));
+    let of_tile = count(cost.steps)?.saturating_mul(cost.step.into()).saturating_add(cost.tile.into());
+    Some(rounds.saturating_mul(of_tile).saturating_add(cost.launch.into()))
+}
+
+/// The first variant that serves, or, where that one says how long it takes, the quickest of those that say so.
+pub(super) fn quickest(
+    first: usize,
+    refused: &[Option<String>],
+    clocks: impl Fn(usize) -> Option<u128>,
+) -> usize {
+    let Some(least) = clocks(first) else { return first };
+    let serves = (first + 1..refused.len()).filter(|&place| refused[place].is_none());
+    let others = serves.filter_map(|place| Some((clocks(place)?, place)));
+    others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which variant is chosen, of those that serve with so many clocks; 0 stands for one that does not say.
+    #[track_caller]
+    fn check(all: &[Option<u128>], expected: usize) {
+        let refused: Vec<Option<String>> =
+            all.iter().map(|of| of.is_none().then(|| "it does not serve".into())).collect();
+        let first = all.iter().position(Option::is_some).expect("one that serves");
+        let clocks = |place: usize| all[place].filter(|&clocks| clocks > 0);
+        assert_eq!(quickest(first, &refused, clocks), expected);
+    }
+
+    #[test]
+    fn the_quickest_serves_unless_the_first_does_not_say() {
+        check(&[Some(0), Some(5)], 0);
+        check(&[Some(9), Some(5), Some(7)], 1);
+        check(&[None, Some(9), None, Some(3), Some(0)], 3);
+        // Of equal ones the first.
+        check(&[Some(5), Some(5)], 0);
+    }
+}

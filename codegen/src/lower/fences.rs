@@ -1,0 +1,189 @@
+//! Fences between ordinary accesses to shared memory and those of the copy engine and of tensor cores, which take another
+//! path: what a thread has read or written there is ordered before their accesses by a fence of that thread, ahead of the
+//! barrier or arrival by which it says that it is done.
+//!
+//! A forward walk over the thread program, along control flow as for commits of copies, puts a fence where an array that both
+//! kinds of accesses touch was accessed since the last one.
+
+use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt};
+
+/// Places fences.
+pub(super) fn place(kernel: &mut Kernel) {
+    let mut both = Vec::new();
+    asynchronous(&kernel.body, &mut both);
+    if both.is_empty() {
+        return;
+    }
+    let mut body = std::mem::take(&mut kernel.body);
+    Walk { both }.block(&mut body, false, true);
+    kernel.body = body;
+}
+
+/// The memory that an operand of an instruction names.
+fn memory(arg: &AtomArg) -> Option<&Mem> {
+    match arg {
+        AtomArg::At(at) | AtomArg::Descriptor { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+fn shared(mem: &Mem) -> Option<Id> {
+    match mem.space {
+        Space::Shared(id) => Some(id),
+        Space::Global(_) => None,
+    }
+}
+
+/// The statements inside one.
+fn bodies(op: &Op) -> Vec<&Vec<Stmt>> {
+    match op {
+        Op::For { body, .. } | Op::Elect(_, body) => vec![body],
+        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+        Op::Roles(roles) => roles.iter().map(|role| &role.body).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Shared arrays that instructions reach through the asynchronous proxy.
+fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
+    for stmt in body {
+        if let Op::Atom { row, args, .. } = &stmt.op
+            && row.async_proxy
+        {
+            to.extend(args.iter().filter_map(memory).filter_map(shared));
+        }
+        bodies(&stmt.op).into_iter().for_each(|body| asynchronous(body, to));
+    }
+}
+
+struct Walk {
+    /// Arrays that instructions reach through the asynchronous proxy.
+    both: Vec<Id>,
+}
+
+impl Walk {
+    /// Whether accesses stand open at the end of a block, for whether they do at its beginning. Only with `write` is it
+    /// changed.
+    fn block(&self, block: &mut Vec<Stmt>, mut open: bool, write: bool) -> bool {
+        let mut at = 0;
+        while at < block.len() {
+            if open && says(&block[at].op) {
+                if write {
+                    let site = block[at].site;
+                    block.insert(at, Stmt { site, op: Op::Fence(Fence::ProxyAsync) });
+                    at += 1;
+                }
+                open = false;
+            }
+            open = self.inside(&mut block[at].op, open, write);
+            at += 1;
+        }
+        open
+    }
+
+    fn inside(&self, op: &mut Op, open: bool, write: bool) -> bool {
+        let known = |mem: &Mem| shared(mem).is_some_and(|id| self.both.contains(&id));
+        match op {
+            Op::Load { from: mem, .. } | Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => {
+                open || known(mem)
+            }
+            Op::Atom { row, args, .. } if !row.async_proxy => {
+                open || args.iter().filter_map(memory).any(known)
+            }
+            Op::Fence(Fence::ProxyAsync) => false,
+            Op::For { body, .. } => {
+                // What an iteration leaves open, the next finds.
+                let entry = open || self.block(body, open, false);
+                self.block(body, entry, write) || open
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let first = self.block(then, open, write);
+                self.block(other, open, write) || first
+            }
+            Op::Elect(_, body) => self.block(body, open, write) || open,
+            Op::Roles(roles) => {
+                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, open, write));
+                ends.fold(false, |all, end| all | end)
+            }
+            _ => open,
+        }
+    }
+}
+
+/// Does a statement tell others what its threads have done, or begin what takes the other path?
+fn says(op: &Op) -> bool {
+    match op {
+        Op::Sync(_) | Op::Arrive { .. } | Op::Fence(Fence::Threads(Scope::Warp)) => true,
+        Op::Atom { row, .. } => row.async_proxy,
+        // One thread speaks for others.
+        Op::Elect(_, body) => body.iter().any(|stmt| says(&stmt.op)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atoms;
+    use crate::index::Ix;
+    use crate::lower::{Lower, Policy};
+    use crate::thread::{Frag, Unroll};
+    use crate::tile::Program;
+
+    fn at(array: Id) -> Mem {
+        Mem { space: Space::Shared(array), index: Ix::default(), peer: None }
+    }
+
+    fn store(array: Id) -> Op {
+        let from = Frag { reg: 0, at: Ix::default(), len: 1 };
+        Op::Store { to: at(array), from, guard: None }
+    }
+
+    /// The copy engine reads the first array.
+    fn bulk() -> Op {
+        let row = atoms::find("bulk_store_2d").expect("a row of the table");
+        Op::Atom { row, args: vec![AtomArg::At(at(0))], guard: None }
+    }
+
+    const FENCE: Op = Op::Fence(Fence::ProxyAsync);
+
+    fn block(ops: Vec<Op>) -> Vec<Stmt> {
+        ops.into_iter().map(|op| Stmt { site: 0, op }).collect()
+    }
+
+    fn looped(body: Vec<Op>) -> Op {
+        let at = Ix::default();
+        Op::For { var: 0, from: at, to: at, step: 1, unroll: Unroll::No, body: block(body) }
+    }
+
+    #[track_caller]
+    fn check(before: Vec<Op>, after: Vec<Op>) {
+        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        kernel.body = block(before);
+        place(&mut kernel);
+        assert_eq!(kernel.body, block(after));
+    }
+
+    #[test]
+    fn a_fence_stands_before_the_barrier() {
+        let one = || Op::Elect(Scope::Block, block(vec![bulk()]));
+        check(vec![store(0), Op::Sync(0), one()], vec![store(0), FENCE, Op::Sync(0), one()]);
+        // Nobody but threads touches the second array.
+        check(vec![store(1), Op::Sync(0), one()], vec![store(1), Op::Sync(0), one()]);
+        check(vec![store(0), store(0), one()], vec![store(0), store(0), FENCE, one()]);
+    }
+
+    #[test]
+    fn the_next_iteration_fences_what_this_one_leaves() {
+        check(
+            vec![looped(vec![Op::Sync(0), bulk(), store(0)])],
+            vec![looped(vec![FENCE, Op::Sync(0), bulk(), store(0)])],
+        );
+    }
+
+    #[test]
+    fn one_path_suffices() {
+        let either = Op::If { cond: Ix::default(), then: block(vec![store(0)]), other: Vec::new() };
+        check(vec![either.clone(), Op::Sync(0), bulk()], vec![either, FENCE, Op::Sync(0), bulk()]);
+    }
+}
