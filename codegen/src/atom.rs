@@ -1,7 +1,7 @@
 //! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
 
 use crate::elem::Elem;
-use crate::thread::{Bin, Scope};
+use crate::thread::{Change, Scope};
 
 /// An instruction. Code exists for kinds of operands, completion and effect, which are closed sets; a row is data.
 #[derive(Debug, PartialEq)]
@@ -87,7 +87,7 @@ pub enum Effect {
     /// Moves elements from one operand to another.
     Copy,
     /// Combines elements of one operand with those of another, each at once.
-    Reduce(Bin),
+    Reduce(Change),
     /// `d += a · b`, of this shape.
     Mma {
         /// Rows.

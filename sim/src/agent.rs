@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tilewright_codegen::thread::{Bin, Space};
+use tilewright_codegen::thread::{Change, Space};
 
 use crate::clock::{Carried, Component, Knowledge, Seen};
 use crate::fault::{Fault, FaultKind};
@@ -33,7 +33,7 @@ pub(crate) enum Work {
     /// A bulk copy into shared memory: targets are block and mbarrier.
     Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
     /// A bulk store, which may combine what it brings with what is there; what it has read, once it has.
-    Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Bin>, read: Option<Vec<u8>> },
+    Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Change>, read: Option<Vec<u8>> },
 }
 
 /// One lane's cp.async.
@@ -302,7 +302,7 @@ impl Cluster<'_> {
         agent: &Agent,
         (lane, block): (u32, usize),
         pieces: &[Piece],
-        op: Option<Bin>,
+        op: Option<Change>,
         held: &[u8],
     ) -> Result<()> {
         let ctx = self.ctx;
@@ -325,7 +325,7 @@ impl Cluster<'_> {
                     None => overlay.write(&ctx.world, span, &by, stamp, bytes),
                     Some(op) => (0..hi - lo).try_for_each(|n| {
                         let value = crate::global::raw(bytes, n, elem);
-                        overlay.update(&ctx.world, (buffer, span.at + n), op, value, &by, stamp)
+                        overlay.update(&ctx.world, (buffer, span.at + n), op, value, &by, stamp).map(drop)
                     }),
                 };
                 outcome.map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;

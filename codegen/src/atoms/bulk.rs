@@ -5,26 +5,21 @@ use super::cache::Hint;
 use super::{int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
-use crate::thread::{Bin, Queue, Scope};
+use crate::thread::{Change, Queue, Scope};
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
-/// What a store may do with what is there, and how names and PTX say it.
-const REDUCTIONS: [(Bin, &str); 6] = [
-    (Bin::Add, "add"),
-    (Bin::Min, "min"),
-    (Bin::Max, "max"),
-    (Bin::And, "and"),
-    (Bin::Or, "or"),
-    (Bin::Xor, "xor"),
-];
+/// What a store may do with what is there; PTX has the same names.
+fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
+    Change::ALL.into_iter().filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange))
+}
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
     let hints = || [Hint::None].into_iter().chain(Hint::POLICIES);
     let by_rank = (1..=5).flat_map(move |rank| {
         let moved =
             hints().flat_map(move |hint| [load(rank, hint), multicast(rank, hint), store(rank, hint)]);
-        moved.chain(REDUCTIONS.map(|reduction| reduce(rank, reduction))).chain([ahead(rank)])
+        moved.chain(reductions().map(move |reduction| reduce(rank, reduction))).chain([ahead(rank)])
     });
     let plain = hints().flat_map(|hint| [plain_load(hint), plain_store(hint)]);
     by_rank.chain(plain).chain([plain_ahead(), prefetch()])
@@ -92,7 +87,7 @@ fn store(rank: u8, hint: Hint) -> Atom {
 
 /// A box from shared memory, each element of which is combined with the tensor's at once. The map says of which type they
 /// are: `add` is there for floating-point types too, `min` and `max` for those of 16 bits.
-fn reduce(rank: u8, (op, name): (Bin, &str)) -> Atom {
+fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
     let map = written(operand('m', OperandKind::TensorMap { rank }));
     Atom {
         effect: Effect::Reduce(op),
