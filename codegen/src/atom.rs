@@ -1,7 +1,7 @@
 //! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
 
 use crate::elem::Elem;
-use crate::thread::Scope;
+use crate::thread::{Change, Scope};
 
 /// An instruction. Code exists for kinds of operands, completion and effect, which are closed sets; a row is data.
 #[derive(Debug, PartialEq)]
@@ -14,8 +14,8 @@ pub struct Atom {
     pub arch_specific: bool,
     /// Who executes it together.
     pub group: Scope,
-    /// Its text in PTX. `$d`, `$a` … stand for operands by name: registers come with their braces, a tensor map with its
-    /// coordinates, addresses bare.
+    /// Its text in PTX. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`: without), a tensor map
+    /// with its coordinates, addresses bare.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
@@ -86,6 +86,8 @@ pub enum Done {
 pub enum Effect {
     /// Moves elements from one operand to another.
     Copy,
+    /// Combines elements of one operand with those of another, each at once.
+    Reduce(Change),
     /// `d += a · b`, of this shape.
     Mma {
         /// Rows.

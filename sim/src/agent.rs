@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tilewright_codegen::thread::Space;
+use tilewright_codegen::thread::{Change, Space};
 
 use crate::clock::{Carried, Component, Knowledge, Seen};
 use crate::fault::{Fault, FaultKind};
@@ -32,8 +32,8 @@ pub(crate) enum Work {
     Copies(Vec<Copied>),
     /// A bulk copy into shared memory: targets are block and mbarrier.
     Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
-    /// A bulk store; what it has read, once it has.
-    Store { lane: u32, block: usize, pieces: Vec<Piece>, read: Option<Vec<u8>> },
+    /// A bulk store, which may combine what it brings with what is there; what it has read, once it has.
+    Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Change>, read: Option<Vec<u8>> },
 }
 
 /// One lane's cp.async.
@@ -170,8 +170,8 @@ impl Cluster<'_> {
                     (*lane, std::mem::take(targets), std::mem::take(pieces), *bytes);
                 self.land_load(&agent, lane, &targets, &pieces, bytes)?;
             }
-            Work::Store { lane, block, pieces, read } => {
-                let (lane, block) = (*lane, *block);
+            Work::Store { lane, block, pieces, op, read } => {
+                let (lane, block, op) = (*lane, *block, *op);
                 match read.take() {
                     None => {
                         let pieces = pieces.clone();
@@ -191,7 +191,7 @@ impl Cluster<'_> {
                     }
                     Some(held) => {
                         let pieces = std::mem::take(pieces);
-                        self.write_stored(&agent, lane, block, &pieces, &held)?;
+                        self.write_stored(&agent, (lane, block), &pieces, op, &held)?;
                     }
                 }
             }
@@ -300,14 +300,15 @@ impl Cluster<'_> {
     fn write_stored(
         &mut self,
         agent: &Agent,
-        lane: u32,
-        block: usize,
+        (lane, block): (u32, usize),
         pieces: &[Piece],
+        op: Option<Change>,
         held: &[u8],
     ) -> Result<()> {
         let ctx = self.ctx;
         let Space::Global(buffer) = self.space(agent.to) else { return Ok(()) };
-        let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
+        let elem = ctx.world.buffers[buffer as usize].elem;
+        let size = elem.bytes() as usize;
         let thread = agent.first + lane;
         let component = self.component(Component::BulkWrites(thread));
         let knowledge = agent.knowledge(lane);
@@ -319,9 +320,15 @@ impl Cluster<'_> {
             if lo < hi {
                 let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
                 let bytes = &held[at + lo * size..at + hi * size];
-                self.overlay
-                    .write(&ctx.world, span, &by, stamp, bytes)
-                    .map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;
+                let overlay = &mut self.overlay;
+                let outcome = match op {
+                    None => overlay.write(&ctx.world, span, &by, stamp, bytes),
+                    Some(op) => (0..hi - lo).try_for_each(|n| {
+                        let value = crate::global::raw(bytes, n, elem);
+                        overlay.update(&ctx.world, (buffer, span.at + n), op, value, &by, stamp).map(drop)
+                    }),
+                };
+                outcome.map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;
             }
             at += piece.count as usize * size;
         }

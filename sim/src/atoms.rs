@@ -102,7 +102,7 @@ impl Cluster<'_> {
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
-            (Effect::Copy, Scope::Thread, _) if atom.row.async_proxy => {
+            (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
                 for lane in lanes_of(lanes) {
                     self.begin_bulk(w, atom, lane)?;
                 }
@@ -138,7 +138,7 @@ impl Cluster<'_> {
         let (Some(memory), Some(held)) =
             (atom.args.iter().position(is_memory), atom.args.iter().position(|arg| !is_memory(arg)))
         else {
-            return self.malformed(w, format!("`{}` needs memory and registers", atom.row.name));
+            return self.exchange(w, atom);
         };
         let Operand::At(place) = atom.args[memory] else { return Ok(()) };
         let (rows, values) = (&tiles[memory], &tiles[held]);
@@ -208,6 +208,37 @@ impl Cluster<'_> {
                     bits[..elem].copy_from_slice(&line[index * elem..(index + 1) * elem]);
                     fragment.set(w, value, lane, u64::from_le_bytes(bits));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// movmatrix: elements of one fragment become those of another.
+    fn exchange(&mut self, w: &mut Warp, atom: &AtomCode) -> Result<()> {
+        let tiles = &self.ctx.tables[atom.row.name];
+        let operands: Vec<bool> = atom.row.operands.iter().map(|operand| operand.writes).collect();
+        let (to, from) = match operands[..] {
+            [true, false] => (0, 1),
+            [false, true] => (1, 0),
+            _ => {
+                return self.malformed(w, format!("`{}` needs memory and registers", atom.row.name));
+            }
+        };
+        let source = self.fragment(w, atom, from, tiles[from].values)?;
+        let target = self.fragment(w, atom, to, tiles[to].values)?;
+        for n in 0..source.registers(tiles[from].values) {
+            self.need(w, source.slot + n, source.elem)?;
+        }
+        self.writable(w, target.slot, target.elem, target.registers(tiles[to].values))?;
+        let mut line = vec![0; tiles[from].len()];
+        for lane in 0..LANES {
+            for value in 0..tiles[from].values {
+                line[tiles[from].at(lane, value) as usize] = source.get(w, value, lane);
+            }
+        }
+        for lane in 0..LANES {
+            for value in 0..tiles[to].values {
+                target.set(w, value, lane, line[tiles[to].at(lane, value) as usize]);
             }
         }
         Ok(())
@@ -370,7 +401,8 @@ impl Cluster<'_> {
                 self.begin(agent);
             }
             None => {
-                let work = Work::Store { lane, block: w.block, pieces, read: None };
+                let op = if let Effect::Reduce(op) = row.effect { Some(op) } else { None };
+                let work = Work::Store { lane, block: w.block, pieces, op, read: None };
                 let agent = agent(work, w.stores.count + 1, shared.access, global);
                 let id = self.begin(agent);
                 w.stores.open.push((1 << lane, id));

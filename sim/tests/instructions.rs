@@ -387,6 +387,56 @@ fn clusters() {
     assert!(ended || text.contains("may end before another block is done with its memory"), "{text}");
 }
 
+/// A matrix in registers, transposed.
+#[test]
+fn a_matrix_is_transposed() {
+    let mut b = Build::new(32);
+    let (from, to) = (b.tensor("from", F16, false), b.tensor("to", F16, true));
+    let (x, y) = (b.reg("x", F16, 2), b.reg("y", F16, 2));
+    let (t, zero) = (b.thread(), b.int(0));
+    let mine = b.sum(&[(t, 2)], 0);
+    let moved = b.atom("movmatrix", vec![AtomArg::Frag(frag(y, zero, 2)), AtomArg::Frag(frag(x, zero, 2))]);
+    let body = vec![b.load(x, from, mine, 2), moved, b.store(to, mine, y, 2)];
+    let numbers: Vec<f16> = (0..64u16).map(f16::from_bits).collect();
+    let got = fine(&b.done(body), &[Arg::tensor(&numbers, [64]), Arg::output::<f16>([64])]);
+    for (at, x) in got.get::<f16>("to").unwrap().iter().enumerate() {
+        assert_eq!(usize::from(x.to_bits()), at / 8 + at % 8 * 8, "row {}, column {}", at / 8, at % 8);
+    }
+}
+
+/// Three blocks combine the same box with what a tensor holds, past its edge too.
+#[test]
+fn boxes_are_combined() {
+    for (name, op) in [("add", Bin::Add), ("min", Bin::Min), ("max", Bin::Max), ("xor", Bin::Xor)] {
+        let mut b = Build::new(32).blocks(3);
+        let (from, to) = (b.tensor("from", I32, false), b.tensor("to", I32, true));
+        let map = b.map(to, &[32], &[0], 0);
+        let (held, x) = (b.shared("held", I32, 32, ""), b.reg("x", I32, 1));
+        let (t, block, zero, origin) = (b.thread(), b.block(), b.int(0), b.int(4));
+        let mine = b.sum(&[(block, 32), (t, 1)], 0);
+        let mut body = vec![b.load(x, from, mine, 1), b.store(held, t, x, 1)];
+        body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+        let args = vec![AtomArg::Map { param: map, at: vec![origin] }, AtomArg::At(mem(held, zero))];
+        let mut one = vec![b.atom(&format!("bulk_{name}_1d"), args), b.s(Op::Commit(Queue::Bulk))];
+        one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
+        body.push(b.one(Scope::Block, one));
+        let given: Vec<i32> = (0..96).map(|n| n * 37 % 101 - 50).collect();
+        let before: Vec<i32> = (0..30).map(|n| n * 11 % 23).collect();
+        let done = fine(&b.done(body), &[Arg::tensor(&given, [96]), Arg::in_out(&before, [30])]);
+        let mut wanted = before;
+        for (at, &x) in given.iter().enumerate().filter(|(at, _)| at % 32 + 4 < 30) {
+            let y = &mut wanted[at % 32 + 4];
+            *y = match op {
+                Bin::Add => *y + x,
+                Bin::Min => x.min(*y),
+                Bin::Max => x.max(*y),
+                _ => x ^ *y,
+            };
+        }
+        assert_eq!(done.get::<i32>("to").unwrap(), wanted, "{name}");
+    }
+}
+
 #[test]
 fn atomic_updates_add_up() {
     let mut b = Build::new(64).blocks(5);
@@ -524,7 +574,7 @@ fn every_row_of_the_table_is_known() {
             (Effect::Copy, Scope::Warp) => {
                 row.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Frag { .. }))
             }
-            (Effect::Copy, group) => group == Scope::Thread,
+            (Effect::Copy | Effect::Reduce(_), group) => group == Scope::Thread,
         };
         assert!(known, "{}", row.name);
     }

@@ -1,15 +1,28 @@
-//! Bulk copies: one thread has the copy engine move a whole box of a tensor. A row for each number of modes.
+//! Bulk copies: one thread has the copy engine move a whole box of a tensor. A row for each number of modes, and for what
+//! caches are told.
 
+use super::cache::Hint;
 use super::{int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
-use crate::thread::{Queue, Scope};
+use crate::thread::{Change, Queue, Scope};
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
+/// What a store may do with what is there; PTX has the same names.
+fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
+    Change::ALL.into_iter().filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange))
+}
+
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let by_rank = (1..=5).flat_map(|rank| [load(rank), multicast(rank), store(rank)]);
-    by_rank.chain([plain_load(), plain_store(), prefetch()])
+    let hints = || [Hint::None].into_iter().chain(Hint::POLICIES);
+    let by_rank = (1..=5).flat_map(move |rank| {
+        let moved =
+            hints().flat_map(move |hint| [load(rank, hint), multicast(rank, hint), store(rank, hint)]);
+        moved.chain(reductions().map(move |reduction| reduce(rank, reduction))).chain([ahead(rank)])
+    });
+    let plain = hints().flat_map(|hint| [plain_load(hint), plain_store(hint)]);
+    by_rank.chain(plain).chain([plain_ahead(), prefetch()])
 }
 
 fn operand(name: char, kind: OperandKind) -> Operand {
@@ -32,27 +45,28 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
 
 /// A box into shared memory; its bytes complete the mbarrier. `shared::cta`, because sm_120 goes a long way round where
 /// the target could be another block's.
-fn load(rank: u8) -> Atom {
+fn load(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
+    let start = format!("cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
     row(
-        format!("bulk_load_{rank}d"),
-        format!(
-            "cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [$d], [$m], [$b];"
-        ),
+        format!("bulk_load_{rank}d{}", hint.suffix()),
+        hint.around(&start, " [$d], [$m], [$b]"),
         vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier)],
         Done::Mbarrier,
     )
 }
 
 /// The same box into the same place of several blocks of the cluster, and their mbarriers.
-fn multicast(rank: u8) -> Atom {
+fn multicast(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
+    let start = format!(
+        "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+    );
     row(
-        format!("bulk_load_{rank}d_multicast"),
+        format!("bulk_load_{rank}d_multicast{}", hint.suffix()),
         format!(
-            "{{ .reg .b16 mask; cvt.u16.u32 mask, $k; \
-             cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\
-             .multicast::cluster [$d], [$m], [$b], mask; }}"
+            "{{ .reg .b16 mask; cvt.u16.u32 mask, $k; {} }}",
+            hint.around(&start, " [$d], [$m], [$b], mask")
         ),
         vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier), int('k')],
         Done::Mbarrier,
@@ -60,21 +74,49 @@ fn multicast(rank: u8) -> Atom {
 }
 
 /// A box from shared memory.
-fn store(rank: u8) -> Atom {
+fn store(rank: u8, hint: Hint) -> Atom {
     let map = written(operand('m', OperandKind::TensorMap { rank }));
+    let start = format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group");
     row(
-        format!("bulk_store_{rank}d"),
-        format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [$m], [$a];"),
+        format!("bulk_store_{rank}d{}", hint.suffix()),
+        hint.around(&start, " [$m], [$a]"),
         vec![map, operand('a', ADDRESS)],
         Done::Queue(Queue::Bulk),
     )
 }
 
+/// A box from shared memory, each element of which is combined with the tensor's at once. The map says of which type they
+/// are: `add` is there for floating-point types too, `min` and `max` for those of 16 bits.
+fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
+    let map = written(operand('m', OperandKind::TensorMap { rank }));
+    Atom {
+        effect: Effect::Reduce(op),
+        ..row(
+            format!("bulk_{name}_{rank}d"),
+            format!(
+                "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [$m], [$a];"
+            ),
+            vec![map, operand('a', ADDRESS)],
+            Done::Queue(Queue::Bulk),
+        )
+    }
+}
+
+/// A box into the second level of caches, ahead of its copy.
+fn ahead(rank: u8) -> Atom {
+    unseen(row(
+        format!("bulk_prefetch_{rank}d"),
+        format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [$m];"),
+        vec![operand('m', OperandKind::TensorMap { rank })],
+        Done::Now,
+    ))
+}
+
 /// Consecutive bytes into shared memory, a multiple of 16.
-fn plain_load() -> Atom {
+fn plain_load(hint: Hint) -> Atom {
     row(
-        "bulk_load".into(),
-        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [$d], [$a], $n, [$b];".into(),
+        format!("bulk_load{}", hint.suffix()),
+        hint.around("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes", " [$d], [$a], $n, [$b]"),
         vec![
             written(operand('d', ADDRESS)),
             operand('a', OperandKind::GlobalAddress),
@@ -86,25 +128,36 @@ fn plain_load() -> Atom {
 }
 
 /// Consecutive bytes from shared memory, a multiple of 16.
-fn plain_store() -> Atom {
+fn plain_store(hint: Hint) -> Atom {
     row(
-        "bulk_store".into(),
-        "cp.async.bulk.global.shared::cta.bulk_group [$d], [$a], $n;".into(),
+        format!("bulk_store{}", hint.suffix()),
+        hint.around("cp.async.bulk.global.shared::cta.bulk_group", " [$d], [$a], $n"),
         vec![written(operand('d', OperandKind::GlobalAddress)), operand('a', ADDRESS), int('n')],
         Done::Queue(Queue::Bulk),
     )
 }
 
+/// Consecutive bytes into the second level of caches, a multiple of 16.
+fn plain_ahead() -> Atom {
+    unseen(row(
+        "bulk_prefetch".into(),
+        "cp.async.bulk.prefetch.L2.global [$a], $n;".into(),
+        vec![operand('a', OperandKind::GlobalAddress), int('n')],
+        Done::Now,
+    ))
+}
+
 /// The tensor map itself, ahead of its first use.
 fn prefetch() -> Atom {
-    Atom {
-        async_proxy: false,
-        effect: Effect::Hint,
-        ..row(
-            "prefetch_tensor_map".into(),
-            "prefetch.tensormap [$m];".into(),
-            vec![operand('m', OperandKind::TensorMap { rank: 0 })],
-            Done::Now,
-        )
-    }
+    unseen(row(
+        "prefetch_tensor_map".into(),
+        "prefetch.tensormap [$m];".into(),
+        vec![operand('m', OperandKind::TensorMap { rank: 0 })],
+        Done::Now,
+    ))
+}
+
+/// The row of something that changes nothing but when data is where.
+fn unseen(row: Atom) -> Atom {
+    Atom { async_proxy: false, effect: Effect::Hint, ..row }
 }

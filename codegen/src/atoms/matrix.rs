@@ -1,4 +1,5 @@
-//! ldmatrix and stmatrix: a warp moves 8x8 matrices of 16-bit elements between shared memory and mma fragments.
+//! ldmatrix and stmatrix: a warp moves 8x8 matrices of 16-bit elements between shared memory and mma fragments; movmatrix
+//! transposes one in registers.
 //!
 //! The tile of both operands is a list of rows of eight elements: element `e` of row `r` of matrix `j` has index
 //! `e + 8*r + 64*j`. In shared memory lane `8*j + r` gives the address of row `r` of matrix `j`; the addresses of lanes
@@ -44,7 +45,12 @@ const fn stored(fragments: &'static str, addresses: &'static str) -> [Operand; 2
     [written(rows_at('d', addresses)), frag('a', Elem::F16, true, fragments)]
 }
 
+const fn transposed() -> [Operand; 2] {
+    [written(frag('d', Elem::F16, true, TRANSPOSED[0])), frag('a', Elem::F16, true, PLAIN[0])]
+}
+
 pub(super) const ROWS: &[Atom] = &[
+    load("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16 #d, #a;", &{ transposed() }),
     load("ldmatrix_x1", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 $d, [$a];", &{
         loaded(PLAIN[0], ADDRESSES[0])
     }),

@@ -8,6 +8,7 @@
 //! blocks of a cluster. The element type of a copy says how wide its elements are and no more.
 
 mod bulk;
+mod cache;
 mod matrix;
 mod mma;
 mod product;
@@ -22,12 +23,11 @@ use tilewright_layout::{Layout, MmaAtom};
 use crate::atom::{Atom, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 
-/// Rows that are written out, then those that are generated.
+/// Rows that are written out, then those that are made from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
-    let written = [small::ROWS, matrix::ROWS].into_iter().flatten();
-    let generated: &'static [Atom] =
-        Vec::leak(mma::rows().chain(bulk::rows()).chain(wgmma::rows()).collect());
-    written.chain(generated).collect()
+    let products = mma::rows().chain(wgmma::rows());
+    let made: &'static [Atom] = Vec::leak(small::rows().chain(bulk::rows()).chain(products).collect());
+    matrix::ROWS.iter().chain(made).collect()
 });
 
 static BY_NAME: LazyLock<HashMap<&str, &Atom>> = LazyLock::new(|| all().map(|row| (row.name, row)).collect());

@@ -1,46 +1,61 @@
 //! cp.async: one thread copies 4, 8 or 16 bytes from global to shared memory without holding them in registers. The
-//! variants with `n` read so many bytes and fill the rest with zeros.
+//! variants with `n` read so many bytes and fill the rest with zeros. Copies of 16 bytes pass by the first level of caches,
+//! unless a name says `l1`; others end with what the second is told.
 
+use super::cache::{Hint, PREFETCHES};
 use super::{int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 use crate::thread::{Queue, Scope};
 
-const fn shared(tv: &'static str) -> Operand {
-    written(other('d', OperandKind::SharedAddress, Elem::U8, tv))
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    let sizes = [4, 8, 16].into_iter().flat_map(|bytes| [false, true].map(|zero| (bytes, zero)));
+    sizes.flat_map(|(bytes, zero)| {
+        let plain = [row(bytes, zero, Level::usual(bytes), Hint::None)];
+        let l1 = (bytes == 16).then(|| row(bytes, zero, Level::One, Hint::None));
+        let hints = Hint::POLICIES.into_iter().chain(PREFETCHES);
+        let hinted = hints.map(move |hint| row(bytes, zero, Level::usual(bytes), hint));
+        plain.into_iter().chain(l1).chain(hinted)
+    })
 }
 
-const fn global(tv: &'static str) -> Operand {
-    other('a', OperandKind::GlobalAddress, Elem::U8, tv)
+/// The nearest cache that keeps what is copied.
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    One,
+    Two,
 }
 
-const fn row(name: &'static str, ptx: &'static str, operands: &'static [Operand]) -> Atom {
+impl Level {
+    /// Only copies of 16 bytes can pass by the first.
+    fn usual(bytes: u32) -> Level {
+        if bytes == 16 { Level::Two } else { Level::One }
+    }
+}
+
+fn row(bytes: u32, zero: bool, level: Level, hint: Hint) -> Atom {
+    let tv: &'static str = format!("(1,{bytes}):(0,1)").leak();
+    let mut operands: Vec<Operand> = vec![
+        written(other('d', OperandKind::SharedAddress, Elem::U8, tv)),
+        other('a', OperandKind::GlobalAddress, Elem::U8, tv),
+    ];
+    operands.extend(zero.then(|| int('n')));
+    let (or_zero, read) = if zero { ("_or_zero", ", $n") } else { ("", "") };
+    let (l1, cache) = match level {
+        Level::One if bytes == 16 => ("_l1", "ca"),
+        Level::One => ("", "ca"),
+        Level::Two => ("", "cg"),
+    };
+    let start = format!("cp.async.{cache}.shared.global");
     Atom {
-        name,
+        name: format!("cp_async_{bytes}{or_zero}{l1}{}", hint.suffix()).leak(),
         arch: 80,
         arch_specific: false,
         group: Scope::Thread,
-        ptx,
-        operands,
+        ptx: hint.around(&start, &format!(" [$d], [$a], {bytes}{read}")).leak(),
+        operands: operands.leak(),
         done: Done::Queue(Queue::CpAsync),
         async_proxy: false,
         effect: Effect::Copy,
     }
 }
-
-const FOUR: [Operand; 2] = [shared("(1,4):(0,1)"), global("(1,4):(0,1)")];
-const EIGHT: [Operand; 2] = [shared("(1,8):(0,1)"), global("(1,8):(0,1)")];
-const SIXTEEN: [Operand; 2] = [shared("(1,16):(0,1)"), global("(1,16):(0,1)")];
-
-const FOUR_OR_ZERO: [Operand; 3] = [shared("(1,4):(0,1)"), global("(1,4):(0,1)"), int('n')];
-const EIGHT_OR_ZERO: [Operand; 3] = [shared("(1,8):(0,1)"), global("(1,8):(0,1)"), int('n')];
-const SIXTEEN_OR_ZERO: [Operand; 3] = [shared("(1,16):(0,1)"), global("(1,16):(0,1)"), int('n')];
-
-pub(super) const ROWS: &[Atom] = &[
-    row("cp_async_4", "cp.async.ca.shared.global [$d], [$a], 4;", &FOUR),
-    row("cp_async_8", "cp.async.ca.shared.global [$d], [$a], 8;", &EIGHT),
-    row("cp_async_16", "cp.async.cg.shared.global [$d], [$a], 16;", &SIXTEEN),
-    row("cp_async_4_or_zero", "cp.async.ca.shared.global [$d], [$a], 4, $n;", &FOUR_OR_ZERO),
-    row("cp_async_8_or_zero", "cp.async.ca.shared.global [$d], [$a], 8, $n;", &EIGHT_OR_ZERO),
-    row("cp_async_16_or_zero", "cp.async.cg.shared.global [$d], [$a], 16, $n;", &SIXTEEN_OR_ZERO),
-];

@@ -202,9 +202,9 @@ fn function(row: &Atom, by_number: bool) -> String {
             OperandKind::TensorMap { rank } if rank > 0 => {
                 format!("%{first}, {{{}}}", list(first + 1, first + len))
             }
-            _ => all,
+            _ => all.clone(),
         };
-        text = text.replace(&format!("${name}"), &shown);
+        text = text.replace(&format!("${name}"), &shown).replace(&format!("#{name}"), &all);
     }
 
     let constants: Vec<String> = row

@@ -14,8 +14,9 @@ mod tensor_cores;
 
 use std::path::PathBuf;
 
-use tilewright_codegen::cuda;
+use tilewright_codegen::atom::Effect;
 use tilewright_codegen::thread::Kernel;
+use tilewright_codegen::{atoms, cuda};
 use tilewright_runtime::nvrtc::{Error, Nvrtc};
 
 use programs::Program;
@@ -101,6 +102,22 @@ fn choreographies() {
         }
     }
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
+#[test]
+fn moves_of_the_table() {
+    let Some(nvrtc) = nvrtc() else { return };
+    // Of boxes two numbers of modes.
+    let chosen = |name: &str| !["_1d", "_3d", "_4d"].iter().any(|rank| name.contains(rank));
+    let rows = atoms::all().filter(|row| !matches!(row.effect, Effect::Mma { .. }) && chosen(row.name));
+    let kernels: Vec<Kernel> = rows.map(tensor_cores::moves).collect();
+    none_is_wrong(&kernels, |kernel| {
+        let newest = if kernel.arch < 90 { "sm_120a" } else { "sm_100a" };
+        let oldest = format!("sm_{}", kernel.arch);
+        let source = cuda::print(kernel);
+        let compiled = [oldest.as_str(), newest].map(|arch| nvrtc.compile(&source, &kernel.name, arch, &[]));
+        compiled.into_iter().filter_map(|compiled| compiled.err().map(|error| error.to_string())).collect()
+    });
 }
 
 #[test]

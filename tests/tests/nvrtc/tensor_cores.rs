@@ -1,7 +1,7 @@
 //! ldmatrix and stmatrix, fed straight from memory; and a small product that uses them together with mma.sync and cp.async.
 
 use tilewright_codegen::Elem::{self, *};
-use tilewright_codegen::atom::Atom;
+use tilewright_codegen::atom::{Atom, OperandKind};
 use tilewright_codegen::atoms;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -44,6 +44,29 @@ pub(crate) fn matrices(row: &'static Atom) -> Kernel {
         ]
     };
     b.done(body)
+}
+
+/// One use of a row that moves data: what it moves makes no difference to the compiler.
+pub(crate) fn moves(row: &'static Atom) -> Kernel {
+    let mut b = Build::new(&format!("try_{}", row.name), row.arch.max(80), 32);
+    let (tensor, tile) = (b.tensor("x", I32, true, &["N"], &["1"]), b.shared("tile", I32, 64, 128, ""));
+    let (zero, bar) = (b.int(0), b.mbarriers("full", 1, 1));
+    let args = row.operands.iter().map(|operand| match operand.kind {
+        OperandKind::Frag { .. } => {
+            let reg = b.words(&operand.name.to_string(), operand.elem, values(row, operand.name));
+            b.whole(reg)
+        }
+        OperandKind::SharedAddress => at(tile, zero),
+        OperandKind::GlobalAddress => at(tensor, zero),
+        OperandKind::TensorMap { rank } => {
+            let param = b.map(&format!("map{rank}"), tensor, &[4], 0);
+            AtomArg::Map { param, at: vec![zero; rank.into()] }
+        }
+        OperandKind::Barrier => AtomArg::Barrier { bar, slot: zero },
+        OperandKind::Int | OperandKind::Immediate | OperandKind::Descriptor => b.number(4),
+    });
+    let args = args.collect();
+    b.done(vec![atom(row.name, args)])
 }
 
 /// Rows that need a kernel of their own to be tried.
