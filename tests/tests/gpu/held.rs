@@ -71,6 +71,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
     let generated = Generated {
         name: program.name.clone(),
         params: program.params.iter().filter_map(tensor).collect(),
+        requires: Vec::new(),
         variants: vec![Variant { source, program }],
         report: Default::default(),
     };
