@@ -19,6 +19,9 @@ pub enum Expr {
     Size(Value),
     /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
     Coord(u8, u8),
+    /// The coordinate, in the user's tensor, of the element at hand along a mode of the tile that is written, an `i32`;
+    /// followed through copies, functions and products to where it comes from.
+    At(u8),
     /// A function of one value.
     Un(Un, Box<Expr>),
     /// A function of two values.
@@ -65,7 +68,9 @@ impl Expr {
     /// ```
     pub fn parts(&self) -> Vec<&Expr> {
         match self {
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) => Vec::new(),
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) | Expr::At(_) => {
+                Vec::new()
+            }
             Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => vec![x],
             Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => vec![x, y],
             Expr::Fma(all) | Expr::Pick(all) => all.iter().collect(),

@@ -173,6 +173,7 @@ pub(crate) fn is_deep(program: &Program) -> bool {
     while let Some((stmt, depth)) = left.pop() {
         let function = match &stmt.op {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => measure(value).1,
+            Op::Fold { with, .. } => with.iter().map(|value| measure(value).1).max().unwrap_or(0),
             _ => 0,
         };
         if depth + function > ROOM {
@@ -332,6 +333,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,
+        Op::Fold { with, .. } => with.iter().map(function).sum::<Result<u64>>()?,
         Op::If { left, right, .. } | Op::Leave { left, right, .. } => {
             coordinate(left)?;
             symbols([*right]).map(|()| 0)?
@@ -339,8 +341,8 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         _ => 0,
     };
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block, .. } => 8,
-        Op::Reduce { across: Across::Warp(_), .. } => 2,
+        Op::Reduce { across: Across::Block, .. } | Op::Fold { across: Across::Block, .. } => 8,
+        Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };
     Ok(1.max(leaves / 2) + across + operations / 8)

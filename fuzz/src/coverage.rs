@@ -25,6 +25,7 @@ const WANTED: &[&str] = &[
     "statement: map",
     "statement: gemm",
     "statement: reduce",
+    "statement: fold",
     "statement: wait for copies",
     "statement: commit copies",
     "statement: sync",
@@ -239,6 +240,10 @@ impl Seen {
                 });
                 "statement: reduce"
             }
+            Op::Fold { with, .. } => {
+                with.iter().for_each(|value| self.function(value));
+                "statement: fold"
+            }
             Op::WaitCopies { .. } => "statement: wait for copies",
             Op::CommitCopies => "statement: commit copies",
             Op::Sync => "statement: sync",
@@ -356,7 +361,7 @@ impl Seen {
             Expr::In(_) => ("function: input", vec![]),
             Expr::Lit(_) => ("function: literal", vec![]),
             Expr::Scalar(_) => ("function: scalar", vec![]),
-            Expr::Coord(..) => ("function: coordinate", vec![]),
+            Expr::Coord(..) | Expr::At(_) => ("function: coordinate", vec![]),
             Expr::Size(_) => ("function: size", vec![]),
             Expr::Bits(_, x) => ("function: bits", vec![x]),
             Expr::Un(_, x) => ("function: unary", vec![x]),

@@ -6,6 +6,7 @@ mod calls;
 mod elements;
 mod expression;
 mod function;
+mod reduce;
 mod value;
 
 use tilewright_layout::{Tuple, Value as Size};

@@ -5,6 +5,7 @@ mod atomic;
 mod bounds;
 mod collective;
 mod commits;
+mod coordinates;
 mod edges;
 mod elementwise;
 mod family;
@@ -51,7 +52,7 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     program.number();
     crate::verify::program(&program)?;
     let mut lower = Lower::new(&program, policy);
-    lower.masks = lower.masks(&program.body);
+    lower.found = lower.found(&program.body);
     lower.start_rings();
     lower.start_phases(&program.body);
     lower.statements(&program.body)?;
@@ -82,8 +83,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
-    /// What reductions do about elements beyond edges.
-    masks: bounds::Masks,
+    /// What reductions do about elements beyond edges, and coordinates that functions read.
+    found: bounds::Found,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// For each order in which groups take turns its mbarriers.
@@ -127,7 +128,7 @@ impl<'p> Lower<'p> {
             named: Vec::new(),
             block: Vec::new(),
             scope: Scope { vars: vec![None; program.vars.len()], ..Scope::default() },
-            masks: bounds::Masks::new(),
+            found: bounds::Found::default(),
             rings: Vec::new(),
             orders: Vec::new(),
             marks: tokens::Marks::new(),

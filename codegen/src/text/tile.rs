@@ -85,7 +85,7 @@ variants! {
         "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
     }
     Expr {
-        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "un" Un(f, x),
+        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "at" At(mode), "un" Un(f, x),
         "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
     }
     Op {
@@ -93,7 +93,8 @@ variants! {
         "set" Fill { to, value },
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
-        "reduce" Reduce { from, to, with, across },
+        "reduce" Reduce { from, to, with, across, beyond = None },
+        "fold" Fold { from, to, with, nothing, across },
         "atomic" Atomic { from, to, update },
         "signal" Signal { flag, add },
         "await_flag" AwaitFlag { flag, least },

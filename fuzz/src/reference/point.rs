@@ -41,6 +41,7 @@ pub fn point(
 ) -> Option<Vec<Pointed>> {
     let views: Vec<&View> = match &stmt.op {
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+        Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
         Op::Fill { to, .. } => vec![to],
         Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
