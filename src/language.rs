@@ -37,6 +37,60 @@
 //! assert!(clipped().source().contains("expf"));
 //! ```
 //!
+//! # Coordinates of elements
+//!
+//! One more parameter of a closure than [`map`] has tiles is where the element at hand stands in the user's tensor: `at.0`
+//! along the tile's first mode, `at.1` along its second, each an `i32`. Masks are made of it, and fills. Coordinates are
+//! followed through copies, functions, shared memory that all threads write together, and products, whose rows are those of
+//! the first operand and whose columns are the rows of the second. Where they are not known, give a tile of the tensor that
+//! is meant as well: `map((x, tile_of_y), |x, _, at| …)` takes them from there, and does not read it.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// What lies above the diagonal is -∞, as before a causal softmax.
+//! #[kernel]
+//! fn causal(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+//!     let t = layout!((32, 4));
+//!     let from = parallelize(tile(x, (32, 8), (block.x, block.y)), t, thread.x);
+//!     let to = parallelize(tile(y, (32, 8), (block.x, block.y)), t, thread.x);
+//!     map(from, to, |x, at| if at.1 > at.0 { f32::NEG_INFINITY } else { x });
+//! }
+//! assert!(causal().source().contains("-INFINITY") || causal().source().contains("0xff800000"));
+//! ```
+//!
+//! # Reductions
+//!
+//! A reduction combines elements in three places: [`sum`], [`maximum`], [`minimum`] and [`reduce`] those that one
+//! thread has, along a mode, several, or all; with `warp_` in front each element over the lanes of a warp, or `lanes = 8`
+//! neighbours of it; with `block_` over all threads of the block. [`reduce`] takes a closure that is associative and does
+//! not mind the order, with the number that changes nothing, and several tiles at once: the largest and where it stands, or
+//! mean and variance together.
+//!
+//! Elements that stand for places beyond the edge of a tensor are left out. The generator finds them: it follows edges as it
+//! does coordinates. A sum over a loop (`acc += x`, `acc = map((acc, x), |a, x| max(a, x))`) stays what it is where
+//! what is added counts for nothing, as the 0 beyond an edge does in a sum. Where they are not known it says so; then set
+//! those elements, and say with `beyond = 0.0` what they hold: all elements are combined as they stand.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// The largest of each column, and its row; the first of equal ones.
+//! #[kernel]
+//! fn argmax(x: &Tensor<f32, (M, N)>, most: &mut Tensor<f32, N>, place: &mut Tensor<i32, N>) {
+//!     let rows = parallelize(tile(x, (1024, 1), (0, block.x)), layout!((128, 1)), thread.x);
+//!     let one = parallelize(tile(most, 1, block.x), layout!(128), thread.x, ragged = true);
+//!     let two = parallelize(tile(place, 1, block.x), layout!(128), thread.x, ragged = true);
+//!     let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+//!     let nothing = (f32::NEG_INFINITY, i32::MAX);
+//!     let own = map(rows, |x, at| (x, at.0));
+//!     let best = block_reduce(reduce(own, nothing, first), nothing, first);
+//!     copy(best.0[(0, _)], one);
+//!     copy(best.1[(0, _)], two);
+//! }
+//! assert!(argmax().source().contains("__shfl_xor_sync"));
+//! ```
+//!
 //! # Accuracy
 //!
 //! How far a function's value can be from the true one, in units in the last place of the result, for every argument
@@ -308,22 +362,34 @@ language! {
     /// with the same symbol, such as `M` of A and `M` of C, belong together, and what does not fit is an error.
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result has the type
-    /// of the closure's value. `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have.
+    /// of the closure's value; a tuple of values makes a tuple of tiles. `map(x, y, |x| 2.0 * x)` writes to `y`, whose type
+    /// the value must have. Where an input has extent 1, its element stands for all along that mode. One more parameter is
+    /// the element's [coordinates](self#coordinates-of-elements): `map(x, |x, at| …)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
-    /// Sums along a mode of a fragment; `acc = bf16` says in which type, see [Types of numbers](self#types-of-numbers).
+    /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`. `acc = bf16`
+    /// says in which type, see [Types of numbers](self#types-of-numbers); elements beyond a tensor's edge are left out, see
+    /// [Reductions](self#reductions).
     fn sum(fragment: View, mode: Number) -> View;
+    /// Combines the elements of a fragment, or of several together, by a closure that may take them in any order:
+    /// `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is what changes nothing. See
+    /// [Reductions](self#reductions).
+    fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest along a mode of a fragment.
     fn maximum(fragment: View, mode: Number) -> View;
     /// The smallest along a mode of a fragment.
     fn minimum(fragment: View, mode: Number) -> View;
-    /// Sums each element over the threads of a warp; `acc = …` as in [`sum`].
+    /// Sums each element over the threads of a warp, or over `lanes = 8` neighbours; `acc = …` as in [`sum`].
     fn warp_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every one gets the result.
+    fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest of each element over the threads of a warp.
     fn warp_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of a warp.
     fn warp_minimum(fragment: View) -> View;
     /// Sums each element over the threads of the block; every thread gets the sum. `acc = …` as in [`sum`].
     fn block_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of the block; every thread gets the result.
+    fn block_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest of each element over the threads of the block; every thread gets it.
     fn block_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of the block; every thread gets it.

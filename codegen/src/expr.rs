@@ -22,6 +22,9 @@ pub enum Expr {
     Coord(u8, u8),
     /// An integer of the kernel, an `i32`: the block's index, a loop variable, what is made of them and sizes.
     Index(Box<Affine>),
+    /// The coordinate, in the user's tensor, of the element at hand along a mode of the tile that is written, an `i32`;
+    /// followed through copies, functions and products to where it comes from.
+    At(u8),
     /// A function of one value.
     Un(Un, Box<Expr>),
     /// A function of two values.
@@ -73,6 +76,7 @@ impl Expr {
             | Expr::Scalar(_)
             | Expr::Size(_)
             | Expr::Coord(..)
+            | Expr::At(_)
             | Expr::Index(_) => Vec::new(),
             Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => vec![x],
             Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => vec![x, y],
@@ -126,7 +130,7 @@ impl Expr {
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match self {
             Expr::Index(at) => f(at),
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) => {}
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) | Expr::At(_) => {}
             Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => x.each_integer_mut(f),
             Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => {
                 x.each_integer_mut(f);

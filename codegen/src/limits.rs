@@ -176,6 +176,7 @@ pub(crate) fn is_deep(program: &Program) -> bool {
         let function = match &stmt.op {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => measure(value).1,
             Op::If { test, .. } => test.scalars().into_iter().map(|expr| measure(expr).1).max().unwrap_or(0),
+            Op::Fold { with, .. } => with.iter().map(|value| measure(value).1).max().unwrap_or(0),
             _ => 0,
         };
         if depth + function > ROOM {
@@ -343,6 +344,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,
+        Op::Fold { with, .. } => with.iter().map(function).sum::<Result<u64>>()?,
         Op::Leave { right, .. } => symbols([*right]).map(|()| 0)?,
         Op::If { test, .. } => {
             test.scalars().into_iter().map(function).sum::<Result<u64>>()? + test.integers().len() as u64
@@ -353,8 +355,9 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         coordinate(at)?;
     }
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block | Across::Digits(_), .. } => 8,
-        Op::Reduce { across: Across::Warp(_), .. } => 2,
+        Op::Reduce { across: Across::Block | Across::Digits(_), .. }
+        | Op::Fold { across: Across::Block | Across::Digits(_), .. } => 8,
+        Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };
     Ok(1.max(leaves / 2) + across + operations / 8)

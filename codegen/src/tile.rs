@@ -327,6 +327,23 @@ pub enum Op {
         with: Bin,
         /// Across which threads, besides each thread's own elements.
         across: Across,
+        /// What stands in elements beyond the edge of the user's tensor, where its author says so; otherwise they are found
+        /// and left out.
+        beyond: Option<Number>,
+    },
+    /// Combines tuples of elements along the modes that targets lack (extent 1 there), by a function that may take them in
+    /// any order.
+    Fold {
+        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        from: Vec<View>,
+        /// Where each entry goes; it takes part, so it must hold a value.
+        to: Vec<View>,
+        /// The function, one for each entry: of what has been combined, its first inputs, and of what is next.
+        with: Vec<Expr>,
+        /// The tuple that changes nothing.
+        nothing: Vec<Number>,
+        /// Across which threads, besides each thread's own elements.
+        across: Across,
     },
     /// Changes each element of `to` by that of `from`, at once: others may change the same elements at the same time. What
     /// lies outside is skipped. Sums of floating-point numbers differ from run to run, as the order does.
@@ -745,21 +762,23 @@ impl Stmt {
             Op::Map { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             _ => Vec::new(),
         }
     }
 
-    /// The view that it writes.
-    pub fn writes(&self) -> Option<&View> {
+    /// The views that it writes.
+    pub fn writes(&self) -> Vec<&View> {
         match &self.op {
             Op::Copy { to, .. }
             | Op::Fill { to, .. }
             | Op::Map { to, .. }
             | Op::Reduce { to, .. }
             | Op::Atomic { to, .. }
-            | Op::Signal { flag: to, .. } => Some(to),
-            Op::Gemm { acc, .. } => Some(acc),
-            _ => None,
+            | Op::Signal { flag: to, .. } => vec![to],
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Fold { to, .. } => to.iter().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -795,6 +814,7 @@ impl Stmt {
             Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
             Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),

@@ -80,7 +80,7 @@ impl Types<'_> {
                 Some(_) => leaf(Elem::I32),
                 None => Err(unknown("a coordinate of an input")),
             },
-            Expr::Size(_) => leaf(Elem::I32),
+            Expr::Size(_) | Expr::At(_) => leaf(Elem::I32),
             Expr::Scalar(id) => match self.scalars.get(*id as usize) {
                 Some(scalar) => leaf(scalar.elem),
                 None => Err(unknown("a scalar argument")),

@@ -128,8 +128,10 @@ fn statements(
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
         }
-        if let Some((view, mode)) =
-            stmt.writes().and_then(|view| Some((view, view.held.iter().chain(&view.nearest).next()?)))
+        if let Some((view, mode)) = stmt
+            .writes()
+            .into_iter()
+            .find_map(|view| Some((view, view.held.iter().chain(&view.nearest).next()?)))
         {
             let said = format!(
                 "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",

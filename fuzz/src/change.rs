@@ -208,9 +208,9 @@ struct Site<'p> {
 fn sites(program: &Program) -> Vec<Site<'_>> {
     fn walk<'p>(body: &'p [Stmt], vars: &[Id], ahead: bool, seen: &mut Vec<Id>, to: &mut Vec<Site<'p>>) {
         for stmt in body {
-            let again = stmt.writes().is_some_and(|view| seen.contains(&view.tensor));
+            let again = stmt.writes().into_iter().any(|view| seen.contains(&view.tensor));
             to.push(Site { stmt, vars: vars.to_vec(), ahead, again });
-            seen.extend(stmt.writes().map(|view| view.tensor));
+            seen.extend(stmt.writes().into_iter().map(|view| view.tensor));
             let mut inner = vars.to_vec();
             let runs_ahead = matches!(stmt.op, Op::Pipelined { .. });
             if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
@@ -368,13 +368,13 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
 
 /// Can a statement be left out without anybody reading what nobody wrote?
 fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
-    let Some(to) = site.stmt.writes() else { return false };
+    let [to, ..] = site.stmt.writes()[..] else { return false };
     if is_shared(to.tensor) {
         return false;
     }
     match op {
         Op::Copy { .. } | Op::Map { .. } => site.again,
-        Op::Gemm { .. } | Op::Reduce { .. } => true,
+        Op::Gemm { .. } | Op::Reduce { .. } | Op::Fold { .. } => true,
         _ => false,
     }
 }

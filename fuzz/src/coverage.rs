@@ -26,6 +26,7 @@ const WANTED: &[&str] = &[
     "statement: map",
     "statement: gemm",
     "statement: reduce",
+    "statement: fold",
     "statement: wait for copies",
     "statement: commit copies",
     "statement: sync",
@@ -261,6 +262,10 @@ impl Seen {
                 });
                 "statement: reduce"
             }
+            Op::Fold { with, .. } => {
+                with.iter().for_each(|value| self.function(value));
+                "statement: fold"
+            }
             Op::WaitCopies { .. } => "statement: wait for copies",
             Op::CommitCopies => "statement: commit copies",
             Op::Sync => "statement: sync",
@@ -414,7 +419,7 @@ impl Seen {
             Expr::In(_) => ("function: input", vec![]),
             Expr::Lit(_) => ("function: literal", vec![]),
             Expr::Scalar(_) => ("function: scalar", vec![]),
-            Expr::Coord(..) => ("function: coordinate", vec![]),
+            Expr::Coord(..) | Expr::At(_) => ("function: coordinate", vec![]),
             Expr::Index(at) => {
                 self.coordinates(at);
                 ("function: integer of the kernel", vec![])

@@ -275,6 +275,13 @@ impl Builder {
             crate::lower::same_shape(view, to)?;
         }
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
+        if value.any(&|part| matches!(part, Expr::At(mode) if usize::from(*mode) >= to.rank())) {
+            return Err(Problem::new(format!(
+                "`{}` has {} modes, and this reads a coordinate of another",
+                to.name,
+                to.rank()
+            )));
+        }
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         types.typed(&value, self.elem(to)).map_err(|problem| Problem { arg: None, ..problem })?;
         self.write(Op::Map { ins, to: to.clone(), value })
@@ -457,6 +464,104 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
+        self.reduce_beyond(from, to, with, across, None)
+    }
+
+    /// A reduction whose author says what stands in elements beyond the edge of the user's tensor: a number that changes
+    /// nothing. All elements are combined as they stand.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// let (own, total) = (b.registers("own", Elem::F32, (4i64,))?, b.registers("total", Elem::F32, (1i64,))?);
+    /// b.fill(&own, Expr::lit(2.0))?;
+    /// b.fill(&total, Expr::lit(0.0))?;
+    /// b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(0.into()))?;
+    /// assert!(b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(1.into())).is_err());
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn reduce_beyond(
+        &mut self,
+        from: &View,
+        to: &View,
+        with: Bin,
+        across: Across,
+        beyond: Option<Number>,
+    ) -> Result<()> {
+        let nothing = crate::lower::identity(with, self.elem(to)).unwrap_or_default();
+        if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
+            return Err(Problem::new(format!(
+                "elements beyond the edge hold {beyond}, which would count: {} changes nothing here",
+                Number::from(nothing)
+            ))
+            .help(format!(
+                "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing:?}))`, and say so: beyond = {nothing:?}"
+            )));
+        }
+        self.reducible(from, to)?;
+        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, beyond });
+        Ok(())
+    }
+
+    /// Combines tuples of elements by a function that may take them in any order: associative and commutative. `with` has
+    /// one expression for each entry, of what has been combined, inputs 0 and on, and of what comes next, the inputs after
+    /// those; `nothing` is the tuple that changes nothing.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Cmp, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, at) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("at", Elem::I32, (4i64,))?);
+    /// # b.fill(&x, Expr::lit(2.0))?;
+    /// # b.fill(&at, Expr::lit(0))?;
+    /// let (most, place) = (b.registers("most", Elem::F32, (1i64,))?, b.registers("place", Elem::I32, (1i64,))?);
+    /// b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
+    /// b.fill(&place, Expr::lit(-1))?;
+    /// // of two pairs the one whose first entry is larger
+    /// let larger = Expr::Cmp(Cmp::Lt, Box::new(Expr::In(0)), Box::new(Expr::In(2)));
+    /// let pick = |n| Expr::Pick(Box::new([larger.clone(), Expr::In(n + 2), Expr::In(n)]));
+    /// let nothing = vec![f64::NEG_INFINITY.into(), (-1).into()];
+    /// b.fold(&[x, at], &[most, place], vec![pick(0), pick(1)], nothing, Across::Warp(32))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fold(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        with: Vec<Expr>,
+        nothing: Vec<Number>,
+        across: Across,
+    ) -> Result<()> {
+        let count = from.len();
+        if count == 0 || [to.len(), with.len(), nothing.len()] != [count; 3] {
+            return Err(Problem::new(
+                "a reduction of tuples needs as many results, functions and identities as tensors",
+            ));
+        }
+        let elems: Vec<Elem> = to.iter().chain(to).map(|view| self.elem(view)).collect();
+        for n in 0..count {
+            self.reducible(&from[n], &to[n])?;
+            crate::lower::same_shape(&from[n], &from[0])?;
+            crate::lower::same_shape(&to[n], &to[0])?;
+            if self.elem(&from[n]) != elems[n] {
+                return Err(Problem::new(format!(
+                    "`{}` of {} is combined in `{}` of {}",
+                    from[n].name,
+                    self.elem(&from[n]),
+                    to[n].name,
+                    elems[n]
+                ))
+                .help("convert the elements first, with `map`"));
+            }
+            nothing[n].check(elems[n])?;
+            let types = Types { ins: &elems, scalars: &self.program.scalars };
+            types.typed(&with[n], elems[n]).map_err(|problem| Problem { arg: None, ..problem })?;
+        }
+        self.push(Op::Fold { from: from.to_vec(), to: to.to_vec(), with, nothing, across });
+        Ok(())
+    }
+
+    /// Refuses sides of a reduction that do not fit.
+    fn reducible(&self, from: &View, to: &View) -> Result<()> {
         if from.rank() != to.rank() {
             return Err(Problem::new(format!(
                 "a reduction keeps the rank: {} against {}",
@@ -474,7 +579,6 @@ impl Builder {
                 .arg(1));
             }
         }
-        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across });
         Ok(())
     }
 }

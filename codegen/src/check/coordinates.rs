@@ -107,6 +107,16 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&[before, parts], self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
+            Op::Fold { from, to, across, .. } => {
+                // Entries are chosen together: each stands for whatever any of them does.
+                let mut parts: Vec<_> =
+                    from.iter().zip(to).map(|(from, to)| self.reduced(from, to, *across, state)).collect();
+                parts.extend(to.iter().map(|to| self.read(to, state)));
+                let what = combined(&parts, self.threads, self.budget);
+                for to in to {
+                    self.write(stmt, to, what.clone(), state);
+                }
+            }
             Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
                 self.repeated(body, state)
             }
@@ -159,13 +169,14 @@ impl<'p> Walk<'p, '_> {
 
     fn forget(&self, body: &[Stmt], state: &mut State) {
         let mut unknown = |stmt: &Stmt| {
-            let Some(to) = stmt.writes() else { return };
-            let content = match self.program.tensor(to.tensor).space {
-                Space::Registers { .. } => Content::Registers(Origin::Unknown),
-                Space::Shared { .. } => Content::Shared(Origin::Unknown),
-                Space::Global { .. } => return,
-            };
-            state.insert(to.tensor, content);
+            for to in stmt.writes() {
+                let content = match self.program.tensor(to.tensor).space {
+                    Space::Registers { .. } => Content::Registers(Origin::Unknown),
+                    Space::Shared { .. } => Content::Shared(Origin::Unknown),
+                    Space::Global { .. } => continue,
+                };
+                state.insert(to.tensor, content);
+            }
         };
         body.iter().for_each(|stmt| stmt.each(&mut unknown));
     }

@@ -177,7 +177,7 @@ impl<'p> Walk<'p, '_> {
                 self.access(stmt);
             }
             Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster if stmt.by == 0 => self.barrier(),
-            Op::Reduce { across, .. } => {
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
                 self.access(stmt);
                 // It meets on the way; nobody is told to rely on that, and nothing is said about it either.
                 if *across == Across::Block {

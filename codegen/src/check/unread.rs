@@ -11,7 +11,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut by_hand = false;
     let mut note = |stmt: &Stmt| {
         read.extend(stmt.reads().into_iter().map(|view| view.tensor));
-        written.extend(stmt.writes().map(|view| view.tensor));
+        written.extend(stmt.writes().into_iter().map(|view| view.tensor));
         // Instructions that are named may read where they write.
         by_hand |= matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. });
     };

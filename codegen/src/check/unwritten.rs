@@ -9,7 +9,7 @@ use crate::tile::{Arg, Program, Space, Stmt};
 /// One finding for each such argument, at its name.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut written: Vec<Id> = Vec::new();
-    let mut note = |stmt: &Stmt| written.extend(stmt.writes().map(|view| view.tensor));
+    let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
     let mut found = Vec::new();
     for arg in &program.args {

@@ -40,6 +40,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["where"], "write select(condition, a, b)"),
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
+    (&["product", "prod"], "write reduce(x, 1.0, |a, b| a * b)"),
+    (
+        &["argmax", "argmin"],
+        "write reduce((x, places), (f32::NEG_INFINITY, 0), |(a, i), (b, j)| if b > a { (b, j) } else { (a, i) })",
+    ),
+    (&["any", "all"], "write reduce(x, 0, |a, b| a | b), or a & b with all bits set"),
+    (&["iota", "index"], "coordinates are the closure's last parameter: map(x, |x, at| at.0)"),
     (&["relu"], "write max(x, 0.0)"),
     (&["logistic", "expit"], "write sigmoid(x)"),
     (&["swish"], "write silu(x)"),
@@ -205,6 +212,9 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
                 "elements are computed inside `map`: map(x, |x| 2.0 * x); x *= 2.0 changes `x` itself"
             }
         });
+    }
+    if has(|value| matches!(value, Value::Tuple(_))) && has(|value| matches!(value, Value::Number(_))) {
+        return problem.help("a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)");
     }
     let sizes = has(|value| matches!(value, Value::Size(_)));
     if !compares {

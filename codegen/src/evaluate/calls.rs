@@ -1,6 +1,6 @@
 //! The functions that a kernel can call.
 
-use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
+use tilewright_layout::{Composed, Layout, Swizzle};
 
 use super::value::Value;
 use super::{Evaluator, advice, function, integer};
@@ -12,7 +12,7 @@ use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::{Bin, Change};
-use crate::tile::{self, Across, How, Order};
+use crate::tile::{self, How, Order};
 use crate::typing;
 use crate::view::{Deal, View};
 
@@ -39,15 +39,18 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("assert", "assert(N % 4 == 0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
-    ("sum", "sum(fragment, 1), with acc = f32"),
+    ("sum", "sum(fragment, 1), with acc = f32 or beyond = 0.0"),
     ("maximum", "maximum(fragment, 1)"),
     ("minimum", "minimum(fragment, 1)"),
-    ("warp_sum", "warp_sum(fragment), with acc = f32"),
+    ("reduce", "reduce(x, 0.0, |a, b| a + b), with mode = 1"),
+    ("warp_sum", "warp_sum(fragment), with acc = f32 or lanes = 8"),
     ("warp_maximum", "warp_maximum(fragment)"),
     ("warp_minimum", "warp_minimum(fragment)"),
+    ("warp_reduce", "warp_reduce(x, 0.0, |a, b| a + b), with lanes = 8"),
     ("block_sum", "block_sum(fragment), with acc = f32"),
     ("block_maximum", "block_maximum(fragment)"),
     ("block_minimum", "block_minimum(fragment)"),
+    ("block_reduce", "block_reduce(x, 0.0, |a, b| a + b)"),
     ("sync_threads", "sync_threads()"),
     ("cp_async_wait_all", "cp_async_wait_all()"),
     ("cp_async_wait", "cp_async_wait(1)"),
@@ -173,7 +176,12 @@ impl Evaluator {
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
             "tiled_mma" => &["warps"],
-            "sum" | "warp_sum" | "block_sum" => &["acc"],
+            "sum" | "block_sum" => &["acc", "beyond"],
+            "maximum" | "minimum" | "block_maximum" | "block_minimum" => &["beyond"],
+            "warp_sum" => &["acc", "lanes", "beyond"],
+            "warp_maximum" | "warp_minimum" => &["lanes", "beyond"],
+            "reduce" => &["mode"],
+            "warp_reduce" => &["lanes"],
             _ => &[],
         };
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
@@ -489,8 +497,7 @@ impl Evaluator {
                 Ok(Value::Unit)
             }
             "map" => self.map_call(args, naming),
-            "sum" | "maximum" | "minimum" | "warp_sum" | "warp_maximum" | "warp_minimum" | "block_sum"
-            | "block_maximum" | "block_minimum" => self.reduce_call(args, name),
+            name if super::reduce::parts(name).is_some() => self.reduce_call(args, naming),
             "sync_threads" => {
                 most(0)?;
                 self.builder.sync();
@@ -652,66 +659,6 @@ impl Evaluator {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
         self.elem(name).ok_or_else(Problem::said)
-    }
-
-    /// Sums and extrema: of a mode of a fragment, or across the lanes of a warp.
-    fn reduce_call(&mut self, args: &Args, name: &str) -> Result<Value, Problem> {
-        let Some((Value::View(from), _)) = args.values.first() else {
-            return Err(Problem::new(format!("`{}` needs a fragment", args.name)).help(args.usage()).arg(0));
-        };
-        let (across, with) = match args.name.rsplit_once('_') {
-            Some(("warp", with)) => (Across::Warp(32), with),
-            Some(("block", with)) => (Across::Block, with),
-            _ => (Across::Thread, args.name.as_str()),
-        };
-        let with = match with {
-            "sum" => Bin::Add,
-            "minimum" => Bin::Min,
-            _ => Bin::Max,
-        };
-        let elem = self.builder.elem(from);
-        let elem = match (args.named.first(), with) {
-            // Sums of narrow numbers are kept in a wider type, on every level; what takes them converts them once.
-            (None, Bin::Add) => elem.accumulator(),
-            (None, _) => elem,
-            (Some((_, Value::Elem(acc), _)), _) if acc.is_float() == elem.is_float() => *acc,
-            (Some((_, other, span)), _) => {
-                let problem = Problem::new(format!(
-                    "elements of {elem} cannot be summed in {}",
-                    match other {
-                        Value::Elem(acc) => acc.to_string(),
-                        other => other.kind(),
-                    }
-                ));
-                let help = format!("write acc = {}, or convert the elements first", elem.accumulator());
-                return Ok(self.complain(*span, problem.help(help)));
-            }
-        };
-        let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
-        let (from, across) = match self.is_whole(from) {
-            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
-            false => (from, across),
-        };
-        if across == Across::Thread {
-            match args.values.get(1) {
-                Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
-                    extents[*mode as usize] = 1
-                }
-                None => extents.fill(1),
-                _ => {
-                    let problem = format!("`{}` needs one of the modes 0..{}", args.name, extents.len());
-                    return Err(Problem::new(problem).help(args.usage()).arg(1));
-                }
-            }
-        }
-        let to = match self.is_whole(from) {
-            true => self.builder.distributed(name, elem, &extents)?,
-            false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
-        };
-        let identity = crate::lower::identity(with, elem).unwrap_or_default();
-        self.builder.fill(&to, tile::Expr::lit(identity))?;
-        self.builder.reduce(from, &to, with, across)?;
-        Ok(Value::View(to))
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {

@@ -20,6 +20,8 @@ struct Mapped<'a> {
     closure: &'a Closure,
     /// The place of the closure among the arguments.
     at: usize,
+    /// Does it take the coordinates of elements too? How many there are.
+    at_elements: Option<usize>,
 }
 
 impl Evaluator {
@@ -87,7 +89,11 @@ impl Evaluator {
     /// The value of a closure whose parameters are elements of these types.
     pub(super) fn applied(&mut self, closure: &Closure, elems: &[Elem]) -> Value {
         let element = |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
-        let values = elems.iter().enumerate().map(element).collect();
+        self.applied_to(closure, elems.iter().enumerate().map(element).collect())
+    }
+
+    /// The value of a closure of elements.
+    pub(super) fn applied_to(&mut self, closure: &Closure, values: Vec<Value>) -> Value {
         let outer = std::mem::replace(&mut self.in_closure, true);
         let value = self.inlined(closure, values);
         self.in_closure = outer;
@@ -105,7 +111,17 @@ impl Evaluator {
             }
         }
         let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
-        let value = self.applied(mapped.closure, &elems);
+        let value = match mapped.at_elements {
+            None => self.applied(mapped.closure, &elems),
+            Some(rank) => {
+                let element =
+                    |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
+                let at = |mode: usize| Value::Number(Scalar::new(tile::Expr::At(mode as u8), Elem::I32));
+                let mut values: Vec<Value> = elems.iter().enumerate().map(element).collect();
+                values.push(Value::Tuple((0..rank).map(at).collect()));
+                self.applied_to(mapped.closure, values)
+            }
+        };
         let (values, is_tuple) = match value {
             Value::Poison => return Ok(Value::Poison),
             Value::Tuple(values) => (values, true),
@@ -194,15 +210,18 @@ fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
         _ => return Err(usage()),
     };
     let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
-    if closure.params.len() != ins.len() {
+    let at_elements = (closure.params.len() == ins.len() + 1).then(|| ins[0].rank());
+    if closure.params.len() != ins.len() && at_elements.is_none() {
         let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
         let (takes, given) =
             (advice::count(closure.params.len(), "number"), advice::count(ins.len(), "tensor"));
         let problem = format!("the closure takes {takes}, and `map` is given {given}");
-        let help = names.map_or("write one parameter for each".into(), |names| format!("write |{names}| …"));
+        let help = names.map_or("write one parameter for each".into(), |names| {
+            format!("write |{names}| …, or |{names}, at| … with the coordinates of elements, at.0 and on")
+        });
         return Err(Problem::new(problem).help(help).arg(at));
     }
-    Ok(Mapped { ins, to, closure, at })
+    Ok(Mapped { ins, to, closure, at, at_elements })
 }
 
 /// A tensor, or a tuple of them.

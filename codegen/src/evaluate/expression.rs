@@ -119,29 +119,51 @@ impl Evaluator {
             Value::Bool(true) => self.expr(then),
             Value::Bool(false) => self.expr(other),
             Value::Poison => Value::Poison,
-            Value::Test(test) => self.pick(integer::as_number(&test), then, other, span),
-            Value::Number(test) => self.pick(test, then, other, span),
+            Value::Test(test) => self.choice_of(integer::as_number(&test), then, other, span),
+            Value::Number(test) => self.choice_of(test, then, other, span),
             found => self.complain(condition.span, advice::condition(&found)),
         }
     }
 
     /// A choice that is made while the kernel runs.
-    fn pick(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
+    fn choice_of(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
         let (x, y) = (self.expr(then), self.expr(other));
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;
         }
-        match (x.number(), y.number()) {
-            (Some(x), Some(y)) => {
-                let made = typing::agree("if", [x, y]);
-                let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
-                self.scalar(made, span, &[then.span, other.span])
+        self.chosen(test, (x, then.span), (y, other.span), span)
+    }
+
+    /// One of two numbers, or entry by entry of two tuples.
+    fn chosen(
+        &mut self,
+        test: Scalar,
+        (x, then): (Value, Span),
+        (y, other): (Value, Span),
+        span: Span,
+    ) -> Value {
+        match (x, y) {
+            (Value::Tuple(x), Value::Tuple(y)) if x.len() == y.len() => {
+                let pairs = x.into_iter().zip(y);
+                let made: Vec<Value> =
+                    pairs.map(|(x, y)| self.chosen(test.clone(), (x, then), (y, other), span)).collect();
+                match made.iter().any(|value| matches!(value, Value::Poison)) {
+                    true => Value::Poison,
+                    false => Value::Tuple(made),
+                }
             }
-            _ => {
-                let problem = Problem::new("both branches must be numbers");
-                let help = "end each with arithmetic: if x > 0.0 { x } else { 0.0 }";
-                self.complain(span, problem.help(help))
-            }
+            (x, y) => match (x.as_number(), y.as_number()) {
+                (Some(x), Some(y)) => {
+                    let made = typing::agree("if", [x, y]);
+                    let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
+                    self.scalar(made, span, &[then, other])
+                }
+                _ => {
+                    let problem = Problem::new("both branches must be numbers");
+                    let help = "end each with arithmetic: if x > 0.0 { x } else { 0.0 }";
+                    self.complain(span, problem.help(help))
+                }
+            },
         }
     }
 

@@ -8,6 +8,7 @@ mod expression;
 mod function;
 mod integer;
 mod mma;
+mod reduce;
 mod uses;
 mod value;
 mod views;

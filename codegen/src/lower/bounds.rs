@@ -22,32 +22,55 @@ use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
 
-/// A condition on an element: what its coordinates come to lies below an end, and not below 0.
-#[derive(Clone, PartialEq, Debug)]
+/// A coordinate of the elements of a fragment, and where it ends: what lies below an end, and not below 0, is inside.
+#[derive(Clone, Debug)]
 pub(super) struct Edge {
     /// What the user calls the coordinate.
-    name: String,
-    base: Affine,
+    pub(super) name: String,
+    pub(super) base: Affine,
     /// For each mode of the fragment its digits, leftmost first: how many, and how far each step goes.
-    modes: Vec<Vec<(i64, i64)>>,
-    end: Value,
+    pub(super) modes: Vec<Vec<(i64, i64)>>,
+    pub(super) end: Value,
 }
+
+impl PartialEq for Edge {
+    /// Two tensors may share a coordinate, whatever they are called.
+    fn eq(&self, other: &Edge) -> bool {
+        (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
+    }
+}
+
+/// For each mode of a fragment, the coordinate that its elements stand for, where it is known.
+pub(super) type Coordinates = Vec<Option<Edge>>;
 
 /// What is known about a tensor.
 #[derive(Clone, PartialEq, Debug)]
-struct Beyond {
+pub(super) struct Beyond {
     /// Its edges; empty where it has no element beyond one, `None` where that is not known.
-    edges: Option<Vec<Edge>>,
+    pub(super) edges: Option<Vec<Edge>>,
     /// What stands in every element beyond its edges, or in all elements where they have just been filled.
-    holds: Option<f64>,
+    pub(super) holds: Option<f64>,
+    /// It may still be as it was filled before a loop: with this number in all elements, none of them beyond an edge.
+    pub(super) begun: Option<f64>,
+    /// Its coordinates; `None` where it stands for no tensor's elements, as after a fill.
+    pub(super) at: Option<Coordinates>,
+    /// How many loops were around when its oldest part was made.
+    pub(super) age: usize,
 }
 
 impl Beyond {
-    const NOTHING: Beyond = Beyond { edges: Some(Vec::new()), holds: None };
-    const UNKNOWN: Beyond = Beyond { edges: None, holds: None };
+    pub(super) const NOTHING: Beyond =
+        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0 };
+    pub(super) const UNKNOWN: Beyond =
+        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0 };
 
-    fn is_nothing(&self) -> bool {
+    pub(super) fn is_nothing(&self) -> bool {
         self.edges.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Has it been filled, and nothing else?
+    pub(super) fn is_filled(&self) -> bool {
+        self.is_nothing() && self.holds.is_some()
     }
 
     /// Known on both ways.
@@ -58,12 +81,34 @@ impl Beyond {
             (None, y) if self.is_nothing() => y,
             _ => None,
         };
-        Beyond { edges: self.edges.clone().filter(|_| self.edges == other.edges), holds }
+        let (edges, begun) = match (&self.edges, &other.edges) {
+            (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
+            (Some(_), edges) if self.is_filled() => (edges.clone(), agreed(self.holds, other.begun)),
+            (edges, Some(_)) if other.is_filled() => (edges.clone(), agreed(self.begun, other.holds)),
+            _ => (None, Some(None)),
+        };
+        let at = match (&self.at, &other.at) {
+            (None, at) | (at, None) => at.clone(),
+            (Some(x), Some(y)) => {
+                let both = x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref()));
+                Some(both.collect())
+            }
+        };
+        let edges = edges.filter(|_| begun.is_some());
+        Beyond { edges, holds, begun: begun.flatten(), at, age: self.age.min(other.age) }
+    }
+}
+
+/// One number for both, or for the one that has it; nothing where they differ.
+fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
+    match (x, y) {
+        (Some(x), Some(y)) if x != y => None,
+        (x, y) => Some(x.or(y)),
     }
 }
 
 /// For each tensor that may have been written.
-type State = HashMap<Id, Beyond>;
+pub(super) type State = HashMap<Id, Beyond>;
 
 fn join(left: &State, right: &State) -> State {
     let mut both = left.clone();
@@ -81,11 +126,24 @@ fn forget(state: &mut State, var: Id) {
         if beyond.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
             beyond.edges = None;
         }
+        for at in beyond.at.iter_mut().flatten() {
+            *at = at.take().filter(|at| !moves(at));
+        }
     }
 }
 
 /// What a reduction does about elements beyond edges.
 pub(super) type Masks = HashMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>;
+
+/// What a walk finds.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) masks: Masks,
+    /// For functions that read coordinates of elements, those.
+    pub(super) coordinates: HashMap<Id, Coordinates>,
+    /// Loops around the statement at hand.
+    loops: Vec<Id>,
+}
 
 /// The number that changes nothing when it is combined.
 ///
@@ -109,25 +167,40 @@ pub(crate) fn identity(with: Bin, elem: Elem) -> Option<f64> {
     }
 }
 
+impl Edge {
+    /// A coordinate that ends here.
+    pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
+        Edge { name, base, modes, end }
+    }
+}
+
 impl Lower<'_> {
-    /// Finds the masks of all reductions.
-    pub(super) fn masks(&mut self, body: &[Stmt]) -> Masks {
-        let mut reduces = false;
-        body.iter().for_each(|stmt| stmt.each(&mut |s| reduces |= matches!(s.op, Op::Reduce { .. })));
-        let mut masks = Masks::new();
-        if reduces {
-            self.walk(body, &mut State::new(), &mut masks);
+    /// Finds the masks of all reductions, and the coordinates that functions read.
+    pub(super) fn found(&mut self, body: &[Stmt]) -> Found {
+        let mut asks = false;
+        body.iter().for_each(|stmt| {
+            stmt.each(&mut |s| {
+                asks |= match &s.op {
+                    Op::Reduce { .. } | Op::Fold { .. } => true,
+                    Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
+                    _ => false,
+                }
+            })
+        });
+        let mut found = Found::default();
+        if asks {
+            self.walk(body, &mut State::new(), &mut found);
         }
-        masks
+        found
     }
 
-    fn walk(&mut self, body: &[Stmt], state: &mut State, masks: &mut Masks) {
+    fn walk(&mut self, body: &[Stmt], state: &mut State, found: &mut Found) {
         for stmt in body {
-            self.pass(stmt, state, masks);
+            self.pass(stmt, state, found);
         }
     }
 
-    fn pass(&mut self, stmt: &Stmt, state: &mut State, masks: &mut Masks) {
+    fn pass(&mut self, stmt: &Stmt, state: &mut State, found: &mut Found) {
         match &stmt.op {
             Op::Copy { from, to, how: How::Atom(_), .. } => {
                 let beyond = self.known(from, state);
@@ -136,69 +209,95 @@ impl Lower<'_> {
             }
             Op::Copy { from, to, fill, .. } => {
                 let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
-                let holds = match source.space {
-                    Space::Global { .. } => Some(fill.to_f64()),
-                    _ => state.get(&from.tensor).and_then(|beyond| beyond.holds),
+                let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+                let (holds, begun) = match source.space {
+                    Space::Global { .. } => (Some(fill.to_f64()), None),
+                    _ => (known.holds, known.begun),
                 };
                 // What a conversion makes of a number is that number, but for few.
                 let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
-                let edges = self.edges(from, to, state);
-                self.update(to, Beyond { edges, holds: holds.filter(|x| same || *x == 0.0) }, state);
+                let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
+                let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
+                let at = self.at(from, to, state);
+                let beyond =
+                    Beyond { edges, holds: kept(holds), begun: kept(begun), at, age: found.loops.len() };
+                match self.in_shared(stmt.by, &beyond, to) {
+                    Some(beyond) => drop(state.insert(to.tensor, beyond)),
+                    None => self.update(to, beyond, state),
+                }
             }
             Op::Fill { to, value } => {
                 let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
-                self.update(to, Beyond { holds, ..Beyond::NOTHING }, state);
+                self.update(to, Beyond { holds, age: found.loops.len(), ..Beyond::NOTHING }, state);
             }
-            Op::Map { ins, to, .. } => {
-                let all: Option<Vec<Vec<Edge>>> =
-                    ins.iter().map(|view| self.edges(view, to, state)).collect();
-                self.update(to, Beyond { edges: all.map(union), holds: None }, state);
+            Op::Map { ins, to, value } => {
+                let beyond = self.mapped(ins, to, value, (state, &found.loops));
+                if value.any(&|part| matches!(part, Expr::At(_))) {
+                    found.coordinates.insert(stmt.id, beyond.at.clone().unwrap_or_default());
+                }
+                self.update(to, beyond, state);
             }
-            Op::Gemm { a, b, acc, .. } => {
-                let clean = self.known(a, state).is_nothing() && self.known(b, state).is_nothing();
-                if !clean {
-                    state.insert(acc.tensor, Beyond::UNKNOWN);
+            Op::Gemm { a, b, acc, how, .. } => {
+                self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
+            }
+            Op::Fold { from, to, across, .. } => {
+                let all: Option<Vec<Vec<Edge>>> = from
+                    .iter()
+                    .map(|view| {
+                        self.known(view, state)
+                            .edges
+                            .filter(|_| state.get(&view.tensor).is_none_or(|of| of.begun.is_none()))
+                    })
+                    .collect();
+                let mask = match all {
+                    Some(all) => Ok(union(all)),
+                    None => Err(unknown(&from[0].name).at(stmt.span)),
+                };
+                found.masks.insert(stmt.id, mask);
+                for (from, to) in from.iter().zip(to) {
+                    self.reduced(from, to, None, *across, state);
                 }
             }
-            Op::Reduce { from, to, with, across } => {
+            Op::Reduce { from, to, with, across, beyond: said } => {
                 let elem = self.program.tensor(to.tensor).elem;
                 let same = identity(*with, elem);
                 let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+                let begun = beyond.begun.is_none() || beyond.begun == same;
                 let mask = match &beyond.edges {
+                    _ if said.is_some() => Ok(Vec::new()),
                     Some(edges) if edges.is_empty() => Ok(Vec::new()),
                     _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
-                    Some(edges) => Ok(edges.clone()),
-                    None => Err(Problem::new(format!(
-                        "it is not known which elements of `{}` lie beyond the edge of a tensor, so they cannot be left out",
-                        from.name
-                    ))
-                    .help("reduce what was copied from global memory to registers in the same turn, or copy with a fill that changes nothing, such as fill = 0.0")
-                    .at(stmt.span)),
+                    Some(edges) if begun => Ok(edges.clone()),
+                    _ => Err(unknown(&from.name).at(stmt.span)),
                 };
-                masks.insert(stmt.id, mask);
+                found.masks.insert(stmt.id, mask);
                 self.reduced(from, to, same, *across, state);
             }
             Op::For { var, body, .. } => {
                 let before = state.clone();
-                self.walk(body, state, masks);
+                found.loops.push(*var);
+                self.walk(body, state, found);
                 forget(state, *var);
                 // A turn finds what was before the loop, or what the turn before left.
                 *state = join(&before, state);
-                self.walk(body, state, masks);
+                self.walk(body, state, found);
+                found.loops.pop();
                 forget(state, *var);
                 *state = join(&before, state);
             }
             Op::Tiles { vars, body, .. } => {
                 let before = state.clone();
                 for _ in 0..2 {
-                    self.walk(body, state, masks);
+                    found.loops.extend(vars);
+                    self.walk(body, state, found);
+                    found.loops.truncate(found.loops.len() - vars.len());
                     vars.iter().for_each(|var| forget(state, *var));
                     *state = join(&before, state);
                 }
             }
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();
-                self.walk(body, state, masks);
+                self.walk(body, state, found);
                 forget(state, *var);
                 if *past == Past::Skip {
                     *state = join(&before, state);
@@ -206,14 +305,14 @@ impl Lower<'_> {
             }
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let mut second = state.clone();
-                self.walk(then, state, masks);
-                self.walk(other, &mut second, masks);
+                self.walk(then, state, found);
+                self.walk(other, &mut second, found);
                 *state = join(state, &second);
             }
-            Op::Roles(roles) => self.pass_roles(roles, state, masks),
+            Op::Roles(roles) => self.pass_roles(roles, state, found),
             _ => {
                 for body in stmt.bodies() {
-                    self.walk(body, state, masks);
+                    self.walk(body, state, found);
                 }
             }
         }
@@ -221,14 +320,14 @@ impl Lower<'_> {
 
     /// Roles run at the same time: each finds its own registers as they were before, and in shared memory what any of
     /// them writes.
-    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, masks: &mut Masks) {
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, found: &mut Found) {
         let mut entry = state.clone();
         // The second time round every role has seen what the others leave.
         for _ in 0..2 {
             let mut after = entry.clone();
             for (_, body) in roles {
                 let mut own = entry.clone();
-                self.walk(body, &mut own, masks);
+                self.walk(body, &mut own, found);
                 after = join(&after, &own);
             }
             *state = after.clone();
@@ -238,7 +337,7 @@ impl Lower<'_> {
     }
 
     /// What a view shows of what is known about its tensor.
-    fn known(&mut self, view: &View, state: &State) -> Beyond {
+    pub(super) fn known(&mut self, view: &View, state: &State) -> Beyond {
         match self.program.tensor(view.tensor).space {
             Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
                 true => Beyond::UNKNOWN,
@@ -257,7 +356,7 @@ impl Lower<'_> {
             _ => {
                 // The rest keeps what it had; where edges are, only whole fragments say.
                 let edges = beyond.edges.filter(Vec::is_empty);
-                let part = Beyond { edges, holds: beyond.holds };
+                let part = Beyond { edges, at: Some(Vec::new()), ..beyond };
                 state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
             }
         };
@@ -272,23 +371,11 @@ impl Lower<'_> {
     }
 
     /// The edges of a view, over the coordinates of a fragment that is written whole.
-    fn edges(&mut self, view: &View, to: &View, state: &State) -> Option<Vec<Edge>> {
+    pub(super) fn edges(&mut self, view: &View, to: &View, state: &State) -> Option<Vec<Edge>> {
         let pair = align(view, to).ok()?;
         let view = pair.from;
         let tensor = self.program.tensor(view.tensor);
-        let along = |mode: usize| -> Vec<Vec<(i64, i64)>> {
-            let digits = |part: tilewright_layout::Layout| {
-                part.leaves()
-                    .map(|(extent, stride)| match stride {
-                        Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
-                            (extent.int().unwrap_or(1), times)
-                        }
-                        _ => (extent.int().unwrap_or(1), 0),
-                    })
-                    .collect()
-            };
-            view.layout.modes().map(digits).collect()
-        };
+        let along = |mode: usize| along(&view, mode);
         if !matches!(tensor.space, Space::Global { .. }) {
             let known = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING).edges?;
             let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
@@ -319,7 +406,8 @@ impl Lower<'_> {
             (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
             _ => vec![true; from.rank()],
         };
-        let kept = source.edges.map(|edges| {
+        let (edges_of_source, source) = (source.edges.clone(), source);
+        let kept = edges_of_source.map(|edges| {
             let stays = |edge: &Edge| {
                 let runs =
                     |digits: &[(i64, i64)]| digits.iter().any(|(extent, step)| *extent > 1 && *step != 0);
@@ -343,40 +431,74 @@ impl Lower<'_> {
             }
             _ => None,
         };
-        state.insert(to.tensor, Beyond { edges, holds });
+        // Along what is combined, results stand for no coordinate.
+        let kept = |at: Coordinates| {
+            at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|_| !combined)).collect()
+        };
+        let at = Some(source.at.map_or_else(Vec::new, kept));
+        state.insert(to.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
     /// The condition under which an element, by its coordinates in the fragment, lies inside all edges.
     pub(super) fn inside(&mut self, edges: &[Edge], coordinates: &[Ix]) -> Option<Ix> {
         let mut guard = self.int(1);
         for edge in edges {
-            let (still, moving) = self.parts(&edge.base);
-            let still = self.affine(&still);
-            let still = self.name(still, &edge.name);
-            let moving = self.affine(&moving);
-            let mut at = self.exprs().add(still, moving);
-            for (digits, &coordinate) in edge.modes.iter().zip(coordinates) {
-                let mut rest = coordinate;
-                for (place, &(extent, step)) in digits.iter().enumerate() {
-                    let digit = match place + 1 == digits.len() {
-                        true => rest,
-                        false => self.exprs().rem(rest, extent),
-                    };
-                    rest = self.exprs().div(rest, extent);
-                    let step = self.int(step);
-                    let term = self.exprs().mul(digit, step);
-                    at = self.exprs().add(at, term);
-                }
-            }
+            let at = self.coordinate_at(edge, coordinates);
             let end = self.value(edge.end);
             guard = self.and_within(guard, at, end);
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
+
+    /// A coordinate of an element, by its coordinates in the fragment.
+    pub(super) fn coordinate_at(&mut self, of: &Edge, coordinates: &[Ix]) -> Ix {
+        let (still, moving) = self.parts(&of.base);
+        let still = self.affine(&still);
+        let still = self.name(still, &of.name);
+        let moving = self.affine(&moving);
+        let mut at = self.exprs().add(still, moving);
+        for (digits, &coordinate) in of.modes.iter().zip(coordinates) {
+            let mut rest = coordinate;
+            for (place, &(extent, step)) in digits.iter().enumerate() {
+                let digit = match place + 1 == digits.len() {
+                    true => rest,
+                    false => self.exprs().rem(rest, extent),
+                };
+                rest = self.exprs().div(rest, extent);
+                let step = self.int(step);
+                let term = self.exprs().mul(digit, step);
+                at = self.exprs().add(at, term);
+            }
+        }
+        at
+    }
+}
+
+/// Said where elements beyond an edge cannot be told from others.
+fn unknown(name: &str) -> Problem {
+    Problem::new(format!(
+        "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
+    ))
+    .help("reduce what was copied from global memory in the same iteration, copy with a fill that changes nothing, such as fill = 0.0, or set those elements and say what they hold: sum(x, beyond = 0.0)")
+}
+
+/// For each mode of a view the digits that run along a mode of its tensor: how many, and how far each step goes.
+pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
+    let digits = |part: tilewright_layout::Layout| {
+        part.leaves()
+            .map(|(extent, stride)| match stride {
+                Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                    (extent.int().unwrap_or(1), times)
+                }
+                _ => (extent.int().unwrap_or(1), 0),
+            })
+            .collect()
+    };
+    view.layout.modes().map(digits).collect()
 }
 
 /// Every edge once.
-fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
+pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
     let mut union: Vec<Edge> = Vec::new();
     for edge in all.into_iter().flatten() {
         if !union.contains(&edge) {
@@ -387,7 +509,11 @@ fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
 }
 
 /// An edge of a fragment as an edge of a view of it.
-fn taken_over(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>) -> Option<Edge> {
+pub(super) fn taken_over(
+    edge: Edge,
+    view: &View,
+    along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
+) -> Option<Edge> {
     let mut base = edge.base.clone();
     let mut modes: Vec<Vec<(i64, i64)>> = view
         .layout

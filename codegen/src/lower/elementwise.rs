@@ -2,6 +2,7 @@
 
 use super::Lower;
 use super::address::{Leaf, leaves};
+use super::bounds::Edge;
 use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;
@@ -19,6 +20,16 @@ struct Side {
     memory: Option<(u32, i64)>,
 }
 
+/// Where a function is computed: at which element of which tiles.
+struct Here<'a> {
+    ins: &'a [Side],
+    /// The element, leaf by leaf.
+    at: &'a [Ix],
+    to: Option<&'a Side>,
+    /// What its coordinates stand for.
+    stands: &'a [Option<Edge>],
+}
+
 impl Side {
     /// Is it the same element all along this leaf?
     fn still(&self, which: usize) -> bool {
@@ -29,11 +40,23 @@ impl Side {
 impl Lower<'_> {
     /// A function of elements. Memory is read and written along one leaf, as many elements at once as each side allows.
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
+        self.map_at(ins, to, value, &[])
+    }
+
+    /// The same of a function that may read coordinates of elements, mode by mode of what is written.
+    pub(super) fn map_at(
+        &mut self,
+        ins: &[View],
+        to: &View,
+        value: &Expr,
+        stands: &[Option<Edge>],
+    ) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let value = types.typed(value, target.elem)?;
+        let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
         let (ins, to) = refined(ins, to)?;
         let mut sides: Vec<Side> = ins
             .into_iter()
@@ -42,9 +65,11 @@ impl Lower<'_> {
             .collect();
         let (which, widths) = self.widths(&sides);
         let wide = widths.iter().copied().max().unwrap_or(1);
-        for (side, width) in sides.iter_mut().zip(widths) {
+        for (place, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
             let tensor = self.program.tensor(side.view.tensor);
-            if !matches!(tensor.space, Space::Registers { .. }) {
+            // Of what gives coordinates alone nothing is read.
+            let mentioned = read.get(place).copied().unwrap_or(true);
+            if mentioned && !matches!(tensor.space, Space::Registers { .. }) {
                 let name = format!("{}_value", side.view.name);
                 side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
             }
@@ -97,7 +122,8 @@ impl Lower<'_> {
                     };
                     values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
                 }
-                let (value, _) = lower.function(&value, &ins, &values, &at)?;
+                let here = Here { ins: &ins, at: &at, to: Some(&to), stands };
+                let (value, _) = lower.function(&value, &values, &here)?;
                 let (reg, index) = match (to.memory, aside) {
                     (Some((reg, _)), _) => (reg, e[0]),
                     (None, Some(reg)) => (reg, lower.flat(&to.leaves, &at)),
@@ -179,14 +205,8 @@ impl Lower<'_> {
     }
 
     /// A value and its type, which every node has of itself.
-    fn function(
-        &mut self,
-        of: &Expr,
-        ins: &[Side],
-        values: &[(Val, Elem)],
-        at: &[Ix],
-    ) -> Result<(Val, Type)> {
-        let mut inner = |e: &Expr| self.function(e, ins, values, at).map(|(value, ty)| (Box::new(value), ty));
+    fn function(&mut self, of: &Expr, values: &[(Val, Elem)], here: &Here<'_>) -> Result<(Val, Type)> {
+        let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, ty)| (Box::new(value), ty));
         Ok(match of {
             Expr::In(n) => {
                 let (value, elem) = values[usize::from(*n)].clone();
@@ -201,13 +221,14 @@ impl Lower<'_> {
             }
             Expr::Size(size) => (Val::Int(self.value(*size), Elem::I32), Type::Elem(Elem::I32)),
             Expr::Coord(n, mode) => {
-                let at = self.coordinate_of(*n, *mode, ins, at)?;
+                let at = self.coordinate_of(*n, *mode, here)?;
                 (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
             }
             Expr::Index(at) => {
                 let at = self.affine(at);
                 (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
             }
+            Expr::At(mode) => (Val::Int(self.stands_at(*mode, here)?, Elem::I32), Type::Elem(Elem::I32)),
             Expr::Un(f, x) => {
                 let (x, ty) = inner(x)?;
                 (Val::Un(*f, x), ty)
@@ -228,7 +249,8 @@ impl Lower<'_> {
             Expr::Cast(to, x) => {
                 let value = match **x {
                     Expr::Lit(number) => Val::Lit(number, *to),
-                    Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, ins, at)?, *to),
+                    Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, here)?, *to),
+                    Expr::At(mode) => Val::Int(self.stands_at(mode, here)?, *to),
                     Expr::Index(ref at) => Val::Int(self.affine(at), *to),
                     Expr::Size(size) => Val::Int(self.value(size), *to),
                     _ => match inner(x)? {
@@ -244,26 +266,56 @@ impl Lower<'_> {
     }
 
     /// The coordinate of the element at hand in a mode of the tensor behind an input.
-    fn coordinate_of(&mut self, input: u8, mode: u8, ins: &[Side], at: &[Ix]) -> Result<Ix> {
-        let side = ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
-        let coordinates = self.coordinates(&side.view, &side.leaves, at);
+    fn coordinate_of(&mut self, input: u8, mode: u8, here: &Here<'_>) -> Result<Ix> {
+        let side = here.ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
+        let coordinates = self.coordinates(&side.view, &side.leaves, here.at);
         coordinates.get(usize::from(mode)).copied().ok_or_else(|| Problem::new("there is no such mode"))
     }
 
     /// A condition on scalar arguments as 1 or 0.
     pub(super) fn holds_or_not(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
-        let (value, ty) = self.function(&types.condition(of)?, &[], &[], &[])?;
+        let (value, ty) =
+            self.function(&types.condition(of)?, &[], &Here { ins: &[], at: &[], to: None, stands: &[] })?;
         Ok(match ty {
             Type::Condition => value,
             Type::Elem(elem) => Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, elem))),
         })
     }
 
+    /// The coordinate that the element at hand stands for along a mode.
+    fn stands_at(&mut self, mode: u8, here: &Here<'_>) -> Result<Ix> {
+        let of = here.stands.get(usize::from(mode)).and_then(Option::as_ref).ok_or_else(|| {
+            Problem::new(format!(
+                "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
+            ))
+            .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read")
+        })?;
+        let (mut coordinates, mut first) = (Vec::new(), 0);
+        for mode in here.to.iter().flat_map(|to| to.view.layout.modes()) {
+            let (mut index, mut step) = (self.int(0), 1);
+            let count = mode.leaves().len();
+            for (&digit, (extent, _)) in here.at[first..first + count].iter().zip(mode.leaves()) {
+                let by = self.int(step);
+                let term = self.exprs().mul(digit, by);
+                index = self.exprs().add(index, term);
+                step *= extent.int().unwrap_or(1);
+            }
+            first += count;
+            coordinates.push(index);
+        }
+        Ok(self.coordinate_at(of, &coordinates))
+    }
+
+    /// A function of values that are no elements of a tile.
+    pub(super) fn of_values(&mut self, of: &Expr, values: &[(Val, Elem)]) -> Result<Val> {
+        Ok(self.function(of, values, &Here { ins: &[], at: &[], to: None, stands: &[] })?.0)
+    }
+
     /// A condition on scalar arguments.
     pub(super) fn uniform(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
-        Ok(self.function(&types.condition(of)?, &[], &[], &[])?.0)
+        self.of_values(&types.condition(of)?, &[])
     }
 }
 

@@ -6,6 +6,7 @@ mod bounds;
 mod bulk;
 mod collective;
 mod commits;
+mod coordinates;
 mod edges;
 mod elementwise;
 mod family;
@@ -55,7 +56,7 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     program.number();
     crate::verify::program(&program)?;
     let mut lower = Lower::new(&program, policy);
-    lower.masks = lower.masks(&program.body);
+    lower.found = lower.found(&program.body);
     lower.start_rings();
     lower.start_phases(&program.body);
     lower.statements(&program.body)?;
@@ -97,8 +98,8 @@ struct Lower<'p> {
     scope: Scope,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
-    /// What reductions do about elements beyond edges.
-    masks: bounds::Masks,
+    /// What reductions do about elements beyond edges, and coordinates that functions read.
+    found: bounds::Found,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// For each order in which groups take turns its mbarriers.
@@ -150,7 +151,7 @@ impl<'p> Lower<'p> {
                 ..Scope::default()
             },
             scalars: Vec::new(),
-            masks: bounds::Masks::new(),
+            found: bounds::Found::default(),
             rings: Vec::new(),
             orders: Vec::new(),
             marks: tokens::Marks::new(),

@@ -4,9 +4,12 @@ use super::Lower;
 use super::address::leaves;
 use super::bounds::{Edge, identity, target_at};
 use crate::elem::Elem;
+use crate::index::Ix;
+use crate::number::Number;
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
-use crate::tile::{self, Across};
+use crate::tile::{self, Across, Expr};
+use crate::typing::Types;
 use crate::view::View;
 
 /// Lanes of a warp.
@@ -14,6 +17,28 @@ const WARP: i64 = 32;
 
 /// How many partial results are combined in a row.
 const PARTIAL_UNROLL: u32 = 8;
+
+/// How tuples of elements are combined, and where they are while that is done.
+struct Combined<'a> {
+    parts: Vec<Part>,
+    how: How<'a>,
+}
+
+/// An entry of the tuples.
+struct Part {
+    reg: u32,
+    elem: Elem,
+    /// What changes nothing.
+    nothing: Number,
+    name: String,
+}
+
+enum How<'a> {
+    /// By an operation.
+    Bin(Bin),
+    /// By a function for each entry.
+    Functions(&'a [Expr]),
+}
 
 impl Lower<'_> {
     pub(super) fn reduce(
@@ -24,37 +49,78 @@ impl Lower<'_> {
         across: Across,
         edges: &[Edge],
     ) -> Result<()> {
-        let target = self.program.tensor(to.tensor);
-        let source = self.program.tensor(from.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
-        let from_leaves = leaves(from);
-        let registers = |space| matches!(space, tile::Space::Registers { .. });
-        if !registers(source.space) || !registers(target.space) {
-            return Err(Problem::new("a reduction needs both sides in registers")
-                .help("copy them to registers first"));
-        }
-        let Some(nothing) = identity(with, target.elem) else {
+        let elem = self.program.tensor(to.tensor).elem;
+        let Some(nothing) = identity(with, elem) else {
             return Err(Problem::new(format!(
                 "elements cannot be combined by {with:?}: the order would matter"
             )));
         };
-        let (from_reg, to_reg) = (self.places[from.tensor as usize], self.places[to.tensor as usize]);
+        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+        self.combine(from, to, &[nothing.into()], How::Bin(with), across, edges)
+    }
+
+    /// The same of tuples, by functions.
+    pub(super) fn fold(
+        &mut self,
+        (from, to): (&[View], &[View]),
+        with: &[Expr],
+        nothing: &[Number],
+        across: Across,
+        edges: &[Edge],
+    ) -> Result<()> {
+        let elems: Vec<Elem> =
+            to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
+        let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
+        self.combine(from, to, nothing, How::Functions(&typed), across, edges)
+    }
+
+    fn combine(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        nothing: &[Number],
+        how: How<'_>,
+        across: Across,
+        edges: &[Edge],
+    ) -> Result<()> {
+        let program = self.program;
+        let tensor = |view: &View| program.tensor(view.tensor);
+        self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
+        let registers = |view: &View| matches!(tensor(view).space, tile::Space::Registers { .. });
+        if !from.iter().chain(to).all(registers) {
+            return Err(Problem::new("a reduction needs both sides in registers")
+                .help("copy them to registers first"));
+        }
+        let parts = to.iter().zip(nothing).map(|(view, &nothing)| Part {
+            reg: self.places[view.tensor as usize],
+            elem: tensor(view).elem,
+            nothing,
+            name: tensor(view).name.clone(),
+        });
+        let all = Combined { parts: parts.collect(), how };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let from_leaves = leaves(&from[0]);
         let extents: Vec<(String, i64)> =
             from_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let source_at = lower.register_index(from, &from_leaves, at);
-            let kept = target_at(lower, from, to, at);
-            let target_at = lower.register_index(to, &leaves(to), &kept);
-            let mut element = lower.converted(Val::Reg(from_reg, source_at), source.elem, target.elem);
-            let coordinates = lower.coordinates(from, &from_leaves, at);
-            if let Some(inside) = lower.inside(edges, &coordinates) {
-                let nothing = Val::lit(nothing, target.elem);
-                element = Val::Guarded(inside, Box::new(element), Box::new(nothing));
+            let mut elements = Vec::new();
+            let kept = target_at(lower, &from[0], &to[0], at);
+            let place = lower.register_index(&to[0], &leaves(&to[0]), &kept);
+            for (view, part) in from.iter().zip(&all.parts) {
+                let source_at = lower.register_index(view, &leaves(view), at);
+                let element = Val::Reg(lower.places[view.tensor as usize], source_at);
+                elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
-            let value = Val::Bin(with, Box::new(Val::Reg(to_reg, target_at)), Box::new(element));
-            lower.emit(Op::Assign { reg: to_reg, at: target_at, value });
-            Ok(())
+            let coordinates = lower.coordinates(&from[0], &from_leaves, at);
+            if let Some(inside) = lower.inside(edges, &coordinates) {
+                for (element, part) in elements.iter_mut().zip(&all.parts) {
+                    let nothing = Val::Lit(part.nothing, part.elem);
+                    *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(nothing));
+                }
+            }
+            lower.add(&all, place, elements)
         })?;
         match across {
             Across::Thread => Ok(()),
@@ -66,30 +132,79 @@ impl Lower<'_> {
                     ))
                     .help("groups have 2, 4, 8, 16 or 32 lanes and divide the number of threads; across the block any number combines"));
                 }
-                self.across_lanes(to_reg, with, lanes)
+                self.across_lanes(&all, lanes)
             }
-            Across::Block => self.across_block(to_reg, with, target.elem, &target.name),
-            Across::Digits(digits) => self.across_digits(to_reg, with, target.elem, &target.name, digits),
+            Across::Block => self.across_block(&all),
+            Across::Digits(digits) => self.across_digits(&all, digits),
         }
     }
 
+    /// Combines what stands at a place with others.
+    fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
+        let functions = match all.how {
+            How::Bin(with) => {
+                for (part, other) in all.parts.iter().zip(others) {
+                    let value = Val::Bin(with, Box::new(Val::Reg(part.reg, at)), Box::new(other));
+                    self.emit(Op::Assign { reg: part.reg, at, value });
+                }
+                return Ok(());
+            }
+            How::Functions(functions) => functions,
+        };
+        let zero = self.int(0);
+        let mut values: Vec<(Val, Elem)> =
+            all.parts.iter().map(|part| (Val::Reg(part.reg, at), part.elem)).collect();
+        for (part, other) in all.parts.iter().zip(others) {
+            let other = match other {
+                plain @ Val::Reg(..) => plain,
+                // A function may read it several times.
+                other => {
+                    let reg = self.register(format!("{}_other", part.name), part.elem, 1, false);
+                    self.emit(Op::Assign { reg, at: zero, value: other });
+                    Val::Reg(reg, zero)
+                }
+            };
+            values.push((other, part.elem));
+        }
+        // No entry changes while another still reads it.
+        let mut next = Vec::new();
+        for (part, function) in all.parts.iter().zip(functions) {
+            let value = self.of_values(function, &values)?;
+            let value = match all.parts.len() {
+                1 => value,
+                _ => {
+                    let reg = self.register(format!("{}_next", part.name), part.elem, 1, false);
+                    self.emit(Op::Assign { reg, at: zero, value });
+                    Val::Reg(reg, zero)
+                }
+            };
+            next.push((part.reg, value));
+        }
+        for (reg, value) in next {
+            self.emit(Op::Assign { reg, at, value });
+        }
+        Ok(())
+    }
+
+    /// How many results a thread has.
+    fn results(&self, all: &Combined<'_>) -> i64 {
+        i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
+    }
+
     /// A butterfly: after it every lane of a group of `lanes` neighbours holds the result.
-    fn across_lanes(&mut self, reg: u32, with: Bin, lanes: i64) -> Result<()> {
-        self.butterfly(reg, with, lanes, 1)
+    fn across_lanes(&mut self, all: &Combined<'_>, lanes: i64) -> Result<()> {
+        self.butterfly(all, lanes, 1)
     }
 
     /// The same over `lanes` lanes that are `step` apart.
-    fn butterfly(&mut self, reg: u32, with: Bin, lanes: i64, step: i64) -> Result<()> {
-        let len = i64::from(self.kernel.regs[reg as usize].len);
+    fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
+        let len = self.results(all);
         let mut distance = lanes / 2 * step;
         while distance >= step {
             let by = self.int(distance);
             self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let mine = Val::Reg(reg, at[0]);
-                let other = Val::ShuffleXor(Box::new(mine.clone()), by);
-                let value = Val::Bin(with, Box::new(mine), Box::new(other));
-                lower.emit(Op::Assign { reg, at: at[0], value });
-                Ok(())
+                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                lower.add(all, at[0], all.parts.iter().map(other).collect())
             })?;
             distance /= 2;
         }
@@ -98,11 +213,10 @@ impl Lower<'_> {
 
     /// The same where the last warp has fewer lanes: those that are missing count for nothing. Lane 0 of every warp holds
     /// the result: at each step it and its sources read from lanes that hold all that lies beyond them.
-    fn gather_in_first_lane(&mut self, reg: u32, with: Bin, elem: Elem, threads: i64) -> Result<()> {
-        let len = i64::from(self.kernel.regs[reg as usize].len);
-        let nothing = identity(with, elem).unwrap_or_default();
-        let name = String::from("other");
-        let other = self.register(name, elem, 1, false);
+    fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
+        let len = self.results(all);
+        let others: Vec<u32> =
+            all.parts.iter().map(|part| self.register("other".into(), part.elem, 1, false)).collect();
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         let (threads, zero) = (self.int(threads), self.int(0));
         let mut distance = WARP / 2;
@@ -111,15 +225,15 @@ impl Lower<'_> {
             let from = self.exprs().xor(thread, by);
             let there = self.exprs().lt(from, threads);
             self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let mine = Val::Reg(reg, at[0]);
-                // Every lane takes part in the shuffle, whatever becomes of its result.
-                let shuffled = Val::ShuffleXor(Box::new(mine.clone()), by);
-                lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
-                let element =
-                    Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(Val::lit(nothing, elem)));
-                let value = Val::Bin(with, Box::new(mine), Box::new(element));
-                lower.emit(Op::Assign { reg, at: at[0], value });
-                Ok(())
+                let mut elements = Vec::new();
+                for (part, &other) in all.parts.iter().zip(&others) {
+                    // Every lane takes part in the shuffle, whatever becomes of its result.
+                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                    lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
+                    let nothing = Val::Lit(part.nothing, part.elem);
+                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(nothing)));
+                }
+                lower.add(all, at[0], elements)
             })?;
             distance /= 2;
         }
@@ -128,28 +242,21 @@ impl Lower<'_> {
 
     /// Warps first, then their results through shared memory. Every thread combines them in the same order, so all hold
     /// the same number.
-    fn across_block(&mut self, reg: u32, with: Bin, elem: Elem, name: &str) -> Result<()> {
+    fn across_block(&mut self, all: &Combined<'_>) -> Result<()> {
         let threads = self.combined();
         match threads % WARP {
-            0 => self.across_lanes(reg, with, WARP)?,
-            _ => self.gather_in_first_lane(reg, with, elem, threads)?,
+            0 => self.across_lanes(all, WARP)?,
+            _ => self.gather_in_first_lane(all, threads)?,
         }
         if threads == WARP {
             return Ok(());
         }
-        self.through_shared(reg, with, elem, name, (threads + WARP - 1) / WARP)
+        self.through_shared(all, (threads + WARP - 1) / WARP)
     }
 
     /// Lanes of a warp first, then what is left of the digits through shared memory. Threads that are combined do so in the
     /// same order, so all hold the same number.
-    fn across_digits(
-        &mut self,
-        reg: u32,
-        with: Bin,
-        elem: Elem,
-        name: &str,
-        digits: tile::Digits,
-    ) -> Result<()> {
+    fn across_digits(&mut self, all: &Combined<'_>, digits: tile::Digits) -> Result<()> {
         let threads = self.combined();
         let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
         if threads % whole != 0 {
@@ -171,7 +278,7 @@ impl Lower<'_> {
                 lanes *= 2;
             }
             if lanes > 1 {
-                self.butterfly(reg, with, lanes, step)?;
+                self.butterfly(all, lanes, step)?;
             }
             if step == 1 {
                 compact = lanes;
@@ -182,7 +289,7 @@ impl Lower<'_> {
         }
         match rest.is_empty() {
             true => Ok(()),
-            false => self.digits_through_shared(reg, with, elem, name, compact, &rest),
+            false => self.digits_through_shared(all, compact, &rest),
         }
     }
 
@@ -190,20 +297,20 @@ impl Lower<'_> {
     /// a neighbourhood.
     fn digits_through_shared(
         &mut self,
-        reg: u32,
-        with: Bin,
-        elem: Elem,
-        name: &str,
+        all: &Combined<'_>,
         compact: i64,
         digits: &[(i64, i64)],
     ) -> Result<()> {
-        let len = i64::from(self.kernel.regs[reg as usize].len);
+        let len = self.results(all);
         let holders = (self.combined() + compact - 1) / compact;
-        let array = self.scratch_array(&format!("{name}_of_threads"), elem, (holders * len) as u32);
+        let array = |lower: &mut Self, part: &Part| {
+            lower.scratch_array(&format!("{}_of_threads", part.name), part.elem, (holders * len) as u32)
+        };
+        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         self.meet_again();
         let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
-        let place = |lower: &mut Self, at, holder| {
+        let place = |lower: &mut Self, array, at, holder| {
             let by = lower.int(holders);
             let row = lower.exprs().mul(at, by);
             let index = lower.exprs().add(holder, row);
@@ -211,8 +318,11 @@ impl Lower<'_> {
         };
         let (store, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let to = place(lower, at[0], holder);
-                lower.emit(Op::Store { to, from: Frag { reg, at: at[0], len: 1 }, guard: None });
+                for (part, &array) in all.parts.iter().zip(&arrays) {
+                    let to = place(lower, array, at[0], holder);
+                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
+                    lower.emit(Op::Store { to, from, guard: None });
+                }
                 Ok(())
             })
         })?;
@@ -232,17 +342,18 @@ impl Lower<'_> {
             let part = self.exprs().mul(digit, by);
             home = self.exprs().sub(home, part);
         }
-        let home = self.hold(home, &format!("{name}_first"));
-        let load = |lower: &mut Self, to: Frag, from: Mem| {
-            lower.emit(Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None });
-        };
+        let home = self.hold(home, &format!("{}_first", all.parts[0].name));
+        let load = |to: Frag, from| Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-            let from = place(lower, at[0], home);
-            load(lower, Frag { reg, at: at[0], len: 1 }, from);
+            for (part, &array) in all.parts.iter().zip(&arrays) {
+                let from = place(lower, array, at[0], home);
+                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
+            }
             Ok(())
         })?;
         let count: i64 = digits.iter().map(|(extent, _)| extent).product();
-        let partial = self.register(String::from("partial"), elem, 1, false);
+        let partials: Vec<u32> =
+            all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         let var = self.var("w", false);
         let at = self.exprs().leaf(crate::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
         let (mut other, mut below) = (home, 1);
@@ -256,11 +367,11 @@ impl Lower<'_> {
         }
         let (body, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let from = place(lower, at[0], other);
-                load(lower, Frag { reg: partial, at: zero, len: 1 }, from);
-                let value = Val::Bin(with, Box::new(Val::Reg(reg, at[0])), Box::new(Val::Reg(partial, zero)));
-                lower.emit(Op::Assign { reg, at: at[0], value });
-                Ok(())
+                for (&partial, &array) in partials.iter().zip(&arrays) {
+                    let from = place(lower, array, at[0], other);
+                    lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
+                }
+                lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
             })
         })?;
         let (from, to) = (self.int(1), self.int(count));
@@ -281,45 +392,51 @@ impl Lower<'_> {
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
     }
 
-    fn through_shared(&mut self, reg: u32, with: Bin, elem: Elem, name: &str, warps: i64) -> Result<()> {
-        let len = i64::from(self.kernel.regs[reg as usize].len);
+    fn through_shared(&mut self, all: &Combined<'_>, warps: i64) -> Result<()> {
+        let len = self.results(all);
         // Each member of a family has a part for itself.
         let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
-        let array = self.scratch_array(&format!("{name}_of_warps"), elem, (warps * len * members) as u32);
-        let (member, part) = (self.member(self.scope.by), self.int(warps * len));
-        let begin = self.exprs().mul(member, part);
+        let array = |lower: &mut Self, part: &Part| {
+            lower.scratch_array(&format!("{}_of_warps", part.name), part.elem, (warps * len * members) as u32)
+        };
+        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
+        let (member, own) = (self.member(self.scope.by), self.int(warps * len));
+        let begin = self.exprs().mul(member, own);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         self.meet_again();
         let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
-        let place = |lower: &mut Self, at, warp| {
+        let place = |lower: &mut Self, array, at, warp| {
             let by = lower.int(warps);
             let row = lower.exprs().mul(at, by);
             let index = lower.exprs().add(warp, row);
             let index = lower.exprs().add(begin, index);
             Mem { space: Space::Shared(array), index, peer: None }
         };
+        let load = |to: Frag, from| Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
         let zero = self.int(0);
         let first = self.exprs().eq(lane, zero);
         let (store, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let to = place(lower, at[0], warp);
-                lower.emit(Op::Store { to, from: Frag { reg, at: at[0], len: 1 }, guard: None });
+                for (part, &array) in all.parts.iter().zip(&arrays) {
+                    let to = place(lower, array, at[0], warp);
+                    lower.emit(Op::Store {
+                        to,
+                        from: Frag { reg: part.reg, at: at[0], len: 1 },
+                        guard: None,
+                    });
+                }
                 Ok(())
             })
         })?;
         self.emit(Op::If { cond: first, then: store, other: Vec::new() });
         self.meet(self.scope.by);
-        let name = String::from("partial");
-        let partial = self.register(name, elem, 1, false);
+        let partials: Vec<u32> =
+            all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-            let from = place(lower, at[0], zero);
-            lower.emit(Op::Load {
-                to: Frag { reg, at: at[0], len: 1 },
-                from,
-                guard: None,
-                fill: 0.0.into(),
-                stays: None,
-            });
+            for (part, &array) in all.parts.iter().zip(&arrays) {
+                let from = place(lower, array, at[0], zero);
+                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
+            }
             Ok(())
         })?;
         if warps == 1 {
@@ -329,17 +446,11 @@ impl Lower<'_> {
         let other = self.exprs().leaf(crate::index::Int::Var(var), 1, warps - 1, 1, Scope::Block);
         let (body, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                let from = place(lower, at[0], other);
-                lower.emit(Op::Load {
-                    to: Frag { reg: partial, at: zero, len: 1 },
-                    from,
-                    guard: None,
-                    fill: 0.0.into(),
-                    stays: None,
-                });
-                let value = Val::Bin(with, Box::new(Val::Reg(reg, at[0])), Box::new(Val::Reg(partial, zero)));
-                lower.emit(Op::Assign { reg, at: at[0], value });
-                Ok(())
+                for (&partial, &array) in partials.iter().zip(&arrays) {
+                    let from = place(lower, array, at[0], other);
+                    lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
+                }
+                lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
             })
         })?;
         let (from, to) = (self.int(1), self.int(warps));

@@ -95,7 +95,7 @@ mod tests {
         let mut program = b.finish();
         program.number();
         let mut lower = Lower::new(&program, Policy::General);
-        lower.masks = lower.masks(&program.body);
+        lower.found = lower.found(&program.body);
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
             format!("{block:?}").matches("Guarded").count()

@@ -36,7 +36,10 @@ impl Lower<'_> {
             }
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
-            tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
+            tile::Op::Map { ins, to, value } => {
+                let at = self.found.coordinates.get(&stmt.id).cloned().unwrap_or_default();
+                self.map_at(ins, to, value, &at).map_err(problem)?
+            }
             tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
                 self.gemm_by(name, a, b, acc, token.is_some()).map_err(problem)?;
             }
@@ -65,9 +68,13 @@ impl Lower<'_> {
                 }
                 self.emit(Op::Roles(all));
             }
-            tile::Op::Reduce { from, to, with, across } => {
-                let edges = self.masks[&stmt.id].clone()?;
+            tile::Op::Reduce { from, to, with, across, .. } => {
+                let edges = self.found.masks[&stmt.id].clone()?;
                 self.reduce(from, to, *with, *across, &edges).map_err(problem)?
+            }
+            tile::Op::Fold { from, to, with, nothing, across } => {
+                let edges = self.found.masks[&stmt.id].clone()?;
+                self.fold((from, to), with, nothing, *across, &edges).map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));

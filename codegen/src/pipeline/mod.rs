@@ -146,7 +146,7 @@ fn fetches(program: &Program, stmt: &Stmt, level: Level) -> bool {
 fn fetched(program: &Program, body: &[Stmt], level: Level) -> Vec<Id> {
     let mut all = Vec::new();
     for stmt in body.iter().filter(|stmt| fetches(program, stmt, level)) {
-        stmt.each(&mut |stmt| all.extend(stmt.writes().map(|to| to.tensor)));
+        stmt.each(&mut |stmt| all.extend(stmt.writes().into_iter().map(|to| to.tensor)));
     }
     all
 }
@@ -216,7 +216,7 @@ fn check(
                 }
                 let mut written = false;
                 body.iter().for_each(|other| {
-                    other.each(&mut |s| written |= s.writes().is_some_and(|to| to.tensor == from.tensor));
+                    other.each(&mut |s| written |= s.writes().into_iter().any(|to| to.tensor == from.tensor));
                 });
                 if written && stages > 1 {
                     let problem = Problem::new(format!(
@@ -231,7 +231,7 @@ fn check(
                 refuse(problem.help("leave the wait out"), inner.span);
             }
             _ => {
-                let written = inner.writes().filter(|to| buffers.contains(&to.tensor) && !ahead);
+                let written = inner.writes().into_iter().find(|to| buffers.contains(&to.tensor) && !ahead);
                 if let Some(to) = written {
                     let problem = Problem::new(format!(
                         "`{}` is filled by the copies of a pipelined loop, and written here as well",

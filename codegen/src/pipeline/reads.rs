@@ -99,7 +99,7 @@ pub(super) fn check(program: &Program, body: &[Stmt]) -> Result<(), (Problem, Sp
         let Op::Take { number, from } = &stmt.op else { continue };
         let mut written = !matches!(program.tensor(from.tensor).space, Space::Global { .. });
         body.iter().for_each(|other| {
-            other.each(&mut |s| written |= s.writes().is_some_and(|to| to.tensor == from.tensor));
+            other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
         });
         if written && early.contains(number) {
             let problem = Problem::new(format!(

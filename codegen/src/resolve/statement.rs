@@ -158,7 +158,7 @@ impl Resolve {
             (_, Some(digits)) => Across::Digits(digits),
             (_, None) => return Err(Problem::new("too many digits of threads are combined at once")),
         };
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across });
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond: None });
         let out = self.side(stmt, to, &rest, true)?;
         let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
         self.push(stmt, Op::Map { ins: vec![out.clone(), part::only(&own, &stays)?], to: out, value });

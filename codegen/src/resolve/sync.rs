@@ -27,7 +27,7 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
         if let Op::Pipelined { body, .. } = &stmt.op {
             // The loop itself waits for what it brings.
             filled.extend(
-                body.iter().filter(|stmt| flies(program, stmt)).filter_map(Stmt::writes).map(|to| to.tensor),
+                body.iter().filter(|stmt| flies(program, stmt)).flat_map(Stmt::writes).map(|to| to.tensor),
             );
         }
     });
@@ -103,14 +103,14 @@ impl Sync<'_> {
 
     /// Tensors of a statement that threads could see each other write, without what pipelined loops fill: what it reads,
     /// and what it writes.
-    fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Option<Id>) {
+    fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Vec<Id>) {
         let ours = |id: &Id| match self.program.tensor(*id).space {
             Space::Shared { .. } => !self.filled.contains(id),
             Space::Global { mutable } => mutable,
             Space::Registers { .. } => false,
         };
         let reads = stmt.reads().into_iter().map(|view| view.tensor).filter(ours).collect();
-        (reads, stmt.writes().map(|view| view.tensor).filter(ours))
+        (reads, stmt.writes().into_iter().map(|view| view.tensor).filter(ours).collect())
     }
 
     /// Must all threads meet before this? And must they wait for copies?
@@ -149,7 +149,7 @@ impl Sync<'_> {
         for id in reads {
             state.entry(id).or_default().read = true;
         }
-        if let Some(id) = writes {
+        for id in writes {
             let since = state.entry(id).or_default();
             since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
             since.written = true;

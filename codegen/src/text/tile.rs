@@ -121,7 +121,7 @@ variants! {
         "size" Size[of, over], "scalar" Scalar(id), "read" Loaded[number, per_thread], "two" Two(with, of),
     }
     Expr {
-        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "index" Index(at), "un" Un(f, x),
+        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "index" Index(at), "at" At(mode), "un" Un(f, x),
         "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
     }
     Op {
@@ -130,7 +130,8 @@ variants! {
         "set" Fill { to, value },
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
-        "reduce" Reduce { from, to, with, across },
+        "reduce" Reduce { from, to, with, across, beyond = None },
+        "fold" Fold { from, to, with, nothing, across },
         "atomic" Atomic { from, to, update },
         "signal" Signal { flag, add },
         "await_flag" AwaitFlag { flag, least },

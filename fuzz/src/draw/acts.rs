@@ -6,7 +6,8 @@ use tilewright_codegen::ast::{Binary, Expr, Stmt};
 use super::form::Form;
 use super::scene::{ELEMS, Part, Scene};
 use super::tree::{
-    assign, binary, call, effect, hole, index, int, literal, method, name, range, repeat, text, tuple, with,
+    assign, binary, call, choice, effect, hole, index, int, literal, method, name, range, repeat, text,
+    tuple, with,
 };
 
 /// Are there whole warps?
@@ -219,13 +220,42 @@ impl Scene {
             let made = self.reduction(&format!("{across}_{kind}"), vec![name(&from)], &mut elem);
             from = self.bind("e", made);
         }
-        let made = from;
+        let made = if self.random.chance(25) { self.folded(&from, &shape, elem) } else { from };
         let combined = Part { name: made, shape, elem, ..part.clone() };
         let ins = [part.clone(), combined];
         let closure = self.closure(&ins.each_ref().map(|part| part.elem), part.elem);
         let views = tuple(ins.iter().map(|part| name(&part.name)).collect());
         let made = self.bind("m", call("map", vec![views, closure]));
         Part { name: made, ..part.clone() }
+    }
+
+    /// Elements by themselves or in pairs, combined by closures.
+    fn folded(&mut self, from: &str, shape: &[i64], elem: Elem) -> String {
+        let (least, _) = crate::number::range(elem);
+        let least = match elem {
+            Elem::U32 | Elem::U8 => int(0),
+            _ if elem.is_float() => super::tree::float(f64::NEG_INFINITY),
+            _ => int(least as i64),
+        };
+        let (a, b) = (|| name("a"), || name("b"));
+        let larger = choice(binary(Binary::Lt, a(), b()), b(), a());
+        let function = match warps(self.threads) {
+            true => self.random.pick(&["warp_reduce", "block_reduce"]),
+            false => "block_reduce",
+        };
+        if self.random.chance(50) {
+            let largest = super::tree::closure(&["a", "b"], larger);
+            return self.bind("e", call(function, vec![name(from), least, largest]));
+        }
+        // The largest, and how many there are.
+        let ones = self.registers(elem, shape, 1.0);
+        let pair = |x: Expr, y: Expr| tuple(vec![x, y]);
+        let count = binary(Binary::Add, name("n"), name("m"));
+        let both = super::tree::pairs([["a", "n"], ["b", "m"]], pair(larger, count));
+        let given = pair(name(from), name(&ones.name));
+        let made = call(function, vec![given, pair(least, literal(0.0, elem)), both]);
+        let both = self.bind("e", made);
+        self.bind("e", super::tree::field(&both, "0"))
     }
 
     /// A reduction, and the type that it is kept in.

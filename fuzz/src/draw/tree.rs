@@ -134,6 +134,13 @@ pub(super) fn closure(params: &[&str], body: Expr) -> Expr {
     expr(ExprKind::Closure { params, body: Box::new(body) })
 }
 
+/// A closure of two pairs.
+pub(super) fn pairs(params: [[&str; 2]; 2], body: Expr) -> Expr {
+    let pair =
+        |names: [&str; 2]| Pattern::Tuple(NOWHERE, names.map(|name| Pattern::Name(word(name))).to_vec());
+    expr(ExprKind::Closure { params: params.map(pair).to_vec(), body: Box::new(body) })
+}
+
 pub(super) fn choice(condition: Expr, then: Expr, other: Expr) -> Expr {
     let (condition, then, other) = (Box::new(condition), Box::new(then), Box::new(other));
     expr(ExprKind::If { condition, then, other })

@@ -12,6 +12,7 @@ const PIPELINE: &str = "codegen/src/pipeline/mod.rs";
 const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
 const ADDRESS: &str = "codegen/src/lower/address.rs";
 const BOUNDS: &str = "codegen/src/lower/bounds.rs";
+const COORDINATES: &str = "codegen/src/lower/coordinates.rs";
 const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
@@ -278,8 +279,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "a mask is the wrong way round",
-        "Val::Guarded(inside, Box::new(element), Box::new(nothing))",
-        "Val::Guarded(inside, Box::new(nothing), Box::new(element))",
+        "Val::Guarded(inside, Box::new(element.clone()), Box::new(nothing))",
+        "Val::Guarded(inside, Box::new(nothing), Box::new(element.clone()))",
     ),
     fault(
         REDUCE,
@@ -306,16 +307,16 @@ pub const FAULTS: &[Fault] = &[
         "let (from, to) = (self.int(2), self.int(warps));",
     ),
     fault(
-        BOUNDS,
+        COORDINATES,
         "a function's result has no edges",
-        "Beyond { edges: all.map(union), holds: None }",
-        "Beyond { edges: all.map(|_| Vec::new()), holds: None }",
+        "union(all.clone()).into_iter().filter(stays).collect()",
+        "union(all.clone()).into_iter().filter(stays).take(0).collect()",
     ),
     fault(
         BOUNDS,
         "a copy's fill is taken for 0",
-        "Space::Global { .. } => Some(fill.to_f64()),",
-        "Space::Global { .. } => Some(0.0),",
+        "Space::Global { .. } => (Some(fill.to_f64()), None),",
+        "Space::Global { .. } => (Some(0.0), None),",
     ),
     fault(
         GEMM,

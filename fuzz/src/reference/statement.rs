@@ -1,6 +1,7 @@
 //! Statements. All threads read before any thread writes.
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::tile::{Across, Expr, How, Op, Space};
 use tilewright_codegen::view::View;
@@ -26,7 +27,10 @@ impl Cluster<'_> {
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
             Op::Gemm { a, b, acc, .. } => self.gemm(step, a, b, acc)?,
-            Op::Reduce { from, to, with, across } => self.reduce(step, from, to, *with, *across)?,
+            Op::Reduce { from, to, with, across, .. } => self.reduce(step, from, to, *with, *across)?,
+            Op::Fold { from, to, with, nothing, across } => {
+                self.fold(step, (from, to), with, nothing, *across)?
+            }
             // What is in flight has arrived, and whoever should be there is.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
@@ -132,19 +136,25 @@ impl Cluster<'_> {
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() {
                 let at = to.digits(at);
-                let (mut given, mut beyond) = (Operands::none(&step.at, thread), Beyond::No);
+                let (mut given, mut beyond, mut outside) =
+                    (Operands::none(&step.at, thread), Beyond::No, Vec::new());
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
                     let used = value.reads(n as u8);
                     if cell.is_none() && (used || !registers(shown.view)) {
                         return Err(Undefined(format!("`{}` is read where nobody wrote", shown.view.name)));
                     }
+                    outside.push(cell.is_some_and(|cell| cell.beyond == Beyond::Yes));
                     if let Some(cell) = cell {
                         beyond = either(beyond, cell.beyond);
                     }
                     given.ins.push((elems[n], cell.map(|cell| cell.num), shown.coordinates(first, &at)));
                 }
                 let num = self.element(value, &given, target)?;
+                if beyond == Beyond::Yes && leaves_unchanged(value, &given, &outside) {
+                    // What counts for nothing is added: whether the sum lies outside itself is not known.
+                    beyond = Beyond::Perhaps;
+                }
                 self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
             }
         }
@@ -163,14 +173,19 @@ impl Cluster<'_> {
                 let at = acc.digits(at);
                 let cell = self.written(&acc, &of_acc, &at, Num::UNKNOWN)?;
                 let mut terms = vec![cell.num];
+                let (mut row, mut column) = (false, false);
                 for k in 0..a.sizes[1] {
                     let left = self.written(&a, &of_a, &[at[0], k], Num::exact(0.0))?;
                     let right = self.written(&b, &of_b, &[at[1], k], Num::exact(0.0))?;
+                    row |= left.beyond == Beyond::No;
+                    column |= right.beyond == Beyond::No;
                     let (left, right) = (left.num.cast(x, elem), right.num.cast(y, elem));
                     terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
                 }
                 let num = Num::fold(Bin::Add, &terms, elem);
-                self.put(&acc, &of_acc, &at, Cell { num, ..cell }, &mut writes)?;
+                // All of a row or of a column outside: it may be past the edge, or all of the sum may be.
+                let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
+                self.put(&acc, &of_acc, &at, Cell { num, beyond }, &mut writes)?;
             }
         }
         Ok(writes)
@@ -238,6 +253,119 @@ impl Cluster<'_> {
             }
         }
         Ok(writes)
+    }
+}
+
+impl Cluster<'_> {
+    /// Tuples that are combined by functions, in whatever order.
+    fn fold(
+        &self,
+        step: &Step<'_>,
+        (from, to): (&[View], &[View]),
+        with: &[Expr],
+        nothing: &[Number],
+        across: Across,
+    ) -> Result<Writes> {
+        let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
+        let from: Vec<Shown<'_>> = from.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
+        let to: Vec<Shown<'_>> = to.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
+        let threads = self.threads(step);
+        let starts = |all: &[Shown<'_>], thread: i64| -> Result<Vec<Begin>> {
+            all.iter().map(|shown| self.begin(shown, &step.at, thread)).collect()
+        };
+        let entries = |all: &[Shown<'_>], starts: &[Begin], at: &[i64]| -> Result<Vec<Cell>> {
+            all.iter()
+                .zip(starts)
+                .map(|(shown, start)| self.written(shown, start, at, Num::UNKNOWN))
+                .collect()
+        };
+        let identity: Vec<Num> =
+            nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(n.to_f64(), *elem)).collect();
+        // For each thread and each element of the target the tuples that count.
+        let mut all: Vec<Vec<Vec<Vec<Num>>>> = Vec::new();
+        for &thread in &threads {
+            let (firsts, begins) = (starts(&from, thread)?, starts(&to, thread)?);
+            let mut tuples = Vec::new();
+            for at in 0..to[0].count() {
+                let cells = entries(&to, &begins, &to[0].digits(at))?;
+                tuples.push(vec![cells.iter().map(|cell| cell.num).collect()]);
+            }
+            for at in 0..from[0].count() {
+                let at = from[0].digits(at);
+                let mut place = 0;
+                for (mode, size) in to[0].sizes.iter().enumerate().rev() {
+                    place = place * size + if *size == 1 { 0 } else { at[mode] };
+                }
+                let cells = entries(&from, &firsts, &at)?;
+                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+                let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
+                match beyond {
+                    Beyond::Yes => {}
+                    Beyond::Perhaps if tuple != identity => {
+                        tuples[place as usize].push(vec![Num::UNKNOWN; elems.len()])
+                    }
+                    _ => tuples[place as usize].push(tuple),
+                }
+            }
+            all.push(tuples);
+        }
+        let mut writes = Writes::new();
+        for (place, &thread) in threads.iter().enumerate() {
+            let of = |place: usize| across.first(place as u32);
+            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
+            let begins = starts(&to, thread)?;
+            for at in 0..to[0].count() as usize {
+                let mut sum = identity.clone();
+                for tuple in group.iter().flat_map(|&other| &all[other][at]) {
+                    sum = self.combined((step, thread), with, [&sum, tuple], &elems)?;
+                }
+                for ((shown, begin), num) in to.iter().zip(&begins).zip(sum) {
+                    // In another order what is rounded would come out otherwise.
+                    let num = if num.is_exact() { num } else { Num::UNKNOWN };
+                    let cell = Cell { num, beyond: Beyond::Perhaps };
+                    self.put(shown, begin, &shown.digits(at as i64), cell, &mut writes)?;
+                }
+            }
+        }
+        Ok(writes)
+    }
+
+    /// One tuple with another, as a thread combines them where the statement stands.
+    fn combined(
+        &self,
+        (step, thread): (&Step<'_>, i64),
+        with: &[Expr],
+        [x, y]: [&[Num]; 2],
+        elems: &[Elem],
+    ) -> Result<Vec<Num>> {
+        let ins = elems.iter().chain(elems).zip(x.iter().chain(y));
+        let mut given = Operands::none(&step.at, thread);
+        given.ins = ins.map(|(elem, num)| (*elem, Some(*num), Vec::new())).collect();
+        with.iter().zip(elems).map(|(of, elem)| self.element(of, &given, *elem)).collect()
+    }
+}
+
+/// Does a function give one of its inputs back, because those outside count for nothing: 0 in a sum, 1 in a product?
+fn leaves_unchanged(of: &Expr, given: &Operands, outside: &[bool]) -> bool {
+    let is = |x: &Expr, wanted: f64| match x {
+        Expr::In(n) => outside[usize::from(*n)] && given.ins[usize::from(*n)].1 == Some(Num::exact(wanted)),
+        Expr::Lit(x) => x.to_f64() == wanted,
+        Expr::Cast(_, x) => {
+            matches!(**x, Expr::In(n) if outside[usize::from(n)] && given.ins[usize::from(n)].1 == Some(Num::exact(wanted)))
+        }
+        _ => false,
+    };
+    let inner = |x: &Expr| leaves_unchanged(x, given, outside);
+    let either = |x: &Expr, y: &Expr, wanted: f64| (is(y, wanted) && inner(x)) || (is(x, wanted) && inner(y));
+    match of {
+        Expr::In(n) => !outside[usize::from(*n)],
+        Expr::Bin(Bin::Add | Bin::Or | Bin::Xor, x, y) => either(x, y, 0.0),
+        Expr::Bin(Bin::Sub, x, y) => is(y, 0.0) && inner(x),
+        Expr::Bin(Bin::Mul, x, y) => either(x, y, 1.0),
+        Expr::Bin(Bin::Max, x, y) => either(x, y, f64::NEG_INFINITY),
+        Expr::Bin(Bin::Min, x, y) => either(x, y, f64::INFINITY),
+        Expr::Fma(x) => is(&x[0], 0.0) && is(&x[1], 0.0) && inner(&x[2]),
+        _ => false,
     }
 }
 

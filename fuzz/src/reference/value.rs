@@ -49,6 +49,7 @@ impl Cluster<'_> {
                 let n = size.evaluate(&known).ok_or_else(|| Undefined(format!("{size} is not known")))?;
                 Num::integer(n.into(), Elem::I32)
             }
+            Expr::At(_) => return Err(Undefined("coordinates of elements are not followed here".into())),
             Expr::Coord(n, mode) => {
                 let (_, _, coordinates) = &given.ins[usize::from(*n)];
                 Num::integer(coordinates[usize::from(*mode)], Elem::I32)
@@ -85,7 +86,7 @@ impl Cluster<'_> {
         match of {
             Expr::In(n) => Some(given.ins[usize::from(*n)].0),
             Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
-            Expr::Coord(..) | Expr::Index(_) | Expr::Size(_) => Some(Elem::I32),
+            Expr::Coord(..) | Expr::At(_) | Expr::Index(_) | Expr::Size(_) => Some(Elem::I32),
             Expr::Lit(_) | Expr::Cmp(..) => None,
             Expr::Cast(to, _) | Expr::Bits(to, _) => Some(*to),
             Expr::Un(_, x) => self.own_type(x, given),

@@ -237,6 +237,10 @@ impl Reader<'_> {
             }
             ExprKind::Field { base, field } => match &base.kind {
                 ExprKind::Name(name) if name == "thread" => Value::Number(self.moment.thread.into()),
+                _ if field.text.parse::<usize>().is_ok() => match self.value(base)? {
+                    Value::Tuple(mut entries) => entries.remove(field.text.parse().ok()?),
+                    _ => return None,
+                },
                 _ => {
                     let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text)?;
                     Value::Number(self.moment.block[axis].into())
@@ -390,6 +394,24 @@ impl Reader<'_> {
                 Value::Other
             }
             "map" => self.map(args)?,
+            "reduce" | "warp_reduce" | "block_reduce" => {
+                let given = self.value(of(0)?)?;
+                let is_tuple = matches!(given, Value::Tuple(_));
+                let entries = if let Value::Tuple(entries) = given { entries } else { vec![given] };
+                let from: Vec<Part> = entries
+                    .into_iter()
+                    .map(|entry| if let Value::View(view) = entry { Some(view) } else { None })
+                    .collect::<Option<_>>()?;
+                let mut shape = from.first()?.counts();
+                if function == "reduce" {
+                    shape.fill(1);
+                }
+                let to: Vec<Part> = from.iter().map(|_| self.filled(&shape)).collect();
+                let views = from.iter().chain(&to).cloned().collect();
+                self.said.push(Said { what: "reduction of", views });
+                let mut to: Vec<Value> = to.into_iter().map(Value::View).collect();
+                if is_tuple { Value::Tuple(to) } else { to.remove(0) }
+            }
             _ if ["sum", "maximum", "minimum"].iter().any(|of| function.ends_with(of)) => {
                 let from = self.view(of(0)?)?;
                 let mut shape = from.counts();

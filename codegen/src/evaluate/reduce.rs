@@ -1,0 +1,245 @@
+//! Reductions: sums and extrema, and any function that may take elements in any order.
+
+use tilewright_layout::Tuple;
+
+use super::calls::Args;
+use super::elements::views;
+use super::value::{Closure, Value};
+use super::{Evaluator, advice};
+use crate::elem::Elem;
+use crate::lower::identity;
+use crate::number::Number;
+use crate::problem::Problem;
+use crate::thread::Bin;
+use crate::tile::{self, Across};
+use crate::typing::Scalar;
+use crate::view::View;
+
+/// What a function of this name combines: by an operation, or by a closure; and across which threads.
+pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
+    let (across, with) = match name.split_once('_') {
+        Some(("warp", with)) => (Across::Warp(32), with),
+        Some(("block", with)) => (Across::Block, with),
+        _ => (Across::Thread, name),
+    };
+    let with = match with {
+        "sum" => Some(Bin::Add),
+        "minimum" => Some(Bin::Min),
+        "maximum" => Some(Bin::Max),
+        "reduce" => None,
+        _ => return None,
+    };
+    Some((with, across))
+}
+
+impl Evaluator {
+    /// A call of a reduction.
+    pub(super) fn reduce_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
+        let Some((with, across)) = parts(&args.name) else { return Ok(Value::Poison) };
+        let across = match (across, named(args, "lanes")) {
+            (across, None) => across,
+            (_, Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _))) => Across::Warp(*lanes as u32),
+            (_, Some((other, span))) => {
+                let problem =
+                    Problem::new(format!("`lanes` is a part of a warp, and this is {}", other.kind()));
+                return Ok(self.complain(span, problem.help("write lanes = 2, 4, 8, 16 or 32")));
+            }
+        };
+        match with {
+            Some(with) => self.reduce_by(args, naming, with, across),
+            None => self.fold_call(args, naming, across),
+        }
+    }
+
+    /// `sum(x, 1)` and its like.
+    fn reduce_by(
+        &mut self,
+        args: &Args,
+        naming: &[String],
+        with: Bin,
+        across: Across,
+    ) -> Result<Value, Problem> {
+        let Some((Value::View(from), _)) = args.values.first() else {
+            return Err(Problem::new(format!("`{}` needs a fragment", args.name)).help(args.usage()).arg(0));
+        };
+        let elem = self.builder.elem(from);
+        let elem = match (named(args, "acc"), with) {
+            // Sums of narrow numbers are kept in a wider type, on every level; what takes them converts them once.
+            (None, Bin::Add) => elem.accumulator(),
+            (None, _) => elem,
+            (Some((Value::Elem(acc), _)), _) if acc.is_float() == elem.is_float() => *acc,
+            (Some((other, span)), _) => {
+                let problem = Problem::new(format!(
+                    "elements of {elem} cannot be summed in {}",
+                    match other {
+                        Value::Elem(acc) => acc.to_string(),
+                        other => other.kind(),
+                    }
+                ));
+                let help = format!("write acc = {}, or convert the elements first", elem.accumulator());
+                return Ok(self.complain(span, problem.help(help)));
+            }
+        };
+        let beyond = match named(args, "beyond") {
+            None => None,
+            Some((Value::Int(n), _)) => Some(Number::from(*n)),
+            Some((Value::Float(x), _)) => Some(Number::from(*x)),
+            Some((other, span)) => {
+                let problem = Problem::new(format!(
+                    "`beyond` is what elements beyond the edge hold, and this is {}",
+                    other.kind()
+                ));
+                return Ok(self.complain(span, problem.help("write a number, such as beyond = 0.0")));
+            }
+        };
+        let name = naming.first().map_or("fragment", String::as_str);
+        let whole = self.is_whole(from);
+        let (from, across) = match whole {
+            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
+            false => (from, across),
+        };
+        let extents = extents(args, from, across, args.values.get(1).map(|(value, _)| value))?;
+        let to = match whole {
+            true => self.builder.distributed(name, elem, &extents)?,
+            false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
+        };
+        self.builder.fill(&to, tile::Expr::lit(identity(with, elem).unwrap_or_default()))?;
+        match self.builder.reduce_beyond(from, &to, with, across, beyond) {
+            Err(problem) if beyond.is_some() && problem.arg.is_none() => {
+                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
+                Ok(self.complain(at, problem))
+            }
+            done => done.map(|()| Value::View(to)),
+        }
+    }
+
+    /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: a function that may take elements in any order.
+    fn fold_call(&mut self, args: &Args, naming: &[String], across: Across) -> Result<Value, Problem> {
+        let usage = || {
+            Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))
+                .help(args.usage())
+        };
+        let [(given, _), (nothing, _), (Value::Closure(closure), _)] = &args.values[..] else {
+            return Err(usage());
+        };
+        let from = views(given).filter(|from| !from.is_empty()).ok_or_else(|| usage().arg(0))?;
+        let entries = match nothing {
+            Value::Tuple(entries) => &entries[..],
+            one => std::slice::from_ref(one),
+        };
+        let number = |value: &Value| match value {
+            Value::Int(n) => Some(Number::from(*n)),
+            Value::Float(x) => Some(Number::from(*x)),
+            _ => None,
+        };
+        let nothing: Vec<Number> =
+            entries.iter().map(number).collect::<Option<_>>().ok_or_else(|| usage().arg(1))?;
+        if nothing.len() != from.len() {
+            let (has, given) = (advice::count(nothing.len(), "number"), advice::count(from.len(), "tensor"));
+            return Err(Problem::new(format!("what changes nothing has {has}, and {given} are combined"))
+                .help("write one number for each tensor: reduce((x, y), (0.0, 0.0), |(a, b), (c, d)| …)")
+                .arg(1));
+        }
+        let elems: Vec<Elem> = from.iter().map(|view| self.builder.elem(view)).collect();
+        let Some(with) = self.functions(closure, &elems, matches!(given, Value::Tuple(_)))? else {
+            return Ok(Value::Poison);
+        };
+        let extents = extents(args, &from[0], across, named(args, "mode").map(|(value, _)| value))?;
+        let mut to = Vec::new();
+        for (n, elem) in elems.iter().enumerate() {
+            let name = naming.get(n).map_or("fragment", String::as_str);
+            let made = self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name);
+            self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
+            to.push(made);
+        }
+        self.builder.fold(&from, &to, with, nothing, across)?;
+        Ok(match given {
+            Value::Tuple(_) => Value::Tuple(to.into_iter().map(Value::View).collect()),
+            _ => Value::View(to.remove(0)),
+        })
+    }
+
+    /// The functions of a closure of two tuples, or of two numbers: one for each entry. Nothing where it has been complained
+    /// about.
+    fn functions(
+        &mut self,
+        closure: &Closure,
+        elems: &[Elem],
+        is_tuple: bool,
+    ) -> Result<Option<Vec<tile::Expr>>, Problem> {
+        if closure.params.len() != 2 {
+            let takes = advice::count(closure.params.len(), "value");
+            return Err(Problem::new(format!("the closure takes {takes}, and a reduction combines two"))
+                .help(if is_tuple { "write |(a, b), (c, d)| (…, …)" } else { "write |a, b| …" })
+                .arg(2));
+        }
+        let side = |first: usize| {
+            let all = elems.iter().enumerate();
+            let mut all: Vec<Value> = all
+                .map(|(n, elem)| Value::Number(Scalar::new(tile::Expr::In((first + n) as u8), *elem)))
+                .collect();
+            if is_tuple { Value::Tuple(all) } else { all.remove(0) }
+        };
+        let values = vec![side(0), side(elems.len())];
+        let entries = match (self.applied_to(closure, values), is_tuple) {
+            (Value::Poison, _) => return Ok(None),
+            (Value::Tuple(entries), true) if entries.len() == elems.len() => entries,
+            (value, false) => vec![value],
+            (value, true) => {
+                return Err(Problem::new(format!(
+                    "the closure gives {}, and {} are combined",
+                    value.kind(),
+                    advice::count(elems.len(), "value")
+                ))
+                .help("end it with a tuple of as many numbers")
+                .arg(2));
+            }
+        };
+        let mut functions = Vec::new();
+        for (value, elem) in entries.into_iter().zip(elems) {
+            let number = value.as_number().ok_or_else(|| {
+                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                    .help("end it with arithmetic on its parameters: |a, b| a + b")
+                    .arg(2)
+            })?;
+            match number.into_elem(*elem) {
+                Ok(function) => functions.push(function),
+                Err(problem) => {
+                    self.complain(closure.body.span, problem);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(functions))
+    }
+}
+
+/// An argument with a name.
+fn named<'a>(args: &'a Args, name: &str) -> Option<(&'a Value, crate::ast::Span)> {
+    args.named.iter().find(|(known, ..)| known.text == name).map(|(_, value, span)| (value, *span))
+}
+
+/// The extents of a result: 1 along the modes that are combined.
+fn extents(args: &Args, from: &View, across: Across, modes: Option<&Value>) -> Result<Vec<i64>, Problem> {
+    let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
+    if across != Across::Thread {
+        return Ok(extents);
+    }
+    let rank = extents.len();
+    let wrong = || {
+        let problem = format!("`{}` needs one of the modes 0..{rank}, or several", args.name);
+        Problem::new(problem).help(args.usage()).arg(1)
+    };
+    let all = match modes {
+        None => return Ok(vec![1; rank]),
+        Some(Value::Tuple(all)) => &all[..],
+        Some(one) => std::slice::from_ref(one),
+    };
+    for mode in all {
+        match mode {
+            Value::Int(mode) if (0..rank as i64).contains(mode) => extents[*mode as usize] = 1,
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(extents)
+}

@@ -1,0 +1,276 @@
+//! How edges and coordinates of elements pass through functions, products and shared memory.
+
+use tilewright_layout::{Layout, Value};
+
+use super::Lower;
+use super::bounds::{Beyond, Coordinates, Edge, State, along, taken_over, union};
+use super::transfer::align;
+use crate::affine::{Affine, Coord};
+use crate::thread::{Bin, Id};
+use crate::tile::{Expr, Space};
+use crate::view::View;
+
+impl Lower<'_> {
+    /// What a function makes of what is known about its inputs.
+    pub(super) fn mapped(
+        &mut self,
+        ins: &[View],
+        to: &View,
+        value: &Expr,
+        (state, loops): (&State, &[Id]),
+    ) -> Beyond {
+        let mut known: Vec<Beyond> = Vec::new();
+        for view in ins {
+            let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
+            let of = match global {
+                true => Beyond { holds: Some(0.0), age: loops.len(), ..Beyond::NOTHING },
+                false => state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING),
+            };
+            known.push(Beyond { edges: self.edges(view, to, state), at: self.at(view, to, state), ..of });
+        }
+        let age = known.iter().map(|of| of.age).min().unwrap_or(loops.len());
+        let at = first_known(&known, to);
+        let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
+        let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
+            let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
+            let stays = |edge: &Edge| {
+                let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
+                let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
+                // Elements that count for nothing leave the sum as it is: it stays what it was, unless it has only
+                // begun and the edge is the same in every iteration.
+                let sum = &known[usize::from(same)];
+                let later = |coord: &Coord| matches!(coord, Coord::Var(var) if loops.iter().skip(sum.age).any(|of| of == var));
+                sum.is_filled() && !edge.moves(&later)
+            };
+            union(all.clone()).into_iter().filter(stays).collect()
+        });
+        Beyond { edges, holds: None, begun: None, at, age }
+    }
+
+    /// What a product adds to an accumulator: its rows end where those of `a` do, its columns where rows of `b` do. What
+    /// lies beyond along the mode that is summed has been filled, and counts as what it holds.
+    pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
+        let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
+            let edges = self.edges(view, view, state)?;
+            let moved = edges.into_iter().filter(|edge| !edge.runs_along(1)).map(|edge| edge.moved(onto));
+            Some(moved.collect::<Vec<_>>())
+        });
+        let [Some(rows), Some(columns)] = sides else {
+            state.insert(acc.tensor, Beyond::UNKNOWN);
+            return;
+        };
+        let all = union(vec![rows, columns]);
+        if opaque {
+            let clean =
+                all.is_empty() && self.known(a, state).is_nothing() && self.known(b, state).is_nothing();
+            if !clean {
+                state.insert(acc.tensor, Beyond::UNKNOWN);
+            }
+            return;
+        }
+        let mut first = |view: &View, onto| {
+            let at = self.at(view, view, state)?.into_iter().next()??;
+            (!at.runs_along(1)).then(|| at.moved(onto))
+        };
+        let at = Some(vec![first(a, 0), first(b, 1)]);
+        let covered = before.begun.is_none()
+            || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
+        let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
+        let holds = before.holds.filter(|_| all.is_empty());
+        state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
+    }
+
+    /// The coordinates that elements of a view stand for, mode by mode of what they are written to.
+    pub(super) fn at(&mut self, view: &View, to: &View, state: &State) -> Option<Coordinates> {
+        let Ok(pair) = align(view, to) else { return Some(Vec::new()) };
+        let view = pair.from;
+        let tensor = self.program.tensor(view.tensor);
+        if matches!(tensor.space, Space::Global { .. }) {
+            let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+            let one = |mode: usize| {
+                let of = tensor_mode(&view, mode)?;
+                let name = format!("{}_{of}", view.name);
+                Some(Edge::new(name, view.base[of].clone(), along(&view, of), *extents.get(of)?))
+            };
+            return Some((0..view.rank()).map(one).collect());
+        }
+        let known = match state.get(&view.tensor) {
+            Some(beyond) => beyond.at.clone()?,
+            None => return None,
+        };
+        if view.rank() != tensor.rank() {
+            return Some(vec![None; view.rank()]);
+        }
+        let taken = known.into_iter().map(|at| taken_over(at?, &view, &|mode| along(&view, mode)));
+        Some(taken.collect())
+    }
+
+    /// What is known about a shared tensor of which all threads together write every element: a view of a thread's part
+    /// says it of the whole, where elements keep their coordinates.
+    pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<Beyond> {
+        let tensor = self.program.tensor(to.tensor);
+        let threads = i64::from(self.program.threads());
+        let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
+        let all = sizes.iter().product::<i64>();
+        let only_threads = |base: &Affine| {
+            base.constant == 0
+                && !base.any(&|coord| {
+                    !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..))
+                })
+        };
+        let whole = matches!(tensor.space, Space::Shared { .. })
+            && by == 0
+            && to.layout.size().ok()?.checked_mul(threads) == Some(all)
+            && to.base.iter().all(only_threads)
+            && to.limits.iter().all(Option::is_none);
+        if !whole {
+            return None;
+        }
+        let of = |edge: &Edge| edge.of_whole(to, &sizes);
+        let edges = match &part.edges {
+            Some(edges) => edges.iter().map(of).collect::<Option<Vec<_>>>(),
+            None => None,
+        };
+        let at = part.at.as_ref().map(|at| at.iter().map(|at| of(at.as_ref()?)).collect());
+        Some(Beyond { edges, at, ..part.clone() })
+    }
+}
+
+impl Edge {
+    /// Does it change with a coordinate of this kind?
+    fn moves(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
+        self.base.any(test)
+    }
+
+    /// Does it run along a mode of its fragment?
+    fn runs_along(&self, mode: usize) -> bool {
+        self.modes.get(mode).is_some_and(|digits| digits.iter().any(|(_, step)| *step != 0))
+    }
+
+    /// That of a fragment's first mode, on one of the two modes of a sum.
+    fn moved(mut self, onto: usize) -> Edge {
+        let digits = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
+        self.modes = match onto {
+            0 => vec![digits, Vec::new()],
+            _ => vec![Vec::new(), digits],
+        };
+        self
+    }
+
+    /// Of elements of a view of one thread, the same over the whole tensor: they must run along its modes as the view does.
+    fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
+        let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
+        // Which of the tensor's modes are steps of 1 along the coordinate: one subset of few.
+        (0..1usize << sizes.len().min(6)).find_map(|subset| {
+            let chosen: Vec<usize> = (0..sizes.len()).filter(|mode| subset >> mode & 1 == 1).collect();
+            let base =
+                chosen.iter().try_fold(self.base.clone(), |base, &mode| base.plus(&view.base[mode], -1))?;
+            let step = |place: usize, digit: usize| -> i64 {
+                chosen
+                    .iter()
+                    .filter_map(|&mode| digits[mode].get(place)?.get(digit))
+                    .map(|digit| digit.1)
+                    .sum()
+            };
+            let alike = self.modes.iter().enumerate().all(|(place, own)| {
+                own.iter()
+                    .enumerate()
+                    .all(|(digit, (extent, own))| *extent == 1 || *own == step(place, digit))
+            });
+            let modes = (0..sizes.len()).map(|mode| match chosen.contains(&mode) {
+                true => vec![(sizes[mode], 1)],
+                false => Vec::new(),
+            });
+            (alike && !base.per_thread()).then(|| Edge {
+                base: base.clone(),
+                modes: modes.collect(),
+                ..self.clone()
+            })
+        })
+    }
+}
+
+/// The mode of the tensor along which a mode of a view runs, if it is one.
+fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
+    let of = |mode: &Layout| -> Vec<usize> {
+        let mut all: Vec<usize> = mode
+            .leaves()
+            .filter_map(|(_, stride)| match stride {
+                Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
+                _ => None,
+            })
+            .collect();
+        all.dedup();
+        all
+    };
+    let all: Vec<Vec<usize>> = view.layout.modes().map(|mode| of(&mode)).collect();
+    match all.get(mode)?[..] {
+        [one] => Some(one),
+        // One element: the mode that no other runs along.
+        [] if view.rank() == view.base.len() && !all.iter().flatten().any(|of| *of == mode) => Some(mode),
+        _ => None,
+    }
+}
+
+/// Mode by mode the first input's coordinate that is known, and that runs along the mode.
+fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
+    if known.iter().all(|of| of.at.is_none()) {
+        return None;
+    }
+    let sizes: Vec<i64> = to.layout.modes().map(|mode| mode.size().unwrap_or(1)).collect();
+    let one = |mode: usize| {
+        known.iter().find_map(|of| {
+            let at = of.at.as_ref()?.get(mode)?.as_ref()?;
+            (sizes[mode] == 1 || at.runs_along(mode)).then(|| at.clone())
+        })
+    };
+    Some((0..sizes.len()).map(one).collect())
+}
+
+/// Where inputs may still be as they were filled: do others have all their edges, so that it makes no difference?
+fn begun_is_covered(known: &[Beyond], edges: &[Vec<Edge>]) -> bool {
+    let sure: Vec<&Edge> =
+        known.iter().zip(edges).filter(|(of, _)| of.begun.is_none()).flat_map(|(_, edges)| edges).collect();
+    known
+        .iter()
+        .zip(edges)
+        .filter(|(of, _)| of.begun.is_some())
+        .all(|(_, edges)| edges.iter().all(|edge| sure.contains(&edge)))
+}
+
+/// The input that a function gives back unchanged, where others are these numbers.
+fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
+    let inner = |x: &Expr| neutral(x, number);
+    let is = |x: &Expr, wanted: f64| literal(x, number) == Some(wanted);
+    let either = |x: &Expr, y: &Expr, wanted: f64| match () {
+        () if is(y, wanted) => inner(x),
+        () if is(x, wanted) => inner(y),
+        () => None,
+    };
+    match value {
+        Expr::In(n) if number(*n).is_none() => Some(*n),
+        Expr::Bin(Bin::Add | Bin::Or | Bin::Xor, x, y) => either(x, y, 0.0),
+        Expr::Bin(Bin::Sub, x, y) if is(y, 0.0) => inner(x),
+        Expr::Bin(Bin::Mul, x, y) => either(x, y, 1.0),
+        Expr::Bin(Bin::Max, x, y) => either(x, y, f64::NEG_INFINITY),
+        Expr::Bin(Bin::Min, x, y) => either(x, y, f64::INFINITY),
+        Expr::Fma(of) if is(&of[0], 0.0) && is(&of[1], 0.0) => inner(&of[2]),
+        _ => None,
+    }
+}
+
+/// The number that an expression is, where inputs are these.
+fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
+    match of {
+        Expr::In(n) => number(*n),
+        Expr::Lit(x) => Some(x.to_f64()),
+        // What a conversion makes of 0 is 0, and infinities stay in floating-point types.
+        Expr::Cast(to, x) => literal(x, number).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
+        Expr::Bin(Bin::Mul, x, y) => match (literal(x, number)?, literal(y, number)?) {
+            (x, y) if x == 0.0 && y == 0.0 => Some(0.0),
+            _ => None,
+        },
+        _ => None,
+    }
+}

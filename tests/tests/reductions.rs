@@ -1,0 +1,264 @@
+//! Reductions by any function, of tuples, at ragged edges, and functions of coordinates: whole kernels against double
+//! precision, in every variant, at sizes that tiles do not divide.
+
+use tilewright::prelude::*;
+use tilewright_codegen::Generated;
+use tilewright_sim::{Arg, Options, Outcome, run_every};
+
+fn drawn(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) % 2001) as f32 / 250.0 - 4.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+#[track_caller]
+fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
+    let options = Options { schedules: 2, ..Options::default() };
+    run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+#[track_caller]
+fn close(got: &[f32], wanted: &[f64], within: f64) {
+    assert_eq!(got.len(), wanted.len());
+    for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        let off = (f64::from(*got) - wanted).abs();
+        assert!(off <= within * (1.0 + wanted.abs()), "element {at} is {got}, and {wanted} is right");
+    }
+}
+
+macro_rules! generated {
+    ($kernel:ident) => {
+        $kernel().def().generate().unwrap_or_else(|said| panic!("{said:?}"))
+    };
+}
+
+/// The largest of each row and where it stands, the first of equal ones; each row by a block, in pieces.
+#[kernel]
+fn argmax(x: &Tensor<f32, (M, N), (ldx, _1)>, most: &mut Tensor<f32, M>, place: &mut Tensor<i32, M>) {
+    let t = layout!((1, 64));
+    let rows = parallelize(tile(x, (1, 256), (block.x, _)), t, thread.x, values = (1, 4));
+    let one = parallelize(tile(most, 1, block.x), layout!(64), thread.x, ragged = true);
+    let two = parallelize(tile(place, 1, block.x), layout!(64), thread.x, ragged = true);
+    let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+    let mut best = registers::<f32>((1, 1), f32::NEG_INFINITY);
+    let mut at = registers::<i32>((1, 1), i32::MAX);
+    for k in 0..rows.size(2) {
+        let piece = map(rows[(_, _, k)], |x| x);
+        let places = map(rows[(_, _, k)], |_, at| at.1);
+        let here = reduce((piece, places), (f32::NEG_INFINITY, i32::MAX), first);
+        (best, at) = map((best, at, here.0, here.1), |a, i, b, j| first((a, i), (b, j)));
+    }
+    let all = block_reduce((best, at), (f32::NEG_INFINITY, i32::MAX), first);
+    copy(all.0[(0, _)], one);
+    copy(all.1[(0, _)], two);
+}
+
+#[test]
+fn the_largest_and_where_it_stands() {
+    for (m, n) in [(3, 256), (2, 1), (5, 700), (4, 77)] {
+        let x = drawn(m * n, 7);
+        let args =
+            [Arg::tensor(&x, [m, n]).strides(vec![n, 1]), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
+        for outcome in every(generated!(argmax), &args) {
+            for row in 0..m {
+                let row_of = &x[row * n..(row + 1) * n];
+                let most = row_of.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let place = row_of.iter().position(|x| *x == most).unwrap();
+                assert_eq!(outcome.get::<f32>("most").unwrap()[row], most);
+                assert_eq!(outcome.get::<i32>("place").unwrap()[row], place as i32, "{m} {n} {row}");
+            }
+        }
+    }
+}
+
+/// Layer normalisation: mean and variance together, by Welford's way.
+#[kernel]
+fn layer_norm(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>, epsilon: f32) {
+    let t = layout!((1, 96));
+    let from = parallelize(tile(x, (1, 192), (block.x, _)), t, thread.x);
+    let to = parallelize(tile(y, (1, 192), (block.x, _)), t, thread.x);
+    let join = |(mean, spread, n), (other, by, m)| {
+        let all = n + m;
+        let share = if all > 0.0 { m / all } else { 0.0 };
+        let apart = other - mean;
+        (mean + apart * share, spread + by + apart * apart * n * share, all)
+    };
+    let mut mean = registers::<f32>((1, 1), 0.0);
+    let mut spread = registers::<f32>((1, 1), 0.0);
+    let mut count = registers::<f32>((1, 1), 0.0);
+    for k in 0..from.size(2) {
+        let parts = map(from[(_, _, k)], |x| (x, 0.0 * x, 1.0));
+        let here = reduce(parts, (0.0, 0.0, 0.0), join);
+        let joined =
+            map((mean, spread, count, here.0, here.1, here.2), |a, b, c, d, e, f| join((a, b, c), (d, e, f)));
+        (mean, spread, count) = joined;
+    }
+    let all = block_reduce((mean, spread, count), (0.0, 0.0, 0.0), join);
+    for k in 0..from.size(2) {
+        let made = map((from[(_, _, k)], all.0, all.1), |x, mean, spread| {
+            (x - mean) * rsqrt(spread / N as f32 + epsilon)
+        });
+        copy(made, to[(_, _, k)]);
+    }
+}
+
+#[test]
+fn mean_and_variance_come_together() {
+    for (m, n) in [(2, 192), (3, 500), (2, 7), (1, 97)] {
+        let x: Vec<f32> = drawn(m * n, 9).into_iter().map(|x| 100.0 + x).collect();
+        let args = [
+            Arg::tensor(&x, [m, n]).strides(vec![n, 1]),
+            Arg::output::<f32>([m, n]).strides(vec![n, 1]),
+            Arg::number(1e-5f32),
+        ];
+        let wanted: Vec<f64> = x
+            .chunks(n)
+            .flat_map(|row| {
+                let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+                let mean = row.iter().sum::<f64>() / n as f64;
+                let spread = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+                row.into_iter().map(move |x| (x - mean) / (spread + 1e-5).sqrt()).collect::<Vec<_>>()
+            })
+            .collect();
+        for outcome in every(generated!(layer_norm), &args) {
+            let y = outcome.get::<f32>("y").unwrap();
+            close(&y, &wanted, 2e-4);
+        }
+    }
+}
+
+/// Attention's scores: softmax of rows of QKᵀ, of keys that do not come later, by way of shared memory.
+#[kernel(allow(bank_conflicts))]
+fn causal(q: &Tensor<f32, (M, D)>, k: &Tensor<f32, (N, D)>, y: &mut Tensor<f32, (M, N)>) {
+    let (sq, sk) = (shared::<f32>(layout!((16, 8))), shared::<f32>(layout!((64, 8))));
+    let (gq, gk) = (tile(q, (16, 8), (block.x, _)), tile(k, (64, 8), (0, _)));
+    let t = layout!((8, 8));
+    let rows = layout!((16, 4));
+    let (from_q, to_q) = (parallelize(gq, t, thread.x), parallelize(sq, t, thread.x));
+    let (from_k, to_k) = (parallelize(gk, t, thread.x), parallelize(sk, t, thread.x));
+    let (left, right) = (parallelize(sq, rows, thread.x, (1, _)), parallelize(sk, rows, thread.x, (_, 1)));
+    let out = parallelize(tile(y, (16, 64), (block.x, 0)), rows, thread.x);
+    let mut scores = registers_like(out, 0.0);
+    for d in 0..from_q.size(2) {
+        copy(from_q[(_, _, d)], to_q);
+        copy(from_k[(_, _, d)], to_k);
+        cp_async_wait_all();
+        sync_threads();
+        gemm(left, right, &mut scores);
+        sync_threads();
+    }
+    let masked = map(scores, |x, at| if at.1 > at.0 { f32::NEG_INFINITY } else { x });
+    copy(masked, out);
+}
+
+#[test]
+fn coordinates_follow_products() {
+    for (m, n, d) in [(16, 64, 8), (37, 41, 11), (5, 9, 3)] {
+        let (q, k) = (drawn(m * d, 1), drawn(n * d, 2));
+        let args = [Arg::tensor(&q, [m, d]), Arg::tensor(&k, [n, d]), Arg::output::<f32>([m, n])];
+        for outcome in every(generated!(causal), &args) {
+            let y = outcome.get::<f32>("y").unwrap();
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let dot: f32 = (0..d).map(|l| q[i + l * m] * k[j + l * n]).sum();
+                let got = y[i + j * m];
+                match j > i {
+                    true => assert_eq!(got, f32::NEG_INFINITY, "{i} {j}"),
+                    false => assert!((got - dot).abs() < 1e-3, "{i} {j}: {got} {dot}"),
+                }
+            }
+        }
+    }
+}
+
+/// A mask of coordinates like a dropout's, and a fill.
+#[kernel]
+fn dropped(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>, z: &mut Tensor<i32, (M, N)>, seed: u32) {
+    let t = layout!((16, 4));
+    let from = parallelize(tile(x, (32, 8), (block.x, block.y)), t, thread.x);
+    let to = parallelize(tile(y, (32, 8), (block.x, block.y)), t, thread.x);
+    let places = parallelize(tile(z, (32, 8), (block.x, block.y)), t, thread.x);
+    let hash = |n| {
+        let a = (n ^ (n >> 16)) * 2146121005;
+        let b = (a ^ (a >> 15)) * 2221713035;
+        b ^ (b >> 16)
+    };
+    let own = map(from, |x| x);
+    let kept = map(own, |x, at| {
+        let n = hash((at.0 + at.1 * M) as u32 ^ seed);
+        if n % 2 == 0 { 2.0 * x } else { 0.0 }
+    });
+    copy(kept, to);
+    copy(map(own, |_, at| at.0 - at.1 * 1000), places);
+}
+
+#[test]
+fn masks_are_made_of_coordinates() {
+    for (m, n) in [(32, 8), (45, 13)] {
+        let x = drawn(m * n, 3);
+        let args = [
+            Arg::tensor(&x, [m, n]),
+            Arg::output::<f32>([m, n]),
+            Arg::output::<i32>([m, n]),
+            Arg::number(12345u32),
+        ];
+        let hash = |n: u32| {
+            let a = (n ^ (n >> 16)).wrapping_mul(2146121005);
+            let b = (a ^ (a >> 15)).wrapping_mul(2221713035);
+            b ^ (b >> 16)
+        };
+        for outcome in every(generated!(dropped), &args) {
+            let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<i32>("z").unwrap());
+            for at in 0..m * n {
+                let kept = hash(at as u32 ^ 12345) % 2 == 0;
+                assert_eq!(y[at], if kept { 2.0 * x[at] } else { 0.0 });
+                assert_eq!(z[at], (at % m) as i32 - (at / m) as i32 * 1000);
+            }
+        }
+    }
+}
+
+/// Sums of columns, of elements that are gathered over a loop, and of what comes by way of shared memory.
+#[kernel]
+fn columns(x: &Tensor<f32, (M, N)>, sums: &mut Tensor<f32, { (1, N) }>, mosts: &mut Tensor<f32, { (1, N) }>) {
+    let t = layout!((32, 2));
+    let from = parallelize(tile(x, (64, 2), (_, block.x)), t, thread.x);
+    let tile_of = shared::<f32>(layout!((64, 2)));
+    let through = parallelize(tile_of, t, thread.x);
+    let mut total = registers::<f32>((2, 1), 0.0);
+    let mut most = registers::<f32>((1, 1), f32::NEG_INFINITY);
+    for k in 0..from.size(2) {
+        copy(from[(_, _, k)], through);
+        cp_async_wait_all();
+        sync_threads();
+        let piece = map(through, |x| x - 10.0);
+        most = map((most, maximum(piece)), |a, b| max(a, b));
+        total += from[(_, _, k)];
+        sync_threads();
+    }
+    // One lane of each warp has the only element.
+    let out = parallelize(tile(sums, (1, 2), (0, block.x)), t, thread.x, ragged = true);
+    let far = parallelize(tile(mosts, (1, 2), (0, block.x)), t, thread.x, ragged = true);
+    copy(warp_sum(sum(total)), out);
+    copy(warp_maximum(most), far);
+}
+
+#[test]
+fn accumulators_and_shared_memory_at_ragged_edges() {
+    for (m, n) in [(64, 2), (65, 3), (130, 4), (1, 1), (200, 5)] {
+        let x = drawn(m * n, 4);
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([1, n]), Arg::output::<f32>([1, n])];
+        for outcome in every(generated!(columns), &args) {
+            let of = |f: &dyn Fn(&[f32]) -> f64| x.chunks(m).map(f).collect::<Vec<f64>>();
+            let sums = of(&|column| column.iter().map(|x| f64::from(*x)).sum());
+            let mosts =
+                of(&|column| column.iter().map(|x| f64::from(*x) - 10.0).fold(f64::NEG_INFINITY, f64::max));
+            close(&outcome.get::<f32>("sums").unwrap(), &sums, 1e-4);
+            close(&outcome.get::<f32>("mosts").unwrap(), &mosts, 1e-4);
+        }
+    }
+}
