@@ -73,6 +73,139 @@
 //! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`: sums of
 //!   sums stay wide, and what takes the last converts it once. `sum(x, acc = bf16)` asks for another type.
 //! - `x = …` only writes `x`; `x += …` reads it too. Both need the type of `x` on the right.
+//!
+//! # Integers decide
+//!
+//! Coordinates, ends of loops and sides of comparisons are integers of one kind, under `+`, `-`, `*`, `/` (rounded down),
+//! `%` (never negative), [`min`], [`max`] and [`ceil_div`]: `block.x`, `thread.x`, loop variables, sizes such as `M` or
+//! `a.size(0)`, integer arguments, and elements of integer type.
+//!
+//! - **An element is an integer where one is needed**: in `ids[(block.x)]`, as a coordinate, an end of a loop or a side of a
+//!   comparison, one element of integer type is read there; `x[(i)] as i32` reads one of another type.
+//! - **Any integer is a coordinate.** What lies outside of a tensor, however far, reads as 0, or as what `fill = …` says, and
+//!   is not written. An index that itself lies outside of its tensor is -1, so nothing comes of it.
+//! - `for k in a..b` runs over any two integers, and so does `pipelined`; it runs not at all where `b <= a`.
+//! - `if` takes comparisons of integers and of scalar arguments, with `&&`, `||` and `!`. Where it differs from thread to
+//!   thread, as in `if thread.x < 4`, and in loops whose ends do, nothing may wait for all threads: no [`sync_threads`], no
+//!   sum over a warp or the block.
+//! - An integer among elements is an `i32`: `k as f32` in a closure, `2.0 * (x.size(1) as f32)`.
+//!
+//! One row of a table for each block, as embeddings need it, and sums of the tiles up to each block's own:
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! #[kernel]
+//! fn lookup(
+//!     ids: &Tensor<i32, N>,
+//!     table: &Tensor<f32, (V, D), (ldt, _1)>,
+//!     out: &mut Tensor<f32, (N, D), (ldo, _1)>,
+//! ) {
+//!     let row = ids[(block.x)];
+//!     let t = layout!((1, 64));
+//!     let from = parallelize(tile(table, (1, 64), (row, block.y)), t, thread.x);
+//!     let to = parallelize(tile(out, (1, 64), (block.x, block.y)), t, thread.x);
+//!     copy(from, to);
+//! }
+//!
+//! #[kernel]
+//! fn tiles_before(x: &Tensor<f32, N>, out: &mut Tensor<f32, N>) {
+//!     let to = parallelize(tile(out, 64, block.x), layout!(64), thread.x);
+//!     let all = parallelize(tile(x, 64, _), layout!(64), thread.x);
+//!     let mut sum = registers_like(to, 0.0);
+//!     for j in 0..block.x + 1 {
+//!         sum += all[(_, j)];
+//!     }
+//!     copy(sum, to);
+//! }
+//!
+//! # #[cfg(feature = "sim")] {
+//! use tilewright::sim::Arg;
+//! let (ids, table) = ([2, 0, 7], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+//! let rows = |of: Arg| of.strides([2, 1]);
+//! let args = [Arg::tensor(&ids, [3]), rows(Arg::tensor(&table, [3, 2])), rows(Arg::output::<f32>([3, 2]))];
+//! let out = lookup().simulate(&args)?.get::<f32>("out")?;
+//! assert_eq!(out, [5.0, 6.0, 1.0, 2.0, 0.0, 0.0]); // there is no row 7
+//! # }
+//! # let _ = tiles_before();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Other views
+//!
+//! [`shift`] moves a tile by elements, [`permute`] and [`regroup`] give its modes another order or shape, [`broadcast`] lets
+//! it stand everywhere along a mode that it does not have. `tile(…, halo = 1)` takes so many elements more on each side, so
+//! that neighbours overlap; beyond the tensor they are 0, or with `copy(…, clamp = true)` the nearest element inside.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// The mean of each element and its neighbours.
+//! #[kernel]
+//! fn smooth(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//!     let t = layout!(64);
+//!     let gx = tile(x, 64, block.x);
+//!     let to = parallelize(tile(y, 64, block.x), t, thread.x);
+//!     let mut sum = registers_like(to, 0.0);
+//!     let mut next = registers_like(to, 0.0);
+//!     for d in -1..2 {
+//!         copy(parallelize(shift(gx, (d)), t, thread.x), next, clamp = true);
+//!         sum += next;
+//!     }
+//!     sum *= 1.0 / 3.0;
+//!     copy(sum, to);
+//! }
+//! # #[cfg(feature = "sim")] {
+//! use tilewright::sim::Arg;
+//! let out = smooth().simulate(&[Arg::tensor(&[3.0f32, 6.0, 9.0], [3]), Arg::output::<f32>([3])])?.get::<f32>("y")?;
+//! assert_eq!(out, [4.0, 6.0, 8.0]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+//!
+//! # Whole tiles
+//!
+//! A statement names whole tiles, or the parts of one thread. Of whole tiles nobody says who does what: the threads of the
+//! block share each statement so that accesses of memory are wide and lie side by side, statements take effect in the
+//! order in which they stand, and waits and barriers are placed where one thread reads what another has written.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// y = x / √(mean of squares) · w, row by row
+//! #[kernel]
+//! fn rms_norm<const N: usize = 1024>(
+//!     x: &Tensor<f32, (M, N), (ldx, _1)>,
+//!     w: &Tensor<f32, N>,
+//!     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+//! ) {
+//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, shared by 256 threads
+//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): for each row one number, known to all threads of the row
+//!     let scale = map(squares, |s| rsqrt(s / 1024.0));
+//!     let w = tile(w, N, 0).along(1); // (1, N): the same for every row
+//!     copy(map((x, scale, w), |x, s, w| x * s * w), tile(y, (4, N), (block.x, 0)));
+//! }
+//!
+//! let (x, w) = (vec![2.0f32; 5 * 1024], vec![3.0f32; 1024]);
+//! let y = Arg::output::<f32>([5, 1024]).strides([1024, 1]);
+//! let done = rms_norm().simulate(&[Arg::tensor(&x, [5, 1024]).strides([1024, 1]), Arg::tensor(&w, [1024]), y])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| (y - 3.0).abs() < 1e-5));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and columns; each
+//!   thread has a part, which follows from what a tile is computed from.
+//! - Where a tile has extent 1 in a mode, its element stands for all along it; `v.along(1)` is a vector as the columns of a
+//!   matrix see it.
+//! - `shared::<f32>((BM, BK))`, a shape alone, gets the layout that is free of bank conflicts for all its uses;
+//!   `shared::<f32>(layout!((BM, BK)))` has the one that is written.
+//!   A kernel with such tiles needs the oldest architecture from `sm_80` whose blocks hold them.
+//! - [`gemm`] of tiles in shared memory sums into a [`full`] tile on CUDA cores, and into the accumulators of a
+//!   [`tiled_mma`] on tensor cores.
+//! - A block has as many threads as [`threads`] or a [`tiled_mma`] says, or else 256.
+//! - [`parallelize`] makes the part of a thread. Both kinds may stand in one kernel, not in one statement; around
+//!   statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -81,7 +214,8 @@ use std::marker::PhantomData;
 ///
 /// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are found out at launch;
 /// integers and the kernel's constants are fixed. Rust has no place for a bare integer in a tuple of types: write
-/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Without strides a tensor is column-major, with
+/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed there,
+/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks that they are so. Without strides a tensor is column-major, with
 /// leading dimensions of its own.
 #[derive(Debug)]
 pub struct Tensor<T, Shape, Stride = ()> {
@@ -118,20 +252,53 @@ macro_rules! language {
 }
 
 language! {
-    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
+    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over. `halo = (1, 0)`
+    /// gives the tile so many elements more before and after along each mode, `halo = ((1, 2), 0)` on each side others.
     fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
     /// What one thread has of a tile: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth argument projects:
     /// with `(1, _)` the threads share rows only.
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
-    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`.
+    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
+    /// `shared::<f32>((BM, BK))`, its layout is found from the statements on whole tiles that use it: free of bank conflicts.
     fn shared<T>(layout: Arrangement) -> View;
     /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
+    /// The elements so many places further along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers.
+    fn shift(tile: View, by: Nested) -> View;
+    /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
+    fn permute(tensor: View, order: Nested) -> View;
+    /// The same elements in the same order, leftmost mode fastest, under another shape: `regroup(tile, (8, 16))`.
+    fn regroup(tile: View, shape: Nested) -> View;
+    /// The same elements along the modes of a larger shape that are `_`, everywhere along the others:
+    /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
+    fn broadcast(tensor: View, shape: Nested) -> View;
+    /// States what a launch must satisfy: `assert(N % 4 == 0)`, a condition on sizes. Others are refused, with their numbers;
+    /// and what divides a size makes accesses wider in every variant.
+    fn assert(condition: Number);
+    /// The coordinates of a block's tile, and how many blocks there are: `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)`
+    /// goes column by column. With `bands = 8` it goes through eight rows of tiles at a time, so that blocks at work together
+    /// share operands. `walk(layout!((4, 8) : (8, 1)), block.x)` goes in the order of a layout.
+    fn walk(tiles: Nested, block: Number) -> Nested;
+    /// A whole tile in registers that the threads of the block share, filled with a number:
+    /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
+    fn full<T>(shape: Nested, value: Number) -> View;
+    /// How many threads the block has, where no thread layout says: `threads(512)`. 256 where this is left out.
+    fn threads(count: Number);
+    /// A matrix instruction, and the warps that share it: the best for these types with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of sums, for
+    /// [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c` are the parts of a thread.
+    fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
     /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
-    /// outside of its tensor are 0, or what `fill = …` says. In a pipelined loop, `how = "staged"` goes through registers,
+    /// outside of its tensor are 0, or what `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop, `how = "staged"` goes through registers,
     /// which suits tiles that are turned on the way.
+    ///
+    /// `how = "atomic_add"` adds to what stands there, at once: threads and blocks may add to the same elements. So do
+    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`, of types that hardware
+    /// has them for. Elements outside of the tensor are skipped. Sums of floating-point numbers are rounded in the order in
+    /// which threads come, so they differ from run to run: `#[kernel(deny(deterministic))]` refuses them.
     fn copy(from: View, to: View);
     /// Sets every element.
     fn fill(tile: View, value: Number);
@@ -171,6 +338,9 @@ language! {
     fn cp_async_commit();
     /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must hold whole rows.
     fn at_most(size: Number, limit: Number);
+    /// So many blocks should fit on a multiprocessor: threads get no more registers than that allows. 0 leaves it to the
+    /// compiler.
+    fn blocks_per_sm(blocks: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

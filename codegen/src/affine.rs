@@ -1,6 +1,8 @@
-//! Coordinates that depend on the block, the thread and loop variables: an integer plus multiples of those.
+//! Integers of a kernel: sums of multiples of the block's index, the thread's number, loop variables, sizes, scalar
+//! arguments and numbers read from memory, and of quotients, remainders, products and extremes of such sums. Coordinates,
+//! ends of loops and both sides of conditions are all these. What the numbers can be is another module's: [`crate::range`].
 
-use tilewright_layout::{Swizzle, Symbol};
+use tilewright_layout::{Swizzle, Symbol, Value};
 
 use crate::thread::Id;
 
@@ -40,6 +42,58 @@ pub enum Coord {
         /// Taken modulo.
         extent: Option<i64>,
     },
+    /// A size that launch knows, `of / over` rounded up.
+    Size {
+        /// The extent or stride.
+        of: Symbol,
+        /// Divided by.
+        over: u32,
+    },
+    /// An integer argument.
+    Scalar(Id),
+    /// An integer that [`crate::tile::Op::Take`] has read.
+    Loaded {
+        /// Which, in [`crate::tile::Program::reads`].
+        number: Id,
+        /// May it differ from thread to thread?
+        per_thread: bool,
+    },
+    /// What an operation makes of two numbers.
+    Two(Arith, Box<[Affine; 2]>),
+}
+
+/// Operations that sums of multiples do not say.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Arith {
+    /// `a * b`
+    Mul,
+    /// `a / b`, rounded down; `b` is positive.
+    Div,
+    /// `a % b`, not negative; `b` is positive.
+    Rem,
+    /// The smaller.
+    Min,
+    /// The greater.
+    Max,
+}
+
+impl Arith {
+    /// Its result, kept to 64 bits.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::Arith;
+    /// assert_eq!(Arith::Div.apply(-1, 4), -1);
+    /// assert_eq!(Arith::Rem.apply(-1, 4), 3);
+    /// ```
+    pub fn apply(self, a: i64, b: i64) -> i64 {
+        match self {
+            Arith::Mul => a.saturating_mul(b),
+            Arith::Div => a.div_euclid(b.max(1)),
+            Arith::Rem => a.rem_euclid(b.max(1)),
+            Arith::Min => a.min(b),
+            Arith::Max => a.max(b),
+        }
+    }
 }
 
 /// `constant + Σ factor · coordinate`
@@ -63,7 +117,58 @@ impl From<Coord> for Affine {
     }
 }
 
+impl From<Value> for Affine {
+    /// A size.
+    fn from(size: Value) -> Affine {
+        match size {
+            Value::Int(n) => n.into(),
+            Value::Sym { times, of, over } => {
+                Affine { constant: 0, terms: vec![(Coord::Size { of, over: over.max(1) }, times)] }
+            }
+            Value::Basis { .. } | Value::Any => Affine::default(),
+        }
+    }
+}
+
 impl Affine {
+    /// The size that it is, if it is one and nothing else.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::Affine;
+    /// use tilewright_layout::Value;
+    /// let tiles = Value::symbol("K").ceil_div(8).unwrap();
+    /// assert_eq!(Affine::from(tiles).size(), Some(tiles));
+    /// assert_eq!(Affine::from(tiles).plus(&1.into(), 1).unwrap().size(), None);
+    /// ```
+    pub fn size(&self) -> Option<Value> {
+        match (&self.terms[..], self.constant) {
+            ([], n) => Some(Value::Int(n)),
+            (&[(Coord::Size { of, over }, times)], 0) if times > 0 => Some(Value::Sym { times, of, over }),
+            _ => None,
+        }
+    }
+
+    /// What an operation makes of two numbers; `None` past 64 bits.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::{Affine, Arith, Coord};
+    /// let block = Affine::from(Coord::Block(0));
+    /// let four = Affine::two(Arith::Mul, &block, &4.into()).unwrap();
+    /// assert_eq!(four, block.times(4).unwrap());
+    /// assert_eq!(Affine::two(Arith::Min, &7.into(), &9.into()), Some(7.into()));
+    /// ```
+    pub fn two(with: Arith, a: &Affine, b: &Affine) -> Option<Affine> {
+        Some(match (with, a.constant(), b.constant()) {
+            (_, Some(x), Some(y)) => with.apply(x, y).into(),
+            (Arith::Mul, Some(n), _) => b.times(n)?,
+            (Arith::Mul, _, Some(n)) => a.times(n)?,
+            (Arith::Div, _, Some(n)) if n > 0 => a.digit(n, None),
+            (Arith::Rem, _, Some(n)) if n > 0 => a.digit(1, Some(n)),
+            (Arith::Min | Arith::Max, ..) if a == b => a.clone(),
+            _ => Coord::Two(with, Box::new([a.clone(), b.clone()])).into(),
+        })
+    }
+
     /// Its value, if it is an integer.
     pub fn constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
@@ -109,12 +214,25 @@ impl Affine {
             deepest = deepest.max(depth);
             for (coord, _) in &affine.terms {
                 count += 1;
-                if let Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } = coord {
-                    left.push((of, depth + 1));
-                }
+                left.extend(coord.inside().iter().map(|inner| (inner, depth + 1)));
             }
         }
         (count, deepest)
+    }
+
+    /// The sizes in it, those inside of other parts included.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let mut found = Vec::new();
+        let mut left = vec![self];
+        while let Some(affine) = left.pop() {
+            for (coord, _) in &affine.terms {
+                if let Coord::Size { of, .. } | Coord::Begin { of, .. } = coord {
+                    found.push(*of);
+                }
+                left.extend(coord.inside());
+            }
+        }
+        found
     }
 
     /// The same with an expression in place of a coordinate; `None` past 64 bits.
@@ -133,6 +251,7 @@ impl Affine {
                 Coord::Begin { turn, of, tile } => {
                     Coord::Begin { turn: Box::new(turn.with(this, by)?), of: *of, tile: *tile }.into()
                 }
+                Coord::Two(op, of) => Affine::two(*op, &of[0].with(this, by)?, &of[1].with(this, by)?)?,
                 coord => coord.clone().into(),
             };
             sum = sum.plus(&term, *factor)?;
@@ -150,6 +269,9 @@ impl Affine {
             Coord::Begin { turn, of, tile } => {
                 Coord::Begin { turn: Box::new(turn.replaced(this, by)), of: *of, tile: *tile }
             }
+            Coord::Two(with, of) => {
+                Coord::Two(*with, Box::new(of.each_ref().map(|of| of.replaced(this, by))))
+            }
             coord => coord.clone(),
         };
         let mut terms: Vec<(Coord, i64)> = self.terms.iter().map(|(c, n)| (swap(c), *n)).collect();
@@ -159,16 +281,23 @@ impl Affine {
 
     /// Does any part of it satisfy this?
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
-        self.terms.iter().any(|(coord, _)| match coord {
-            Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } => test(coord) || of.any(test),
-            Coord::Swizzled(group, _) => test(coord) || test(&Coord::Thread(*group)),
-            _ => test(coord),
+        self.terms.iter().any(|(coord, _)| {
+            let of_thread = |coord: &Coord| match coord {
+                Coord::Swizzled(group, _) => test(&Coord::Thread(*group)),
+                _ => false,
+            };
+            test(coord) || of_thread(coord) || coord.inside().iter().any(|inner| inner.any(test))
         })
     }
 
     /// Does it depend on the thread?
     pub fn per_thread(&self) -> bool {
-        self.any(&|coord| matches!(coord, Coord::Thread(_)))
+        self.any(&|coord| matches!(coord, Coord::Thread(_) | Coord::Loaded { per_thread: true, .. }))
+    }
+
+    /// Is it known once the block, sizes and arguments are: nothing that a loop or memory decides?
+    pub fn is_fixed(&self) -> bool {
+        !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_) | Coord::Loaded { .. }))
     }
 
     /// Its value for these coordinates; what passes 64 bits stays at their end, which is outside of every tensor.
@@ -180,6 +309,7 @@ impl Affine {
                     extent.map_or(digit, |n| digit.rem_euclid(n))
                 }
                 Coord::Swizzled(group, parts) => swizzle(*parts).apply(lookup(&Coord::Thread(*group))),
+                Coord::Two(with, of) => with.apply(of[0].eval(lookup), of[1].eval(lookup)),
                 _ => lookup(coord),
             };
             sum.saturating_add(factor.saturating_mul(value))
@@ -188,6 +318,15 @@ impl Affine {
 }
 
 impl Coord {
+    /// The sums inside of it.
+    pub fn inside(&self) -> &[Affine] {
+        match self {
+            Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } => std::slice::from_ref(of),
+            Coord::Two(_, of) => &of[..],
+            _ => &[],
+        }
+    }
+
     /// A thread's number in its group, with a swizzle over it.
     pub fn thread(group: Id, swizzle: Swizzle) -> Coord {
         match swizzle.is_identity() {

@@ -52,6 +52,8 @@ pub struct Generated {
     pub params: Vec<Param>,
     /// Whole programs, each with the facts that it needs; launch takes the first whose facts hold.
     pub variants: Vec<Variant>,
+    /// What sizes must satisfy, whichever variant runs.
+    pub requires: Vec<tile::Require>,
     /// What is known about the first variant.
     pub report: Report,
 }
@@ -109,7 +111,8 @@ impl Definition {
         if deep { crate::stack::with_room(work) } else { work() }
     }
 
-    /// The tile program that it says, before checks and lowering; what is wrong with it otherwise.
+    /// The tile program that it says, its whole tiles written out, before checks and lowering; what is wrong with it
+    /// otherwise.
     ///
     /// ```
     /// use tilewright_codegen::Definition;
@@ -127,7 +130,11 @@ impl Definition {
             }
         })?;
         let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
-        if wrong { Err(diagnostics) } else { Ok(program) }
+        if wrong {
+            return Err(diagnostics);
+        }
+        let resolved = crate::resolve::resolve(&program);
+        resolved.map(|program| program.into_owned()).map_err(|said| vec![said])
     }
 
     /// A definition without spans of its own refers to the whole use.

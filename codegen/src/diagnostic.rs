@@ -77,6 +77,12 @@ pub const LINTS: &[Lint] = &[
         level: Level::Warn,
         about: "an argument that is declared `&mut`, and that no statement writes",
     },
+    Lint {
+        name: "unread",
+        level: Level::Warn,
+        about: "an argument, or a tile in shared memory or registers, that no statement reads",
+    },
+    Lint { name: "unused", level: Level::Warn, about: "a name that `let` gives, and that nothing uses" },
 ];
 
 impl Lint {

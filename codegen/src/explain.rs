@@ -184,7 +184,7 @@ impl Nest<'_> {
                 );
             }
             Op::InitBarriers(bar) => self.line("", format!("{} made ready", self.bar(*bar))),
-            Op::Let(..) | Op::Set(..) | Op::Commit(_) | Op::Fence(_) => {}
+            Op::Let(..) | Op::Set(..) | Op::Take(..) | Op::Commit(_) | Op::Fence(_) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use tilewright_layout::Value;
 
+use crate::affine::Affine;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::thread::{Bin, Cmp, Id, Un};
@@ -19,6 +20,8 @@ pub enum Expr {
     Size(Value),
     /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
     Coord(u8, u8),
+    /// An integer of the kernel, an `i32`: the block's index, a loop variable, what is made of them and sizes.
+    Index(Box<Affine>),
     /// A function of one value.
     Un(Un, Box<Expr>),
     /// A function of two values.
@@ -65,7 +68,12 @@ impl Expr {
     /// ```
     pub fn parts(&self) -> Vec<&Expr> {
         match self {
-            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) => Vec::new(),
+            Expr::In(_)
+            | Expr::Lit(_)
+            | Expr::Scalar(_)
+            | Expr::Size(_)
+            | Expr::Coord(..)
+            | Expr::Index(_) => Vec::new(),
             Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => vec![x],
             Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => vec![x, y],
             Expr::Fma(all) | Expr::Pick(all) => all.iter().collect(),
@@ -90,6 +98,41 @@ impl Expr {
             Expr::Cast(elem, x) => Expr::Cast(*elem, inner(x)),
             Expr::Bits(elem, x) => Expr::Bits(*elem, inner(x)),
             leaf => of(leaf),
+        }
+    }
+
+    /// The integers of the kernel in it.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, affine::{Affine, Coord}, tile::Expr};
+    /// let block = Affine::from(Coord::Block(0));
+    /// let of = Expr::Index(Box::new(block.clone())).cast(Elem::F32);
+    /// assert_eq!(of.integers(), [&block]);
+    /// ```
+    pub fn integers(&self) -> Vec<&Affine> {
+        let mut found = Vec::new();
+        // Without recursion: it may be deeper than any stack.
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            if let Expr::Index(at) = expr {
+                found.push(&**at);
+            }
+            left.extend(expr.parts());
+        }
+        found
+    }
+
+    /// The same, to be changed.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match self {
+            Expr::Index(at) => f(at),
+            Expr::In(_) | Expr::Lit(_) | Expr::Scalar(_) | Expr::Size(_) | Expr::Coord(..) => {}
+            Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => x.each_integer_mut(f),
+            Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => {
+                x.each_integer_mut(f);
+                y.each_integer_mut(f);
+            }
+            Expr::Fma(all) | Expr::Pick(all) => all.iter_mut().for_each(|x| x.each_integer_mut(f)),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
@@ -62,6 +62,8 @@ const DEEPEST_DIGITS: usize = 16;
 pub(crate) fn coordinate(of: &Affine) -> Result<usize> {
     let (parts, digits) = of.parts();
     if parts <= MOST_PARTS && digits <= DEEPEST_DIGITS {
+        // Each is a name of the generated text.
+        of.symbols().into_iter().try_for_each(|of| name("a size", of.name()))?;
         return Ok(parts);
     }
     let problem = format!(
@@ -173,6 +175,7 @@ pub(crate) fn is_deep(program: &Program) -> bool {
     while let Some((stmt, depth)) = left.pop() {
         let function = match &stmt.op {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => measure(value).1,
+            Op::If { test, .. } => test.scalars().into_iter().map(|expr| measure(expr).1).max().unwrap_or(0),
             _ => 0,
         };
         if depth + function > ROOM {
@@ -193,10 +196,14 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
     for scalar in &program.scalars {
         name("an argument", &scalar.name).map_err(nowhere)?;
     }
-    for var in &program.vars {
-        iterations(var).map_err(nowhere)?;
+    for (place, var) in program.vars.iter().enumerate() {
+        iterations(place, var).map_err(nowhere)?;
     }
-    symbols(program.grid.iter().flatten().copied()).map_err(nowhere)?;
+    for read in &program.reads {
+        name("a number that is read", &read.name).map_err(nowhere)?;
+    }
+    let more = program.more.iter().flatten();
+    symbols(program.grid.iter().flatten().chain(more).copied()).map_err(nowhere)?;
     groups(program).map_err(nowhere)?;
     sizes(program)?;
     work(program)
@@ -272,11 +279,19 @@ pub(crate) fn sizes(program: &Program) -> std::result::Result<(), Diagnostic> {
     Ok(())
 }
 
-fn iterations(var: &Var) -> Result<()> {
+fn iterations(place: usize, var: &Var) -> Result<()> {
     name("a loop's variable", &var.name)?;
-    symbols([var.extent])?;
-    match var.extent {
-        Value::Int(n) if !(0..=i64::from(i32::MAX)).contains(&n) => {
+    for end in [&var.from, &var.to] {
+        coordinate(end)?;
+        // Whoever asks for its range goes from variable to variable.
+        if end.any(&|coord| matches!(coord, Coord::Var(of) if *of as usize >= place)) {
+            let problem =
+                format!("the loop over `{}` ends or begins at a variable that comes later", var.name);
+            return Err(Problem::new(problem).help("use variables of loops around it"));
+        }
+    }
+    match var.extent() {
+        Some(Value::Int(n)) if !(0..=i64::from(i32::MAX)).contains(&n) => {
             let problem = format!(
                 "the loop over `{}` has {n} iterations, and 0 to {} are possible",
                 var.name,
@@ -284,12 +299,8 @@ fn iterations(var: &Var) -> Result<()> {
             );
             Err(Problem::new(problem).help("write two loops, one in the other"))
         }
-        Value::Basis { .. } | Value::Any => {
-            let problem =
-                format!("the loop over `{}` has {} iterations, which is no number", var.name, var.extent);
-            Err(Problem::new(problem).help("write an integer, or a size that is known at launch"))
-        }
-        _ => Ok(()),
+        Some(size) => symbols([size]),
+        None => Ok(()),
     }
 }
 
@@ -332,14 +343,17 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,
-        Op::If { left, right, .. } | Op::Leave { left, right, .. } => {
-            coordinate(left)?;
-            symbols([*right]).map(|()| 0)?
+        Op::Leave { right, .. } => symbols([*right]).map(|()| 0)?,
+        Op::If { test, .. } => {
+            test.scalars().into_iter().map(function).sum::<Result<u64>>()? + test.integers().len() as u64
         }
         _ => 0,
     };
+    for at in stmt.integers() {
+        coordinate(at)?;
+    }
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block, .. } => 8,
+        Op::Reduce { across: Across::Block | Across::Digits(_), .. } => 8,
         Op::Reduce { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };

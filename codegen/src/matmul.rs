@@ -4,7 +4,9 @@
 
 mod blame;
 mod hopper;
+mod machine;
 mod product;
+mod tensor;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
@@ -17,13 +19,14 @@ use crate::evaluate::{Keys, element};
 use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
 use blame::put_by_keys;
+use machine::Machine;
 use product::product;
 
 /// A key: its name, its default in words, and what it means.
 pub const KEYS: &[(&str, &str, &str)] = &[
     ("bm", "128", "rows of C that a block computes"),
     ("bn", "128", "columns of C that a block computes"),
-    ("bk", "8", "depth of one step"),
+    ("bk", "8, or 64 bytes on tensor cores", "length of one step along K"),
     (
         "tc",
         "(16, 16), along what is contiguous in C",
@@ -33,6 +36,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
     ("dtype", "f32", "element type of A and B, and of C; 8-bit integers give a C of `acc`"),
+    ("out", "dtype, or acc for 8-bit integers", "element type of C"),
     ("acc", "f32, f64 or i32 by dtype", "type of the sums"),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
@@ -40,7 +44,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("pad", "what avoids bank conflicts", "elements between columns of the shared tiles"),
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
-    ("stages", "1", "shared tiles in flight"),
+    ("stages", "1, or up to 4 on tensor cores", "shared tiles in flight"),
     ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
     (
         "exits",
@@ -61,7 +65,12 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none or wgmma: which matrix instruction multiplies. auto takes wgmma for arch = 90 where a and b are k_major, of f16 or bf16, and no key speaks of threads; sizes and addresses that bulk copies cannot take run on the multiply-adds of threads",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: what multiplies. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key speaks of threads: wgmma for arch = 90 where a and b are k_major, of f16 or bf16, else mma.sync; sizes and addresses that its copies cannot take run on mma.sync with narrower ones",
+    ),
+    (
+        "warps",
+        "one for each 64x64 of a tile",
+        "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C",
     ),
     (
         "overlaps",
@@ -85,6 +94,8 @@ struct Config {
     tb: Layout,
     dtype: Elem,
     acc: Elem,
+    /// Type of C.
+    out: Elem,
     a_rows: bool,
     b_rows: bool,
     c_rows: bool,
@@ -109,8 +120,8 @@ struct Config {
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     match programs(args) {
-        Ok(Programs { wide, narrow, diagnostics, levels }) => {
-            crate::generate::finish(wide, narrow, diagnostics, &levels)
+        Ok(Programs { wide, narrower, diagnostics, levels }) => {
+            crate::generate::finish(wide, narrower, diagnostics, &levels)
         }
         Err(diagnostics) => Outcome { kernel: None, diagnostics },
     }
@@ -119,7 +130,8 @@ pub fn kernel(args: &[Arg]) -> Outcome {
 /// The tile programs of a set of keys, what is wrong with them, and levels of lints.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
-    narrow: Option<tile::Program>,
+    /// The same with narrower copies, the last of which takes every size and address.
+    narrower: Vec<tile::Program>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     levels: Vec<(Name, Level)>,
 }
@@ -137,23 +149,30 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
         return Err(diagnostics);
     };
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
-    let sizes = reader.wgmma(&config);
+    let machine = reader.machine(&config);
     if !reader.errors.is_empty() {
         return Err(reader.errors);
     }
-    if let Some(sizes) = sizes {
-        return on_tensor_cores(args, &config, &sizes, levels);
+    match machine {
+        Machine::Threads => {}
+        Machine::MmaSync(plan) => {
+            let mut all =
+                tensor::programs(&config, &plan).map_err(|problem| vec![problem.at(Span::default())])?;
+            let wide = all.remove(0);
+            return Ok(Programs { wide, narrower: all, diagnostics, levels });
+        }
+        Machine::Wgmma(sizes) => return by_wgmma(args, &config, &sizes, levels),
     }
     let mut builder = Builder::new(&config.name);
     if let Err((problem, blame)) = product(&mut builder, &config) {
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
-    let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
-    Ok(Programs { wide: builder.finish(), narrow, diagnostics, levels })
+    let narrower = narrow(args, &config).filter(|_| diagnostics.is_empty()).into_iter().collect();
+    Ok(Programs { wide: builder.finish(), narrower, diagnostics, levels })
 }
 
-/// The product by wgmma, and the same on the multiply-adds of threads for what bulk copies cannot take.
-fn on_tensor_cores(
+/// The product by wgmma, and by mma.sync for what bulk copies cannot take.
+fn by_wgmma(
     args: &[Arg],
     config: &Config,
     sizes: &hopper::Sizes,
@@ -163,19 +182,17 @@ fn on_tensor_cores(
         let key = arg.name.as_ref().map_or("", |name| &*name.text);
         !["bm", "bn", "bk", "stages", "mma"].contains(&key)
     };
-    let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
+    let others: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
     let mut keys = Keys::new();
-    let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
-    let Some(threads) = reader.config(false) else { return Err(reader.errors) };
-    let (mut wide, mut narrow) = (Builder::new(&config.name), Builder::new(&config.name));
-    let mut diagnostics = Vec::new();
-    if let Err(problem) = hopper::product(&mut wide, config, sizes) {
-        diagnostics.push(problem.at(Span::default()));
+    let mut reader = Reader { args: &others, keys: &mut keys, errors: Vec::new() };
+    let plan = reader.by_mma_sync(config);
+    let mut wide = Builder::new(&config.name);
+    let made = hopper::product(&mut wide, config, sizes);
+    let narrower = made.and_then(|()| tensor::programs(config, &plan?));
+    match narrower {
+        Ok(narrower) => Ok(Programs { wide: wide.finish(), narrower, diagnostics: Vec::new(), levels }),
+        Err(problem) => Err(vec![problem.at(Span::default())]),
     }
-    if let Err((problem, blame)) = product(&mut narrow, &threads) {
-        diagnostics.push(put_by_keys(problem, &blame, &plain, &threads));
-    }
-    Ok(Programs { wide: wide.finish(), narrow: Some(narrow.finish()), diagnostics, levels })
 }
 
 /// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where
@@ -233,6 +250,8 @@ impl Reader<'_> {
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
         let acc = self.elem("acc", dtype.accumulator());
+        // A sum of products of 8-bit integers does not fit 8 bits.
+        let out = self.elem("out", if matches!(dtype, Elem::I8 | Elem::U8) { acc } else { dtype });
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
@@ -348,6 +367,7 @@ impl Reader<'_> {
             tb,
             dtype,
             acc,
+            out,
             a_rows,
             b_rows,
             c_rows,
@@ -365,73 +385,6 @@ impl Reader<'_> {
             overlaps,
             name,
         })
-    }
-
-    /// Sizes of the product by wgmma, if that is what the keys ask for or leave open.
-    fn wgmma(&mut self, config: &Config) -> Option<hopper::Sizes> {
-        /// Keys about the threads of a product by multiply-adds.
-        const OF_THREADS: [&str; 12] =
-            ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
-        let wanted = match self.choice("mma", &["auto", "none", "wgmma"]) {
-            1 => return None,
-            choice => choice == 2,
-        };
-        let missing = [
-            (config.arch != 90, "arch", "wgmma is an instruction of sm_90a", "write arch = 90"),
-            (
-                !matches!(config.dtype, Elem::F16 | Elem::Bf16) || config.acc != Elem::F32,
-                "dtype",
-                "wgmma multiplies f16 and bf16 here, into sums of f32",
-                "write dtype = bf16",
-            ),
-            (!config.a_rows, "a", "wgmma reads rows of A that are contiguous here", "write a = k_major"),
-            (!config.b_rows, "b", "wgmma reads rows of B that are contiguous here", "write b = k_major"),
-            (
-                config.batched,
-                "batched",
-                "a product by wgmma has no batches yet",
-                "leave batched out, or write mma = none",
-            ),
-            (
-                config.overlaps,
-                "overlaps",
-                "a persistent kernel does not overlap others",
-                "leave overlaps out, or write mma = none",
-            ),
-        ];
-        let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
-        let mut wrong = missing.into_iter().filter(|row| row.0).peekable();
-        if !wanted && (wrong.peek().is_some() || threads.is_some()) {
-            return None;
-        }
-        let blame = |reader: &Self, key: &str| {
-            reader.find(key).or_else(|| reader.find("mma")).map_or(Span::default(), |expr| expr.span)
-        };
-        if let Some((_, key, message, help)) = wrong.next() {
-            let span = blame(self, key);
-            self.error(span, message, help);
-            return None;
-        }
-        if let Some(key) = threads {
-            let span = blame(self, key);
-            let message = format!("`{key}` speaks of the threads of a product without tensor cores");
-            self.error(span, message, "leave it out, or write mma = none");
-            return None;
-        }
-        let across = 128 / i64::from(config.dtype.bytes());
-        let or = |reader: &Self, key: &str, given: i64, usual: i64| {
-            if reader.find(key).is_some() { given } else { usual }
-        };
-        let tile = [config.bm, or(self, "bn", config.bn, 256), or(self, "bk", config.bk, across)];
-        let usual = hopper::Sizes::stages(tile, config.dtype);
-        let stages = or(self, "stages", i64::from(config.ahead.stages), usual);
-        let sizes = hopper::Sizes { tile, stages };
-        if let Some((key, problem)) = hopper::unfit(&sizes, config.dtype) {
-            let span = blame(self, key);
-            self.errors.push(problem.at(span));
-            return None;
-        }
-        Some(sizes)
     }
 
     /// Unknown keys, repeated keys, values without a key.

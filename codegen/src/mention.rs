@@ -40,7 +40,7 @@ pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<
                 arrays(value, &mut own);
                 own.extend(old.iter().map(|old| old.reg));
             }
-            Op::When { cond: value, .. } => arrays(value, &mut own),
+            Op::When { cond: value, .. } | Op::Take(_, value) => arrays(value, &mut own),
             Op::Atom { args, .. } => own.extend(args.iter().filter_map(|arg| match arg {
                 AtomArg::Frag(frag) => Some(frag.reg),
                 _ => None,
@@ -93,7 +93,7 @@ pub(crate) fn count(stmt: &Stmt, id: Id) -> usize {
         Op::Assign { reg, value, .. } => *reg == id || value_mentions(value, id),
         Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => frag.reg == id,
         Op::Atomic { value, old, .. } => value_mentions(value, id) || old.is_some_and(|old| old.reg == id),
-        Op::When { cond: value, .. } => value_mentions(value, id),
+        Op::When { cond: value, .. } | Op::Take(_, value) => value_mentions(value, id),
         Op::Atom { args, .. } => args.iter().any(|arg| is_frag(arg, id)),
         _ => false,
     };

@@ -3,7 +3,9 @@
 
 use tilewright_layout::Value;
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
+use crate::elem::Elem;
+use crate::number;
 use crate::tile::Program;
 
 /// Largest extent that a launch accepts: whole tiles that reach beyond it still have 32-bit coordinates.
@@ -60,6 +62,33 @@ impl Range {
         Range { lo: one.min(other), hi: one.max(other) }
     }
 
+    /// Everything that an integer of a type can be; of a number with a point, what it is cut off to.
+    pub fn of(elem: Elem) -> Range {
+        let elem = if elem.is_float() { Elem::I32 } else { elem };
+        let (lo, hi) = number::range(elem);
+        Range { lo, hi }
+    }
+
+    /// All results of an operation on two numbers.
+    pub fn two(self, with: Arith, other: Range) -> Range {
+        let corners = |of: &dyn Fn(i128, i128) -> i128, (lo, hi): (i128, i128)| {
+            let all = [of(self.lo, lo), of(self.lo, hi), of(self.hi, lo), of(self.hi, hi)];
+            Range {
+                lo: all.into_iter().fold(i128::MAX, i128::min),
+                hi: all.into_iter().fold(i128::MIN, i128::max),
+            }
+        };
+        let divisor = (other.lo.max(1), other.hi.max(1));
+        match with {
+            Arith::Mul => corners(&i128::saturating_mul, (other.lo, other.hi)),
+            Arith::Div => corners(&i128::div_euclid, divisor),
+            Arith::Rem if self.lo >= 0 => Range { lo: 0, hi: self.hi.min(divisor.1 - 1) },
+            Arith::Rem => Range { lo: 0, hi: divisor.1 - 1 },
+            Arith::Min => corners(&std::cmp::min, (other.lo, other.hi)),
+            Arith::Max => corners(&std::cmp::max, (other.lo, other.hi)),
+        }
+    }
+
     /// Do 32 bits hold every number?
     pub fn is_narrow(self) -> bool {
         self.lo >= i128::from(i32::MIN) && self.hi <= i128::from(i32::MAX)
@@ -76,8 +105,22 @@ impl Program {
     /// The range of a coordinate.
     pub fn range_of(&self, coord: &Coord) -> Range {
         match coord {
-            Coord::Block(axis) => Range::below(self.grid[usize::from(*axis)].map_or(MOST_EXTENT, most)),
-            Coord::Var(var) => Range::below(most(self.vars[*var as usize].extent)),
+            Coord::Block(axis) => Range::below(self.most_blocks(usize::from(*axis))),
+            Coord::Var(var) => {
+                let var = &self.vars[*var as usize];
+                let (lo, end) = (self.range(&var.from).lo, self.range(&var.to).hi);
+                Range { lo, hi: lo.max(end.saturating_sub(1)) }
+            }
+            Coord::Size { of, over } => {
+                Range { lo: 1, hi: most(Value::Sym { times: 1, of: *of, over: *over }).into() }
+            }
+            Coord::Scalar(id) => Range::of(self.scalars[*id as usize].elem),
+            Coord::Loaded { number, .. } => {
+                // What lies outside of its tensor is -1.
+                let all = Range::of(self.reads[*number as usize].elem);
+                Range { lo: all.lo.min(-1), ..all }
+            }
+            Coord::Two(with, of) => self.range(&of[0]).two(*with, self.range(&of[1])),
             Coord::Thread(group) => Range::below(self.threads_of(*group).into()),
             Coord::Swizzled(group, _) => {
                 Range::below(self.threads_of(*group).max(1).next_power_of_two().into())
@@ -95,6 +138,57 @@ impl Program {
                     _ => all,
                 }
             }
+        }
+    }
+
+    /// A size that a number that is not negative stays below, and the same of its multiples; found for what counts tiles, so
+    /// that those are known to begin inside.
+    pub(crate) fn below(&self, of: &Coord) -> Option<Value> {
+        match of {
+            Coord::Block(axis) if self.more[usize::from(*axis)].is_empty() => self.grid[usize::from(*axis)],
+            // No more than the last.
+            Coord::Two(Arith::Min, of) if of.iter().all(|of| self.range(of).lo >= 0) => {
+                let last = |end: &Affine| match (&end.terms[..], end.constant) {
+                    (&[(Coord::Size { of, over }, times)], -1) if times > 0 => {
+                        Some(Value::Sym { times, of, over })
+                    }
+                    _ => None,
+                };
+                of.iter().find_map(last)
+            }
+            Coord::Var(var) => {
+                let var = &self.vars[*var as usize];
+                let begun = self.range(&var.from).lo >= 0;
+                begun.then(|| self.not_above(&var.to)).flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// The most blocks along an axis.
+    pub(crate) fn most_blocks(&self, axis: usize) -> i64 {
+        let more = self.more[axis].iter().map(|size| most(*size));
+        let all = self.grid[axis].map_or(MOST_EXTENT, most);
+        // No device launches more.
+        more.fold(all, i64::saturating_mul).clamp(1, i64::from(i32::MAX))
+    }
+
+    /// A size that a number does not exceed.
+    fn not_above(&self, end: &Affine) -> Option<Value> {
+        if let Some(size) = end.size() {
+            return Some(size);
+        }
+        match (&end.terms[..], end.constant) {
+            // One more than what stays below it.
+            ([(coord, 1)], ..=1) => match coord {
+                Coord::Two(Arith::Min, of) if end.constant <= 0 => {
+                    let symbol = |size: &Value| matches!(size, Value::Sym { .. });
+                    let ends = || of.iter().filter_map(|end| self.not_above(end));
+                    ends().find(symbol).or_else(|| ends().next())
+                }
+                coord => self.below(coord),
+            },
+            _ => None,
         }
     }
 
@@ -120,7 +214,7 @@ mod tests {
         let mut program = Program::new("k");
         program.groups[0].threads = 96;
         program.grid[0] = Value::symbol("M").ceil_div(128);
-        program.vars.push(Var { name: "k".into(), extent: Value::Int(5) });
+        program.vars.push(Var::new("k", Value::Int(5)));
         program
     }
 

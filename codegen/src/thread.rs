@@ -514,6 +514,8 @@ pub enum Op {
     Let(Id, Ix),
     /// Changes a named integer.
     Set(Id, Ix),
+    /// Names a value, which is no fraction, as an integer.
+    Take(Id, Val),
     /// Sets one element of a register array.
     Assign {
         /// The array.

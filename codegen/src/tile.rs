@@ -1,16 +1,18 @@
 //! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
 //! statement says how a thread computes an address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Composed, Layout, Symbol, Value};
+use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, Coord};
 use crate::ast::Span;
+use crate::condition::Test;
 use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
 use crate::thread::{Bin, Change, Id, MemoryOrder, Scope, Unroll};
+use crate::tiled::TiledMma;
 use crate::view::View;
 
 /// A kernel before lowering.
@@ -24,20 +26,28 @@ pub struct Program {
     pub tensors: Vec<Tensor>,
     /// Scalar arguments.
     pub scalars: Vec<Scalar>,
+    /// Shared tensors that stand in the place of others, which nothing uses any more once they are used.
+    pub overlays: Vec<(Id, Vec<Id>)>,
     /// Groups of threads; the first is the whole block.
     pub groups: Vec<Group>,
     /// Rings of shared slots.
     pub rings: Vec<Ring>,
     /// Loop variables.
     pub vars: Vec<Var>,
+    /// Integers that are read from memory.
+    pub reads: Vec<Read>,
     /// Sizes that a launch refuses where they are larger.
     pub at_most: Vec<(Value, i64)>,
     /// How many tokens of started operations there are.
     pub tokens: u32,
+    /// What sizes must satisfy, checked at launch.
+    pub requires: Vec<Require>,
     /// How many orders there are in which groups take turns; see [`Op::Ordered`].
     pub orders: u32,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
+    /// Further factors of how many blocks there are along each axis.
+    pub more: [Vec<Value>; 3],
     /// Blocks of a cluster.
     pub cluster: [u32; 3],
     /// What the grid's size says.
@@ -52,6 +62,22 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// For calls of the user's text, where their arguments stand.
     pub arguments: BTreeMap<Span, Vec<Span>>,
+    /// Tensors in registers that are whole tiles, shared by the threads of a group; see [`crate::resolve`].
+    pub forms: BTreeMap<Id, Form>,
+    /// Tensors in shared memory whose layouts are found from their uses, if whole tiles are copied to or from them.
+    pub open: BTreeSet<Id>,
+}
+
+/// How a whole tile in registers is distributed over threads. There are few: the size of the largest does not matter.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Form {
+    /// As its uses want it.
+    Open,
+    /// So.
+    By(Distribution),
+    /// As sums of a product by instructions.
+    Sums(TiledMma),
 }
 
 /// How many blocks are launched.
@@ -167,8 +193,58 @@ pub struct Ring {
 pub struct Var {
     /// Its name.
     pub name: String,
-    /// It runs below this.
-    pub extent: Value,
+    /// Its first value.
+    pub from: Affine,
+    /// It stays below this: an integer, a size, or anything that is known where the loop begins.
+    pub to: Affine,
+}
+
+impl Var {
+    /// A variable over `0..size`.
+    pub fn new(name: &str, size: Value) -> Var {
+        Var { name: name.into(), from: 0.into(), to: size.into() }
+    }
+
+    /// How many values it has, where they begin at 0 and a size says.
+    pub fn extent(&self) -> Option<Value> {
+        self.to.size().filter(|_| self.from.constant() == Some(0))
+    }
+}
+
+/// An integer that is read from memory; see [`Op::Take`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Read {
+    /// Its name.
+    pub name: String,
+    /// The type of the element that it comes from. What has a point is cut off to an `i32`.
+    pub elem: Elem,
+    /// May it differ from thread to thread?
+    pub per_thread: bool,
+}
+
+/// What the sizes of a launch must satisfy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Require {
+    /// The condition, on sizes alone.
+    pub test: Test,
+    /// The condition in words; of a computed extent how it is computed.
+    pub text: String,
+    /// The extent that it is about, where it says how one is computed.
+    pub of: Option<Symbol>,
+}
+
+impl Require {
+    /// The size of which a number must be a divisor, and the number, where it says that.
+    pub fn divides(&self) -> Option<(Value, i64)> {
+        let Test::Equal(rest, right) = &self.test else { return None };
+        if right.constant() != Some(0) {
+            return None;
+        }
+        match (&rest.terms[..], rest.constant) {
+            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
+            _ => None,
+        }
+    }
 }
 
 /// A statement.
@@ -200,6 +276,13 @@ pub enum Op {
         fill: Number,
         /// In flight until this token has been waited for.
         token: Option<Id>,
+    },
+    /// Reads an element as an integer; -1 where it lies outside of its tensor.
+    Take {
+        /// The integer, in [`Program::reads`].
+        number: Id,
+        /// The element.
+        from: View,
     },
     /// Sets elements to one value.
     Fill {
@@ -286,7 +369,7 @@ pub enum Op {
     },
     /// All threads of the group meet.
     Sync,
-    /// A loop over `0..vars[var].extent`.
+    /// A loop over `from..to` of its variable.
     For {
         /// The variable.
         var: Id,
@@ -325,12 +408,10 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A condition on coordinates: `left < right`, the same for the whole group.
+    /// A condition on integers. Where it differs from thread to thread, nothing inside waits for other threads.
     If {
-        /// Left side.
-        left: Affine,
-        /// Right side.
-        right: Value,
+        /// The condition.
+        test: Test,
         /// Where it holds.
         then: Vec<Stmt>,
         /// Where it does not.
@@ -512,6 +593,61 @@ pub enum Across {
     Warp(u32),
     /// The whole block.
     Block,
+    /// Threads whose numbers differ in these digits alone.
+    Digits(Digits),
+}
+
+/// Digits of a thread's number: for each how many values it has, and what a step of it adds to the number.
+///
+/// ```
+/// use tilewright_codegen::tile::{Across, Digits};
+/// // eight lanes four apart, in two warps: 0, 4, 8 … 28, 32, 36 …
+/// let across = Across::Digits(Digits::new(&[(8, 4), (2, 32)]).unwrap());
+/// assert_eq!(across.first(45), 1); // 45 is 1 + 4 * 3 + 32
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digits {
+    count: u8,
+    all: [(u32, u32); Digits::MOST],
+}
+
+impl Digits {
+    /// How many there can be.
+    pub const MOST: usize = 8;
+
+    /// These, as (extent, step), smallest step first; `None` where they are too many, or overlap.
+    pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
+        let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
+        let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();
+        for (place, &&(extent, step)) in digits.iter().enumerate() {
+            if extent < 1 || step % below != 0 {
+                return None;
+            }
+            below = step * extent;
+            *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
+        }
+        Some(Digits { count: digits.len() as u8, all })
+    }
+
+    /// They, as (extent, step).
+    pub fn all(&self) -> &[(u32, u32)] {
+        &self.all[..usize::from(self.count)]
+    }
+}
+
+impl Across {
+    /// The first of the threads that are combined with one.
+    pub fn first(self, thread: u32) -> u32 {
+        match self {
+            Across::Thread => thread,
+            Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
+            Across::Block => 0,
+            Across::Digits(digits) => {
+                let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
+                thread - digits.all().iter().map(digit).sum::<u32>()
+            }
+        }
+    }
 }
 
 impl Program {
@@ -601,7 +737,7 @@ impl Stmt {
     /// The views that it reads, without those of the statements inside it.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
-            Op::Copy { from, .. } => vec![from],
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
             Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } => ins.iter().collect(),
@@ -625,6 +761,32 @@ impl Stmt {
         }
     }
 
+    /// The integers that it mentions besides those of its views: in conditions, in functions of elements.
+    pub fn integers(&self) -> Vec<&Affine> {
+        match &self.op {
+            Op::If { test, .. } => {
+                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
+                test.integers().into_iter().chain(scalars).collect()
+            }
+            Op::Leave { left, .. } => vec![left],
+            Op::Step { at, .. } => vec![at],
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match &mut self.op {
+            Op::If { test, .. } => test.each_mut(f),
+            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
+                value.each_integer_mut(f)
+            }
+            _ => {}
+        }
+    }
+
     /// All views that it names, to be changed.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
@@ -632,6 +794,7 @@ impl Stmt {
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fill { to, .. } => vec![to],
+            Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             _ => Vec::new(),

@@ -85,6 +85,7 @@ impl Types<'_> {
                 Some(scalar) => leaf(scalar.elem),
                 None => Err(unknown("a scalar argument")),
             },
+            Expr::Index(_) => leaf(Elem::I32),
             Expr::Lit(number) => Ok(Scalar::literal(*number)),
             Expr::Un(f, x) => un(*f, self.inside(x)?),
             Expr::Bin(f, x, y) => bin(*f, self.inside(x)?, self.inside(y)?),

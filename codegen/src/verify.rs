@@ -3,15 +3,16 @@
 //! a better place in the user's text; lowering relies on it.
 
 mod groups;
+mod overlays;
 
 use tilewright_layout::Value;
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::range::{Range, most};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Op, Program, Space, Stmt};
+use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
 use crate::view::View;
 
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
@@ -24,7 +25,61 @@ const MOST_ELEMENTS: i128 = 1 << 16;
 pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
     groups::check(program)?;
-    statements(program, &program.body, &mut Vec::new())
+    overlays::check(program)?;
+    statements(program, &program.body, &mut Vec::new())?;
+    together(program, &program.body, None)
+}
+
+/// Why statements are not run by all threads of their group.
+#[derive(Clone, Copy)]
+enum Apart {
+    Condition,
+    Loop,
+}
+
+/// What takes all threads of a group stands where all of them come.
+fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::result::Result<(), Diagnostic> {
+    for stmt in body {
+        if let (Some(apart), Some(what)) = (apart, collective(&stmt.op)) {
+            let (where_to, why) = match apart {
+                Apart::Condition => ("`if`", "the condition around it may differ from thread to thread"),
+                Apart::Loop => {
+                    ("loop", "the loop around it may have another number of iterations in each thread")
+                }
+            };
+            return Err(Problem::new(format!("{what} needs all threads at once, and {why}"))
+                .help(format!(
+                    "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
+                ))
+                .at(stmt.span));
+        }
+        let apart = match &stmt.op {
+            Op::If { test, .. } if test.per_thread() => Some(Apart::Condition),
+            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+                let var = &program.vars[*var as usize];
+                if var.from.per_thread() || var.to.per_thread() { Some(Apart::Loop) } else { apart }
+            }
+            _ => apart,
+        };
+        stmt.bodies().into_iter().try_for_each(|inner| together(program, inner, apart))?;
+    }
+    Ok(())
+}
+
+/// What takes all threads of its group, in words.
+fn collective(op: &Op) -> Option<&'static str> {
+    match op {
+        Op::Sync => Some("`sync_threads()`"),
+        Op::SyncCluster => Some("a barrier of the cluster"),
+        Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+        Op::Reduce { across: Across::Warp(_) | Across::Block, .. } => Some("a reduction over threads"),
+        Op::Gemm { how: How::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => Some("this instruction"),
+        Op::Roles(_) => Some("work in roles"),
+        Op::Pipelined { .. } => Some("a pipelined loop"),
+        Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
+        Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Some("a ring"),
+        _ => None,
+    }
 }
 
 /// The sizes of arrays in shared memory and in registers.
@@ -73,13 +128,32 @@ fn statements(
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
         }
-        if let Some((view, mode)) = stmt.writes().and_then(|view| Some((view, view.held.first()?))) {
+        if let Some((view, mode)) =
+            stmt.writes().and_then(|view| Some((view, view.held.iter().chain(&view.nearest).next()?)))
+        {
             let said = format!(
                 "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",
                 view.name
             );
             let help = "clamp only views that are read; writes skip what lies outside by themselves";
             return Err(Problem::new(said).help(help).at(stmt.span));
+        }
+        let values: Vec<&Expr> = match &stmt.op {
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => vec![value],
+            Op::If { test, .. } => test.scalars(),
+            _ => Vec::new(),
+        };
+        for value in values {
+            values_of_32_bits(program, value).map_err(|problem| problem.at(stmt.span))?;
+        }
+        for at in stmt.integers() {
+            integer(program, at).map_err(|problem| problem.at(stmt.span))?;
+        }
+        if let Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } = &stmt.op {
+            let var = &program.vars[*var as usize];
+            for at in [&var.from, &var.to] {
+                integer(program, at).map_err(|problem| problem.at(stmt.span))?;
+            }
         }
         let known = unrolled.len();
         if let Op::For { var, unroll: Unroll::Full, .. } = &stmt.op {
@@ -93,7 +167,88 @@ fn statements(
     Ok(())
 }
 
+/// What lowering relies on for a number that is no coordinate of a view.
+fn integer(program: &Program, at: &Affine) -> Result<()> {
+    let range = program.range(at);
+    if !range.is_wide() {
+        return Err(Problem::new(format!(
+            "this number can be as far off as {} or {}, which 64 bits do not hold",
+            range.lo, range.hi
+        ))
+        .help("multiply by smaller numbers"));
+    }
+    known_sizes(program, at)?;
+    quotients(program, at)
+}
+
+/// Sizes are extents and strides of arguments: a launch finds them out there.
+fn known_sizes(program: &Program, at: &Affine) -> Result<()> {
+    let used = at.symbols();
+    if used.is_empty() {
+        return Ok(());
+    }
+    let known = program.symbols();
+    match used.into_iter().find(|of| !known.contains(of)) {
+        Some(of) => Err(Problem::new(format!("`{}` is no extent or stride of an argument", of.name()))
+            .help("use the sizes of tensors that the kernel is given")),
+        None => Ok(()),
+    }
+}
+
+/// Integers of the kernel count as `i32` where elements meet them, unless they are converted right away.
+fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        match value {
+            Expr::Cast(_, inner) if matches!(**inner, Expr::Index(_)) => {}
+            Expr::Index(at) => {
+                let range = program.range(at);
+                if !range.is_narrow() {
+                    return Err(Problem::new(format!(
+                        "{} counts as an i32 here, and it can be {} to {}",
+                        text(program, at),
+                        range.lo,
+                        range.hi
+                    ))
+                    .help("convert it right where it stands, such as `n as f32`"));
+                }
+            }
+            other => left.extend(other.parts()),
+        }
+    }
+    Ok(())
+}
+
+/// Divisors are positive, and what a number known at launch divides is not negative.
+fn quotients(program: &Program, at: &Affine) -> Result<()> {
+    for (coord, _) in &at.terms {
+        coord.inside().iter().try_for_each(|inner| quotients(program, inner))?;
+        let Coord::Two(with @ (Arith::Div | Arith::Rem), of) = coord else { continue };
+        let sign = if *with == Arith::Div { "/" } else { "%" };
+        let [left, right] = &**of;
+        if program.range(right).lo < 1 {
+            return Err(Problem::new(format!(
+                "the right side of this `{sign}`, {}, may be 0 or negative",
+                text(program, right)
+            ))
+            .help("divide by a size or a positive number, such as max(n, 1)"));
+        }
+        if program.range(left).lo < 0 {
+            return Err(Problem::new(format!(
+                "the left side of this `{sign}`, {}, may be negative",
+                text(program, left)
+            ))
+            .help("keep it from 0 on, with max(x, 0)"));
+        }
+    }
+    Ok(())
+}
+
 fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
+    for base in &view.base {
+        known_sizes(program, base)?;
+        quotients(program, base)?;
+    }
     for mode in 0..view.base.len() {
         let range = reach(program, view, mode);
         if !range.is_wide() {
@@ -125,7 +280,7 @@ pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> R
     let fixed = |coord: &Coord| match coord {
         Coord::Var(var) => unrolled.contains(var),
         // Judged by what they are made of.
-        Coord::Digit { .. } => true,
+        Coord::Digit { .. } | Coord::Two(..) => true,
         _ => false,
     };
     if let Some(other) = view.base.iter().find(|base| base.any(&|coord| !fixed(coord))) {
@@ -169,7 +324,7 @@ fn reach(program: &Program, view: &View, mode: usize) -> Range {
 }
 
 /// A coordinate as its author would write it.
-fn text(program: &Program, affine: &Affine) -> String {
+pub(crate) fn text(program: &Program, affine: &Affine) -> String {
     let coord = |coord: &Coord| match coord {
         Coord::Block(axis) => format!("block.{}", ["x", "y", "z"][usize::from(*axis)]),
         Coord::Thread(_) | Coord::Swizzled(..) => "thread.x".into(),
@@ -177,8 +332,32 @@ fn text(program: &Program, affine: &Affine) -> String {
         Coord::Member(group) => format!("the member of `{}`", program.groups[*group as usize].name),
         Coord::ClusterRank => "the block's rank in its cluster".into(),
         Coord::Turn(ring) => format!("the phase of `{}`", program.rings[*ring as usize].name),
+        Coord::Size { of, over: 1 } => of.name().to_owned(),
+        Coord::Size { of, over } => format!("ceil_div({}, {over})", of.name()),
+        Coord::Scalar(id) => program.scalars[*id as usize].name.clone(),
+        Coord::Loaded { number, .. } => program.reads[*number as usize].name.clone(),
+        Coord::Two(with, of) => {
+            let [left, right] = of.each_ref().map(|of| text(program, of).trim_matches('`').to_owned());
+            match with {
+                Arith::Mul => format!("({left}) * ({right})"),
+                Arith::Div => format!("({left}) / ({right})"),
+                Arith::Rem => format!("({left}) % ({right})"),
+                Arith::Min => format!("min({left}, {right})"),
+                Arith::Max => format!("max({left}, {right})"),
+            }
+        }
         Coord::Digit { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
     };
+    if let ([(Coord::Digit { of, over, extent }, 1)], 0) = (&affine.terms[..], affine.constant) {
+        let of = text(program, of);
+        let of = of.trim_matches('`');
+        let of = if of.contains(' ') { format!("({of})") } else { of.to_owned() };
+        return match (over, extent) {
+            (1, Some(n)) => format!("`{of} % {n}`"),
+            (n, None) => format!("`{of} / {n}`"),
+            (by, Some(n)) => format!("`{of} / {by} % {n}`"),
+        };
+    }
     let mut parts: Vec<String> = affine
         .terms
         .iter()

@@ -4,6 +4,7 @@
 use tilewright_layout::{Layout, Path, Swizzle, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
+use crate::limits::MOST_MODES;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 
@@ -22,6 +23,8 @@ pub struct View {
     pub limits: Vec<Option<(Affine, i64)>>,
     /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::held`].
     pub held: Vec<usize>,
+    /// Modes of the tensor along which its first and last elements stand for those beyond; see [`View::nearest`].
+    pub nearest: Vec<usize>,
     /// The rank in the cluster of the block whose shared memory is meant; the thread's own block without.
     pub peer: Option<Affine>,
 }
@@ -74,6 +77,7 @@ impl View {
             base: vec![Affine::default(); rank],
             limits: vec![None; rank],
             held: Vec::new(),
+            nearest: Vec::new(),
             peer: None,
         })
     }
@@ -343,12 +347,16 @@ impl View {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if sorted != (0..self.rank()).collect::<Vec<_>>() {
+            let given: Vec<String> = order.iter().map(usize::to_string).collect();
+            let plain: Vec<String> = (0..self.rank()).rev().map(|mode| mode.to_string()).collect();
             return Err(Problem::new(format!(
-                "{order:?} is no order of the {} modes of `{}`, {}",
+                "({}) is no order of the {} modes of `{}`, {}",
+                given.join(", "),
                 self.rank(),
                 self.name,
                 self.shape()
             ))
+            .help(format!("name each mode once, such as ({})", plain.join(", ")))
             .arg(1));
         }
         let modes: Vec<Layout> =
@@ -369,6 +377,28 @@ impl View {
         });
         let modes: Vec<Layout> = modes.collect::<std::result::Result<_, _>>()?;
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
+    }
+
+    /// A vector as a matrix sees it: along `mode`, with extent 1 in the other, so that functions of both can be computed.
+    pub fn along(&self, mode: i64) -> Result<View> {
+        if self.rank() != 1 {
+            return Err(Problem::new(format!(
+                "`along` takes a vector, and `{}` has {} modes: {}",
+                self.name,
+                self.rank(),
+                self.shape()
+            ))
+            .help("leave it out: modes of extent 1 are as wide as those of other tiles"));
+        }
+        let Some(mode) = usize::try_from(mode).ok().filter(|mode| *mode < MOST_MODES) else {
+            return Err(Problem::new(format!("a tile has the modes 0..{MOST_MODES}, and this is {mode}"))
+                .help("write `along(1)` for what stands along the columns of a matrix")
+                .arg(0));
+        };
+        let one = Layout::new(1i64, 0i64)?;
+        let mut modes = vec![one; (mode + 1).max(2)];
+        modes[mode] = self.layout.mode(0)?;
+        Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
     /// The shape of what is made of several views, element by element: each mode as wide as the widest of them has it.
@@ -407,6 +437,114 @@ impl View {
         self
     }
 
+    /// The same with the edge repeated along a mode of the tensor: what lies beyond is the element that is nearest to it.
+    pub fn nearest(mut self, mode: usize) -> View {
+        if !self.nearest.contains(&mode) {
+            self.nearest.push(mode);
+        }
+        self
+    }
+
+    /// The elements that lie so many places further along each mode, in the same shape.
+    pub fn shift(&self, by: &[Affine]) -> Result<View> {
+        if by.len() != self.rank() {
+            return Err(Problem::new(format!(
+                "`{}` has {} modes, {}, and the shift names {}",
+                self.name,
+                self.rank(),
+                self.shape(),
+                by.len()
+            ))
+            .help("write one number for each mode, 0 for those that stay")
+            .arg(1));
+        }
+        let mut view = self.clone();
+        for (place, (mode, by)) in self.layout.modes().zip(by).enumerate() {
+            if by.constant() == Some(0) {
+                continue;
+            }
+            let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
+                return Err(Problem::new(format!(
+                    "mode {place} of `{}` has the shape {}, and its elements are not equally far apart",
+                    self.name,
+                    mode.shape()
+                ))
+                .help("shift the tile, then partition it")
+                .arg(1));
+            };
+            let along = usize::from(path.steps()[0]);
+            let far = || Problem::new("a coordinate passes 63 bits");
+            view.base[along] = view.base[along].plus(by, times).ok_or_else(far)?;
+            if let Some((origin, _)) = &mut view.limits[along] {
+                *origin = origin.plus(by, times).ok_or_else(far)?;
+            }
+        }
+        Ok(view)
+    }
+
+    /// The same with so many elements more before and after, along its first modes.
+    pub fn with_halo(&self, halo: &[(i64, i64)]) -> Result<View> {
+        let mut view = self.clone();
+        let mut modes: Vec<Layout> = self.layout.modes().collect();
+        for (place, &(before, after)) in halo.iter().enumerate() {
+            if (before, after) == (0, 0) {
+                continue;
+            }
+            let leaves: Vec<(Value, Value)> =
+                modes.get(place).map_or(Vec::new(), |mode| mode.leaves().collect());
+            let [(Value::Int(extent), Value::Basis { times, path })] = leaves[..] else {
+                return Err(Problem::new(format!(
+                    "mode {place} of `{}`, {}, cannot have a halo",
+                    self.name,
+                    self.shape()
+                ))
+                .help("give a halo to modes of the tile that have one extent, known while compiling"));
+            };
+            let wide = extent.checked_add(before).and_then(|n| n.checked_add(after)).filter(|n| *n < 1 << 31);
+            let (Some(wide), true) = (wide, before >= 0 && after >= 0) else {
+                return Err(Problem::new(format!("a halo of {before} and {after} elements"))
+                    .help("write small numbers that are not negative, such as halo = (1, 1)"));
+            };
+            modes[place] = Layout::new(wide, Value::Basis { times, path })?;
+            let along = usize::from(path.steps()[0]);
+            view.base[along] = view.base[along]
+                .plus(&before.into(), -times)
+                .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+        }
+        view.layout = Layout::from_modes(modes)?;
+        Ok(view)
+    }
+
+    /// The same elements along some modes of a larger shape, in order; along the others, whose extents are given, each
+    /// stands everywhere.
+    pub fn broadcast(&self, shape: &[Option<i64>]) -> Result<View> {
+        let own = shape.iter().filter(|extent| extent.is_none()).count();
+        if own != self.rank() {
+            return Err(Problem::new(format!(
+                "`{}` has {} modes, {}, and the shape has {own} places for them",
+                self.name,
+                self.rank(),
+                self.shape()
+            ))
+            .help("write `_` for each mode of the tensor, and the extents of the others: broadcast(bias, (BM, _))")
+            .arg(1));
+        }
+        let mut own = self.layout.modes();
+        let modes: Vec<Layout> = shape
+            .iter()
+            .map(|extent| match extent {
+                Some(n) => Ok(Layout::new(*n, 0i64)?),
+                None => own.next().ok_or_else(|| Problem::new("there is no such mode")),
+            })
+            .collect::<Result<_>>()?;
+        Ok(self.rearranged(Layout::from_modes(modes)?))
+    }
+
+    /// Has it several elements in one place of the tensor, as broadcasting makes them?
+    pub fn repeats(&self) -> bool {
+        self.layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1))
+    }
+
     /// The same under another name, for messages and generated text.
     pub fn with_name(mut self, name: &str) -> View {
         self.name = name.into();
@@ -433,7 +571,7 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
 }
 
 /// Takes one mode at a place: what stays goes to `kept`, steps along the tensor's modes to `steps`.
-fn slice_mode(
+pub(crate) fn slice_mode(
     mode: &Layout,
     at: &At,
     kept: &mut Vec<Layout>,

@@ -96,7 +96,7 @@ fn loops_over_tiles_belong_to_persistent_kernels() {
     let tiles = [("t", Value::symbol("T"))];
     let mut one = Builder::new("tiles");
     one.group("all", (0, 1), None);
-    one.tiles(&tiles, Raster::Plain, |b, _| b.sync());
+    one.repeat("i", Value::Int(2), Unroll::No, |b, _| b.tiles(&tiles, Raster::Plain, |b, _| b.sync()));
     let mut other = Builder::new("tiles");
     other.group("all", (0, 1), None);
     other.persistent().sync();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_codegen::lower::{Policy, lower};
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{cuda, pipeline, thread};
+use tilewright_codegen::{cuda, pipeline, resolve, thread};
 
 const LINE: &str = "\n----\n";
 
@@ -15,6 +15,7 @@ fn passed(pass: &str, input: &str) -> Result<String, String> {
     let said = |said: tilewright_codegen::diagnostic::Diagnostic| said.text();
     let lowered = |policy| Ok(lower(&tile()?, policy).map_err(said)?.to_string());
     match pass {
+        "resolve" => Ok(resolve::resolve(&tile()?).map_err(said)?.to_string()),
         "expand" => Ok(pipeline::expand(&tile()?).map_err(said)?.to_string()),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),

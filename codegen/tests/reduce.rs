@@ -7,7 +7,7 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, Program};
+use tilewright_codegen::tile::{Across, Digits, Expr, Program};
 use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value};
@@ -124,6 +124,34 @@ fn lanes_of_a_warp_combine_in_groups() {
         let y = result(totals(Elem::F32, 128, 1, Bin::Add, Across::Warp(lanes)).unwrap(), &args, "y");
         let wanted: Vec<f64> =
             x[..100].chunks(lanes as usize).flat_map(|part| vec![part.iter().sum(); part.len()]).collect();
+        assert_close(&y, &wanted, 1e-6);
+    }
+    for digits in [
+        &[(8i64, 4i64)][..],
+        &[(2, 16)],
+        &[(2, 1), (2, 8), (4, 32)],
+        &[(3, 32)],
+        &[(4, 8), (3, 32)],
+        &[(96, 1)],
+        &[(3, 1)],
+        &[(2, 3), (4, 12)],
+    ] {
+        let x = numbers(192, 5);
+        let args = Args::default().size("N", 150).array("x", x[..150].to_vec()).array("y", vec![0.0; 150]);
+        let across = Across::Digits(Digits::new(digits).unwrap());
+        let (extent, step) = digits[digits.len() - 1];
+        let threads = if 96 % (extent * step) == 0 { 96 } else { 128 };
+        if threads % (extent * step) != 0 {
+            continue;
+        }
+        let y = result(totals(Elem::F32, threads, 1, Bin::Add, across).unwrap(), &args, "y");
+        let wanted: Vec<f64> = (0..150)
+            .map(|at| {
+                let (tile, thread) = (at / threads as usize, at as u32 % threads as u32);
+                let others = (0..threads as u32).filter(|&t| across.first(t) == across.first(thread));
+                others.filter_map(|t| x[..150].get(tile * threads as usize + t as usize)).sum()
+            })
+            .collect();
         assert_close(&y, &wanted, 1e-6);
     }
     for (threads, lanes) in [(48, 32), (6, 4), (64, 3), (64, 64)] {

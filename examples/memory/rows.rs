@@ -5,11 +5,12 @@ use tilewright::prelude::*;
 
 /// y = exp(x - max x) / Σ exp(x - max x), row by row: a block for each row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn softmax_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+pub fn softmax_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
     at_most(N, W);
+    blocks_per_sm(Q);
     let threads = layout!((1, L));
     let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
@@ -43,7 +44,13 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
 
 /// y = w · (x - mean x) / √(variance x + eps) + b, row by row: a block for each row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn layernorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+pub fn layernorm_row<
+    T,
+    const W: usize = 8192,
+    const L: usize = 512,
+    const V: usize = 4,
+    const Q: usize = 0,
+>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     b: &Tensor<T, (_1, N), (ldb, _1)>,
@@ -51,6 +58,7 @@ pub fn layernorm_row<T, const W: usize = 8192, const L: usize = 512, const V: us
     eps: f32,
 ) {
     at_most(N, W);
+    blocks_per_sm(Q);
     let threads = layout!((1, L));
     let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));
@@ -94,13 +102,14 @@ pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usiz
 
 /// y = w · x / √(mean x² + eps), row by row: a block for each row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn rmsnorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4>(
+pub fn rmsnorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
     at_most(N, W);
+    blocks_per_sm(Q);
     let threads = layout!((1, L));
     let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));

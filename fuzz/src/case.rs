@@ -108,6 +108,9 @@ impl Case {
                 Some(extent) => extent.evaluate(&|symbol| self.symbol(symbol))?,
                 None => 1,
             };
+            for more in &program.more[axis] {
+                grid[axis] *= more.evaluate(&|symbol| self.symbol(symbol))?;
+            }
         }
         Some(grid)
     }

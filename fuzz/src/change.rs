@@ -2,8 +2,9 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::{Bin, Id, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt};
+use tilewright_codegen::tile::{Across, Digits, Expr, How, Op, Past, Program, Space, Stmt};
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -12,7 +13,7 @@ use crate::random::Random;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A reduction across a warp goes across so many lanes.
-    Lanes(usize, u32),
+    Lanes(usize, Across),
     /// All threads change places.
     Swizzled((u32, u32, i32)),
     /// A copy by another mechanism.
@@ -54,7 +55,7 @@ impl Change {
         let elems: Vec<_> = program.tensors.iter().map(|tensor| tensor.elem).collect();
         let mut body = std::mem::take(&mut program.body);
         at(&mut body, &mut left, &mut |list, place| {
-            let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent.int());
+            let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent()?.int());
             self.change(list, place, &extent, &elems);
         });
         program.body = body;
@@ -104,7 +105,7 @@ impl Change {
         let (span, by) = (stmt.span, stmt.by);
         match (self, &mut stmt.op) {
             (Change::Lanes(_, lanes), Op::Reduce { across: across @ Across::Warp(_), .. }) => {
-                *across = Across::Warp(*lanes);
+                *across = *lanes;
             }
             (Change::How(_, new), Op::Copy { how, .. }) => *how = *new,
             (Change::Filled(_, new), Op::Copy { fill, .. }) => *fill = (*new).into(),
@@ -127,7 +128,7 @@ impl Change {
             }
             (Change::If(_, left, right), _) => {
                 let then = vec![stmt.clone()];
-                let op = Op::If { left: left.clone(), right: *right, then, other: Vec::new() };
+                let op = Op::If { test: Test::less(left.clone(), *right), then, other: Vec::new() };
                 *stmt = Stmt { id: 0, span, by, op };
             }
             (Change::When(_, cond, both), _) => {
@@ -255,7 +256,13 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     Some(match (roll, &site.stmt.op) {
         // There are few to choose from.
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
-            Change::Lanes(at, random.pick(&[1, 2, 4, 8, 16]))
+            let digits = |digits: &[(i64, i64)]| Digits::new(digits).map_or(Across::Thread, Across::Digits);
+            let mut all = [1, 2, 4, 8, 16].map(Across::Warp).to_vec();
+            all.extend([&[(2, 16)][..], &[(4, 8)], &[(2, 1), (2, 8)], &[(8, 2)]].map(digits));
+            if threads.is_multiple_of(64) {
+                all.extend([&[(2, 32)][..], &[(64, 1)], &[(4, 4), (2, 32)], &[(2, 16), (2, 32)]].map(digits));
+            }
+            Change::Lanes(at, random.pick(&all))
         }
         (0, _) if threads.is_multiple_of(4) && random.chance(30) => {
             let bits = random.within(1, 2) as u32;
@@ -278,7 +285,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Filled(at, random.pick(&[1.0, 2.0, 3.0]))
         }
         (2..=6, Op::For { var, .. }) => {
-            let extent = program.vars[*var as usize].extent.int();
+            let extent = program.vars[*var as usize].extent().and_then(|n| n.int());
             let full = extent.is_some_and(|n| n <= 4) && random.chance(20);
             Change::Unrolled(at, if full { Unroll::Full } else { Unroll::By(random.pick(&[2, 3, 4])) })
         }
@@ -321,7 +328,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Held(at, random.below(from.base.len()))
         }
         (11, Op::For { var, body, .. }) => {
-            let extent = program.vars[*var as usize].extent.int().filter(|&n| n <= 4)?;
+            let extent = program.vars[*var as usize].extent().and_then(|n| n.int()).filter(|&n| n <= 4)?;
             if body.len() > 12 {
                 return None;
             }

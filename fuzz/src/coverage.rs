@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::affine::{Affine, Arith, Coord};
+use tilewright_codegen::condition::Test;
 use tilewright_codegen::lower::{Policy, lower};
 use tilewright_codegen::thread::{self, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Past, Program, Space, Stmt};
@@ -42,6 +43,14 @@ const WANTED: &[&str] = &[
     "statement: advance",
     "statement: tiles",
     "statement: wait for a token",
+    "statement: take",
+    "condition: less",
+    "condition: equal",
+    "condition: scalar",
+    "condition: not",
+    "condition: and",
+    "condition: or",
+    "condition: differs from thread to thread",
     "copy: derived",
     "copy: asynchronous",
     "copy: plain",
@@ -68,6 +77,7 @@ const WANTED: &[&str] = &[
     "reduce: thread",
     "reduce: warp",
     "reduce: part of a warp",
+    "reduce: digits of threads",
     "reduce: block",
     "coordinate: block",
     "coordinate: loop",
@@ -77,12 +87,22 @@ const WANTED: &[&str] = &[
     "coordinate: digit",
     "coordinate: begin",
     "coordinate: phase",
+    "coordinate: size",
+    "coordinate: scalar",
+    "coordinate: loaded by the block",
+    "coordinate: loaded by a thread",
+    "coordinate: product",
+    "coordinate: quotient",
+    "coordinate: remainder",
+    "coordinate: minimum",
+    "coordinate: maximum",
     "past: skip",
     "past: last",
     "past: anyway",
     "loop: not unrolled",
     "loop: unrolled wholly",
     "loop: unrolled by",
+    "loop: ends computed",
     "function: input",
     "function: literal",
     "function: scalar",
@@ -95,6 +115,7 @@ const WANTED: &[&str] = &[
     "function: comparison",
     "function: choice",
     "function: cast",
+    "function: integer of the kernel",
     "bound: proven read",
     "bound: guarded read",
     "bound: proven write",
@@ -236,13 +257,19 @@ impl Seen {
                     Across::Warp(32) => "reduce: warp",
                     Across::Warp(_) => "reduce: part of a warp",
                     Across::Block => "reduce: block",
+                    Across::Digits(_) => "reduce: digits of threads",
                 });
                 "statement: reduce"
             }
             Op::WaitCopies { .. } => "statement: wait for copies",
             Op::CommitCopies => "statement: commit copies",
             Op::Sync => "statement: sync",
-            Op::For { unroll, .. } => {
+            Op::For { var, unroll, .. } => {
+                let var = &program.vars[*var as usize];
+                if var.extent().is_none() {
+                    [&var.from, &var.to].into_iter().for_each(|end| self.coordinates(end));
+                    self.has("loop: ends computed");
+                }
                 self.has(match unroll {
                     Unroll::No => "loop: not unrolled",
                     Unroll::Full => "loop: unrolled wholly",
@@ -264,8 +291,10 @@ impl Seen {
                 });
                 "statement: step"
             }
-            Op::If { left, .. } => {
-                self.coordinates(left);
+            Op::Take { .. } => "statement: take",
+            Op::If { test, .. } => {
+                test.integers().into_iter().for_each(|at| self.coordinates(at));
+                self.test(test);
                 "statement: if"
             }
             Op::When { .. } => "statement: when",
@@ -295,6 +324,21 @@ impl Seen {
             Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster => return,
         };
         self.has(what);
+    }
+
+    fn test(&mut self, test: &Test) {
+        self.has(match test {
+            Test::Less(..) => "condition: less",
+            Test::Equal(..) => "condition: equal",
+            Test::Holds(_) => "condition: scalar",
+            Test::Not(_) => "condition: not",
+            Test::Both(_) => "condition: and",
+            Test::Either(_) => "condition: or",
+        });
+        if test.per_thread() {
+            self.has("condition: differs from thread to thread");
+        }
+        test.inside().iter().for_each(|inner| self.test(inner));
     }
 
     fn copy(&mut self, program: &Program, (from, to): (u32, u32), how: How, fill: f64) {
@@ -346,6 +390,20 @@ impl Seen {
                     "coordinate: digit"
                 }
                 Coord::Turn(_) => "coordinate: phase",
+                Coord::Size { .. } => "coordinate: size",
+                Coord::Scalar(_) => "coordinate: scalar",
+                Coord::Loaded { per_thread: false, .. } => "coordinate: loaded by the block",
+                Coord::Loaded { per_thread: true, .. } => "coordinate: loaded by a thread",
+                Coord::Two(with, of) => {
+                    of.iter().for_each(|of| self.coordinates(of));
+                    match with {
+                        Arith::Mul => "coordinate: product",
+                        Arith::Div => "coordinate: quotient",
+                        Arith::Rem => "coordinate: remainder",
+                        Arith::Min => "coordinate: minimum",
+                        Arith::Max => "coordinate: maximum",
+                    }
+                }
             };
             self.has(what);
         }
@@ -357,6 +415,10 @@ impl Seen {
             Expr::Lit(_) => ("function: literal", vec![]),
             Expr::Scalar(_) => ("function: scalar", vec![]),
             Expr::Coord(..) => ("function: coordinate", vec![]),
+            Expr::Index(at) => {
+                self.coordinates(at);
+                ("function: integer of the kernel", vec![])
+            }
             Expr::Size(_) => ("function: size", vec![]),
             Expr::Bits(_, x) => ("function: bits", vec![x]),
             Expr::Un(_, x) => ("function: unary", vec![x]),

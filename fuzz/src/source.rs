@@ -230,9 +230,12 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
             tile::Op::Map { value, .. } | tile::Op::Fill { value, .. } => format!("map {value:?}"),
             tile::Op::Gemm { how, order, .. } => format!("gemm {how:?} {order:?}"),
             tile::Op::Reduce { with, across, .. } => format!("reduce {with:?} {across:?}"),
-            tile::Op::For { var, unroll, .. } => format!("for {var} {unroll:?}"),
+            tile::Op::For { var, unroll, .. } => {
+                let of = &program.vars[*var as usize];
+                format!("for {var} in {} .. {} {unroll:?}", affine(&of.from), affine(&of.to))
+            }
             tile::Op::Pipelined { var, ahead, .. } => format!("pipelined {var} {ahead:?}"),
-            tile::Op::If { left, right, .. } => format!("if {left:?} < {right:?}"),
+            tile::Op::If { test, .. } => format!("if {test:?}"),
             tile::Op::Step { var, at, past, .. } => format!("step {var} at {at:?} {past:?}"),
             tile::Op::When { cond, .. } => format!("when {cond:?}"),
             tile::Op::Roles(_) => "roles".into(),

@@ -14,6 +14,7 @@ mod coalesce;
 mod complement;
 mod compose;
 mod differences;
+mod distribution;
 mod divide;
 pub mod draw;
 mod error;
@@ -41,6 +42,7 @@ mod value;
 
 pub use access::{Transfer, WarpAccess};
 pub use banks::{BankConflict, BankReport};
+pub use distribution::{Digit, Distribution, Exchange};
 pub use error::{Condition, LayoutError, Operand, Result};
 pub use f2::BitMatrix;
 pub use layout::Layout;

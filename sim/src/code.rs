@@ -189,6 +189,12 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
+    /// The integer that a value is, in lanes that are active.
+    ToInt {
+        elem: Elem,
+        to: u32,
+        x: Slot,
+    },
     FromInt {
         elem: Elem,
         to: Slot,

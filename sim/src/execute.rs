@@ -79,6 +79,17 @@ impl Cluster<'_> {
                     self.operation(Class::Conversion, w);
                     self.one(w, to, (x, from), elem, |bits| value::cast(bits, from, elem))?;
                 }
+                Ins::ToInt { elem, to, x } => {
+                    self.operation(Class::Conversion, w);
+                    self.need(w, x, elem)?;
+                    let bits = w.bits(x, elem);
+                    let (mask, cell) = (w.mask, &mut w.vectors[to as usize]);
+                    for lane in 0..LANES {
+                        if mask >> lane & 1 == 1 {
+                            cell[lane] = value::to_int(bits[lane], elem);
+                        }
+                    }
+                }
                 Ins::FromInt { elem, to, x } => {
                     self.writable(w, to, elem, 1)?;
                     let bits = w.ints(x).map(|n| value::from_int(n, elem));

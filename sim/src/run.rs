@@ -124,6 +124,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         name: program.name.clone(),
         params: params.collect(),
         variants: vec![Variant { source: String::new(), program: program.clone() }],
+        requires: Vec::new(),
         report: Default::default(),
     };
     run(&kernel, args, options)
@@ -135,6 +136,7 @@ fn shell(kernel: &Generated) -> Generated {
         name: kernel.name.clone(),
         params: kernel.params.clone(),
         variants: Vec::new(),
+        requires: kernel.requires.clone(),
         report: Default::default(),
     }
 }

@@ -14,6 +14,16 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use tilewright_codegen::fp8;
 
+/// The integer that an element is; what has a point is cut off, as `as i64` does.
+pub(crate) fn to_int(bits: u64, elem: Elem) -> i64 {
+    match elem {
+        Elem::U32 | Elem::U8 => bits as i64,
+        Elem::I32 => i64::from(bits as i32),
+        Elem::I8 => i64::from(bits as i8),
+        _ => i64::from(cast(bits, elem, Elem::I32) as i32),
+    }
+}
+
 /// The bits of an integer as an element.
 pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
     match elem {

@@ -121,16 +121,29 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             own("transpose", &[("V", v), ("C", c), ("U", u), ("D", d), ("B", tile), ("P", pad)])
         }
         Work::Softmax => in_rows("softmax_row", "softmax_rows", kept),
-        Work::Layernorm => in_rows("layernorm_row", "layernorm_rows", kept),
+        Work::Layernorm if wide == 1 => in_rows("layernorm_row", "layernorm_rows", keeping(17)),
+        Work::Layernorm => {
+            let mut choice = in_rows("layernorm_row", "layernorm_rows", kept);
+            if choice.kernel == "layernorm_row" && elem.bytes() < 4 {
+                // Weights of 16 bits are wide in registers: without a bound they would leave room for fewer blocks.
+                choice.constants.push(("Q", (1536 / kept).max(1)));
+            }
+            choice
+        }
         Work::Rmsnorm => in_rows("rmsnorm_row", "rmsnorm_rows", kept),
         Work::RowSums if columns <= 32 * SHORT => in_rows("row_sums", "row_sums_short", 0),
         Work::RowSums => {
             own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
         }
         Work::ColumnSums => {
-            // Few rows want many warps.
-            let warps = if rows < 1024 && columns < 4096 { 32 } else { 8 };
-            own("column_sums", &[("B", 8 * warps), ("Y", warps), ("V", wide)])
+            // Few rows want many warps, and few columns long tiles.
+            let (tile, warps) = match (rows < 1024, columns < 4096) {
+                (true, true) => (256, 32),
+                (false, true) => (128, 8),
+                _ => (64, 8),
+            };
+            let value = if columns < 4096 { wide.min(4) } else { wide };
+            own("column_sums", &[("B", tile), ("Y", warps), ("V", value)])
         }
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
         Work::Gravity => own("gravity", &[]),

@@ -6,6 +6,7 @@ pub mod draw;
 pub mod functions;
 pub mod gallery;
 pub mod hand;
+pub mod integers;
 pub mod memory;
 pub mod number;
 pub mod problem;
@@ -13,5 +14,6 @@ pub mod programs;
 pub mod rows;
 pub mod tensor;
 mod user_crate;
+pub mod views;
 
 pub use user_crate::UserCrate;

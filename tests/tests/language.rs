@@ -123,6 +123,55 @@ fn copies_are_committed_along_control_flow() {
     }
 }
 
+/// Sums of columns: blocks that share a column add to the same elements.
+#[kernel]
+fn column_sums(x: &Tensor<i32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<i32, (N,)>) {
+    let gx = tile(x, (16, 128), (block.y, block.x));
+    let gy = tile(y, (128,), (block.x));
+    let from = parallelize(gx, layout!((1, 128)), thread.x);
+    let to = parallelize(gy, layout!((128,)), thread.x);
+    for row in unroll(0..16) {
+        let own = registers_like(to, 0);
+        copy(from[(row, _)], own);
+        copy(own, to, how = "atomic_add");
+    }
+}
+
+/// The largest of each column.
+#[kernel]
+fn column_maxima(x: &Tensor<f32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<f32, (N,)>) {
+    let from = parallelize(tile(x, (1, 128), (block.y, block.x)), layout!((1, 128)), thread.x);
+    let to = parallelize(tile(y, (128,), (block.x)), layout!((128,)), thread.x);
+    let own = registers_like(to, 0.0);
+    copy(from[(0, _)], own);
+    copy(own, to, how = "atomic_max");
+}
+
+#[test]
+fn atomic_copies_change_what_stands_there() {
+    for (m, n) in [(16, 128), (37, 200), (1, 1), (50, 129)] {
+        let x: Vec<i32> = (0..m * n).map(|at| (at * 7 % 23) as i32 - 11).collect();
+        let column = |column: usize| (0..m).map(|row| x[row * n + column]).collect::<Vec<_>>();
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::in_out(&vec![5i32; n], [n])];
+        let options = Options { schedules: 3, ..Options::default() };
+        let wanted: Vec<i32> = (0..n).map(|at| 5 + column(at).iter().sum::<i32>()).collect();
+        let kernel = column_sums().def().generate().unwrap();
+        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
+        {
+            assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{m} {n}");
+        }
+        let floats: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+        let args = [Arg::tensor(&floats, [m, n]).strides([n, 1]), Arg::in_out(&vec![-3.0f32; n], [n])];
+        let wanted: Vec<f32> =
+            (0..n).map(|at| column(at).into_iter().max().unwrap().max(-3) as f32).collect();
+        let kernel = column_maxima().def().generate().unwrap();
+        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
+        {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m} {n}");
+        }
+    }
+}
+
 /// Modes of extent 1 are as wide as the widest of what is mapped, whichever comes first.
 #[test]
 fn what_is_mapped_spreads_both_ways() {

@@ -4,12 +4,16 @@ use tilewright_layout::Value;
 
 use super::Builder;
 use crate::affine::{Affine, Coord};
+use crate::condition::Test;
+use crate::limits;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Expr, Op, Raster, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, Raster, Read, Require, Space, Stmt, Var};
+use crate::view::View;
 
 impl Builder {
-    /// A loop over `0..extent`. The body gets the variable.
+    /// A loop over `0..to`: an integer, a size, or any number that is known where the loop begins. The body gets the
+    /// variable.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -33,11 +37,32 @@ impl Builder {
     pub fn repeat<T>(
         &mut self,
         name: &str,
-        extent: Value,
+        to: impl Into<Affine>,
         unroll: Unroll,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
-        let (var, body, done) = self.turns(name, extent, body);
+        self.repeat_over(name, 0, to, unroll, body)
+    }
+
+    /// A loop over `from..to`, which may depend on the block, on sizes, on arguments, on loops around it, and on what has
+    /// been read.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{affine::{Affine, Coord}, build::Builder, thread::Unroll};
+    /// let mut b = Builder::new("triangle");
+    /// let next = Affine::from(Coord::Block(0)).plus(&1.into(), 1).unwrap();
+    /// b.repeat_over("j", 0, next, Unroll::No, |b, _| b.sync());
+    /// assert_eq!(b.finish().vars[0].extent(), None);
+    /// ```
+    pub fn repeat_over<T>(
+        &mut self,
+        name: &str,
+        from: impl Into<Affine>,
+        to: impl Into<Affine>,
+        unroll: Unroll,
+        body: impl FnOnce(&mut Builder, Affine) -> T,
+    ) -> T {
+        let (var, body, done) = self.turns(name, from.into(), to.into(), body);
         self.push(Op::For { var, unroll, body });
         done
     }
@@ -46,11 +71,12 @@ impl Builder {
     fn turns<T>(
         &mut self,
         name: &str,
-        extent: Value,
+        from: Affine,
+        to: Affine,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> (Id, Vec<Stmt>, T) {
         let (span, var) = (self.span, self.program.vars.len() as Id);
-        self.program.vars.push(Var { name: name.into(), extent });
+        self.program.vars.push(Var { name: name.into(), from, to });
         self.open.push(Vec::new());
         let done = body(self, Coord::Var(var).into());
         let body = self.open.pop().unwrap_or_default();
@@ -87,11 +113,11 @@ impl Builder {
     pub fn pipelined<T>(
         &mut self,
         name: &str,
-        extent: Value,
+        to: impl Into<Affine>,
         ahead: impl Into<Ahead>,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
-        let (var, body, done) = self.turns(name, extent, body);
+        let (var, body, done) = self.turns(name, 0.into(), to.into(), body);
         self.push(Op::Pipelined { var, ahead: ahead.into(), body });
         done
     }
@@ -138,16 +164,130 @@ impl Builder {
         right: Value,
         then: impl FnOnce(&mut Builder) -> Result<()>,
     ) -> Result<()> {
-        if left.per_thread() {
-            return Err(Problem::new("a condition must be the same for all threads of its group")
-                .help("use a choice inside `map` for what differs from thread to thread"));
-        }
-        let then = self.body(then)?;
-        self.push(Op::If { left: left.clone(), right, then, other: Vec::new() });
+        self.branch(Test::less(left.clone(), right), then, |_| Ok(()))
+    }
+
+    /// Statements for where a condition on integers holds, and for where it does not.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{affine::Coord, build::Builder, condition::Test};
+    /// let mut b = Builder::new("first_block");
+    /// b.branch(Test::Equal(Coord::Block(0).into(), 0.into()), |b| Ok(b.sync()), |_| Ok(()))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn branch(
+        &mut self,
+        test: Test,
+        then: impl FnOnce(&mut Builder) -> Result<()>,
+        other: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> Result<()> {
+        let span = self.span;
+        let (then, other) = (self.body(then)?, self.body(other)?);
+        self.span = span;
+        self.push(Op::If { test, then, other });
         Ok(())
     }
 
-    /// Deals tiles out to the blocks of a grid that stays: the body runs for each tile of a block and gets its coordinates.
+    /// The same with one closure that is called for each arm in turn.
+    pub(crate) fn arms(&mut self, test: Test, arm: &mut dyn FnMut(&mut Builder)) {
+        let span = self.span;
+        let mut body = || {
+            self.open.push(Vec::new());
+            arm(self);
+            self.open.pop().unwrap_or_default()
+        };
+        let (then, other) = (body(), body());
+        self.span = span;
+        self.push(Op::If { test, then, other });
+    }
+
+    /// States what sizes satisfy: a launch with others is refused, with this text. That a number divides a size is used
+    /// where it makes accesses wider.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Affine, build::Builder, condition::Test};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("fours");
+    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// let rest = Affine::from(Value::symbol("N")).digit(1, Some(4));
+    /// b.require(Test::Equal(rest, 0.into()), "N % 4 == 0")?;
+    /// assert_eq!(b.program().requires[0].divides(), Some((Value::symbol("N"), 4)));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn require(&mut self, test: Test, text: &str) -> Result<()> {
+        let others =
+            |coord: &Coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..));
+        if test.any(&others) || !test.scalars().is_empty() {
+            return Err(Problem::new("an assertion is checked at launch, and depends on sizes alone")
+                .help("write a condition on extents, such as `assert(N % 4 == 0)`"));
+        }
+        self.program.requires.push(Require { test, text: text.into(), of: None });
+        Ok(())
+    }
+
+    /// A size of its own for an extent that is computed from others: a launch checks that it is what was computed.
+    pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
+        let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
+        if let Some(symbol) =
+            self.program.requires.iter().find(|known| known.text == text).and_then(|known| known.of)
+        {
+            return Ok(Value::Sym { times: 1, of: symbol, over: 1 });
+        }
+        let mut name = String::new();
+        for word in text.split([' ', '(', ')', ',']).filter(|word| !word.is_empty()) {
+            let word = match word {
+                "+" => "plus",
+                "*" => "times",
+                "-" => "minus",
+                "/" => "over",
+                "%" => "mod",
+                word => word.trim_start_matches('-'),
+            };
+            name = if name.is_empty() { word.to_owned() } else { format!("{name}_{word}") };
+        }
+        limits::name("a size", &name)?;
+        let size = Value::symbol(&name);
+        let Value::Sym { of: symbol, .. } = size else { return Ok(size) };
+        let test = Test::Equal(size.into(), of.clone());
+        self.program.requires.push(Require { test, text, of: Some(symbol) });
+        Ok(size)
+    }
+
+    /// An element of memory or of registers as an integer: a coordinate, the end of a loop, a side of a condition. Where it
+    /// lies outside of its tensor the integer is -1, which is outside of every tensor.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("gather");
+    /// let ids = b.tensor("ids", Elem::I32, (Value::symbol("N"),), None, false)?;
+    /// let table = b.tensor("table", Elem::F32, (Value::symbol("V"), Value::symbol("D")), None, false)?;
+    /// let id = b.slice(&ids, &[At::Index(Coord::Block(0).into())])?;
+    /// let row = b.take("row", &id)?;
+    /// let row = b.slice(&table, &[At::Index(row), At::All])?;
+    /// assert_eq!(row.shape().to_string(), "D");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn take(&mut self, name: &str, from: &View) -> Result<Affine> {
+        limits::name("a number that is read", name)?;
+        if from.extents().map(|all| all.iter().product()) != Some(1i64) {
+            return Err(Problem::new(format!(
+                "`{}` has the shape {}, and an integer is one element",
+                from.name,
+                from.shape()
+            ))
+            .help(format!("name one place of it, such as {}[(block.x)]", from.name)));
+        }
+        let registers = matches!(self.space(from), Space::Registers { .. });
+        let (elem, per_thread) = (self.elem(from), registers || from.per_thread());
+        let number = self.program.reads.len() as Id;
+        self.program.reads.push(Read { name: name.into(), elem, per_thread });
+        self.push(Op::Take { number, from: from.clone() });
+        Ok(Coord::Loaded { number, per_thread }.into())
+    }
+
+    /// Tiles in an order that is good for the cache: the body runs for each tile of a block of a persistent kernel, and
+    /// gets its coordinates. In other kernels there is a block for each tile.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Raster, problem::Result};
@@ -171,7 +311,7 @@ impl Builder {
         let span = self.span;
         let first = self.program.vars.len() as Id;
         for (axis, (name, extent)) in modes.iter().enumerate() {
-            self.program.vars.push(Var { name: (*name).into(), extent: *extent });
+            self.program.vars.push(Var::new(name, *extent));
             if let Some(grid) = self.program.grid.get_mut(axis) {
                 grid.get_or_insert(*extent);
             }

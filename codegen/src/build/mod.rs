@@ -77,7 +77,7 @@ mod group;
 mod part;
 mod work;
 
-use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -86,8 +86,10 @@ use crate::elem::Elem;
 use crate::limits;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
+use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
-use crate::tile::{Arg, Expr, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
+use crate::tile::{Arg, Expr, Form, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
+use crate::tiled::TiledMma;
 use crate::view::View;
 pub use group::Role;
 
@@ -125,6 +127,127 @@ impl Builder {
             partitions: vec![None],
             statements: 0,
         }
+    }
+
+    /// Goes on with a program: what this makes, and the program with what it has added.
+    pub(crate) fn resumed(
+        program: Program,
+        span: Span,
+        by: Id,
+        make: impl FnOnce(&mut Builder) -> Result<()>,
+    ) -> (Program, Result<Vec<Stmt>>) {
+        let partitions = program.groups.iter().map(|group| (group.threads > 0).then(String::new)).collect();
+        let mut builder = Builder { program, partitions, span, by, ..Builder::new("") };
+        let made = builder.body(make);
+        (builder.program, made)
+    }
+
+    /// How many threads the block has, unless thread layouts say.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("wide");
+    /// b.threads(512)?;
+    /// assert_eq!(b.finish().threads(), 512);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn threads(&mut self, threads: i64) -> Result<()> {
+        if !(1..=i64::from(BLOCK_THREADS)).contains(&threads) {
+            return Err(Problem::new(format!("a block of {threads} threads"))
+                .help(format!("a block has 1 to {BLOCK_THREADS} threads"))
+                .arg(0));
+        }
+        let known = self.program.groups[0].threads;
+        match &self.partitions[0] {
+            Some(first) if i64::from(known) != threads => {
+                let problem =
+                    format!("the block has {known} threads, by the partition of {first}, and not {threads}");
+                Err(Problem::new(problem).help("say it first, or leave it out").arg(0))
+            }
+            _ => {
+                self.program.groups[0].threads = threads as u32;
+                self.partitions[0] = Some(format!("the block has {threads}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// A tile in registers that the threads share, as its uses want it: statements name all of it, and each thread has a
+    /// part. See [`crate::resolve`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Expr};
+    /// let mut b = Builder::new("shared_tile");
+    /// let t = b.distributed("t", Elem::F32, &[128, 64])?;
+    /// b.fill(&t, Expr::lit(1.0))?;
+    /// assert_eq!(t.shape().to_string(), "(128,64)"); // 32 of each of 256 threads
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn distributed(&mut self, name: &str, elem: Elem, tile: &[i64]) -> Result<View> {
+        limits::name("a tile", name)?;
+        let shape = Tuple::flat(tile);
+        let layout = Layout::compact(shape.clone())?;
+        limits::bytes(name, layout.size()?, elem)?;
+        let id = self.add(name, elem, Space::Registers { words: false }, layout.into());
+        self.program.forms.insert(id, Form::Open);
+        View::whole(id, name, &shape)
+    }
+
+    /// The same, distributed so.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::Distribution;
+    /// let mut b = Builder::new("by_rows");
+    /// let rows = Distribution::spread(&[128, 64], &[1, 0], 4, 256);
+    /// let t = b.distributed_by("t", Elem::F32, rows)?;
+    /// assert_eq!(t.shape().to_string(), "(128,64)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn distributed_by(&mut self, name: &str, elem: Elem, by: Distribution) -> Result<View> {
+        let view = self.distributed(name, elem, by.tile())?;
+        self.program.forms.insert(view.tensor, Form::By(by));
+        Ok(view)
+    }
+
+    /// A tile of sums of products by instructions, for statements that name all of it: [`Builder::gemm`], functions,
+    /// copies. Each is 0.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, tiled::TiledMma};
+    /// let mut b = Builder::new("products");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let (sa, sb) = (b.shared_tile("sa", Elem::F16, (128, 32))?, b.shared_tile("sb", Elem::F16, (128, 32))?);
+    /// let acc = b.sums("acc", &mma, [128, 128])?;
+    /// b.gemm(&sa, &sb, &acc, Order::Plain)?;
+    /// assert_eq!(acc.shape().to_string(), "(128,128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn sums(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
+        mma.distribution(tile)?;
+        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let view = self.distributed(name, elem, &tile)?;
+        self.occupy(mma.of, mma.threads()?, &view)?;
+        self.program.forms.insert(view.tensor, Form::Sums(mma.clone()));
+        self.arch(mma.row.arch);
+        self.fill(&view, Expr::lit(0.0))?;
+        Ok(view)
+    }
+
+    /// A tile in shared memory whose layout is found from what is done with it, as long as whole tiles are copied to or
+    /// from it; compact otherwise.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// let mut b = Builder::new("open");
+    /// let t = b.shared_tile("t", Elem::F16, (128, 64))?;
+    /// assert_eq!(t.shape().to_string(), "(128,64)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shared_tile(&mut self, name: &str, elem: Elem, shape: impl Into<Tuple>) -> Result<View> {
+        let view = self.shared(name, elem, Layout::compact(shape)?)?;
+        self.program.open.insert(view.tensor);
+        Ok(view)
     }
 
     /// Statements from here on stand at this place of the user's text.
@@ -172,7 +295,7 @@ impl Builder {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
             let mut used = false;
             for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= mentions(stmt, &block));
+                stmt.each(&mut |stmt| used |= mentions(&self.program, stmt, &block));
             }
             // Where an axis is used and nothing counts it, how many blocks there are is not known.
             if !used {
@@ -369,18 +492,37 @@ impl Builder {
         limits::name("a tensor", name)?;
         layout.size()?;
         limits::bytes(name, layout.cosize()?, elem)?;
-        // A swizzle acts on offsets from the array's start, which must be as aligned as it reaches.
-        let swizzle = layout.swizzle();
-        let reach = match swizzle.bits() {
-            0 => 16,
-            bits => {
-                let far = swizzle.base() + bits + swizzle.shift().unsigned_abs();
-                1024.min(elem.bytes() << far.min(10)).max(16)
-            }
-        };
-        let shape = layout.shape();
-        let id = self.add(name, elem, Space::Shared { align: reach }, layout);
+        let (shape, align) = (layout.shape(), alignment(&layout, elem));
+        let id = self.add(name, elem, Space::Shared { align }, layout);
         View::whole(id, name, &shape)
+    }
+
+    /// A tensor in shared memory in the place of others that the kernel is done with. All threads meet here first, so that
+    /// nobody reads those any more.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::layout;
+    /// let mut b = Builder::new("places");
+    /// let first = b.shared("first", Elem::F32, layout!(64 : 1))?;
+    /// let second = b.shared_after("second", Elem::F16, layout!(128 : 1), &[&first])?;
+    /// assert_eq!(second.shape().to_string(), "(128)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shared_after(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        layout: impl Into<Composed>,
+        done: &[&View],
+    ) -> Result<View> {
+        let view = self.shared(name, elem, layout)?;
+        if !done.is_empty() {
+            let done = done.iter().map(|view| view.tensor).collect();
+            self.program.overlays.push((view.tensor, done));
+            self.sync();
+        }
+        Ok(view)
     }
 
     /// Registers of each thread, of this shape.
@@ -482,6 +624,13 @@ impl Builder {
 
     fn writable(&self, view: &View, arg: usize) -> Result<()> {
         match self.space(view) {
+            _ if view.repeats() => Err(Problem::new(format!(
+                "`{}` is broadcast, {}: several of its elements are one element of its tensor, and this writes to them",
+                view.name,
+                view.shape()
+            ))
+            .help("write to the tensor itself")
+            .arg(arg)),
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
                 Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))
@@ -489,6 +638,18 @@ impl Builder {
                     .arg(arg))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be as aligned as it reaches.
+pub(crate) fn alignment(layout: &Composed, elem: Elem) -> u32 {
+    let swizzle = layout.swizzle();
+    match swizzle.bits() {
+        0 => 16,
+        bits => {
+            let far = swizzle.base() + bits + swizzle.shift().unsigned_abs();
+            1024.min(elem.bytes() << far.min(10)).max(16)
         }
     }
 }

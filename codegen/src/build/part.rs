@@ -78,7 +78,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn slice(&mut self, view: &View, coord: &[At]) -> Result<View> {
-        if coord.len() == view.rank() {
+        // Registers have no tiles that blocks could number: their places are known while compiling.
+        if coord.len() == view.rank() && !matches!(self.space(view), Space::Registers { .. }) {
             self.axes_of(&view.layout, coord, view)?;
         }
         let slice = view.slice(coord)?;
@@ -107,7 +108,7 @@ impl Builder {
                     self.program.grid[axis] = Some(extent);
                     self.axes[axis] = Some(view.name.clone());
                 }
-                Some(known) if known == extent => {}
+                Some(known) if known == extent && self.program.more[axis].is_empty() => {}
                 Some(known) => {
                     let first = self.axes[axis].clone().unwrap_or_default();
                     return Err(Problem::new(format!(
@@ -208,6 +209,88 @@ impl Builder {
             }
         }
         Ok(())
+    }
+
+    /// The elements that lie so many places further along each mode; see [`View::shift`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let a = b.tensor("a", Elem::F32, (Value::symbol("M"), Value::symbol("N")), None, false)?;
+    /// let tile = b.tile(&a, (32, 32), &[At::Index(0.into()), At::Index(0.into())])?;
+    /// let left = b.shift(&tile, &[(-1).into(), 0.into()])?;
+    /// assert_eq!((left.shape(), left.base[0].constant()), (tile.shape(), Some(-1)));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn shift(&mut self, view: &View, by: &[Affine]) -> Result<View> {
+        view.shift(by)
+    }
+
+    /// A tile with so many elements more before and after, which overlaps its neighbours; see [`View::with_halo`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let a = b.tensor("a", Elem::F32, (Value::symbol("M"), Value::symbol("N")), None, false)?;
+    /// let tile = b.tile(&a, (32, 32), &[At::Index(0.into()), At::Index(0.into())])?;
+    /// assert_eq!(b.with_halo(&tile, &[(1, 1), (0, 2)])?.shape().to_string(), "(34,34)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn with_halo(&mut self, tile: &View, halo: &[(i64, i64)]) -> Result<View> {
+        tile.with_halo(halo)
+    }
+
+    /// The same elements along some modes of a larger shape; see [`View::broadcast`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, view::At};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let bias = b.tensor("bias", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// let tile = b.tile(&bias, (32i64,), &[At::Index(0.into())])?;
+    /// assert_eq!(b.broadcast(&tile, &[Some(64), None])?.shape().to_string(), "(64,32)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn broadcast(&mut self, view: &View, shape: &[Option<i64>]) -> Result<View> {
+        view.broadcast(shape)
+    }
+
+    /// How many blocks there are along an axis: the product of these sizes. For kernels whose tiles are numbered by arithmetic
+    /// on the block's index.
+    ///
+    /// ```
+    /// # use tilewright_codegen::build::Builder;
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("walks");
+    /// b.blocks(0, &[Value::symbol("M").ceil_div(128).unwrap(), Value::Int(4)])?;
+    /// assert_eq!(b.program().grid[0].unwrap().to_string(), "ceil(M/128)");
+    /// assert_eq!(b.program().more[0], [Value::Int(4)]);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn blocks(&mut self, axis: u8, sizes: &[Value]) -> Result<()> {
+        let axis = usize::from(axis);
+        let Some((first, more)) = sizes.split_first() else { return Ok(()) };
+        match self.program.grid[axis] {
+            None => {
+                self.program.grid[axis] = Some(*first);
+                self.program.more[axis] = more.to_vec();
+                self.axes[axis] = Some("a walk over tiles".into());
+                Ok(())
+            }
+            Some(known) if known == *first && self.program.more[axis] == more => Ok(()),
+            Some(known) => {
+                let letter = ["x", "y", "z"][axis];
+                let user = self.axes[axis].clone().unwrap_or_default();
+                let all: Vec<String> = sizes.iter().map(Value::to_string).collect();
+                Err(Problem::new(format!(
+                    "`block.{letter}` numbers {} tiles here, and {known} of `{user}`",
+                    all.join(" * ")
+                ))
+                .help("use another axis of `block`"))
+            }
+        }
     }
 
     /// The same part of the shared memory of another block of the cluster, by its rank there: distributed shared memory. Ordinary

@@ -127,7 +127,8 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::Signal { .. }
+            Op::Take { .. }
+            | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster
             | Op::WaitCopies { .. }
@@ -325,17 +326,12 @@ impl<'p> Walk<'p, '_> {
                 first.push(Some(element));
             }
         }
-        let lanes = match across {
-            Across::Thread => 1,
-            Across::Warp(lanes) => lanes,
-            Across::Block => self.threads,
-        };
         let mut axes = Vec::new();
         for axis in &stands.axes {
             let kept = match &axis.at {
                 Some(at) => {
-                    let alike =
-                        lanes == 1 || at.same_in_groups(lanes, self.threads, self.budget) == Some(true);
+                    let alike = across == Across::Thread
+                        || at.same_in_groups(across, self.threads, self.budget) == Some(true);
                     alike && at.folds(&onto)
                 }
                 None => true,

@@ -16,6 +16,7 @@ mod races;
 mod tests;
 pub(crate) mod threads;
 mod touch;
+mod unread;
 mod unwritten;
 mod warp;
 mod work;
@@ -107,8 +108,11 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
     let found = races::find(program, &mut budget);
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
+    // Where something is wrong, what is never read may be so for that reason.
+    let idle = if found.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
     before.diagnostics.extend(found.errors);
     before.diagnostics.extend(unwritten::find(program, levels));
+    before.diagnostics.extend(idle);
     before.diagnostics.extend(deterministic::find(program, levels));
     for (span, text) in found.undecided {
         before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));

@@ -122,7 +122,7 @@ struct Walk<'p, 'b> {
     vars: Vec<i64>,
     state: State<'p>,
     /// Extents of loops that have been walked, and for how many turns.
-    walked: Vec<(tilewright_layout::Value, i64)>,
+    walked: Vec<(Affine, i64)>,
     /// Tensors that are left to the simulator.
     given_up: Vec<bool>,
     /// Tensors that some statement writes.
@@ -168,7 +168,12 @@ impl<'p> Walk<'p, '_> {
 
     fn statement(&mut self, stmt: &'p Stmt) {
         match &stmt.op {
-            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Gemm { .. } | Op::Atomic { .. } => {
+            Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Gemm { .. }
+            | Op::Atomic { .. } => {
                 self.access(stmt);
             }
             Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster if stmt.by == 0 => self.barrier(),
@@ -196,9 +201,9 @@ impl<'p> Walk<'p, '_> {
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
                 // A loop whose extent is not known is taken to end where its walk does.
-                let (at, extent) = (self.value(at), self.program.vars[*var as usize].extent);
-                let walked = self.walked.iter().find(|(known, _)| *known == extent).map(|(_, turns)| *turns);
-                let extent = extent.int().or(walked);
+                let (at, extent) = (self.value(at), &self.program.vars[*var as usize].to);
+                let walked = self.walked.iter().find(|(known, _)| *known == *extent).map(|(_, turns)| *turns);
+                let extent = self.is_known(extent).then(|| self.value(extent)).or(walked);
                 if *past == Past::Anyway {
                     self.vars[*var as usize] = at;
                     self.statements(body);
@@ -207,19 +212,18 @@ impl<'p> Walk<'p, '_> {
                     self.statements(body);
                 }
             }
-            Op::If { left, right, then, other } => {
-                let known = !left.any(&|coord| !matches!(coord, Coord::Var(_) | Coord::Digit { .. }));
-                match right.int().filter(|_| known) {
-                    Some(right) => {
-                        let holds = self.value(left) < right;
-                        self.statements(if holds { then } else { other });
-                    }
-                    None => {
-                        self.arms += 2;
-                        let arms = self.arms;
-                        self.branch(then, other, arms);
-                    }
+            Op::If { test, then, other } => {
+                if test.scalars().is_empty() && test.integers().iter().all(|at| self.is_known(at)) {
+                    let holds = test.eval(&|coord| self.at(coord), &|_| false);
+                    return self.statements(if holds { then } else { other });
                 }
+                if test.per_thread() {
+                    let why = "some threads touch it and others do not, as data or their numbers say";
+                    return self.leave(std::slice::from_ref(stmt), why);
+                }
+                self.arms += 2;
+                let arms = self.arms;
+                self.branch(then, other, arms);
             }
             // A condition on scalar arguments has one answer for the whole run.
             Op::When { then, other, .. } => self.branch(then, other, (stmt as *const Stmt as u64) | 1 << 63),
@@ -277,10 +281,19 @@ impl<'p> Walk<'p, '_> {
     }
 
     fn value(&self, affine: &Affine) -> i64 {
-        affine.eval(&|coord| match coord {
+        affine.eval(&|coord| self.at(coord))
+    }
+
+    fn at(&self, coord: &Coord) -> i64 {
+        match coord {
             Coord::Var(var) => self.vars[*var as usize],
             _ => 0,
-        })
+        }
+    }
+
+    /// Does the walk decide this number: is it made of loop variables alone?
+    fn is_known(&self, affine: &Affine) -> bool {
+        !affine.any(&|coord| !matches!(coord, Coord::Var(_) | Coord::Digit { .. } | Coord::Two(..)))
     }
 
     fn barrier(&mut self) {
@@ -296,18 +309,20 @@ impl<'p> Walk<'p, '_> {
         let (mut period, mut periodic) = (1i64, true);
         self.slots(body, var, &mut period, &mut periodic);
         let wanted = period.saturating_add(self.pending).saturating_add(1);
-        let extent = self.program.vars[var as usize].extent.int();
-        let turns =
-            extent.unwrap_or(i64::MAX).min(if periodic { wanted } else { MOST_TURNS }).min(MOST_TURNS);
-        if (!periodic || wanted > MOST_TURNS) && extent.is_none_or(|extent| extent > turns) {
+        let of = &self.program.vars[var as usize];
+        // Where it is not known where a loop begins, it is walked as if from 0.
+        let first = if self.is_known(&of.from) { self.value(&of.from) } else { 0 };
+        let count = self.is_known(&of.to).then(|| (self.value(&of.to) - first).max(0));
+        let turns = count.unwrap_or(i64::MAX).min(if periodic { wanted } else { MOST_TURNS }).min(MOST_TURNS);
+        if (!periodic || wanted > MOST_TURNS) && count.is_none_or(|count| count > turns) {
             let name = &self.program.vars[var as usize].name;
             let text = format!("races after the first {turns} turns of `{name}` are left to the simulator");
             self.undecided(stmt.span, text);
         }
-        let extent = self.program.vars[var as usize].extent;
-        self.walked.retain(|(known, _)| *known != extent);
-        self.walked.push((extent, turns));
-        for turn in 0..turns {
+        let to = of.to.clone();
+        self.walked.retain(|(known, _)| *known != to);
+        self.walked.push((to, first + turns));
+        for turn in first..first + turns {
             if self.steps > MOST_STATEMENTS {
                 return;
             }
@@ -330,6 +345,9 @@ impl<'p> Walk<'p, '_> {
                             Some(turns) if turns > 0 => *period = lcm(*period, turns),
                             _ => *periodic = false,
                         }
+                    }
+                    Coord::Two(..) if Affine::from(coord.clone()).any(&|c| *c == Coord::Var(var)) => {
+                        *periodic = false;
                     }
                     _ => {}
                 }
@@ -606,6 +624,7 @@ impl<'p> Walk<'p, '_> {
         match &stmt.op {
             Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
             Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
+            Op::Take { from, .. } => format!("the read of `{}`", from.name),
             Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
             Op::Map { to, .. } => format!("the map into `{}`", to.name),
             _ => "what is done before".into(),
@@ -636,6 +655,7 @@ fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
         }
         Op::Atomic { from, to, .. } => vec![read(from), Touch { atomic: true, ..write(to) }],
         Op::Fill { to, .. } => vec![write(to)],
+        Op::Take { from, .. } => vec![read(from)],
         Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),
         Op::Gemm { a, b, .. } => vec![read(a), read(b)],
         Op::Reduce { from, to, .. } => vec![read(from), read(to), write(to)],
@@ -680,6 +700,7 @@ fn each_view<'p>(body: &'p [Stmt], f: &mut dyn FnMut(&'p View)) {
             [from, to].into_iter().for_each(&mut *f);
         }
         Op::Fill { to, .. } => f(to),
+        Op::Take { from, .. } => f(from),
         Op::Map { ins, to, .. } => ins.iter().chain([to]).for_each(&mut *f),
         Op::Gemm { a, b, acc, .. } => [a, b, acc].into_iter().for_each(&mut *f),
         _ => {}

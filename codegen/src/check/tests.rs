@@ -107,7 +107,7 @@ fn said(diagnostics: &[Diagnostic]) -> String {
 
 #[track_caller]
 fn check(what: &str, program: Program, expected: &str) {
-    let outcome = finish(program, None, Vec::new(), &[]);
+    let outcome = finish(program, Vec::new(), Vec::new(), &[]);
     assert_eq!(said(&outcome.diagnostics), expected, "{what}");
     assert_eq!(outcome.kernel.is_some(), expected.is_empty(), "{what}");
     if let Some(kernel) = outcome.kernel {
@@ -157,14 +157,22 @@ fn every_statement_of_the_tutorial_is_needed() {
         "5: the copies into `sa` and `sb` are still in flight here\n\
          help: write cp_async_wait_all() and sync_threads() before this",
     );
-    check("the product", without(&[5]), "");
+    // Nothing is wrong without the product, but tiles are brought for nobody.
+    let outcome = finish(without(&[5]), Vec::new(), Vec::new(), &[]);
+    assert!(outcome.kernel.is_some());
+    let idle = |name: &str| {
+        format!(
+            "0: `{name}` is written, and no statement reads it\nhelp: copy it to where it is needed, or leave it out"
+        )
+    };
+    assert_eq!(said(&outcome.diagnostics), format!("{}\n{}", idle("sa"), idle("sb")));
 }
 
 #[test]
 fn the_wait_comes_before_the_barrier() {
     let mut program = matmul(1, 1, layout!((8, 8)));
     main_loop(&mut program).swap(2, 3);
-    let found = finish(program, None, Vec::new(), &[]).diagnostics;
+    let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
     assert_eq!(found.len(), 1);
     assert!(found[0].message.starts_with("`sa` and `sb` are read here by threads that did not write them"));
 }
@@ -176,7 +184,7 @@ fn every_statement_of_a_pipeline_is_needed() {
         for place in [0, 1] {
             let mut program = matmul(stages, 4, layout!((8, 8)));
             main_loop(&mut program).remove(place);
-            let found = finish(program, None, Vec::new(), &[]).diagnostics;
+            let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
             let expected = [
                 "6: the copies into `sa` and `sb` are still in flight here",
                 "6: `sa` and `sb` are read here by",
@@ -188,7 +196,7 @@ fn every_statement_of_a_pipeline_is_needed() {
         // A wait that leaves one group too many.
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program)[0].op = Op::WaitCopies { pending: stages as u32 - 1 };
-        let found = finish(program, None, Vec::new(), &[]).diagnostics;
+        let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
         assert!(
             said(&found).starts_with("6: the copies into `sa` and `sb` are still in flight"),
             "{}",
@@ -197,7 +205,7 @@ fn every_statement_of_a_pipeline_is_needed() {
         // Fetching one slot too far overwrites the one at hand.
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program).swap(1, 4);
-        assert!(!finish(program, None, Vec::new(), &[]).diagnostics.is_empty());
+        assert!(!finish(program, Vec::new(), Vec::new(), &[]).diagnostics.is_empty());
     }
 }
 
@@ -239,7 +247,7 @@ fn accesses_between_barriers() {
         }),
         "",
     );
-    let outcome = finish(transpose(tile(), |_, _, _| {}), None, Vec::new(), &[]);
+    let outcome = finish(transpose(tile(), |_, _, _| {}), Vec::new(), Vec::new(), &[]);
     insta::assert_snapshot!("no_barrier", said(&outcome.diagnostics));
     let in_place = transpose(tile(), |b, ts, tr| {
         b.sync();
@@ -247,7 +255,7 @@ fn accesses_between_barriers() {
         b.at(Span(3)).copy(ts, &turned).unwrap();
         b.sync();
     });
-    insta::assert_snapshot!("in_place", said(&finish(in_place, None, Vec::new(), &[]).diagnostics));
+    insta::assert_snapshot!("in_place", said(&finish(in_place, Vec::new(), Vec::new(), &[]).diagnostics));
 }
 
 #[test]
@@ -265,7 +273,7 @@ fn conditions_on_arguments() {
         )
         .unwrap();
     });
-    let found = finish(one_arm, None, Vec::new(), &[]).diagnostics;
+    let found = finish(one_arm, Vec::new(), Vec::new(), &[]).diagnostics;
     assert!(
         said(&found).starts_with("5: `s` is read here by threads that did not write it"),
         "{}",
@@ -294,7 +302,7 @@ fn conditions_on_arguments() {
         b.when(cond.clone(), |b| b.map(std::slice::from_ref(tr), tr, neg.clone()), |_| Ok(())).unwrap();
         b.sync();
     });
-    let outcome = finish(twice, None, Vec::new(), &[]);
+    let outcome = finish(twice, Vec::new(), Vec::new(), &[]);
     assert_eq!(said(&outcome.diagnostics), "");
     assert_eq!(
         outcome.kernel.unwrap().report.undecided,
@@ -311,7 +319,7 @@ fn bank_conflicts() {
         ("swizzled", Composed::new(swizzle, 0, layout!((32, 32))), false),
     ];
     for (what, tile, conflicts) in cases {
-        let outcome = finish(transpose(tile, |b, _, _| b.sync()), None, Vec::new(), &[]);
+        let outcome = finish(transpose(tile, |b, _, _| b.sync()), Vec::new(), Vec::new(), &[]);
         let text = if conflicts {
             "5: a warp's load from `s` takes 32 wavefronts instead of 1: 32-way conflict on bank 0, lanes 0, 1, 2, 3, 4, 5, 6, 7, …\n\
              help: pad by 1: layout!((32, 32) : (1, 33)), or without more memory swizzled(5, 0, 5, layout!((32, 32) : (1, 32)))"
@@ -330,7 +338,7 @@ fn bank_conflicts() {
 #[test]
 fn remedies_of_bank_conflicts() {
     let check = |tile: Layout, help: &str| {
-        let outcome = finish(transpose(tile, |b, _, _| b.sync()), None, Vec::new(), &[]);
+        let outcome = finish(transpose(tile, |b, _, _| b.sync()), Vec::new(), Vec::new(), &[]);
         let text = said(&outcome.diagnostics);
         assert_eq!(text.split_once("help: ").map(|(_, help)| help), Some(help), "{text}");
     };
@@ -355,7 +363,7 @@ fn remedies_of_bank_conflicts() {
 fn lints_have_levels() {
     let level = |level: Level| {
         let levels = [(Name { text: "bank_conflicts".into(), span: Span(0) }, level)];
-        finish(transpose(layout!((32, 32)), |b, _, _| b.sync()), None, Vec::new(), &levels)
+        finish(transpose(layout!((32, 32)), |b, _, _| b.sync()), Vec::new(), Vec::new(), &levels)
     };
     let allowed = level(Level::Allow);
     assert!(allowed.diagnostics.is_empty() && allowed.kernel.is_some());
@@ -374,7 +382,7 @@ fn uncoalesced() {
         let (x, y) = (b.tile(&x, (64, 64), &tile).unwrap(), b.tile(&y, (64, 64), &tile).unwrap());
         let (x, y) = (b.parallelize(&x, &threads).unwrap(), b.parallelize(&y, &threads).unwrap());
         b.at(Span(1)).map(&[x], &y, Expr::In(0)).unwrap();
-        finish(b.finish(), None, Vec::new(), &[])
+        finish(b.finish(), Vec::new(), Vec::new(), &[])
     };
     for (threads, rows) in [(layout!((16, 16)), false), (layout!((16, 16) : (16, 1)), true)] {
         assert_eq!(said(&outcome(threads, rows).diagnostics), "");
@@ -400,7 +408,7 @@ fn shared_memory_is_limited() {
         let first = b.at(Span(1)).shared("first", Elem::F32, layout!(256)).unwrap();
         b.parallelize(&first, &layout!(256)).unwrap();
         b.at(Span(2)).shared("second", Elem::U8, Layout::compact(kib * 1024 - 1024).unwrap()).unwrap();
-        let outcome = finish(b.finish(), None, Vec::new(), &[]);
+        let outcome = finish(b.finish(), Vec::new(), Vec::new(), &[]);
         assert_eq!(outcome.kernel.is_some(), fits, "{arch} {kib}");
         if (arch, kib) == (80, 164) {
             assert_eq!(
@@ -415,7 +423,7 @@ fn shared_memory_is_limited() {
 #[test]
 fn reports() {
     for (name, stages) in [("tutorial", 1), ("pipeline", 3)] {
-        let kernel = finish(matmul(stages, 4, layout!((8, 8))), None, Vec::new(), &[]).kernel.unwrap();
+        let kernel = finish(matmul(stages, 4, layout!((8, 8))), Vec::new(), Vec::new(), &[]).kernel.unwrap();
         insta::assert_snapshot!(name, kernel.report);
         let source = kernel.source_with_report();
         assert!(source.starts_with("// threads        64\n"));
@@ -440,7 +448,7 @@ fn reports_name_things_as_they_are_printed() {
         from = part;
     }
     b.map(&[from], &ty, Expr::In(0).cast(Elem::F32)).unwrap();
-    let kernel = finish(b.finish(), None, Vec::new(), &[]).kernel.unwrap();
+    let kernel = finish(b.finish(), Vec::new(), Vec::new(), &[]).kernel.unwrap();
     insta::assert_snapshot!("names", kernel.report);
     for access in &kernel.report.accesses {
         assert!(kernel.source().contains(&format!("{}[", access.tensor)), "{access:?}\n{}", kernel.source());
@@ -458,7 +466,7 @@ fn too_many_elements_are_left_to_the_simulator() {
     b.map(std::slice::from_ref(&tx), &ts, Expr::In(0).cast(Elem::U8)).unwrap();
     b.sync();
     b.map(&[ts], &tx, Expr::In(0).cast(Elem::F32)).unwrap();
-    let kernel = finish(b.finish(), None, Vec::new(), &[]).kernel.unwrap();
+    let kernel = finish(b.finish(), Vec::new(), Vec::new(), &[]).kernel.unwrap();
     assert_eq!(
         kernel.report.undecided,
         ["`s`: it has too many elements to look at while compiling; its order is left to the simulator"]

@@ -27,7 +27,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
         stmt.each(&mut |stmt| {
             found.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
             uncounted.retain(|axis| {
-                let uses = mentions(stmt, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
+                let uses = mentions(program, stmt, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
                 if uses {
                     found.push(uncounted_blocks(*axis, stmt.span));
                 }
@@ -39,15 +39,15 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
 }
 
 /// Does a coordinate in the statement itself satisfy this?
-pub(crate) fn mentions(stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
+pub(crate) fn mentions(program: &Program, stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
     let mut views = stmt.reads().into_iter().chain(stmt.writes());
     let in_views = views.any(|view| view.base.iter().any(test));
-    in_views
-        || match &stmt.op {
-            Op::If { left, .. } | Op::Leave { left, .. } => test(left),
-            Op::Step { at, .. } => test(at),
-            _ => false,
-        }
+    let ends = match &stmt.op {
+        Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+        _ => None,
+    };
+    let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
+    in_views || ends.any(test) || stmt.integers().into_iter().any(test)
 }
 
 fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
@@ -59,6 +59,9 @@ fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
 
 /// What is wrong with an operation of a group that writes all of a view in each of its threads.
 pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Problem> {
+    if crate::resolve::is_cooperative(program, by, op) {
+        return None;
+    }
     let registers = |view: &View| matches!(program.tensor(view.tensor).space, Space::Registers { .. });
     let group = program.groups[by as usize].threads;
     let threads = if group > 0 { group } else { program.threads() };
@@ -74,6 +77,8 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
         _ => return None,
     };
     let whole = threads != 1 && !registers(to) && !to.per_thread();
-    whole
-        .then(|| Problem::new(message).help("partition both sides over the threads with `parallelize` first"))
+    whole.then(|| {
+        Problem::new(message)
+            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`")
+    })
 }

@@ -60,6 +60,22 @@ impl<'p, 'b> Maps<'p, 'b> {
         if !injective {
             return Err("several of its elements lie in one place");
         }
+        let unknown = |coord: &Coord| {
+            !matches!(
+                coord,
+                Coord::Var(_) | Coord::Thread(_) | Coord::Swizzled(..) | Coord::Digit { .. } | Coord::Two(..)
+            )
+        };
+        if view.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. }))) {
+            return Err("data says which of its elements are touched");
+        }
+        let mixed = |(coord, _): &(Coord, i64)| {
+            let all = Affine::from(coord.clone());
+            all.any(&unknown) && (matches!(coord, Coord::Two(..)) || all.per_thread())
+        };
+        if view.base.iter().flat_map(|base| &base.terms).any(mixed) {
+            return Err("sizes or blocks say which of its elements are touched");
+        }
         let lookup = |coord: &Coord| match coord {
             Coord::Var(var) => vars[*var as usize],
             _ => 0,
@@ -174,16 +190,24 @@ impl<'p, 'b> Maps<'p, 'b> {
 
 /// The coordinate with loop variables replaced by their values.
 fn known(coord: &Coord, vars: &[i64]) -> Coord {
-    let Coord::Digit { of, over, extent } = coord else { return coord.clone() };
-    let mut inner = Affine::from(of.constant);
-    for (coord, factor) in &of.terms {
-        let term = match coord {
-            Coord::Var(var) => Affine::from(vars[*var as usize]),
-            coord => known(coord, vars).into(),
-        };
-        inner = inner.plus(&term, *factor).unwrap_or_default();
+    let sum = |of: &Affine| {
+        let mut inner = Affine::from(of.constant);
+        for (coord, factor) in &of.terms {
+            let term = match coord {
+                Coord::Var(var) => Affine::from(vars[*var as usize]),
+                coord => known(coord, vars).into(),
+            };
+            inner = inner.plus(&term, *factor).unwrap_or_default();
+        }
+        inner
+    };
+    match coord {
+        Coord::Digit { of, over, extent } => {
+            Coord::Digit { of: Box::new(sum(of)), over: *over, extent: *extent }
+        }
+        Coord::Two(with, of) => Coord::Two(*with, Box::new(of.each_ref().map(sum))),
+        coord => coord.clone(),
     }
-    Coord::Digit { of: Box::new(inner), over: *over, extent: *extent }
 }
 
 fn alone(thread: u32) -> u32 {

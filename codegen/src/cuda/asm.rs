@@ -5,17 +5,22 @@ use tilewright_layout::Layout;
 use super::Printer;
 use super::int::Level;
 use super::signature::WIDTH;
-use crate::atom::{Atom, Operand, OperandKind};
+use crate::atom::{Atom, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 use crate::index::Ix;
-use crate::thread::{AtomArg, Op, Stmt};
+use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 
 impl Printer<'_> {
     /// A call of the row's function.
     pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) {
         let (mut constants, mut values) = (Vec::new(), Vec::new());
         for (operand, arg) in row.operands.iter().zip(args) {
-            let text = self.argument(operand, arg);
+            let text = match arg {
+                AtomArg::At(mem) if self.by_number && operand.kind == OperandKind::SharedAddress => {
+                    self.number(mem)
+                }
+                _ => self.argument(operand, arg),
+            };
             if operand.kind == OperandKind::Immediate { constants.push(text) } else { values.push(text) }
         }
         let constants =
@@ -51,8 +56,28 @@ impl Printer<'_> {
 
     /// The functions of all rows in use, in the order of their first use.
     pub(super) fn atom_functions(&self) -> String {
-        rows(&self.kernel.body).iter().map(|row| function(row)).collect::<Vec<_>>().join("\n")
+        rows(&self.kernel.body).iter().map(|row| function(row, self.by_number)).collect::<Vec<_>>().join("\n")
     }
+
+    /// An address in shared memory as an integer.
+    fn number(&mut self, mem: &Mem) -> String {
+        let (Space::Shared(id), None) = (mem.space, mem.peer) else {
+            return format!("shared_address({})", self.address(mem));
+        };
+        let (name, bytes) =
+            (self.names.shared[id as usize].clone(), self.kernel.shared[id as usize].elem.bytes());
+        match (self.exprs.constant(mem.index), bytes) {
+            (Some(0), _) => format!("shared_address({name})"),
+            (_, 1) => format!("shared_address({name}) + {}", self.int_piece(mem.index).at(Level::Product)),
+            _ => format!("shared_address({name}) + {bytes} * {}", self.int_piece(mem.index).at(Level::Unary)),
+        }
+    }
+}
+
+/// Does a kernel load matrices by ldmatrix? From one address many others follow by constants. Compilers fold those into
+/// instructions where addresses are integers, and not where they come from pointers one by one.
+pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
+    rows(body).iter().any(|row| row.effect == Effect::Copy && row.group == Scope::Warp)
 }
 
 /// The rows that statements use, in the order of their first use.
@@ -86,17 +111,18 @@ struct Slots {
     output: Option<&'static str>,
 }
 
-fn slots(row: &Atom, operand: &Operand) -> Slots {
+fn slots(row: &Atom, operand: &Operand, by_number: bool) -> Slots {
     let name = operand.name;
     let input = |constraint, exprs| Slots { name, constraint, exprs, output: None };
     let shared = |pointer: char| vec![format!("shared_address({pointer})")];
     match operand.kind {
         OperandKind::Frag { words } => {
             let exprs = (0..registers(operand, words)).map(|at| format!("{name}[{at}]")).collect();
-            let in_place = matches!(row.effect, crate::atom::Effect::Mma { .. });
+            let in_place = matches!(row.effect, Effect::Mma { .. });
             let output = operand.writes.then_some(if in_place { "+" } else { "=" });
             Slots { name, constraint: register(operand.elem, words).1, exprs, output }
         }
+        OperandKind::SharedAddress if by_number => input("r", vec![name.to_string()]),
         OperandKind::SharedAddress | OperandKind::Barrier => input("r", shared(name)),
         OperandKind::GlobalAddress | OperandKind::Descriptor => input("l", vec![name.to_string()]),
         OperandKind::TensorMap { rank } => {
@@ -126,11 +152,12 @@ pub(crate) fn registers(operand: &Operand, words: bool) -> u32 {
     if words { (values * operand.elem.bytes()).div_ceil(4) } else { values }
 }
 
-fn parameter(operand: &Operand) -> Option<String> {
+fn parameter(operand: &Operand, by_number: bool) -> Option<String> {
     let name = operand.name;
     let constant = if operand.writes { "" } else { "const " };
     Some(match operand.kind {
         OperandKind::Frag { words } => format!("{constant}{}* {name}", register(operand.elem, words).0),
+        OperandKind::SharedAddress if by_number => format!("unsigned {name}"),
         OperandKind::SharedAddress | OperandKind::GlobalAddress => format!("{constant}void* {name}"),
         OperandKind::Descriptor => format!("unsigned long long {name}"),
         OperandKind::TensorMap { rank } => {
@@ -144,8 +171,8 @@ fn parameter(operand: &Operand) -> Option<String> {
 }
 
 /// The function of a row.
-fn function(row: &Atom) -> String {
-    let all: Vec<Slots> = row.operands.iter().map(|operand| slots(row, operand)).collect();
+fn function(row: &Atom, by_number: bool) -> String {
+    let all: Vec<Slots> = row.operands.iter().map(|operand| slots(row, operand, by_number)).collect();
     let (outputs, inputs): (Vec<&Slots>, Vec<&Slots>) = all.iter().partition(|slot| slot.output.is_some());
 
     // Inline assembly numbers its operands in the order outputs, inputs.
@@ -188,7 +215,8 @@ fn function(row: &Atom) -> String {
         .collect();
     let template =
         if constants.is_empty() { String::new() } else { format!("template <{}>\n", constants.join(", ")) };
-    let params: Vec<String> = row.operands.iter().filter_map(parameter).collect();
+    let params: Vec<String> =
+        row.operands.iter().filter_map(|operand| parameter(operand, by_number)).collect();
     let memory = row.operands.iter().any(|operand| {
         !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
     });

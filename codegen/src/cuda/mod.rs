@@ -82,6 +82,8 @@ struct Printer<'k> {
     widest: BTreeMap<Id, u32>,
     /// Those that asynchronous matrix products write.
     in_flight: Vec<Id>,
+    /// Do instructions of the table take addresses in shared memory as integers?
+    by_number: bool,
     /// Which of the hardware's numbers the body uses.
     used: Vec<Builtin>,
     /// The warps of the role that is being printed.
@@ -126,6 +128,7 @@ impl<'k> Printer<'k> {
             uses: counts(&kernel.body),
             widest: widest(&kernel.body),
             in_flight: in_flight(&kernel.body),
+            by_number: asm::loads_matrices(&kernel.body),
             used: Vec::new(),
             role: None,
             loops: Vec::new(),

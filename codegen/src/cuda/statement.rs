@@ -45,7 +45,9 @@ impl Printer<'_> {
         if is_comment(before) {
             return;
         }
-        let simple = |stmt: &Stmt| Self::is_access(stmt) || matches!(stmt.op, Op::Let(..) | Op::Set(..));
+        let simple = |stmt: &Stmt| {
+            Self::is_access(stmt) || matches!(stmt.op, Op::Let(..) | Op::Set(..) | Op::Take(..))
+        };
         if is_comment(&body[at]) || long(before) || (long(&body[at]) && !simple(before)) {
             self.paragraph();
         }
@@ -60,6 +62,13 @@ impl Printer<'_> {
                 let (kind, constant) = (c_int(row.wide), if row.mutable { "" } else { "const " });
                 let name = self.names.declare(Thing::Var(*var), &row.name);
                 self.line(&format!("{constant}{kind} {name} = {value};"));
+            }
+            Op::Take(var, value) => {
+                let value = self.value(value);
+                let row = &self.kernel.vars[*var as usize];
+                let kind = c_int(row.wide);
+                let name = self.names.declare(Thing::Var(*var), &row.name);
+                self.line(&format!("const {kind} {name} = {value};"));
             }
             Op::Set(var, value) => {
                 let name = self.names.vars[*var as usize].clone();

@@ -3,11 +3,11 @@
 
 use super::calls::FUNCTIONS;
 use super::value::Value;
-use crate::affine::{Affine, Coord};
 use crate::ast::Binary;
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::spelling::{by_likeness, did_you_mean};
+use crate::typing::Type;
 use crate::view::View;
 
 /// Words of CUDA, Triton and CuTe for variables and functions, and what is written here in their place.
@@ -30,10 +30,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write copy(from, to): it is predicated where a tile reaches past its tensor",
     ),
     (
-        &["zeros", "full", "zeros_like", "make_fragment_like"],
-        "write registers::<f32>((8, 8), 0.0), or registers_like(tensor, 0.0)",
+        &["zeros", "zeros_like", "make_fragment_like"],
+        "write full::<f32>((BM, BN), 0.0) for a tile that the threads share, registers::<f32>((8, 8), 0.0) for the part of one",
     ),
-    (&["dot", "mma", "matmul"], "write gemm(a, b, &mut acc)"),
+    (
+        &["dot", "mma", "matmul"],
+        "write gemm(a, b, &mut acc); on tensor cores acc comes of tiled_mma::<bf16, f32>(warps = 8)",
+    ),
     (&["where"], "write select(condition, a, b)"),
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
@@ -160,8 +163,7 @@ pub(super) fn method(name: &str, of: &Value) -> String {
 }
 
 /// What `if` can be.
-const CONDITIONS: &str =
-    "`if` is decided while compiling, by integers, `const` parameters and variables of unrolled loops";
+const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and what is read from memory";
 
 /// What is written where elements decide.
 const CHOICES: &str = "a choice between elements is select(x > 0.0, x, 0.0), inside `map`";
@@ -175,8 +177,10 @@ pub(super) fn condition(found: &Value) -> Problem {
     match found {
         Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
             .help("compare it: `if n == 4`"),
-        Value::Number(_) => Problem::new("this condition is known only while the kernel runs")
-            .help(format!("{CONDITIONS}\nhelp: {CHOICES}")),
+        Value::Number(number) if number.ty == Some(Type::Condition) => {
+            Problem::new("this condition depends on elements, and `if` decides for a whole statement")
+                .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
+        }
         other => Problem::new(format!("`if` needs a condition, and this is {}", other.kind()))
             .help(format!("{CONDITIONS}\nhelp: {CHOICES}")),
     }
@@ -209,20 +213,8 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
         const NUMBERS: &str = "operators work on integers and coordinates, and inside `map` on elements and literals such as 2.0";
         return problem.help(if sizes { SIZES } else { NUMBERS });
     }
-    let coordinates: Vec<_> = [left, right].into_iter().filter_map(Value::affine).collect();
-    if coordinates.is_empty() {
-        let more = if sizes { BOUNDS } else { CHOICES };
-        return problem.help(format!("{CONDITIONS}\nhelp: {more}"));
-    }
-    let loops = |index: &&Affine| index.terms.iter().any(|(coord, _)| matches!(coord, Coord::Var(_)));
-    let instead = if coordinates.iter().any(|index| index.per_thread()) {
-        "every thread runs every statement; fewer threads take part where their partition is `ragged = true`"
-    } else if coordinates.iter().any(loops) {
-        "write the iteration that differs before or behind the loop, or unroll it: `for k in unroll(0..4)`"
-    } else {
-        "every block runs every statement; which part of a tensor it takes is the coordinate in `tile`"
-    };
-    problem.help(format!("{CONDITIONS}\nhelp: {instead}\nhelp: {CHOICES}\nhelp: {BOUNDS}"))
+    let more = if sizes { BOUNDS } else { CHOICES };
+    problem.help(format!("{CONDITIONS}\nhelp: {more}"))
 }
 
 /// What a value is, where more of the sentence follows.
@@ -245,16 +237,10 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
         Value::Tuple(items) => &items[..],
         one => std::slice::from_ref(one),
     };
-    let is_data = |value: &&Value| matches!(value, Value::View(_) | Value::Number(_) | Value::Float(_));
+    let is_data = |value: &&Value| matches!(value, Value::Number(_) | Value::Float(_));
     match items.iter().find(is_data) {
-        Some(Value::View(view)) => Problem::new(format!(
-            "`{}` is read from memory, and coordinates that depend on data are not possible yet",
-            view.name
-        ))
-        .help(COORDINATES),
         Some(Value::Number(_)) => {
-            Problem::new("coordinates that depend on arguments or elements are not possible yet")
-                .help(COORDINATES)
+            Problem::new("a coordinate is an integer, and this is a number of another kind").help(COORDINATES)
         }
         _ => match items.iter().find(|item| item.at().is_none()) {
             Some(wrong) => {
@@ -266,8 +252,8 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
 }
 
 /// What coordinates can be.
-const COORDINATES: &str = "coordinates are made of integers, `block.x`, `thread.x` and loop variables; a row that data chooses \
-    has to be gathered before the launch, or by a kernel written in CUDA C";
+const COORDINATES: &str = "coordinates are made of integers: `block.x`, `thread.x`, loop variables, sizes, integer arguments, \
+    and elements that are integers, such as ids[(block.x)]";
 
 /// A layout or a shape whose size a launch decides, where it must be known earlier; `what` needs it.
 pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Problem {
@@ -279,26 +265,25 @@ pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Pro
 const KNOWN: &str =
     "known while compiling are numbers, `const` parameters of the kernel, and what is computed from them";
 
-/// A size in the type of an argument that is computed from one that launch finds out.
-pub(super) fn computed_extent(from: &str) -> Problem {
-    Problem::new(format!(
-        "this is computed from `{from}`, known only at launch, and an extent of an argument is a name, a number or a constant"
-    ))
-    .help(format!("give it a name of its own, such as P, which a launch reads off its tensor\nhelp: {KNOWN}"))
-}
-
 /// A view some of whose extents a launch decides, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
-    let problem = Problem::new(format!(
-        "`{}` has the shape {}, known only at launch, and `{function}` takes the part that a thread has",
-        view.name,
-        view.shape()
-    ));
+    let known = |takes: &str| {
+        let shape = view.shape();
+        Problem::new(format!(
+            "`{}` has the shape {shape}, known only at launch, and `{function}` takes {takes}",
+            view.name
+        ))
+    };
     if !view.per_thread() {
-        return problem.help(
-            "take a tile, and each thread's part of it: parallelize(tile(…), layout!((32, 8)), thread.x)",
-        );
+        let blocks = ["block.x", "block.y", "block.z"];
+        let modes = view.rank().min(blocks.len());
+        let (tile, at) = (vec!["64"; modes].join(", "), blocks[..modes].join(", "));
+        return known("tiles of known extents").help(format!(
+            "take a tile, which the threads of a block share: tile({}, ({tile}), ({at}))",
+            view.name
+        ));
     }
+    let problem = known("the part that a thread has");
     let open = |mode: tilewright_layout::Layout| if mode.size().is_ok() { "_" } else { "k" };
     let at: Vec<&str> = view.layout.modes().map(open).collect();
     problem.help(format!("take one tile at a time, in a loop over k: {}[({})]", view.name, at.join(", ")))

@@ -3,17 +3,18 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
 use super::value::Value;
-use super::{Evaluator, advice, function};
+use super::{Evaluator, advice, function, integer};
+use crate::affine::{Arith, Coord};
 use crate::ast::{Arg, Expr, ExprKind, Name, Span};
 use crate::elem::Elem;
 use crate::limits;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
-use crate::thread::Bin;
+use crate::thread::{Bin, Change};
 use crate::tile::{self, Across, How, Order};
 use crate::typing;
-use crate::view::Deal;
+use crate::view::{Deal, View};
 
 /// Every function: its name, how it is called, for messages.
 pub const FUNCTIONS: &[(&str, &str)] = &[
@@ -25,8 +26,17 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("shared", "shared::<f32>(layout!((BM, BK) : (1, BM + 1)))"),
     ("registers", "registers::<f32>((8, 8), 0.0)"),
     ("registers_like", "registers_like(tensor, 0.0)"),
-    ("copy", "copy(from, to), with fill = 0.0 or how = \"staged\""),
+    ("full", "full::<f32>((BM, BN), 0.0)"),
+    ("threads", "threads(256)"),
+    ("tiled_mma", "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))"),
+    ("copy", "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\""),
     ("fill", "fill(tensor, 0.0)"),
+    ("shift", "shift(tile, (-1, 0))"),
+    ("permute", "permute(tensor, (1, 0))"),
+    ("regroup", "regroup(tile, (8, 16))"),
+    ("broadcast", "broadcast(bias, (BM, _))"),
+    ("walk", "walk((a.size(0), b.size(0)), block.x), with bands = 8"),
+    ("assert", "assert(N % 4 == 0)"),
     ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
     ("map", "map((x, y), |x, y| x + y)"),
     ("sum", "sum(fragment, 1), with acc = f32"),
@@ -43,6 +53,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("cp_async_wait", "cp_async_wait(1)"),
     ("cp_async_commit", "cp_async_commit()"),
     ("at_most", "at_most(N, 8192)"),
+    ("blocks_per_sm", "blocks_per_sm(4)"),
     ("padded", "padded((BM, BK), 1)"),
     ("row_major", "row_major((BM, BK))"),
     ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
@@ -96,7 +107,20 @@ pub(super) struct Args {
 }
 
 impl Args {
-    fn span(&self, arg: usize) -> Span {
+    /// What is wrong with an argument, or with there being none.
+    pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
+        match self.values.get(arg) {
+            Some((found, _)) => {
+                Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, found.kind()))
+                    .help(self.usage())
+                    .arg(arg)
+            }
+            None => Problem::new(format!("`{}` needs {what} as argument {}", self.name, arg + 1))
+                .help(self.usage()),
+        }
+    }
+
+    pub(super) fn span(&self, arg: usize) -> Span {
         self.values.get(arg).map_or(self.call, |(_, span)| *span)
     }
 
@@ -142,10 +166,13 @@ impl Evaluator {
             return Value::Poison;
         }
         let allowed: &[&str] = match *known {
+            "tile" => &["halo"],
+            "walk" => &["bands"],
             "gemm" => &["order"],
-            "copy" => &["how", "fill"],
+            "copy" => &["how", "fill", "clamp"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
+            "tiled_mma" => &["warps"],
             "sum" | "warp_sum" | "block_sum" => &["acc"],
             _ => &[],
         };
@@ -177,16 +204,7 @@ impl Evaluator {
             || Problem::new(format!("`{}` cannot take these arguments", args.name)).help(args.usage());
         let of = |n: usize| args.values.get(n).map(|(value, _)| value);
         let count = args.values.len();
-        let need = |n: usize, what: &str| match of(n) {
-            Some(found) => {
-                Problem::new(format!("`{}` needs {what} here, and this is {}", args.name, found.kind()))
-                    .help(args.usage())
-                    .arg(n)
-            }
-            None => {
-                Problem::new(format!("`{}` needs {what} as argument {}", args.name, n + 1)).help(args.usage())
-            }
-        };
+        let need = |n: usize, what: &str| args.needs(n, what);
         let view = |n: usize| match of(n) {
             Some(Value::View(view)) => Ok(view.clone()),
             _ => Err(need(n, "a tensor")),
@@ -233,16 +251,75 @@ impl Evaluator {
                 let (tensor, tiler) = (view(0)?, tiler(1)?);
                 of(1).map_or(Ok(()), tile_extents)?;
                 let coord = match of(2) {
-                    Some(at) => at.ats().ok_or_else(|| advice::coordinate(at, &args.usage()).arg(2))?,
+                    Some(at) => {
+                        let at = self.read(at.clone(), args.span(2));
+                        at.ats().ok_or_else(|| self.no_coordinate(&at, &args.usage()).arg(2))?
+                    }
                     None => return Err(need(2, "coordinates, such as (block.x, _),")),
                 };
-                Ok(Value::View(self.builder.tile(&tensor, tiler, &coord)?))
+                let tiled = self.builder.tile(&tensor, tiler, &coord)?;
+                let Some((_, halo, span)) = args.named.first() else { return Ok(Value::View(tiled)) };
+                let rank = match of(1) {
+                    Some(Value::Tuple(items)) => items.len(),
+                    _ => 1,
+                };
+                match self.halo(halo, rank) {
+                    Some(halo) => Ok(Value::View(self.builder.with_halo(&tiled, &halo)?)),
+                    None => {
+                        let problem = Problem::new(format!(
+                            "`halo` is a number for each of the {rank} modes of the tile, and this is {}",
+                            halo.kind()
+                        ));
+                        Ok(self.complain(
+                            *span,
+                            problem.help("write halo = (1, 1), or ((1, 2), 0) for a mode with two sides"),
+                        ))
+                    }
+                }
+            }
+            "shift" => {
+                most(2)?;
+                self.shift_call(args, &view(0)?)
+            }
+            "permute" => {
+                most(2)?;
+                self.permute_call(args, &view(0)?)
+            }
+            "regroup" => {
+                most(2)?;
+                self.regroup_call(args, &part(0)?)
+            }
+            "broadcast" => {
+                most(2)?;
+                self.broadcast_call(args, &view(0)?)
+            }
+            "assert" => {
+                most(1)?;
+                match of(0) {
+                    Some(Value::Bool(true)) => Ok(Value::Unit),
+                    Some(Value::Bool(false)) => {
+                        Err(Problem::new("this does not hold, for the constants of this kernel")
+                            .help("set other constants, or assert something else")
+                            .arg(0))
+                    }
+                    Some(value) => {
+                        let test = integer::test(value).ok_or_else(|| need(0, "a condition on sizes"))?;
+                        let text = integer::text(&test, self.builder.program());
+                        self.builder.require(test, &text).map_err(|problem| problem.arg(0))?;
+                        Ok(Value::Unit)
+                    }
+                    None => Err(need(0, "a condition on sizes")),
+                }
+            }
+            "walk" => {
+                most(2)?;
+                self.walk_call(args)
             }
             "parallelize" => {
                 most(4)?;
                 let (tensor, threads) = (view(0)?, layout(1)?);
                 match of(2) {
-                    Some(Value::Index(index)) if index.per_thread() && index.terms.len() == 1 => {}
+                    Some(Value::Index(index)) if *index == Coord::Thread(0).into() => {}
                     _ => return Err(need(2, "`thread.x`")),
                 }
                 let keep = match of(3) {
@@ -277,7 +354,11 @@ impl Evaluator {
                 let layout = match of(0) {
                     Some(Value::Layout(layout)) => layout.clone(),
                     Some(Value::Tuple(_)) => {
-                        Layout::compact(of(0).and_then(Value::tuple).ok_or_else(wrong)?)?.into()
+                        let shape = of(0).and_then(Value::tuple).ok_or_else(wrong)?;
+                        if shape.product().is_none() {
+                            return Err(advice::known_at_launch("a tile in shared memory", &shape).arg(0));
+                        }
+                        return Ok(Value::View(self.builder.shared_tile(name, elem, shape)?));
                     }
                     _ => return Err(need(0, "a layout")),
                 };
@@ -308,10 +389,26 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                let fragment = self.builder.registers(name, elem, like.shape())?;
+                // What counts or sums in one element may differ from thread to thread.
+                let fragment = match like.layout.size() {
+                    Ok(1) => self.builder.registers(name, elem, like.shape())?,
+                    _ => self.room_for(name, elem, std::slice::from_ref(&like))?,
+                };
                 self.builder.fill(&fragment, value)?;
                 Ok(Value::View(fragment))
             }
+            "full" => {
+                most(2)?;
+                let elem = self.type_argument(types, args)?;
+                let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
+                self.full(name, elem, &shape, number(1)?)
+            }
+            "threads" => {
+                most(1)?;
+                self.builder.threads(integer(0)?)?;
+                Ok(Value::Unit)
+            }
+            "tiled_mma" => self.tiled_mma(args, types),
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
@@ -319,21 +416,42 @@ impl Evaluator {
                     part(0)?;
                     part(1)?;
                 }
-                let (mut how, mut fill) = (How::Derive, None);
+                let (mut how, mut fill, mut clamps, mut update) = (How::Derive, None, false, None);
+                let change = |text: &str| {
+                    let name = text.strip_prefix("atomic_")?;
+                    Change::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+                };
                 for (name, value, span) in &args.named {
                     match (name.text.as_str(), value) {
                         ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                         ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
+                        ("clamp", Value::Bool(yes)) => clamps = *yes,
+                        ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
                         ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
                         ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                         (name, other) => {
                             let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                            let help = "write how = \"plain\", how = \"staged\", or fill = 0.0";
+                            let help = "write how = \"plain\", how = \"staged\", how = \"atomic_add\", or fill = 0.0";
                             return Ok(self.complain(*span, problem.help(help)));
                         }
                     }
                 }
+                if clamps && fill.is_some() {
+                    let problem =
+                        Problem::new("a copy repeats the edge or fills what lies beyond it, not both");
+                    return Err(problem.help("leave out `clamp` or `fill`"));
+                }
+                let modes = if clamps { 0..from.base.len() } else { 0..0 };
+                let from = modes.fold(from, View::nearest);
+                if let (Some(update), None) = (update, &fill) {
+                    self.builder.atomic(&from, &to, update)?;
+                    return Ok(Value::Unit);
+                }
                 match (how, fill) {
+                    _ if update.is_some() => {
+                        let problem = Problem::new("an atomic copy skips what lies outside, and has no fill");
+                        return Err(problem.help("leave out `fill`"));
+                    }
                     (How::Derive, Some((fill, span))) => match self.builder.copy_filled(&from, &to, fill) {
                         Err(problem) if problem.arg == Some(2) => return Ok(self.complain(span, problem)),
                         done => done?,
@@ -411,6 +529,12 @@ impl Evaluator {
                     _ => Err(need(0, "a size, such as N or x.size(1),")),
                 }
             }
+            "blocks_per_sm" => {
+                most(1)?;
+                let blocks = u32::try_from(integer(0)?).map_err(|_| need(0, "a number of blocks"))?;
+                self.builder.blocks_per_sm(blocks);
+                Ok(Value::Unit)
+            }
             "padded" => {
                 most(2)?;
                 let shape = of(0).and_then(Value::tuple).ok_or_else(|| need(0, "a shape"))?;
@@ -437,12 +561,19 @@ impl Evaluator {
             "coalesce" => Ok(self.relayout(args.call, Ok(layout(0)?.coalesce()))),
             "ceil_div" => {
                 most(2)?;
-                let by = integer(1)?;
-                match of(0) {
-                    Some(Value::Int(n)) if by > 0 => {
-                        Ok(Value::Int(n.div_euclid(by) + i64::from(n.rem_euclid(by) != 0)))
+                match (of(0), of(1)) {
+                    (Some(Value::Int(n)), Some(Value::Int(by))) if *by > 0 => {
+                        Ok(Value::Int(n.div_euclid(*by) + i64::from(n.rem_euclid(*by) != 0)))
                     }
-                    Some(Value::Size(size)) => size.ceil_div(by).map(Value::Size).ok_or_else(wrong),
+                    (Some(Value::Size(size)), Some(Value::Int(by))) if size.ceil_div(*by).is_some() => {
+                        size.ceil_div(*by).map(Value::Size).ok_or_else(wrong)
+                    }
+                    (Some(n), Some(by)) if self.is_integer(n) && self.is_integer(by) => {
+                        let n = self.read(n.clone(), args.span(0));
+                        let by = self.read(by.clone(), args.span(1));
+                        self.quotient_up(&n, &by).ok_or_else(|| need(1, "a positive integer"))
+                    }
+                    (Some(n), _) if self.is_integer(n) => Err(need(1, "an integer")),
                     _ => Err(need(0, "an integer or a size")),
                 }
             }
@@ -452,6 +583,18 @@ impl Evaluator {
                 match (of(0), of(1)) {
                     (Some(Value::Int(x)), Some(Value::Int(y))) => {
                         Ok(Value::Int(if smaller { *x.min(y) } else { *x.max(y) }))
+                    }
+                    (Some(x), Some(y)) if !self.in_closure && self.is_integer(x) && self.is_integer(y) => {
+                        let x = self.read(x.clone(), args.span(0));
+                        let y = self.read(y.clone(), args.span(1));
+                        let with = if smaller { Arith::Min } else { Arith::Max };
+                        match self.extreme(with, &x, &y) {
+                            Some(made) => Ok(made),
+                            None => {
+                                let f = if smaller { Bin::Min } else { Bin::Max };
+                                typing::bin(f, number(0)?, number(1)?).map(Value::Number)
+                            }
+                        }
                     }
                     _ => {
                         let f = if smaller { Bin::Min } else { Bin::Max };
@@ -504,7 +647,7 @@ impl Evaluator {
         }
     }
 
-    fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
+    pub(super) fn type_argument(&mut self, types: &[Name], args: &Args) -> Result<Elem, Problem> {
         let [name] = types else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
@@ -545,6 +688,10 @@ impl Evaluator {
             }
         };
         let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
+        let (from, across) = match self.is_whole(from) {
+            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
+            false => (from, across),
+        };
         if across == Across::Thread {
             match args.values.get(1) {
                 Some((Value::Int(mode), _)) if (0..extents.len() as i64).contains(mode) => {
@@ -557,7 +704,10 @@ impl Evaluator {
                 }
             }
         }
-        let to = self.builder.registers(name, elem, Tuple::flat(&extents))?;
+        let to = match self.is_whole(from) {
+            true => self.builder.distributed(name, elem, &extents)?,
+            false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
+        };
         let identity = crate::lower::identity(with, elem).unwrap_or_default();
         self.builder.fill(&to, tile::Expr::lit(identity))?;
         self.builder.reduce(from, &to, with, across)?;
@@ -565,6 +715,7 @@ impl Evaluator {
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
+        let naming = std::mem::take(&mut self.naming);
         let of = self.expr(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
@@ -600,6 +751,13 @@ impl Evaluator {
                 Ok(n) => Value::Int(n),
                 Err(error) => self.complain(span, error.into()),
             },
+            (_, None, _) if matches!(of, Value::Mma(_)) => {
+                let spans: Vec<Span> = args.iter().map(|arg| arg.value.span).collect();
+                self.of_mma(&of, method, &values, &spans, naming.first().map_or("acc", String::as_str), span)
+            }
+            ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
+                self.along(&of, *mode, span, args[0].value.span)
+            }
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {

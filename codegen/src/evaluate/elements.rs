@@ -26,8 +26,11 @@ impl Evaluator {
     /// A closure, with what the names in it stand for.
     pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
         let mut scope: Vec<(String, Value)> = Vec::new();
-        for (name, value) in self.scope.iter().rev() {
+        for (place, (name, value)) in self.scope.iter().enumerate().rev() {
             if body.mentions(name) && !scope.iter().any(|(known, _)| known == name) {
+                if self.callers.is_empty() {
+                    self.uses.used(place);
+                }
                 scope.push((name.clone(), value.clone()));
             }
         }
@@ -94,6 +97,13 @@ impl Evaluator {
     /// `map((x, y), |x, y| …)`: fresh fragments, one for each value of the closure; or `map(ins, to, |…| …)` into tensors.
     pub(super) fn map_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
         let mapped = mapped(args)?;
+        for (arg, views) in [(0, Some(&mapped.ins)), (1, mapped.to.as_ref())] {
+            let open =
+                views.into_iter().flatten().find(|view| self.is_whole(view) && view.extents().is_none());
+            if let Some(view) = open {
+                return Err(advice::whole(view, "map").arg(arg));
+            }
+        }
         let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
         let value = self.applied(mapped.closure, &elems);
         let (values, is_tuple) = match value {
@@ -162,11 +172,10 @@ impl Evaluator {
         if let Some(whole) = mapped.ins.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(whole, "map").arg(0));
         }
-        let shape = View::joint_shape(&mapped.ins);
         let mut made = Vec::new();
         for (n, (value, elem)) in values.into_iter().enumerate() {
             let name = naming.get(n).map_or("fragment", String::as_str);
-            let fragment = self.builder.registers(name, elem, shape.clone())?.with_name(name);
+            let fragment = self.room_for(name, elem, &mapped.ins)?.with_name(name);
             self.builder.map(&mapped.ins, &fragment, value)?;
             made.push(fragment);
         }

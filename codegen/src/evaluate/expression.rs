@@ -3,8 +3,8 @@
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::value::Value;
-use super::{Evaluator, advice};
-use crate::affine::{Affine, Coord};
+use super::{Evaluator, advice, integer};
+use crate::affine::Coord;
 use crate::ast::{Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
 use crate::limits;
@@ -119,38 +119,45 @@ impl Evaluator {
             Value::Bool(true) => self.expr(then),
             Value::Bool(false) => self.expr(other),
             Value::Poison => Value::Poison,
-            Value::Number(test) => {
-                let (x, y) = (self.expr(then), self.expr(other));
-                if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
-                    return Value::Poison;
-                }
-                match (x.number(), y.number()) {
-                    (Some(x), Some(y)) => {
-                        let made = typing::agree("if", [x, y]);
-                        let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
-                        self.scalar(made, span, &[then.span, other.span])
-                    }
-                    _ => {
-                        let problem = Problem::new("both branches must be numbers");
-                        let help = "end each with arithmetic: if x > 0.0 { x } else { 0.0 }";
-                        self.complain(span, problem.help(help))
-                    }
-                }
-            }
+            Value::Test(test) => self.pick(integer::as_number(&test), then, other, span),
+            Value::Number(test) => self.pick(test, then, other, span),
             found => self.complain(condition.span, advice::condition(&found)),
         }
     }
 
+    /// A choice that is made while the kernel runs.
+    fn pick(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
+        let (x, y) = (self.expr(then), self.expr(other));
+        if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
+            return Value::Poison;
+        }
+        match (x.number(), y.number()) {
+            (Some(x), Some(y)) => {
+                let made = typing::agree("if", [x, y]);
+                let made = made.and_then(|([x, y], _)| typing::pick(test, x, y));
+                self.scalar(made, span, &[then.span, other.span])
+            }
+            _ => {
+                let problem = Problem::new("both branches must be numbers");
+                let help = "end each with arithmetic: if x > 0.0 { x } else { 0.0 }";
+                self.complain(span, problem.help(help))
+            }
+        }
+    }
+
     fn name(&mut self, name: &str, span: Span) -> Value {
-        if let Some(value) = self.lookup(name) {
-            return value.clone();
+        if let Some(place) = self.scope.iter().rposition(|(known, _)| known == name) {
+            if self.callers.is_empty() {
+                self.uses.used(place);
+            }
+            return self.scope[place].1.clone();
         }
         match name {
             "block" => Value::Special("block"),
             "thread" => Value::Special("thread"),
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
-                if self.builder.knows(symbol) {
+                if self.builder.knows(symbol) || (self.in_type && limits::is_name(name)) {
                     return Value::Size(Size::symbol(name));
                 }
                 if let Some(Size::Int(n)) = super::static_stride(name) {
@@ -215,16 +222,20 @@ impl Evaluator {
     fn index(&mut self, base: &Expr, index: &Expr) -> Value {
         match (self.expr(base), self.expr(index)) {
             (Value::Poison, _) | (_, Value::Poison) => Value::Poison,
-            (Value::View(view), at) => match at.ats() {
-                Some(at) => match self.builder.slice(&view, &at) {
-                    Ok(slice) => Value::View(slice),
-                    Err(problem) => self.complain(index.span, problem),
-                },
-                None => {
-                    let usage = "write coordinates and `_`, such as [(_, _, k)]";
-                    self.complain(index.span, advice::coordinate(&at, usage))
+            (Value::View(view), at) => {
+                let at = self.read(at, index.span);
+                match at.ats() {
+                    Some(at) => match self.builder.slice(&view, &at) {
+                        Ok(slice) => Value::View(slice),
+                        Err(problem) => self.complain(index.span, problem),
+                    },
+                    None => {
+                        let usage = "write coordinates and `_`, such as [(_, _, k)]";
+                        let problem = self.no_coordinate(&at, usage);
+                        self.complain(index.span, problem)
+                    }
                 }
-            },
+            }
             (Value::Tuple(items), Value::Int(n)) if n >= 0 && (n as usize) < items.len() => {
                 items[n as usize].clone()
             }
@@ -238,12 +249,18 @@ impl Evaluator {
 
     fn cast(&mut self, inner: &Expr, to: &Name) -> Value {
         let value = self.expr(inner);
-        if ["usize", "i64", "i32", "u32"].contains(&to.text.as_str())
+        let integers = ["usize", "i64", "i32", "u32"].contains(&to.text.as_str());
+        if integers
             && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
             && !(matches!(value, Value::Size(_)) && to.text == "u32")
             && !self.in_closure
         {
             return value;
+        }
+        if let (Value::View(view), true, false) = (&value, integers, self.in_closure)
+            && integer::is_one(view)
+        {
+            return self.take(&view.clone(), inner.span);
         }
         let Some(elem) = self.elem(to) else {
             return Value::Poison;
@@ -299,8 +316,10 @@ impl Evaluator {
                 self.scalar(typing::un(f, x), span, &[operand])
             }
             (Unary::Not, Value::Bool(b)) => Value::Bool(!b),
-            (Unary::Neg, Value::Index(x)) => x.times(-1).map_or(Value::Poison, Value::Index),
-            (_, other) => {
+            (op, other) => {
+                if let Some(made) = self.turned(op, &other) {
+                    return made;
+                }
                 let problem = Problem::new(format!("this operator does not work on {}", other.kind()));
                 let help = match &other {
                     Value::View(_) => "elements are computed inside `map`: map(x, |x| -x)",
@@ -312,6 +331,16 @@ impl Evaluator {
     }
 
     fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span, operands: [Span; 2]) -> Value {
+        // An element that meets an integer is read.
+        let (left, right) = match (&left, &right) {
+            (Value::View(_), Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::View(_))
+            | (Value::Int(_) | Value::Index(_) | Value::Size(_), Value::View(_))
+                if !self.in_closure && [&left, &right].into_iter().all(|side| self.is_integer(side)) =>
+            {
+                (self.read(left, operands[0]), self.read(right, operands[1]))
+            }
+            _ => (left, right),
+        };
         if matches!(left, Value::Poison) || matches!(right, Value::Poison) {
             return Value::Poison;
         }
@@ -332,17 +361,17 @@ impl Evaluator {
                 Binary::Ne => Some(Value::Bool(x != y)),
                 _ => None,
             },
-            (Value::Index(_) | Value::Int(_), Value::Index(_) | Value::Int(_)) => {
-                coordinates(op, &left, &right)
-            }
-            (Value::Size(size), Value::Int(n)) => sizes(op, *size, *n),
+            (Value::Size(size), Value::Int(n)) if sizes(op, *size, *n).is_some() => sizes(op, *size, *n),
             (Value::Int(n), Value::Size(size)) if op == Binary::Mul => sizes(op, *size, *n),
             (Value::Float(x), Value::Float(y)) => floats(op, *x, *y),
             (Value::Float(x), Value::Int(n)) => floats(op, *x, *n as f64),
             (Value::Int(n), Value::Float(x)) => floats(op, *n as f64, *x),
-            _ => match (left.number(), right.number()) {
-                (Some(x), Some(y)) => return self.scalar(arithmetic(op, x, y), span, &operands),
-                _ => None,
+            _ => match self.whole(op, &left, &right) {
+                Some(made) => Some(made),
+                None => match (left.number(), right.number()) {
+                    (Some(x), Some(y)) => return self.scalar(arithmetic(op, x, y), span, &operands),
+                    _ => None,
+                },
             },
         };
         made.unwrap_or_else(|| {
@@ -431,29 +460,6 @@ fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
         Binary::Eq => Value::Bool(x == y),
         Binary::Ne => Value::Bool(x != y),
     })
-}
-
-/// Coordinates add, and multiply with integers.
-fn coordinates(op: Binary, left: &Value, right: &Value) -> Option<Value> {
-    let affine = |value: &Value| match value {
-        Value::Index(index) => Some(index.clone()),
-        Value::Int(n) => Some(Affine::from(*n)),
-        _ => None,
-    };
-    let (x, y) = (affine(left)?, affine(right)?);
-    let made = match op {
-        Binary::Add => x.plus(&y, 1)?,
-        Binary::Sub => x.plus(&y, -1)?,
-        Binary::Mul => match (x.constant(), y.constant()) {
-            (Some(n), _) => y.times(n)?,
-            (_, Some(n)) => x.times(n)?,
-            _ => return None,
-        },
-        Binary::Div => x.digit(y.constant().filter(|n| *n > 0)?, None),
-        Binary::Rem => x.digit(1, Some(y.constant().filter(|n| *n > 0)?)),
-        _ => return None,
-    };
-    Some(Value::Index(made))
 }
 
 fn sizes(op: Binary, size: Size, n: i64) -> Option<Value> {

@@ -6,12 +6,19 @@ mod calls;
 mod elements;
 mod expression;
 mod function;
+mod integer;
+mod mma;
+mod uses;
 mod value;
+mod views;
+mod whole;
 
 use tilewright_layout::{Tuple, Value as Size};
 
+use crate::affine::{Affine, Arith, Coord};
 use crate::ast::{self, Binary, Kernel, Level, Name, ParamKind, Pattern, Span, StmtKind};
 use crate::build::Builder;
+use crate::condition::Test;
 use crate::definition::{Outcome, Settings};
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
@@ -29,7 +36,12 @@ use value::Value;
 /// Makes the kernel of a function.
 pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
     let (program, diagnostics, levels) = program(kernel, settings);
-    crate::generate::finish(program, None, diagnostics, &levels)
+    let mut outcome = crate::generate::finish(program, Vec::new(), diagnostics, &levels);
+    if outcome.kernel.is_none() {
+        // Where something is wrong, what is idle may be so for that reason.
+        outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
+    }
+    outcome
 }
 
 /// The tile program of a function, what is wrong with it, and levels of lints.
@@ -51,6 +63,9 @@ pub(crate) fn program(
     for (name, _) in &levels {
         run.diagnostics.extend(Lint::unknown(name));
     }
+    if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
+        run.diagnostics.extend(run.uses.unused(&levels));
+    }
     (run.builder.finish(), run.diagnostics, levels)
 }
 
@@ -61,6 +76,10 @@ struct Evaluator {
     /// Those of where closures are called that are being evaluated: messages know them.
     callers: Vec<Vec<(String, Value)>>,
     diagnostics: Vec<Diagnostic>,
+    /// Which names are used.
+    uses: uses::Uses,
+    /// Elements of inputs that have been read as integers in the blocks at hand.
+    loaded: Vec<(View, Affine)>,
     /// What type parameters stand for.
     types: Vec<(String, Elem)>,
     /// The names that a `let` is about to give.
@@ -73,6 +92,8 @@ struct Evaluator {
     in_kernel: bool,
     /// Is this a function of elements, where `as` makes numbers of literals?
     in_closure: bool,
+    /// Is this the type of an argument, where names that nobody knows are sizes?
+    in_type: bool,
 }
 
 impl Evaluator {
@@ -82,6 +103,8 @@ impl Evaluator {
             scope: Vec::new(),
             callers: Vec::new(),
             diagnostics: Vec::new(),
+            uses: uses::Uses::default(),
+            loaded: Vec::new(),
             types: Vec::new(),
             naming: Vec::new(),
             blocks: 0,
@@ -89,6 +112,7 @@ impl Evaluator {
             work: Work::default(),
             in_kernel: true,
             in_closure: false,
+            in_type: false,
         }
     }
 
@@ -260,12 +284,26 @@ impl Evaluator {
                 Some(Tuple::of(sizes.into_iter().collect::<Option<Vec<_>>>()?))
             }
             _ => {
-                if let Some(name) = self.unknown_in(expr) {
-                    self.complain(expr.span, advice::computed_extent(&name));
-                    return None;
-                }
-                match self.expr(expr) {
+                self.in_type = true;
+                let made = self.expr(expr);
+                self.in_type = false;
+                // What tiles divide is a size by itself, or so many tiles of one.
+                let made = match made {
+                    Value::Size(Size::Sym { times, of, over }) if times != 1 => {
+                        Value::Index(Size::Sym { times, of, over }.into())
+                    }
+                    made => made,
+                };
+                match made {
                     Value::Int(n) => Some(n.into()),
+                    Value::Size(size) => Some(size.into()),
+                    Value::Index(at) if self.is_of_sizes(&at) => match self.builder.computed(&at) {
+                        Ok(size) => Some(size.into()),
+                        Err(problem) => {
+                            self.complain(expr.span, problem);
+                            None
+                        }
+                    },
                     Value::Poison => None,
                     other => {
                         let problem =
@@ -281,16 +319,9 @@ impl Evaluator {
         }
     }
 
-    /// A name in arithmetic that is no constant: one that only a launch finds out.
-    fn unknown_in(&self, expr: &ast::Expr) -> Option<String> {
-        use ast::ExprKind::{Binary, Call, Name as Named, Unary};
-        match &expr.kind {
-            Named(name) => self.lookup(name).is_none().then(|| name.clone()),
-            Unary(_, inner) => self.unknown_in(inner),
-            Binary(_, left, right) => self.unknown_in(left).or_else(|| self.unknown_in(right)),
-            Call { args, .. } => args.iter().find_map(|arg| self.unknown_in(&arg.value)),
-            _ => None,
-        }
+    /// Is it made of sizes alone?
+    fn is_of_sizes(&self, of: &Affine) -> bool {
+        !of.any(&|coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..)))
     }
 
     fn body(&mut self, body: &[ast::Stmt]) {
@@ -301,7 +332,7 @@ impl Evaluator {
             return;
         }
         self.blocks += 1;
-        let depth = self.scope.len();
+        let (depth, loaded) = (self.scope.len(), self.loaded.len());
         for stmt in body {
             self.builder.at(stmt.span);
             self.statement(stmt);
@@ -310,6 +341,7 @@ impl Evaluator {
             }
         }
         self.scope.truncate(depth);
+        self.loaded.truncate(loaded);
         self.blocks -= 1;
     }
 
@@ -352,9 +384,12 @@ impl Evaluator {
                 Value::Bool(true) => self.body(then),
                 Value::Bool(false) => self.body(other),
                 Value::Poison => {}
-                found => {
-                    self.complain(condition.span, advice::condition(&found));
-                }
+                found => match integer::test(&found) {
+                    Some(test) => self.branch(test, then, other, stmt.span),
+                    None => {
+                        self.complain(condition.span, advice::condition(&found));
+                    }
+                },
             },
             StmtKind::Block { head, .. } => {
                 let problem = Problem::new("this block is not a statement of kernels");
@@ -371,11 +406,24 @@ impl Evaluator {
             let made: Vec<Value> = patterns.iter().zip(values).map(|(p, v)| self.named(p, v)).collect();
             for (pattern, value) in patterns.iter().zip(made) {
                 self.bind(pattern, value);
+                self.watch(pattern);
             }
             return;
         }
         let made = self.named(pattern, value);
         self.bind(pattern, made);
+        self.watch(pattern);
+    }
+
+    /// Whether the name that was bound last is used is of interest.
+    fn watch(&mut self, pattern: &Pattern) {
+        if let (Pattern::Name(name), Some(place)) = (pattern, self.scope.len().checked_sub(1))
+            && !self.in_closure
+            && self.callers.is_empty()
+            && self.in_kernel
+        {
+            self.uses.bind(name, place);
+        }
     }
 
     fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {
@@ -564,7 +612,7 @@ impl Evaluator {
             _ => (self.expr(range), false, None),
         };
         let (from, to) = match range_value {
-            Value::Range(from, to) => (*from, *to),
+            Value::Range(from, to) => (self.read(*from, range.span), self.read(*to, range.span)),
             Value::Poison => return,
             other => {
                 let problem = Problem::new(format!("a loop needs a range, and this is {}", other.kind()));
@@ -584,27 +632,42 @@ impl Evaluator {
                     }
                 }
             }
-            (Value::Int(0), Value::Int(n), false) if n > 0 => {
-                self.run_loop(pattern, Size::Int(n), ahead, body)
-            }
-            (Value::Int(0), Value::Size(size), false) => self.run_loop(pattern, size, ahead, body),
-            (_, Value::Size(_), true) => {
+            (Value::Poison, ..) | (_, Value::Poison, _) => {}
+            (from, to, true) if self.integer(&from).is_some() && self.integer(&to).is_some() => {
                 let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
                 self.complain(range.span, problem.help("write the range without `unroll`"));
             }
-            (Value::Poison, ..) | (_, Value::Poison, _) => {}
-            (from, to, _) => {
-                let problem = Problem::new(format!(
-                    "a loop runs from 0, and this one from {} to {}",
-                    from.kind(),
-                    to.kind()
-                ));
-                self.complain(
-                    range.span,
-                    problem.help("start at 0 and add inside the loop, or write `unroll(a..b)`"),
-                );
-            }
+            (from, to, _) => match (self.integer(&from), self.integer(&to)) {
+                // Nothing to do, for these constants.
+                (Some(from), Some(to)) if empty(&from, &to) => {}
+                (Some(from), Some(to)) => self.run_loop(pattern, (from, to), ahead, body),
+                _ => {
+                    let problem = Problem::new(format!(
+                        "a loop runs over integers, and this one from {} to {}",
+                        from.kind(),
+                        to.kind()
+                    ));
+                    self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                }
+            },
         }
+    }
+
+    /// A condition that the kernel decides while it runs.
+    fn branch(&mut self, test: Test, then: &[ast::Stmt], other: &[ast::Stmt], span: Span) {
+        // The builder cannot be borrowed while the bodies run through it, so it changes hands.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        builder.at(span);
+        let mut arms = [then, other].into_iter();
+        let run = std::cell::RefCell::new(&mut *self);
+        let mut arm = |inner: &mut Builder| {
+            let run = &mut **run.borrow_mut();
+            std::mem::swap(&mut run.builder, inner);
+            run.body(arms.next().unwrap_or_default());
+            std::mem::swap(&mut run.builder, inner);
+        };
+        builder.arms(test, &mut arm);
+        self.builder = builder;
     }
 
     /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and how far it runs ahead.
@@ -643,27 +706,45 @@ impl Evaluator {
         }
     }
 
-    fn run_loop(&mut self, pattern: &Pattern, extent: Size, ahead: Option<Ahead>, body: &[ast::Stmt]) {
+    fn run_loop(
+        &mut self,
+        pattern: &Pattern,
+        (from, to): (Affine, Affine),
+        ahead: Option<Ahead>,
+        body: &[ast::Stmt],
+    ) {
         let name = match pattern {
             Pattern::Name(name) => name.text.clone(),
             _ => "i".to_owned(),
         };
         // The builder cannot be borrowed while the body runs through it, so it changes hands.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
-        let turn = |inner: &mut Builder, var| {
+        // A loop that runs ahead counts its iterations from 0. What lies past the end begins none, wherever it is.
+        let narrow = builder.program().range(&from).is_narrow();
+        let first = if narrow { Some(from.clone()) } else { Affine::two(Arith::Min, &from, &to) };
+        let (first, from, to) = match (ahead, to.plus(&from, -1).zip(first)) {
+            (Some(_), Some((count, first))) => (first, 0.into(), count),
+            _ => (0.into(), from, to),
+        };
+        let turn = |inner: &mut Builder, var: Affine| {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
-            self.bind(pattern, Value::Index(var));
+            self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
             self.body(body);
             self.scope.truncate(depth);
             std::mem::swap(&mut self.builder, inner);
         };
         match ahead {
-            Some(ahead) => builder.pipelined(&name, extent, ahead, turn),
-            None => builder.repeat(&name, extent, Unroll::No, turn),
+            Some(ahead) => builder.pipelined(&name, to, ahead, turn),
+            None => builder.repeat_over(&name, from, to, Unroll::No, turn),
         }
         self.builder = builder;
     }
+}
+
+/// Is nothing between two integers known while compiling?
+fn empty(from: &Affine, to: &Affine) -> bool {
+    matches!((from.constant(), to.constant()), (Some(from), Some(to)) if from >= to)
 }
 
 /// What has been done so far.

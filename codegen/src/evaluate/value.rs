@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
+use super::integer;
 use crate::affine::Affine;
 use crate::ast::{Expr, Pattern};
+use crate::atom::Atom;
+use crate::condition::Test;
 use crate::elem::Elem;
 use crate::limits;
 use crate::problem::Problem;
@@ -42,6 +45,8 @@ pub(super) enum Value {
     Index(Affine),
     /// A size known at launch.
     Size(Size),
+    /// A condition on integers, decided while the kernel runs.
+    Test(Test),
     Range(Box<Value>, Box<Value>),
     /// A number of the kernel: a scalar argument, or arithmetic with elements inside a closure.
     Number(Scalar),
@@ -50,6 +55,27 @@ pub(super) enum Value {
     Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
+    /// A matrix instruction and the warps that share it.
+    Mma(Mma),
+}
+
+/// What `tiled_mma` gives.
+#[derive(Clone, Debug)]
+pub(super) struct Mma {
+    /// The instruction.
+    pub(super) row: &'static Atom,
+    /// How the warps are arranged over (M, N), or how many there are.
+    pub(super) warps: Warps,
+}
+
+/// The warps of a [`Mma`].
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Warps {
+    /// So many, arranged as suits a tile.
+    Count(i64),
+    /// So.
+    Arranged(Layout),
 }
 
 impl Value {
@@ -70,6 +96,7 @@ impl Value {
             Value::Layout(layout) => format!("the layout {layout}"),
             Value::View(view) => format!("the tensor `{}`, {}", view.name, view.shape()),
             Value::Index(_) => "a coordinate".into(),
+            Value::Test(_) => "a condition".into(),
             Value::Size(size) => format!("the size `{size}`, known at launch"),
             Value::Range(..) => "a range".into(),
             Value::Number(Scalar { ty: Some(Type::Condition), .. }) => "a condition".into(),
@@ -78,6 +105,7 @@ impl Value {
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Closure(..) => "a closure".into(),
             Value::Special(name) => format!("`{name}`"),
+            Value::Mma(mma) => format!("the matrix instruction `{}`", mma.row.name),
         }
     }
 
@@ -93,6 +121,9 @@ impl Value {
                 view.layout.leaves().count() + bases
             }
             Value::Index(index) => limits::coordinate(index)?,
+            Value::Test(test) => {
+                test.integers().into_iter().map(limits::coordinate).sum::<Result<usize, _>>()?
+            }
             _ => 1,
         };
         match count <= limits::MOST_PARTS {
@@ -132,6 +163,7 @@ impl Value {
             Value::Hole => Some(At::All),
             Value::Int(n) => Some(At::Index((*n).into())),
             Value::Index(index) => Some(At::Index(index.clone())),
+            Value::Size(size) => Some(At::Index((*size).into())),
             Value::Tuple(items) => Some(At::Tuple(items.iter().map(Value::at).collect::<Option<_>>()?)),
             _ => None,
         }
@@ -142,14 +174,6 @@ impl Value {
         match self.at()? {
             At::Tuple(all) => Some(all),
             one => Some(vec![one]),
-        }
-    }
-
-    /// As a coordinate that is no integer.
-    pub(super) fn affine(&self) -> Option<&Affine> {
-        match self {
-            Value::Index(index) => Some(index),
-            _ => None,
         }
     }
 
@@ -175,6 +199,8 @@ impl Value {
             Value::Int(n) => Some(Scalar::literal(*n)),
             Value::Float(x) => Some(Scalar::literal(*x)),
             Value::Number(scalar) => Some(scalar.clone()),
+            Value::Index(at) => Some(Scalar::new(tile::Expr::Index(Box::new(at.clone())), Elem::I32)),
+            Value::Test(test) => Some(integer::as_number(test)),
             _ => None,
         }
     }

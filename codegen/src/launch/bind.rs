@@ -2,6 +2,9 @@
 
 use tilewright_layout::{Symbol, Value};
 
+use crate::affine::{Affine, Coord};
+use crate::condition::Test;
+
 use super::{Given, Refusal, Tensor, last_offset};
 use crate::definition::Generated;
 use crate::elem::Elem;
@@ -62,6 +65,7 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
             }
         }
     }
+    required(kernel, &bound)?;
     written_extents(kernel, given)?;
     overlaps(&names, given)?;
     Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
@@ -231,6 +235,55 @@ fn size<'k>(
         }
         None => Err(Refusal::of(name, format!("its {what} is `{wanted}`, which no argument determines"))),
     }
+}
+
+/// What the author asks of sizes.
+fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
+    let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
+    for require in &kernel.requires {
+        let sizes: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
+        if let Some(unknown) = sizes.iter().find(|size| lookup(**size).is_none()) {
+            return Err(Refusal::new(format!("the size `{}` is known of no argument", unknown.name())));
+        }
+        let value = |coord: &Coord| match coord {
+            Coord::Size { of, over } => {
+                let size = Value::Sym { times: 1, of: *of, over: *over };
+                size.evaluate(&|symbol| lookup(symbol).map(|known| known.value)).unwrap_or_default()
+            }
+            _ => 0,
+        };
+        if require.test.eval(&value, &|_| false) {
+            continue;
+        }
+        let Some(extent) = require.of.and_then(lookup) else {
+            let mut values: Vec<String> = Vec::new();
+            for size in sizes.into_iter().filter_map(lookup) {
+                let text = format!(
+                    "`{}` is {}, the {} of `{}`",
+                    size.symbol.name(),
+                    size.value,
+                    size.what,
+                    size.name
+                );
+                if !values.contains(&text) {
+                    values.push(text);
+                }
+            }
+            return Err(Refusal::new(format!(
+                "the kernel asserts `{}`: {}",
+                require.text,
+                values.join(", ")
+            )));
+        };
+        let computed = match &require.test {
+            Test::Equal(_, of) => of.eval(&value),
+            _ => 0,
+        };
+        let message =
+            format!("its {} is {}, and `{}` is {computed}", extent.what, extent.value, require.text);
+        return Err(Refusal::of(extent.name, message));
+    }
+    Ok(())
 }
 
 /// A tensor without elements has sizes that no variant knows, which take every size for 1 at least: nothing is launched

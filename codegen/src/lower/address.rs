@@ -38,12 +38,12 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
 impl Lower<'_> {
     /// The part of a base that stays the same while loops run, and the part that a loop changes.
     pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
-        let moves = |coord: &Coord| match coord {
-            Coord::Var(_) | Coord::Turn(_) => true,
-            Coord::Digit { of, .. } => of.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_))),
-            Coord::Begin { .. } => true,
-            _ => false,
+        let moves_in = |coord: &Coord| match coord {
+            Coord::Var(var) => !self.scope.fixed.contains(var),
+            coord => matches!(coord, Coord::Turn(_) | Coord::Loaded { .. }),
         };
+        let moves =
+            |coord: &Coord| matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in);
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
         (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
     }
@@ -105,7 +105,7 @@ impl Lower<'_> {
                         if !self.moves(flip) {
                             flip = self.name(flip, &format!("{}_flip", view.name));
                         }
-                        self.exprs().xor(index, flip)
+                        self.flipped(index, flip, swizzle)
                     }
                 }
             }
@@ -218,11 +218,35 @@ impl Lower<'_> {
             0.. => (swizzle.base() + shift, swizzle.base()),
             _ => (swizzle.base(), swizzle.base() + shift),
         };
-        // What lies above the bits read makes no difference.
-        let low = self.exprs().rem(offset, 1 << (from + swizzle.bits()));
-        let digit = self.exprs().div(low, 1 << from);
+        // What lies above the bits read makes no difference, and neither does what lies below them.
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(offset, &mut terms);
+        terms.retain(|&term| self.kernel.exprs.get(term).multiple % (1 << (from + swizzle.bits())) != 0);
+        let zero = self.int(0);
+        let near = terms.into_iter().fold(zero, |sum, term| self.exprs().add(sum, term));
+        let near = if self.kernel.exprs.get(near).lo < 0 { offset } else { near };
+        let high = self.exprs().div(near, 1 << from);
+        let digit = self.exprs().rem(high, 1 << swizzle.bits());
         let scale = self.int(1 << to);
         self.exprs().mul(digit, scale)
+    }
+
+    /// An offset with some of its bits XORed. What is added in multiples beyond those bits can be added afterwards: it stays
+    /// a constant of the instruction, or is added once for all that is near.
+    fn flipped(&mut self, offset: Ix, flip: Ix, swizzle: Swizzle) -> Ix {
+        let beyond = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());
+        let mut terms = Vec::new();
+        self.kernel.exprs.terms(offset, &mut terms);
+        let (mut near, mut far) = (self.int(0), self.int(0));
+        for term in terms {
+            let part = if self.kernel.exprs.get(term).multiple % beyond == 0 { &mut far } else { &mut near };
+            *part = self.kernel.exprs.add(*part, term);
+        }
+        if self.kernel.exprs.get(near).lo < 0 {
+            (near, far) = (offset, self.int(0));
+        }
+        let near = self.exprs().xor(near, flip);
+        self.exprs().add(near, far)
     }
 
     /// Does a loop change it?
@@ -294,6 +318,8 @@ impl Lower<'_> {
                 let within = self.affine(&within);
                 fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
             }
+            // Each element has one that is nearest to it.
+            fits = fits && !(view.nearest.contains(&leaf.mode) && self.outside(view, leaf.mode));
             if fits && !global && self.outside(view, leaf.mode) {
                 fits = mode.size().is_ok_and(|size| size % width == 0);
             }

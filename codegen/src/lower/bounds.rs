@@ -17,6 +17,7 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::problem::Problem;
+use crate::target::BLOCK_THREADS;
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
@@ -297,7 +298,8 @@ impl Lower<'_> {
         let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
         for (mode, end) in extents.into_iter().enumerate() {
             let name = format!("{}_{mode}", view.name);
-            if self.outside(&view, mode) {
+            // What is repeated beyond the edge is an element like any other.
+            if self.outside(&view, mode) && !view.nearest.contains(&mode) {
                 all.push(Edge { name: name.clone(), base: view.base[mode].clone(), modes: along(mode), end });
             }
             if let Some((origin, extent)) = self.limited(&view, mode) {
@@ -433,6 +435,14 @@ fn apart(base: &Affine, across: Across) -> bool {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
         Across::Block => None,
+        Across::Digits(_) => {
+            // Whatever it is made of: is it the same as for the first of them?
+            let at = |thread: u32| {
+                let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
+                base.eval(&lookup)
+            };
+            return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
+        }
     };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,
@@ -441,7 +451,7 @@ fn apart(base: &Affine, across: Across) -> bool {
             (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
             _ => of.any(&|coord| matches!(coord, Coord::Thread(_))),
         },
-        _ => false,
+        coord => Affine::from(coord.clone()).per_thread(),
     })
 }
 

@@ -106,14 +106,15 @@ impl Lower<'_> {
 
     /// Do elements from inside stand for those past the edge of this mode, and could there be such?
     pub(super) fn holds(&mut self, view: &View, mode: usize) -> bool {
-        view.held.contains(&mode) && self.outside(view, mode)
+        (view.held.contains(&mode) || view.nearest.contains(&mode)) && self.outside(view, mode)
     }
 
     /// A coordinate, or the last one where a vector fits that both it and the extent are multiples of.
     pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
         let extent = extent.unwrap_or(Value::Int(1));
-        let multiple = self.kernel.exprs.get(coordinate).multiple;
+        let multiple =
+            if view.nearest.contains(&mode) { 1 } else { self.kernel.exprs.get(coordinate).multiple };
         let fits = |n: &i64| multiple % n == 0 && (extent.factor() % n == 0 || self.supposed(*n, extent));
         let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
         let (extent, vector) = (self.value(extent), self.int(vector));
@@ -178,13 +179,9 @@ impl Lower<'_> {
         u32::try_from(beyond).ok().filter(|&beyond| beyond <= FARTHEST)
     }
 
-    /// The extent over which a coordinate runs from 0 in steps of 1, if a size says.
+    /// The size below which a coordinate stays that is not negative, if one is known.
     fn extent_of(&self, coord: &Coord) -> Option<Value> {
-        match coord {
-            Coord::Block(axis) => self.program.grid[usize::from(*axis)],
-            Coord::Var(var) => Some(self.program.vars[*var as usize].extent),
-            _ => None,
-        }
+        self.program.below(coord)
     }
 
     /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
@@ -214,7 +211,7 @@ impl Lower<'_> {
         }
         let mut guard = self.int(1);
         for mode in modes {
-            if self.outside(view, mode) && !view.held.contains(&mode) {
+            if self.outside(view, mode) && !view.held.contains(&mode) && !view.nearest.contains(&mode) {
                 let (coordinate, extent) =
                     (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
                 let end = match self.begins(view, mode) {

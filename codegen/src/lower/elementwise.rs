@@ -6,7 +6,7 @@ use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
-use crate::thread::{Frag, Op, Unroll, Val};
+use crate::thread::{Cmp, Frag, Op, Unroll, Val};
 use crate::tile::{Expr, Space};
 use crate::typing::{Type, Types};
 use crate::view::View;
@@ -204,6 +204,10 @@ impl Lower<'_> {
                 let at = self.coordinate_of(*n, *mode, ins, at)?;
                 (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
             }
+            Expr::Index(at) => {
+                let at = self.affine(at);
+                (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
+            }
             Expr::Un(f, x) => {
                 let (x, ty) = inner(x)?;
                 (Val::Un(*f, x), ty)
@@ -225,6 +229,7 @@ impl Lower<'_> {
                 let value = match **x {
                     Expr::Lit(number) => Val::Lit(number, *to),
                     Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, ins, at)?, *to),
+                    Expr::Index(ref at) => Val::Int(self.affine(at), *to),
                     Expr::Size(size) => Val::Int(self.value(size), *to),
                     _ => match inner(x)? {
                         (value, Type::Elem(from)) => self.converted(*value, from, *to),
@@ -243,6 +248,16 @@ impl Lower<'_> {
         let side = ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
         let coordinates = self.coordinates(&side.view, &side.leaves, at);
         coordinates.get(usize::from(mode)).copied().ok_or_else(|| Problem::new("there is no such mode"))
+    }
+
+    /// A condition on scalar arguments as 1 or 0.
+    pub(super) fn holds_or_not(&mut self, of: &Expr) -> Result<Val> {
+        let types = Types { ins: &[], scalars: &self.program.scalars };
+        let (value, ty) = self.function(&types.condition(of)?, &[], &[], &[])?;
+        Ok(match ty {
+            Type::Condition => value,
+            Type::Elem(elem) => Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, elem))),
+        })
     }
 
     /// A condition on scalar arguments.

@@ -100,10 +100,12 @@ impl Lower<'_> {
             let more = match &stmt.op {
                 tile::Op::Advance { ring: of } => self.int(i64::from(*of == ring)),
                 tile::Op::For { var, body, .. } => {
-                    let (each, extent) =
-                        (self.slots_in(body, ring)?, self.program.vars[*var as usize].extent);
-                    let extent = self.value(extent);
-                    self.exprs().mul(each, extent)
+                    let each = self.slots_in(body, ring)?;
+                    let of = &self.program.vars[*var as usize];
+                    let (from, to, none) = (self.affine(&of.from), self.affine(&of.to), self.int(0));
+                    let count = self.exprs().sub(to, from);
+                    let count = self.exprs().max(count, none);
+                    self.exprs().mul(each, count)
                 }
                 tile::Op::Ordered { body, .. } => self.slots_in(body, ring)?,
                 _ => {

@@ -11,6 +11,7 @@ mod family;
 mod gemm;
 mod moving;
 mod order;
+mod read;
 mod reduce;
 mod ring;
 mod schedule;
@@ -22,12 +23,12 @@ mod uses;
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::problem::Result;
-use crate::range::{MOST_EXTENT, most};
+use crate::range::MOST_EXTENT;
 use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
@@ -66,6 +67,15 @@ pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Re
     transfer::align(from, to).map(|_| ())
 }
 
+/// The least common multiple; the first where it passes 64 bits.
+fn lcm(a: i64, b: i64) -> i64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).checked_mul(b).unwrap_or(a)
+}
+
 struct Lower<'p> {
     program: &'p Program,
     policy: Policy,
@@ -82,6 +92,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
+    /// Integer arguments that have been named, and their names.
+    scalars: Vec<(Id, Ix)>,
     /// What reductions do about elements beyond edges.
     masks: bounds::Masks,
     /// For each ring its `full` mbarriers; `empty` follow.
@@ -99,7 +111,9 @@ impl<'p> Lower<'p> {
             arch: program.arch,
             arch_specific: false,
             launch: Launch {
-                grid: program.grid.map(|axis| axis.into_iter().collect()),
+                grid: std::array::from_fn(|axis| {
+                    program.grid[axis].iter().chain(&program.more[axis]).copied().collect()
+                }),
                 cluster: program.cluster,
                 threads: program.threads(),
                 shared_bytes: 0,
@@ -126,7 +140,12 @@ impl<'p> Lower<'p> {
             preamble: Vec::new(),
             named: Vec::new(),
             block: Vec::new(),
-            scope: Scope { vars: vec![None; program.vars.len()], ..Scope::default() },
+            scope: Scope {
+                vars: vec![None; program.vars.len()],
+                reads: vec![None; program.reads.len()],
+                ..Scope::default()
+            },
+            scalars: Vec::new(),
             masks: bounds::Masks::new(),
             rings: Vec::new(),
             orders: Vec::new(),
@@ -171,7 +190,8 @@ impl<'p> Lower<'p> {
             let limits = self.program.at_most.iter();
             let own = limits.filter(|(size, _)| *size == Value::Sym { times: 1, of: symbol, over: 1 });
             let most = own.map(|(_, limit)| (*limit).max(1)).fold(MOST_EXTENT, i64::min);
-            let at = self.exprs().leaf(Int::Param(param), 1, most, 1, thread::Scope::Grid);
+            let multiple = self.asserted(Value::Sym { times: 1, of: symbol, over: 1 });
+            let at = self.exprs().leaf(Int::Param(param), 1, most, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));
         }
         for &(of, limit) in &self.program.at_most {
@@ -184,11 +204,11 @@ impl<'p> Lower<'p> {
                 Space::Global { .. } => {}
                 Space::Shared { align } => {
                     let align = align.max(16);
-                    offset = offset.next_multiple_of(align);
+                    let free = self.freed(id as Id).unwrap_or(offset).next_multiple_of(align);
                     self.places[id] = self.kernel.shared.len() as Id;
                     let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
-                    let array = Shared { name, elem: tensor.elem, len, offset, align, note };
-                    offset += array.bytes();
+                    let array = Shared { name, elem: tensor.elem, len, offset: free, align, note };
+                    offset = offset.max(free + array.bytes());
                     self.kernel.shared.push(array);
                 }
                 Space::Registers { words } => {
@@ -209,6 +229,17 @@ impl<'p> Lower<'p> {
         }
         offset = self.declare_orders(offset);
         self.kernel.launch.shared_bytes = offset;
+    }
+
+    /// Where the shared arrays begin in whose place a tensor stands, if it does: all that follows them is theirs too.
+    fn freed(&self, id: Id) -> Option<u32> {
+        let (_, done) = self.program.overlays.iter().find(|(over, _)| *over == id)?;
+        let place = |id: Id| &self.kernel.shared[self.places[id as usize] as usize];
+        let first = done.iter().map(|&id| place(id).offset).min()?;
+        let theirs = |at: usize| done.iter().any(|&id| self.places[id as usize] as usize == at);
+        // Arrays of others behind them are in the way.
+        let mut behind = self.kernel.shared.iter().enumerate().filter(|(_, array)| array.offset >= first);
+        behind.all(|(at, _)| theirs(at)).then_some(first)
     }
 
     fn finish(mut self) -> std::result::Result<Kernel, Diagnostic> {
@@ -326,9 +357,7 @@ impl<'p> Lower<'p> {
     fn coord(&mut self, coord: &Coord) -> Ix {
         match coord {
             Coord::Block(axis) => {
-                let blocks = self.program.grid[usize::from(*axis)].map_or(MOST_EXTENT, most);
-                // No device launches more.
-                let hi = blocks.clamp(1, i64::from(i32::MAX)) - 1;
+                let hi = self.program.most_blocks(usize::from(*axis)) - 1;
                 self.exprs().leaf(Int::Block(*axis), 0, hi, 1, thread::Scope::Block)
             }
             Coord::Var(var) => {
@@ -352,6 +381,22 @@ impl<'p> Lower<'p> {
                 self.exprs().xor(thread, flip)
             }
             Coord::Begin { turn, of, tile } => self.begin(turn, *of, *tile),
+            Coord::Size { of, over } => self.value(Value::Sym { times: 1, of: *of, over: *over }),
+            Coord::Scalar(id) => self.scalar(*id),
+            Coord::Loaded { number, .. } => {
+                let read = self.scope.reads[*number as usize];
+                read.unwrap_or_else(|| self.int(-1))
+            }
+            Coord::Two(with, of) => {
+                let [a, b] = of.each_ref().map(|of| self.affine(of));
+                match with {
+                    Arith::Mul => self.exprs().mul(a, b),
+                    Arith::Div => self.exprs().quotient(a, b),
+                    Arith::Rem => self.exprs().remainder(a, b),
+                    Arith::Min => self.exprs().min(a, b),
+                    Arith::Max => self.exprs().max(a, b),
+                }
+            }
             Coord::Turn(ring) => self.phase(*ring),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
@@ -425,11 +470,18 @@ impl<'p> Lower<'p> {
         }
     }
 
+    /// What the author asserts that a size is a multiple of.
+    fn asserted(&self, of: Value) -> i64 {
+        let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
+        let mine = divisors.filter(|(size, _)| *size == of).map(|(_, n)| n);
+        mine.fold(1, lcm)
+    }
+
     /// Takes for granted that `divisor` divides `of`, if the policy allows.
     fn suppose(&mut self, divisor: i64, of: Value) -> bool {
         match of {
             Value::Int(n) => n % divisor == 0,
-            _ if of.factor() % divisor == 0 => true,
+            _ if of.factor() % divisor == 0 || self.asserted(of) % divisor == 0 => true,
             _ if matches!(self.policy, Policy::Best | Policy::Aligned) => {
                 self.need(Fact::Divides(Obligation { divisor, of }));
                 true
@@ -448,6 +500,9 @@ impl<'p> Lower<'p> {
 
     /// Has it been taken for granted before?
     fn supposed(&self, divisor: i64, of: Value) -> bool {
+        if self.asserted(of) % divisor == 0 {
+            return true;
+        }
         let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
         self.kernel.needs.iter().any(says)
     }

@@ -23,9 +23,10 @@ struct Line {
 }
 
 impl Lower<'_> {
-    /// Lets numbers move in the body of a loop over `0..`; what names them, which is the result, stands before the loop.
-    pub(super) fn moving(&mut self, var: Id, body: &mut Vec<Stmt>) -> Vec<Stmt> {
-        let line = Line { start: self.int(0), step: self.int(1), multiplies: false };
+    /// Lets numbers move in the body of a loop, given its variable and where that begins; what names them, which is the
+    /// result, stands before the loop.
+    pub(super) fn moving(&mut self, (var, start): (Id, Ix), body: &mut Vec<Stmt>) -> Vec<Stmt> {
+        let line = Line { start, step: self.int(1), multiplies: false };
         let (mut turn, mut before) = (Turn { first: var, lines: vec![(var, line)] }, Vec::new());
         self.move_names(&mut turn, body, &mut before);
         for stmt in body {

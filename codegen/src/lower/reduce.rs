@@ -69,14 +69,20 @@ impl Lower<'_> {
                 self.across_lanes(to_reg, with, lanes)
             }
             Across::Block => self.across_block(to_reg, with, target.elem, &target.name),
+            Across::Digits(digits) => self.across_digits(to_reg, with, target.elem, &target.name, digits),
         }
     }
 
     /// A butterfly: after it every lane of a group of `lanes` neighbours holds the result.
     fn across_lanes(&mut self, reg: u32, with: Bin, lanes: i64) -> Result<()> {
+        self.butterfly(reg, with, lanes, 1)
+    }
+
+    /// The same over `lanes` lanes that are `step` apart.
+    fn butterfly(&mut self, reg: u32, with: Bin, lanes: i64, step: i64) -> Result<()> {
         let len = i64::from(self.kernel.regs[reg as usize].len);
-        let mut distance = lanes / 2;
-        while distance > 0 {
+        let mut distance = lanes / 2 * step;
+        while distance >= step {
             let by = self.int(distance);
             self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 let mine = Val::Reg(reg, at[0]);
@@ -134,6 +140,141 @@ impl Lower<'_> {
         self.through_shared(reg, with, elem, name, (threads + WARP - 1) / WARP)
     }
 
+    /// Lanes of a warp first, then what is left of the digits through shared memory. Threads that are combined do so in the
+    /// same order, so all hold the same number.
+    fn across_digits(
+        &mut self,
+        reg: u32,
+        with: Bin,
+        elem: Elem,
+        name: &str,
+        digits: tile::Digits,
+    ) -> Result<()> {
+        let threads = self.combined();
+        let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
+        if threads % whole != 0 {
+            return Err(Problem::new(format!(
+                "groups of {whole} threads cannot combine their elements: there are {threads}"
+            ))
+            .help("the largest digit's extent times its step divides the number of threads"));
+        }
+        let (mut compact, mut rest) = (1, Vec::new());
+        for &(extent, step) in digits.all() {
+            let (extent, step) = (i64::from(extent), i64::from(step));
+            // What of it is a butterfly of whole warps.
+            let mut lanes = 1;
+            while threads % WARP == 0
+                && step & (step - 1) == 0
+                && 2 * lanes * step <= WARP
+                && extent % (2 * lanes) == 0
+            {
+                lanes *= 2;
+            }
+            if lanes > 1 {
+                self.butterfly(reg, with, lanes, step)?;
+            }
+            if step == 1 {
+                compact = lanes;
+            }
+            if extent > lanes {
+                rest.push((extent / lanes, step * lanes / compact));
+            }
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => self.digits_through_shared(reg, with, elem, name, compact, &rest),
+        }
+    }
+
+    /// Combines threads through shared memory. `compact` neighbours hold the same; `digits` are those of the number of such
+    /// a neighbourhood.
+    fn digits_through_shared(
+        &mut self,
+        reg: u32,
+        with: Bin,
+        elem: Elem,
+        name: &str,
+        compact: i64,
+        digits: &[(i64, i64)],
+    ) -> Result<()> {
+        let len = i64::from(self.kernel.regs[reg as usize].len);
+        let holders = (self.combined() + compact - 1) / compact;
+        let array = self.scratch_array(&format!("{name}_of_threads"), elem, (holders * len) as u32);
+        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
+        self.meet_again();
+        let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
+        let place = |lower: &mut Self, at, holder| {
+            let by = lower.int(holders);
+            let row = lower.exprs().mul(at, by);
+            let index = lower.exprs().add(holder, row);
+            Mem { space: Space::Shared(array), index, peer: None }
+        };
+        let (store, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let to = place(lower, at[0], holder);
+                lower.emit(Op::Store { to, from: Frag { reg, at: at[0], len: 1 }, guard: None });
+                Ok(())
+            })
+        })?;
+        let lane = self.exprs().rem(thread, compact);
+        let first = self.exprs().eq(lane, zero);
+        match compact {
+            1 => self.block.extend(store),
+            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
+        }
+        self.meet(self.scope.by);
+        // The first of those that are combined: the digits are 0.
+        let mut home = holder;
+        for &(extent, step) in digits {
+            let over = self.exprs().div(holder, step);
+            let digit = self.exprs().rem(over, extent);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            home = self.exprs().sub(home, part);
+        }
+        let home = self.hold(home, &format!("{name}_first"));
+        let load = |lower: &mut Self, to: Frag, from: Mem| {
+            lower.emit(Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None });
+        };
+        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            let from = place(lower, at[0], home);
+            load(lower, Frag { reg, at: at[0], len: 1 }, from);
+            Ok(())
+        })?;
+        let count: i64 = digits.iter().map(|(extent, _)| extent).product();
+        let partial = self.register(String::from("partial"), elem, 1, false);
+        let var = self.var("w", false);
+        let at = self.exprs().leaf(crate::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
+        let (mut other, mut below) = (home, 1);
+        for &(extent, step) in digits {
+            let over = self.exprs().div(at, below);
+            let digit = self.exprs().rem(over, extent);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            other = self.exprs().add(other, part);
+            below *= extent;
+        }
+        let (body, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let from = place(lower, at[0], other);
+                load(lower, Frag { reg: partial, at: zero, len: 1 }, from);
+                let value = Val::Bin(with, Box::new(Val::Reg(reg, at[0])), Box::new(Val::Reg(partial, zero)));
+                lower.emit(Op::Assign { reg, at: at[0], value });
+                Ok(())
+            })
+        })?;
+        let (from, to) = (self.int(1), self.int(count));
+        self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
+        Ok(())
+    }
+
+    /// In a loop, others may still be reading the results of the iteration before.
+    fn meet_again(&mut self) {
+        if self.scope.loops > 0 {
+            self.meet(self.scope.by);
+        }
+    }
+
     /// Threads of the group at hand.
     fn combined(&self) -> i64 {
         let group = &self.program.groups[self.scope.by as usize];
@@ -148,10 +289,7 @@ impl Lower<'_> {
         let (member, part) = (self.member(self.scope.by), self.int(warps * len));
         let begin = self.exprs().mul(member, part);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        if self.scope.loops > 0 {
-            // Others may still be reading the results of the turn before.
-            self.meet(self.scope.by);
-        }
+        self.meet_again();
         let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
         let place = |lower: &mut Self, at, warp| {
             let by = lower.int(warps);

@@ -1,13 +1,15 @@
-//! Tile schedulers: the tiles of a persistent kernel, distributed over the clusters that are resident.
+//! Tile schedulers: the tiles of a persistent kernel, distributed over the clusters that are resident, and the tile of each
+//! block of one that has a block for every tile.
 
 use tilewright_layout::Value;
 
 use super::Lower;
+use crate::affine::Coord;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::range::most;
 use crate::thread::{Id, Op, Scope, Unroll};
-use crate::tile::{self, Raster};
+use crate::tile::{self, LaunchRule, Raster};
 
 /// The tiles of a member of a family.
 struct Share {
@@ -27,7 +29,11 @@ impl Lower<'_> {
         raster: Raster,
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let extents: Vec<Value> = vars.iter().map(|&var| self.program.vars[var as usize].extent).collect();
+        let extents: Vec<Value> =
+            vars.iter().filter_map(|&var| self.program.vars[var as usize].extent()).collect();
+        if self.program.launch == LaunchRule::PerTile {
+            return self.tile_of_block(vars, raster, &extents, body);
+        }
         let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
         let one = self.int(1);
         let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));
@@ -56,7 +62,7 @@ impl Lower<'_> {
             let hi = lower.kernel.exprs.get(all).hi - 1;
             lower.exprs().assume(tile, 0, hi);
             let tile = lower.hold(tile, "tile");
-            let places = lower.places_of(tile, &counts, raster);
+            let places = lower.places_of(tile, &counts, raster, Lower::hold);
             for ((&var, place), extent) in vars.iter().zip(places).zip(&extents) {
                 lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
@@ -98,6 +104,42 @@ impl Lower<'_> {
         Ok(Share { first: self.name(first, "first"), apart: self.name(apart, "apart"), others })
     }
 
+    /// The body for the tile of this block: blocks are numbered along x first, which is the order in which they begin.
+    fn tile_of_block(
+        &mut self,
+        vars: &[Id],
+        raster: Raster,
+        extents: &[Value],
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+        let counts: Vec<Ix> = counts.into_iter().map(|count| self.name(count, "tiles")).collect();
+        let axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
+        let places = match raster {
+            Raster::Plain => axes,
+            Raster::Bands(_) => {
+                let (mut tile, mut step) = (self.int(0), self.int(1));
+                for (&axis, &count) in axes.iter().zip(&counts) {
+                    let term = self.exprs().mul(axis, step);
+                    tile = self.exprs().add(tile, term);
+                    step = self.exprs().mul(step, count);
+                }
+                // Launch refuses more.
+                self.exprs().assume(tile, 0, i64::from(i32::MAX) - 1);
+                let tile = self.name(tile, "tile");
+                self.places_of(tile, &counts, raster, Lower::name)
+            }
+        };
+        for ((&var, place), extent) in vars.iter().zip(places).zip(extents) {
+            self.exprs().assume(place, 0, most(*extent).max(1) - 1);
+            let name = self.program.vars[var as usize].name.clone();
+            let place = self.name(place, &name);
+            self.scope.vars[var as usize] = Some(place);
+            self.scope.fixed.push(var);
+        }
+        self.statements(body)
+    }
+
     /// The number of this cluster, and how many there are, along x.
     fn cluster_of_grid(&mut self) -> (Ix, Ix) {
         let blocks = i64::from(i32::MAX);
@@ -110,21 +152,27 @@ impl Lower<'_> {
         (self.name(number, "cluster"), self.name(count, "clusters"))
     }
 
-    /// Where the tile of a number stands, mode by mode.
-    fn places_of(&mut self, tile: Ix, counts: &[Ix], raster: Raster) -> Vec<Ix> {
+    /// Where the tile of a number stands, mode by mode. `keep` names what is used more than once.
+    fn places_of(
+        &mut self,
+        tile: Ix,
+        counts: &[Ix],
+        raster: Raster,
+        keep: fn(&mut Self, Ix, &str) -> Ix,
+    ) -> Vec<Ix> {
         match (raster, counts) {
             (Raster::Bands(width), [rows, columns]) if width > 1 => {
                 let width = self.int(i64::from(width));
                 let full = self.exprs().mul(*columns, width);
                 let (band, within) = (self.exprs().quotient(tile, full), self.exprs().remainder(tile, full));
                 let start = self.exprs().mul(band, width);
-                let start = self.hold(start, "band");
+                let start = keep(self, start, "band");
                 // The last band can have fewer rows; it has one at least.
                 let rest = self.exprs().sub(*rows, start);
                 let height = self.exprs().min(rest, width);
                 let hi = self.kernel.exprs.get(height).hi;
                 self.exprs().assume(height, 1, hi);
-                let (height, within) = (self.hold(height, "height"), self.hold(within, "within"));
+                let (height, within) = (keep(self, height, "height"), keep(self, within, "within"));
                 let (row, column) =
                     (self.exprs().remainder(within, height), self.exprs().quotient(within, height));
                 vec![self.exprs().add(start, row), column]

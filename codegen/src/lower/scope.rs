@@ -16,6 +16,10 @@ pub(super) struct Scope {
     pub(super) site: Id,
     /// For each loop variable of the program: its value.
     pub(super) vars: Vec<Option<Ix>>,
+    /// For each integer that the program reads: its value, once it has been read.
+    pub(super) reads: Vec<Option<Ix>>,
+    /// Variables of the program that stay the same for the whole block: where its tile stands.
+    pub(super) fixed: Vec<Id>,
     /// Variables of loops that are unrolled wholly.
     pub(super) unrolled: Vec<Id>,
     /// Names given in this block or one around it.

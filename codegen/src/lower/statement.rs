@@ -4,9 +4,10 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use crate::affine::{Affine, Coord};
+use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
-use crate::range::most;
+use crate::problem::Result;
 use crate::thread::{Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::{self, How, Past};
 
@@ -33,6 +34,7 @@ impl Lower<'_> {
                     self.close_group(*token, first);
                 }
             }
+            tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => self.map(ins, to, value).map_err(problem)?,
             tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
@@ -91,14 +93,63 @@ impl Lower<'_> {
                 let (then, other) = (self.block_of(then)?, self.block_of(other)?);
                 self.emit(Op::When { cond, then, other });
             }
-            tile::Op::If { left, right, then, other } => {
-                let (at, limit) = (self.affine(left), self.value(*right));
-                let cond = self.exprs().lt(at, limit);
-                let (then, other) = (self.block_of(then)?, self.block_of(other)?);
-                self.emit(Op::If { cond, then, other });
+            tile::Op::If { test, then, other } => {
+                let cond = self.test(test).map_err(problem)?;
+                self.branch(cond, then, other)?;
             }
             // Pipelines are written out before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
+        }
+        Ok(())
+    }
+
+    /// A condition as an integer, 1 or 0.
+    fn test(&mut self, test: &Test) -> Result<Ix> {
+        Ok(match test {
+            Test::Less(a, b) => {
+                let (a, b) = (self.affine(a), self.affine(b));
+                self.exprs().lt(a, b)
+            }
+            Test::Equal(a, b) => {
+                let (a, b) = (self.affine(a), self.affine(b));
+                self.exprs().eq(a, b)
+            }
+            Test::Holds(expr) => {
+                let value = self.holds_or_not(expr)?;
+                let var = self.var("holds", false);
+                self.emit(Op::Take(var, value));
+                self.exprs().leaf(Int::Var(var), 0, 1, 1, Scope::Grid)
+            }
+            Test::Not(inner) => {
+                let inner = self.test(inner)?;
+                self.exprs().not(inner)
+            }
+            Test::Both(both) => {
+                let (a, b) = (self.test(&both[0])?, self.test(&both[1])?);
+                self.exprs().all(a, b)
+            }
+            Test::Either(both) => {
+                let (a, b) = (self.test(&both[0])?, self.test(&both[1])?);
+                let (a, b) = (self.exprs().not(a), self.exprs().not(b));
+                let neither = self.exprs().all(a, b);
+                self.exprs().not(neither)
+            }
+        })
+    }
+
+    /// Both arms of a condition; one where it is known which.
+    fn branch(
+        &mut self,
+        cond: Ix,
+        then: &[tile::Stmt],
+        other: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let known = self.kernel.exprs.constant(cond);
+        let (then, other) = (self.block_of(then)?, self.block_of(other)?);
+        match known {
+            Some(0) => self.block.extend(other),
+            Some(_) => self.block.extend(then),
+            None => self.emit(Op::If { cond, then, other }),
         }
         Ok(())
     }
@@ -108,7 +159,7 @@ impl Lower<'_> {
         self.nested(|lower| lower.statements(body)).map(|(block, ())| block)
     }
 
-    /// A loop over `0..` the variable's extent.
+    /// A loop over all values of a variable.
     fn repeat(
         &mut self,
         var: Id,
@@ -117,9 +168,17 @@ impl Lower<'_> {
     ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let last = most(of.extent).max(1) - 1;
-        let id = self.var(&of.name, last > i64::from(i32::MAX));
-        let at = self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block);
+        let (mut from, to) = (self.affine(&of.from), self.affine(&of.to));
+        if !self.kernel.exprs.get(from).is_narrow() {
+            // What lies past the end begins no iteration, wherever it is.
+            from = self.exprs().min(from, to);
+        }
+        let (first, end) = (self.kernel.exprs.get(from).clone(), self.kernel.exprs.get(to).clone());
+        let last = (end.hi - 1).max(first.lo);
+        let narrow = first.is_narrow() && last <= i64::from(i32::MAX);
+        let id = self.var(&of.name, !narrow);
+        let scope = first.same_for.min(end.same_for).min(Scope::Block);
+        let at = self.exprs().leaf(Int::Var(id), first.lo, last, 1, scope);
         let (mut body, ()) = self.nested(|lower| {
             lower.scope.vars[var as usize] = Some(at);
             if unroll == Unroll::Full {
@@ -129,10 +188,9 @@ impl Lower<'_> {
             lower.statements(body)
         })?;
         if unroll == Unroll::No {
-            let before = self.moving(id, &mut body);
+            let before = self.moving((id, from), &mut body);
             self.block.extend(before);
         }
-        let (from, to) = (self.int(0), self.value(of.extent));
         self.emit(Op::For { var: id, from, to, step: 1, unroll, body });
         Ok(())
     }
@@ -174,7 +232,7 @@ impl Lower<'_> {
     ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let (mut at, extent) = (self.affine(at), self.value(of.extent));
+        let (mut at, extent) = (self.affine(at), self.affine(&of.to));
         if past == Past::Last {
             let one = self.int(1);
             let last = self.exprs().sub(extent, one);

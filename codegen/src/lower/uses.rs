@@ -35,6 +35,7 @@ fn depends(exprs: &Exprs, at: Ix, var: Id) -> bool {
 fn each_index(stmt: &Stmt, f: &mut dyn FnMut(Ix)) {
     match &stmt.op {
         Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } => f(*at),
+        Op::Take(_, value) => of_value(value, f),
         Op::Assign { at, value, .. } => {
             f(*at);
             of_value(value, f);

@@ -5,7 +5,6 @@ use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 use super::Config;
 use crate::affine::{Affine, Coord};
 use crate::build::Builder;
-use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
@@ -30,8 +29,6 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     if c.overlaps {
         b.overlaps();
     }
-    // A sum of products of 8-bit integers does not fit 8 bits.
-    let result = if matches!(c.dtype, Elem::I8 | Elem::U8) { c.acc } else { c.dtype };
     let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
         let ld = Size::symbol(&format!("ld{name}"));
         let (mut shape, mut stride) =
@@ -46,7 +43,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     };
     let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
-    let out = operand("c", result, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
+    let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
@@ -189,7 +186,7 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
 }
 
 /// Sizes as a flat tuple.
-fn sizes(of: &[Size]) -> Tuple {
+pub(super) fn sizes(of: &[Size]) -> Tuple {
     Tuple::of(of.iter().map(|&size| Tuple::from(size)))
 }
 

@@ -166,7 +166,9 @@ impl Product {
     /// Leaves the loop where a column of a turn lies past the end of the whole depth: there is nothing more to add up.
     /// That also keeps the work of one column together, where a compiler would mix all of a turn's.
     fn leave(&self, write: &Write, var: Id, column: &Affine) -> Option<Stmt> {
-        let Value::Sym { times: 1, of, over } = write.program.vars[var as usize].extent else { return None };
+        let Some(Value::Sym { times: 1, of, over }) = write.program.vars[var as usize].extent() else {
+            return None;
+        };
         if !self.exits {
             return None;
         }
@@ -185,9 +187,9 @@ impl Product {
 
     /// The first column of the turn `at`, or of the last.
     pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
-        let Var { name, extent } = &write.program.vars[var as usize];
-        let (name, extent) = (format!("{name}_next"), *extent);
-        let next = write.var(&name, extent);
+        let Var { name, to, .. } = &write.program.vars[var as usize];
+        let (name, to) = (format!("{name}_next"), to.clone());
+        let next = write.var(&name, to);
         let mut body = self.fetch(&0.into())?;
         for view in body.iter_mut().flat_map(Stmt::views_mut) {
             for base in &mut view.base {
@@ -226,8 +228,8 @@ impl Operand {
 
 impl Write {
     /// A new variable.
-    pub(super) fn var(&mut self, name: &str, extent: Value) -> Id {
-        self.program.vars.push(Var { name: name.into(), extent });
+    pub(super) fn var(&mut self, name: &str, to: impl Into<Affine>) -> Id {
+        self.program.vars.push(Var { name: name.into(), from: 0.into(), to: to.into() });
         self.program.vars.len() as Id - 1
     }
 }

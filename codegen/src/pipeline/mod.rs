@@ -22,6 +22,7 @@
 //! this one are multiplied. Inside a loop that brings the tiles, both are one pipeline; see `steps`.
 
 mod fragments;
+mod reads;
 mod steps;
 
 use std::borrow::Cow;
@@ -249,7 +250,7 @@ fn check(
             }
         });
     }
-    refusal.map_or(Ok(()), Err)
+    refusal.map_or_else(|| reads::check(program, body), Err)
 }
 
 /// What a pipelined loop fills is used in such loops alone.
@@ -317,8 +318,7 @@ impl Write {
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let buffers = fetched(&self.program, &body, Level::Tiles);
         let stmt = |op| Stmt { id: 0, span, by, op };
-        let (mut ahead, mut work): (Vec<Stmt>, Vec<Stmt>) =
-            body.into_iter().partition(|stmt| fetches(&self.program, stmt, Level::Tiles));
+        let (mut ahead, mut work) = reads::apart(&self.program, body);
         let steps = |write: &Write, work: &[Stmt]| match work {
             [stmt] if stages > 1 => Steps::of(&write.program, stmt).map_err(|problem| problem.at(span)),
             _ => Ok(None),
@@ -375,10 +375,18 @@ impl Write {
 
         // The copies have a turn of their own.
         let of = &self.program.vars[var as usize];
-        let (name, extent) = (format!("{}_ahead", of.name), of.extent);
-        let turn = self.var(&name, extent);
+        let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
+        let turn = self.var(&name, to);
         for fetch in &mut ahead {
-            fetch.each_mut(&mut |stmt| at_turn(stmt, &Coord::Var(var), &Coord::Var(turn)));
+            fetch.each_mut(&mut |stmt| {
+                at_turn(stmt, &Coord::Var(var), &Coord::Var(turn));
+                if let Op::For { var: inner, .. } = stmt.op {
+                    let inner = &mut self.program.vars[inner as usize];
+                    for end in [&mut inner.from, &mut inner.to] {
+                        *end = end.replaced(&Coord::Var(var), &Coord::Var(turn));
+                    }
+                }
+            });
         }
         let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
         let step = |at: &Affine, past: Past, body: &[Stmt]| {
@@ -483,7 +491,7 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
         digits.sort_unstable();
         let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
         let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
-        let covers = extent.ceil_div(tile) == Some(program.vars[var as usize].extent);
+        let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         let begin = Coord::Begin { turn: Box::new(turn.clone().into()), of, tile };
         (all && covers && whole).then_some((mode, begin))
@@ -498,9 +506,7 @@ fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }
-    if let Op::If { left, .. } = &mut stmt.op {
-        *left = left.replaced(this, turn);
-    }
+    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, turn));
     for view in stmt.views_mut() {
         for base in &mut view.base {
             *base = base.replaced(this, turn);

@@ -56,8 +56,10 @@ pub(super) fn with_slots(tensor: &Composed, slots: i64) -> Result<Composed> {
 /// Why a loop cannot bring fragments.
 pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
     let Op::Pipelined { var, ahead: Ahead { stages, fragments, .. }, .. } = &stmt.op else { return None };
-    let Var { name, extent } = &program.vars[*var as usize];
-    if !matches!(extent, Value::Int(1..)) {
+    let of = &program.vars[*var as usize];
+    if !matches!(of.extent(), Some(Value::Int(1..))) {
+        let (name, extent) = (&of.name, crate::verify::text(program, &of.to));
+        let extent = extent.trim_matches('`');
         let message = format!(
             "`{name}` runs over {extent} k-steps, and registers are indexed by numbers that are known while compiling"
         );
@@ -81,7 +83,7 @@ impl Steps {
         if Level::of(program, body) != Level::Fragments {
             return Ok(None);
         }
-        let Value::Int(count) = program.vars[*var as usize].extent else { return Ok(None) };
+        let Some(Value::Int(count)) = program.vars[*var as usize].extent() else { return Ok(None) };
         let registers = fetched(program, body, Level::Fragments);
         let mut body = body.clone();
         if ahead.stages > 1 {
@@ -121,9 +123,13 @@ impl Steps {
         for stmt in &mut body {
             stmt.each_mut(&mut |stmt| {
                 let mut one = || -> Result<()> {
-                    if let Op::If { left, .. } = &mut stmt.op {
-                        set(left)?;
-                    }
+                    let mut far = Ok(());
+                    stmt.each_integer_mut(&mut |at| {
+                        if far.is_ok() {
+                            far = set(at);
+                        }
+                    });
+                    far?;
                     for view in stmt.views_mut() {
                         view.base.iter_mut().try_for_each(set)?;
                         view.limits.iter_mut().flatten().try_for_each(|(origin, _)| set(origin))?;
@@ -192,9 +198,9 @@ impl Steps {
 
     /// The first fragments of tile `at`, or of the last.
     pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
-        let Var { name, extent } = &write.program.vars[var as usize];
-        let (name, extent) = (format!("{name}_next"), *extent);
-        let next = write.var(&name, extent);
+        let Var { name, to, .. } = &write.program.vars[var as usize];
+        let (name, to) = (format!("{name}_next"), to.clone());
+        let next = write.var(&name, to);
         let mut body = self.at(&self.loads, &0.into())?;
         for view in body.iter_mut().flat_map(Stmt::views_mut) {
             for base in &mut view.base {

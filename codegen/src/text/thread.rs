@@ -106,6 +106,7 @@ variants! {
         "comment" Comment(line),
         "let" Let(var, value),
         "set" Set(var, value),
+        "take" Take(var, value),
         "assign" Assign { reg, at, value },
         "load" Load { to, from, guard = None, fill = Number::Float(0.0), stays = None },
         "store" Store { to, from, guard = None },

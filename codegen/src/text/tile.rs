@@ -4,14 +4,20 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
-use crate::affine::{Affine, Coord};
+use tilewright_layout::Value;
+
+use crate::affine::{Affine, Arith, Coord};
+use crate::condition::Test;
 use crate::number::Number;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Expr, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Ring, Scalar, Space,
-    Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
+    Scalar, Space, Stmt, Tensor, Update, Var,
 };
+use crate::tiled::TiledMma;
 use crate::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+use tilewright_layout::{Digit, Distribution};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,17 +33,33 @@ impl FromStr for Program {
     }
 }
 
+/// A line with a field; with its usual value, if it has one, it is left out.
+macro_rules! line {
+    ($to:ident, $name:expr, $value:expr) => {
+        $to.new_line();
+        write_field!($to, $name, $value);
+    };
+    ($to:ident, $name:expr, $value:expr, $usual:expr) => {
+        if *$value != $usual {
+            line!($to, $name, $value);
+        }
+    };
+}
+
 /// A field for each line.
 macro_rules! lines {
-    ($($field:ident)*) => {
+    ($($field:ident $(($usual:expr))?)*) => {
         impl Text for Program {
             fn write(&self, to: &mut Writer) {
                 to.raw("tile_program {");
                 to.indent += 1;
                 $(
-                    to.new_line();
-                    write_field!(to, stringify!($field), &self.$field);
+                    line!(to, stringify!($field), &self.$field $(, $usual)?);
                 )*
+                if !self.forms.is_empty() || !self.open.is_empty() {
+                    to.new_line();
+                    write_field!(to, "whole", &(self.forms.clone(), self.open.clone()));
+                }
                 to.indent -= 1;
                 to.new_line();
                 to.raw("}");
@@ -46,10 +68,13 @@ macro_rules! lines {
             fn read(from: &mut Reader<'_>) -> Result<Program> {
                 from.needs("tile_program")?;
                 from.needs("{")?;
-                let program = Program {
-                    $($field: read_field!(from, stringify!($field)),)*
-                    arguments: Default::default(),
+                let mut program = Program {
+                    $($field: read_field!(from, stringify!($field) $(, $usual)?),)*
+                    ..Program::default()
                 };
+                if from.takes_word("whole") {
+                    (program.forms, program.open) = Text::read(from)?;
+                }
                 from.needs("}")?;
                 Ok(program)
             }
@@ -58,7 +83,8 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid cluster launch blocks_per_sm overlaps at_most args tensors scalars groups rings vars tokens orders body
+    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch blocks_per_sm overlaps at_most requires(Vec::new()) args tensors
+    scalars overlays groups rings vars reads(Vec::new()) tokens orders body
 }
 
 records! {
@@ -66,9 +92,12 @@ records! {
     Scalar { name, elem }
     Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
-    Var { name, extent }
+    Read { name, elem, per_thread = false }
+    Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
+    Digit { extent, mode, step }
+    TiledMma { row, groups, of }
 }
 
 variants! {
@@ -79,17 +108,25 @@ variants! {
     Past { "skip" Skip, "last" Last, "anyway" Anyway }
     How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
-    Across { "thread" Thread, "warp" Warp(lanes), "block" Block }
+    Arith { "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max }
+    Test {
+        "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
+        "either" Either(tests),
+    }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "digits" Digits(digits) }
+    Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
         "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
+        "size" Size[of, over], "scalar" Scalar(id), "read" Loaded[number, per_thread], "two" Two(with, of),
     }
     Expr {
-        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "un" Un(f, x),
+        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "index" Index(at), "un" Un(f, x),
         "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
     }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
+        "take" Take { number, from },
         "set" Fill { to, value },
         "map" Map { ins, to, value },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
@@ -106,7 +143,7 @@ variants! {
         "leave" Leave { of, left, right },
         "pipelined" Pipelined { var, ahead, body },
         "step" Step { var, at, past, body },
-        "if" If { left, right, then, other = Vec::new() },
+        "if" If { test, then, other = Vec::new() },
         "when" When { cond, then, other = Vec::new() },
         "roles" Roles(roles),
         "acquire" Acquire { ring, turn },
@@ -116,6 +153,33 @@ variants! {
         "advance" Advance { ring },
         "tiles" Tiles { vars, raster, body },
         "ordered" Ordered { order, groups, body },
+    }
+}
+
+/// `name "k" extent ceil(K/8)`, or where it begins and ends.
+impl Text for Var {
+    const LINES: bool = true;
+
+    fn write(&self, to: &mut Writer) {
+        write_field!(to, "name", &self.name);
+        match self.extent() {
+            Some(extent) => {
+                write_field!(to, "extent", &extent);
+            }
+            None => {
+                write_field!(to, "from", &self.from);
+                write_field!(to, "to", &self.to);
+            }
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Var> {
+        let name: String = read_field!(from, "name");
+        let extent: Option<Value> = read_field!(from, "extent", None);
+        if let Some(extent) = extent {
+            return Ok(Var::new(&name, extent));
+        }
+        Ok(Var { name, from: read_field!(from, "from"), to: read_field!(from, "to") })
     }
 }
 
@@ -147,6 +211,9 @@ impl Text for View {
         if !self.held.is_empty() {
             write_field!(to, "clamped", &self.held);
         }
+        if !self.nearest.is_empty() {
+            write_field!(to, "nearest", &self.nearest);
+        }
         if self.peer.is_some() {
             write_field!(to, "peer", &self.peer);
         }
@@ -161,8 +228,9 @@ impl Text for View {
         let none = vec![None; base.len()];
         let limits = read_field!(from, "limits", none);
         let held = read_field!(from, "clamped", Vec::new());
+        let nearest = read_field!(from, "nearest", Vec::new());
         let peer = read_field!(from, "peer", None);
-        Ok(View { tensor, name, layout, base, limits, held, peer })
+        Ok(View { tensor, name, layout, base, limits, held, nearest, peer })
     }
 }
 
@@ -214,5 +282,51 @@ impl Text for Affine {
                 _ => return Ok(sum),
             };
         }
+    }
+}
+
+impl Text for Digits {
+    fn write(&self, to: &mut Writer) {
+        self.all().to_vec().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Digits> {
+        let all: Vec<(u32, u32)> = Text::read(from)?;
+        let digits: Vec<(i64, i64)> =
+            all.iter().map(|&(extent, step)| (extent.into(), step.into())).collect();
+        Digits::new(&digits).ok_or_else(|| from.wrong("digits of a thread's number, smallest step first"))
+    }
+}
+
+impl Text for Distribution {
+    fn write(&self, to: &mut Writer) {
+        write_field!(to, "tile", &self.tile().to_vec());
+        write_field!(to, "threads", &self.thread_digits().to_vec());
+        write_field!(to, "values", &self.value_digits().to_vec());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Distribution> {
+        let tile: Vec<i64> = read_field!(from, "tile");
+        Ok(Distribution::new(&tile, read_field!(from, "threads"), read_field!(from, "values")))
+    }
+}
+
+impl Text for BTreeMap<u32, Form> {
+    fn write(&self, to: &mut Writer) {
+        self.iter().map(|(id, form)| (*id, form.clone())).collect::<Vec<_>>().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Vec::<(u32, Form)>::read(from)?.into_iter().collect())
+    }
+}
+
+impl Text for BTreeSet<u32> {
+    fn write(&self, to: &mut Writer) {
+        self.iter().copied().collect::<Vec<u32>>().write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Vec::<u32>::read(from)?.into_iter().collect())
     }
 }

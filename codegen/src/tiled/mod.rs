@@ -46,8 +46,9 @@
 mod fill;
 mod operand;
 mod shared;
+mod stage;
 
-use tilewright_layout::{Layout, Tiler, Tuple, Value};
+use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::atom::{Atom, Effect};
@@ -63,6 +64,7 @@ use crate::view::{At, View, position};
 pub use fill::Fill;
 pub use operand::Route;
 pub use shared::SharedUses;
+pub use stage::Stage;
 
 /// A matrix instruction of a warp, and the warps that share a tile of the sums: each has one part, whose rows and columns
 /// lie side by side.
@@ -176,7 +178,7 @@ impl TiledMma {
         Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
     }
 
-    /// The instruction of an architecture that does most at once.
+    /// The instruction of an architecture that does most at once, with four registers of the left operand.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -191,8 +193,9 @@ impl TiledMma {
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
             .filter(|row| is(row, 'a', elem) && is(row, 'b', elem) && is(row, 'd', acc))
             .max_by_key(|row| match row.effect {
-                Effect::Mma { m, n, k } => m * n * k,
-                _ => 0,
+                // Fragments of more registers leave too few for sums.
+                Effect::Mma { m, n, k } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
+                _ => (false, 0),
             })
     }
 
@@ -221,6 +224,26 @@ impl TiledMma {
             Effect::Mma { m, n, k } => [m, n, k].map(i64::from),
             _ => [1; 3],
         }
+    }
+
+    /// Who holds which sums of a tile of (M, N), in the order of [`Builder::accumulators`].
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let sums = mma.distribution([128, 128])?;
+    /// assert_eq!((sums.threads(), sums.values()), (128, 128));
+    /// assert_eq!(sums.coordinate(33, 1), [64, 3]); // warp 1 has the rows from 64; lane 1 the columns 2 and 3 of row 0
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn distribution(&self, tile: [i64; 2]) -> Result<Distribution> {
+        let (atom, _) = self.tile_of('d');
+        // Checked as partitions are.
+        let part = self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, 'd')?;
+        let part = part.extents().unwrap_or_default();
+        let one = Layout::compact((1i64, 1i64))?;
+        let warp = Distribution::of_atom(&part, &atom, &self.tv('d')?, &one)?;
+        Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
     }
 
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
@@ -271,6 +294,9 @@ impl TiledMma {
     }
 }
 
+/// Bytes of a fragment of the left operand in a thread: four registers.
+const MOST_BYTES: u32 = 16;
+
 /// Is it a dense matrix product of one warp from registers?
 fn is_warp_product(row: &Atom) -> bool {
     matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warp && row.operands.len() == 3
@@ -313,6 +339,23 @@ impl Builder {
         self.occupy(mma.of, mma.threads()?, view)?;
         let part = mma.part(view, 'd')?;
         mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
+    }
+
+    /// The elements of a tile of an operand (`a`, `b`, or `d` for the sums) that a thread has.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2,2),2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_operand(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, operand)?;
+        mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
     }
 
     /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory: fragments come by the widest loads that their

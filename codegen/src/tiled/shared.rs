@@ -20,7 +20,7 @@ use crate::problem::{Problem, Result};
 #[derive(Clone, Debug)]
 pub struct SharedUses {
     elem: Elem,
-    tile: [i64; 2],
+    pub(super) tile: [i64; 2],
     contiguous: usize,
     uses: SharedTile,
 }
@@ -35,13 +35,18 @@ impl SharedUses {
         Ok(SharedUses { elem, tile, contiguous, uses: SharedTile::new(&plain, elem.bytes().into())? })
     }
 
-    /// It is written by a copy of all of it, or read.
+    /// It is written by a copy of all of it.
     pub fn filled(self, fill: &Fill) -> Result<SharedUses> {
+        self.copied(fill, Transfer::Store)
+    }
+
+    /// All of it is copied.
+    pub(super) fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
         let tv = fill.tv(self.tile[0])?;
         let vector = fill.deal.values[self.contiguous];
         // A round that goes beyond the tile is not all there.
         match inside(&tv, self.tile) {
-            true => self.used(&tv, vector, Transfer::Store),
+            true => self.used(&tv, vector, transfer),
             false => Ok(self),
         }
     }

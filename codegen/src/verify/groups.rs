@@ -26,25 +26,30 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     statements(program, &program.body, Around::default())
 }
 
-/// A persistent kernel, and no other, goes through its tiles in a loop.
+/// A persistent kernel goes through its tiles in a loop. In another each block has the tile of its number, everywhere.
 fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut tiles = None;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
+    let (mut tiles, mut inside) = (None, None);
+    for outer in &program.body {
+        outer.each(&mut |stmt| {
             if matches!(stmt.op, Op::Tiles { .. }) {
                 tiles.get_or_insert(stmt.span);
+                if !matches!(outer.op, Op::Tiles { .. }) {
+                    inside.get_or_insert(stmt.span);
+                }
             }
         });
     }
-    match (program.launch, tiles) {
-        (LaunchRule::Persistent, None) => {
+    match (program.launch, tiles.and(inside)) {
+        (LaunchRule::Persistent, _) if tiles.is_none() => {
             let said = "a persistent kernel without a loop over its tiles: each block would run once";
             let help = "go through the tiles in a loop over tiles, or launch a block for each";
             Err(Problem::new(said).help(help).at(Default::default()))
         }
         (LaunchRule::PerTile, Some(span)) => {
-            let said = "a loop over tiles in a kernel that is not persistent: every block would go through all of them";
-            Err(Problem::new(said).help("make the kernel persistent").at(span))
+            let said = "tiles inside another statement of a kernel that is not persistent: each of its blocks has one tile";
+            Err(Problem::new(said)
+                .help("make the kernel persistent, or let the tile be all that it does")
+                .at(span))
         }
         _ => Ok(()),
     }
@@ -65,7 +70,10 @@ fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::
         let mut inside = around;
         match &stmt.op {
             Op::Tiles { .. } if program.groups[stmt.by as usize].members > 1 => inside.tiles = Some(stmt.by),
-            Op::If { left, .. } => inside.apart = differs(program, left).or(around.apart),
+            Op::If { test, .. } => {
+                let differs = test.integers().into_iter().find_map(|at| differs(program, at));
+                inside.apart = differs.or(around.apart);
+            }
             _ => {}
         }
         for body in stmt.bodies() {

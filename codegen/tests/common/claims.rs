@@ -45,6 +45,8 @@ impl Thread<'_> {
         match op {
             Op::Comment(_) | Op::Fence(_) | Op::Sync(_) | Op::Commit(_) | Op::WaitQueue { .. } => {}
             Op::Let(id, at) | Op::Set(id, at) => self.vars[*id as usize] = self.int(*at),
+            // What memory holds is not followed.
+            Op::Take(_, value) => self.value(value),
             Op::Assign { at, value, .. } => {
                 self.int(*at);
                 self.value(value);

@@ -24,7 +24,7 @@ fn body(
 ) {
     for stmt in stmts {
         if let Op::For { var, body: inner, .. } = &stmt.op {
-            let extent = &program.vars[*var as usize].extent;
+            let extent = &program.vars[*var as usize].extent().expect("a size");
             let extent = extent.evaluate(&|symbol| sizes.get(symbol.name()).copied()).expect("a size");
             for at in 0..extent {
                 vars[*var as usize] = at;

@@ -184,7 +184,9 @@ impl Scene {
                 name(&other.name)
             }
         };
-        self.push(assign(name(&part.name), op, value));
+        let stmt = assign(name(&part.name), op, value);
+        let stmt = self.perhaps(stmt, true);
+        self.push(stmt);
         part
     }
 
@@ -277,6 +279,7 @@ impl Scene {
             true => method(name(&part.name), "size", vec![int(rank as i64)]),
             false => int(self.random.within(1, 4)),
         };
+        let (from, extent) = self.ends(extent);
         let place = self.iteration(&var);
         let slice = Part { name: String::new(), ..part.clone() };
         let taken = index(name(&part.name), at(place));
@@ -288,7 +291,7 @@ impl Scene {
                     let from = scene.bind("f", taken);
                     scene.added(&Part { name: from, ..slice }, &acc);
                 });
-                self.push(repeat(&var, range(int(0), extent), body));
+                self.push(repeat(&var, range(from, extent), body));
             }
             _ => {
                 // Through shared memory, where the loop may run ahead.
@@ -326,7 +329,7 @@ impl Scene {
                         scene.push(effect(call("sync_threads", Vec::new())));
                     }
                 });
-                let extent = range(int(0), extent);
+                let extent = range(from, extent);
                 let extent = match ahead {
                     true => {
                         let stages = self.random.weighted(&[(2, 1), (5, 2), (4, 3), (1, 4)]);
@@ -405,7 +408,11 @@ impl Scene {
     fn added(&mut self, part: &Part, acc: &Part) {
         let same = part.elem == acc.elem;
         match self.random.below(6) {
-            0..2 if same => self.push(assign(name(&acc.name), Some(Binary::Add), name(&part.name))),
+            0..2 if same => {
+                let stmt = assign(name(&acc.name), Some(Binary::Add), name(&part.name));
+                let stmt = self.perhaps(stmt, true);
+                self.push(stmt);
+            }
             2 => {
                 let part = self.held(part);
                 self.map_into(&[acc.clone(), part], acc);

@@ -129,6 +129,10 @@ impl Scene {
                 let (of, own) = self.random.pick(operands);
                 if own == elem { name(of) } else { cast(name(of), elem) }
             }
+            7 if elem.bytes() >= 4 && self.random.chance(25) => {
+                let integer = self.integer_of_launch();
+                if elem == Elem::I32 { integer } else { cast(integer, elem) }
+            }
             7..9 => {
                 let least = if crate::number::range(elem).0 < 0.0 { -2 } else { 0 };
                 let n = self.random.within(least, 4);

@@ -6,6 +6,7 @@ mod acts;
 mod built;
 mod form;
 mod function;
+mod integers;
 mod keys;
 mod product;
 mod scene;

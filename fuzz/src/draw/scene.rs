@@ -1,7 +1,7 @@
 //! What has been drawn of a kernel so far.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, ConstParam, Expr, Param, ParamKind, Stmt};
+use tilewright_codegen::ast::{Binary, ConstParam, Expr, ExprKind, Param, ParamKind, Stmt};
 
 use super::form::Form;
 use super::tree::{binary, bind, call, field, int, list, name, word};
@@ -19,6 +19,15 @@ impl Extent {
         match self {
             Extent::Symbol(text) => name(text),
             Extent::Int(n) => int(*n),
+        }
+    }
+
+    /// The names in a shape.
+    pub(super) fn symbols(shape: &Expr) -> Vec<String> {
+        match &shape.kind {
+            ExprKind::Name(name) => vec![name.clone()],
+            ExprKind::Tuple(items) => items.iter().flat_map(Extent::symbols).collect(),
+            _ => Vec::new(),
         }
     }
 }
@@ -55,6 +64,8 @@ pub(super) struct Scene {
     pub(super) vars: Vec<String>,
     /// Scalar arguments.
     pub(super) scalars: Vec<(String, Elem)>,
+    /// Arguments whose elements are read as integers.
+    pub(super) indices: Vec<String>,
     /// Sizes that a launch finds out.
     pub(super) sizes: Vec<String>,
     names: usize,
@@ -102,6 +113,7 @@ impl Scene {
             numbered: Vec::new(),
             vars: Vec::new(),
             scalars: Vec::new(),
+            indices: Vec::new(),
             sizes: Vec::new(),
             names: 0,
         }
@@ -208,6 +220,12 @@ impl Scene {
 
     /// A coordinate that nothing is known about: of the block, of loops, constants, near and far.
     pub(super) fn anywhere(&mut self, tile: i64) -> Expr {
+        match self.random.below(20) {
+            0 => return self.integer(),
+            1 => return self.loaded(false),
+            2 => return self.loaded(true),
+            _ => {}
+        }
         let mut leaf = match self.random.below(10) {
             0..3 if !self.vars.is_empty() => {
                 let var = self.random.pick(&self.vars.clone());
@@ -237,7 +255,7 @@ impl Scene {
     }
 
     /// What comes of the block's index without numbering tiles.
-    fn unnumbered(&mut self, axis: usize) -> Expr {
+    pub(super) fn unnumbered(&mut self, axis: usize) -> Expr {
         let block = self.block(axis);
         match self.random.below(4) {
             0 => binary(Binary::Mul, block, int(2)),

@@ -155,6 +155,14 @@ pub(super) fn assign(target: Expr, op: Option<Binary>, value: Expr) -> Stmt {
     stmt(StmtKind::Assign { target, op, value })
 }
 
+pub(super) fn not(x: Expr) -> Expr {
+    expr(ExprKind::Unary(Unary::Not, Box::new(x)))
+}
+
+pub(super) fn decide(condition: Expr, then: Vec<Stmt>, other: Vec<Stmt>) -> Stmt {
+    stmt(StmtKind::If { condition, then, other })
+}
+
 pub(super) fn repeat(var: &str, range: Expr, body: Vec<Stmt>) -> Stmt {
     stmt(StmtKind::For { pattern: Pattern::Name(word(var)), range, body })
 }

@@ -19,6 +19,8 @@ const FAMILY: &str = "codegen/src/lower/family.rs";
 const GEMM: &str = "codegen/src/lower/gemm.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
 const MOVING: &str = "codegen/src/lower/moving.rs";
+const READ: &str = "codegen/src/lower/read.rs";
+const READS: &str = "codegen/src/pipeline/reads.rs";
 const REDUCE: &str = "codegen/src/lower/reduce.rs";
 const RING: &str = "codegen/src/lower/ring.rs";
 const SCHEDULE: &str = "codegen/src/lower/schedule.rs";
@@ -282,8 +284,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "half of the lanes are left out",
-        "let mut distance = lanes / 2;",
-        "let mut distance = lanes / 4;",
+        "let mut distance = lanes / 2 * step;",
+        "let mut distance = lanes / 4 * step;",
     ),
     fault(
         REDUCE,
@@ -333,11 +335,30 @@ pub const FAULTS: &[Fault] = &[
         "let (from, to) = (self.int(0), self.value(depth));",
         "let (from, to) = (self.int(1), self.value(depth));",
     ),
+    fault(STATEMENT, "a condition is the wrong way round", "self.exprs().lt(a, b)", "self.exprs().lt(b, a)"),
     fault(
         STATEMENT,
-        "a condition is the wrong way round",
-        "let cond = self.exprs().lt(at, limit);",
-        "let cond = self.exprs().lt(limit, at);",
+        "one of two conditions that must both hold is enough",
+        "self.exprs().all(a, b)\n            }\n            Test::Either",
+        "self.exprs().max(a, b)\n            }\n            Test::Either",
+    ),
+    fault(
+        STATEMENT,
+        "a loop begins at 0 wherever it should",
+        "self.emit(Op::For { var: id, from, to, step: 1, unroll, body });",
+        "let from = self.int(0);\n        self.emit(Op::For { var: id, from, to, step: 1, unroll, body });",
+    ),
+    fault(
+        READ,
+        "an index outside of its tensor is 0",
+        "let outside = self.int(-1);",
+        "let outside = self.int(0);",
+    ),
+    fault(
+        READS,
+        "a number that copies need is not read ahead",
+        "if early.contains(number) {\n                    ahead",
+        "if early.len() > 9 {\n                    ahead",
     ),
     fault(
         STATEMENT,
@@ -381,7 +402,12 @@ pub const FAULTS: &[Fault] = &[
         "Some(n) => self.exprs().rem(digit, *n),",
         "Some(n) => self.exprs().rem(digit, *n + 1),",
     ),
-    fault(LOWER, "shared arrays overlap", "offset += array.bytes();", "offset += array.bytes() / 2;"),
+    fault(
+        LOWER,
+        "shared arrays overlap",
+        "offset = offset.max(free + array.bytes());",
+        "offset = offset.max(free + array.bytes() / 2);",
+    ),
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",

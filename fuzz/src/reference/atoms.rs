@@ -58,7 +58,7 @@ impl Cluster<'_> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let mut writes = Writes::new();
         let threads = self.threads(step);
-        for warp in (threads.start..threads.end).step_by(LANES as usize) {
+        for warp in (threads[0]..threads[0] + threads.len() as i64).step_by(LANES as usize) {
             let sources: Vec<Begin> =
                 (warp..warp + LANES).map(|lane| self.begin(&from, &step.at, lane)).collect::<Result<_>>()?;
             for rest in 0..to.count() / to.sizes[0] {
@@ -88,7 +88,7 @@ impl Cluster<'_> {
     /// A tile by the copy engine, which one thread asks: zeros beyond edges, for this block or all of its cluster.
     fn bulk(&self, step: &Step<'_>, for_all: bool, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
-        let thread = self.threads(step).start;
+        let thread = self.threads(step)[0];
         let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
         let ranks = self.program.cluster.iter().product::<u32>() as usize;
         let ranks = if for_all { 0..ranks } else { step.at.rank..step.at.rank + 1 };
@@ -128,7 +128,7 @@ impl Cluster<'_> {
         let steps = if held[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
         let mut writes = Writes::new();
         let threads = self.threads(step);
-        for group in (threads.start..threads.end).step_by(of_d.len()) {
+        for group in (threads[0]..threads[0] + threads.len() as i64).step_by(of_d.len()) {
             for (i, j) in (0..acc.sizes[1]).flat_map(|i| (0..acc.sizes[2]).map(move |j| (i, j))) {
                 let before = self.matrix(step, (&acc, group), Some(&of_d), [m, n], [i, j])?;
                 let mut terms: Vec<Vec<Num>> = before.into_iter().map(|num| vec![num]).collect();

@@ -61,8 +61,8 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
         let mut cluster = Cluster { program, symbols: &symbols, scalars: &scalars, memory: &mut memory };
         let blocks = places(size, [1; 3])
             .enumerate()
-            .map(|(rank, at)| cluster.order([first[0] + at[0], first[1] + at[1], first[2] + at[2]], rank));
-        let blocks = blocks.collect::<Result<Vec<_>>>()?;
+            .map(|(rank, at)| cluster.order([first[0] + at[0], first[1] + at[1], first[2] + at[2]], rank))
+            .collect::<Result<Vec<_>>>()?;
         for step in &cluster.together(blocks)? {
             cluster.perform(step)?;
         }

@@ -1,8 +1,12 @@
-//! In which order a cluster does things. Loops and conditions depend on the block, on sizes and on scalar arguments alone, so
-//! the whole order is known before anything is computed. Groups that do different things take turns where rings let them.
+//! In which order a cluster does things. Where loops and conditions depend on the block, on sizes and on scalar arguments
+//! alone, the whole order is known before anything is computed, and groups that do different things take turns where rings
+//! let them. Where memory decides, or threads part, each thing is done as soon as the walk comes to it; threads that have
+//! parted go one after the other.
 
+use tilewright_codegen::affine::Affine;
+use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::Id;
-use tilewright_codegen::tile::{Op, Past, Stmt};
+use tilewright_codegen::tile::{Expr, Op, Past, Program, Stmt};
 
 use super::value::Operands;
 use super::{Cluster, Result, Undefined};
@@ -18,6 +22,23 @@ pub(super) struct Setting {
     pub(super) block: [i64; 3],
     /// Its rank in the cluster.
     pub(super) rank: usize,
+    /// For each number that is read, what each thread has.
+    pub(super) reads: Vec<Vec<i128>>,
+    /// The one thread that is here, where threads have parted.
+    pub(super) only: Option<i64>,
+}
+
+impl Setting {
+    /// Nothing has been done yet.
+    pub(super) fn new(program: &Program, vars: Vec<i128>, block: [i64; 3]) -> Setting {
+        let reads = vec![vec![0; program.threads() as usize]; program.reads.len()];
+        Setting { vars, phases: vec![0; program.rings.len()], block, rank: 0, reads, only: None }
+    }
+
+    /// A thread that is here.
+    fn someone(&self) -> i64 {
+        self.only.unwrap_or(0)
+    }
 }
 
 /// A statement without others inside it, and where it stands.
@@ -41,17 +62,17 @@ type Left = Option<Id>;
 
 impl<'l> Cluster<'l> {
     /// All that a block does.
-    pub(super) fn order(&self, block: [i64; 3], rank: usize) -> Result<Vec<Part<'l>>> {
+    pub(super) fn order(&mut self, block: [i64; 3], rank: usize) -> Result<Vec<Part<'l>>> {
         let program = self.program;
         let vars = vec![0; program.vars.len()];
-        let mut at = Setting { vars, phases: vec![0; program.rings.len()], block, rank };
+        let mut at = Setting { rank, ..Setting::new(program, vars, block) };
         let mut parts = Vec::new();
         self.list(&program.body, &mut at, &mut parts)?;
         Ok(parts)
     }
 
     /// Appends what a list does.
-    fn list(&self, body: &'l [Stmt], at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
+    fn list(&mut self, body: &'l [Stmt], at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         for stmt in body {
             let left = self.one(stmt, at, to)?;
             if left.is_some() {
@@ -64,12 +85,17 @@ impl<'l> Cluster<'l> {
         Ok(None)
     }
 
-    fn one(&self, stmt: &'l Stmt, at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
+    fn one(&mut self, stmt: &'l Stmt, at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         match &stmt.op {
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
-                let extent = self.value(self.program.vars[*var as usize].extent)?;
-                for iteration in 0..extent {
-                    at.vars[*var as usize] = i128::from(iteration);
+                let of = &self.program.vars[*var as usize];
+                if at.only.is_none() && (of.from.per_thread() || of.to.per_thread()) {
+                    return self.apart(stmt, at, to);
+                }
+                let (first, end) =
+                    (self.affine(&of.from, at, at.someone())?, self.affine(&of.to, at, at.someone())?);
+                for iteration in first..end {
+                    at.vars[*var as usize] = iteration;
                     match self.list(body, at, to)? {
                         Some(left) if left == *var => break,
                         Some(left) => return Ok(Some(left)),
@@ -79,18 +105,18 @@ impl<'l> Cluster<'l> {
             }
             Op::Tiles { vars, body, .. } => {
                 // One cluster has all tiles: whose they are makes no difference.
-                let extents = vars.iter().map(|&var| self.value(self.program.vars[var as usize].extent));
+                let extents = vars.iter().map(|&var| self.affine(&self.program.vars[var as usize].to, at, 0));
                 let extents = extents.collect::<Result<Vec<_>>>()?;
-                for mut tile in 0..extents.iter().product::<i64>() {
+                for mut tile in 0..extents.iter().product::<i128>() {
                     for (&var, extent) in vars.iter().zip(&extents) {
-                        at.vars[var as usize] = i128::from(tile % extent);
+                        at.vars[var as usize] = tile % extent;
                         tile /= extent;
                     }
                     self.list(body, at, to)?;
                 }
             }
             Op::Step { var, at: place, past, body } => {
-                let extent = i128::from(self.value(self.program.vars[*var as usize].extent)?);
+                let extent = self.affine(&self.program.vars[*var as usize].to, at, at.someone())?;
                 let mut iteration = self.affine(place, at, 0)?;
                 match past {
                     Past::Skip if iteration >= extent => return Ok(None),
@@ -105,16 +131,22 @@ impl<'l> Cluster<'l> {
                     return Ok(Some(*of));
                 }
             }
-            Op::If { left, right, then, other } => {
-                let holds = self.affine(left, at, 0)? < i128::from(self.value(*right)?);
+            Op::If { test, then, other } => {
+                if at.only.is_none() && test.per_thread() {
+                    return self.apart(stmt, at, to);
+                }
+                let holds = self.test(test, at)?;
                 return self.list(if holds { then } else { other }, at, to);
             }
             Op::When { cond, then, other } => {
-                let cond = self.condition(cond, &Operands::none())?;
-                if cond.is_unknown() {
-                    return Err(Undefined("a condition is not known".into()));
+                let holds = self.holds(cond, at)?;
+                return self.list(if holds { then } else { other }, at, to);
+            }
+            Op::Take { number, from } => {
+                let step = Step { stmt, at: at.clone() };
+                for (thread, value) in self.taken(&step, from)? {
+                    at.reads[*number as usize][thread as usize] = value;
                 }
-                return self.list(if cond.value != 0.0 { then } else { other }, at, to);
             }
             Op::Roles(roles) => {
                 let mut all = Vec::new();
@@ -129,9 +161,55 @@ impl<'l> Cluster<'l> {
                 at.phases[*ring as usize] += 1;
                 to.push(Part::One(Step { stmt, at: at.clone() }));
             }
+            _ if self.is_direct() => self.perform(&Step { stmt, at: at.clone() })?,
             _ => to.push(Part::One(Step { stmt, at: at.clone() })),
         }
         Ok(None)
+    }
+
+    /// One thread after the other.
+    fn apart(&mut self, stmt: &'l Stmt, at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
+        for thread in 0..i64::from(self.program.threads()) {
+            at.only = Some(thread);
+            self.one(stmt, at, to)?;
+        }
+        at.only = None;
+        Ok(None)
+    }
+
+    /// Does memory, or the thread, decide what is done?
+    fn is_direct(&self) -> bool {
+        let mut apart = !self.program.reads.is_empty();
+        let mut ask = |stmt: &Stmt| match &stmt.op {
+            Op::If { test, .. } => apart |= test.per_thread(),
+            Op::For { var, .. } => {
+                let var = &self.program.vars[*var as usize];
+                apart |= var.from.per_thread() || var.to.per_thread();
+            }
+            _ => {}
+        };
+        self.program.body.iter().for_each(|stmt| stmt.each(&mut ask));
+        apart
+    }
+
+    fn test(&self, test: &Test, at: &Setting) -> Result<bool> {
+        let number = |of: &Affine| self.affine(of, at, at.someone());
+        Ok(match test {
+            Test::Less(a, b) => number(a)? < number(b)?,
+            Test::Equal(a, b) => number(a)? == number(b)?,
+            Test::Holds(expr) => self.holds(expr, at)?,
+            Test::Not(inner) => !self.test(inner, at)?,
+            Test::Both(both) => self.test(&both[0], at)? && self.test(&both[1], at)?,
+            Test::Either(both) => self.test(&both[0], at)? || self.test(&both[1], at)?,
+        })
+    }
+
+    fn holds(&self, cond: &Expr, at: &Setting) -> Result<bool> {
+        let cond = self.condition(cond, &Operands::none(at, at.someone()))?;
+        match cond.is_unknown() {
+            true => Err(Undefined("a condition is not known".into())),
+            false => Ok(cond.value != 0.0),
+        }
     }
 
     /// What the blocks of a cluster do, in an order that their rings allow.

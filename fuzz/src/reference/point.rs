@@ -42,6 +42,7 @@ pub fn point(
     let views: Vec<&View> = match &stmt.op {
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
         Op::Fill { to, .. } => vec![to],
+        Op::Take { from, .. } => vec![from],
         Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
         _ => return None,
@@ -50,7 +51,7 @@ pub fn point(
     let cluster = Cluster { program, symbols, scalars: &[], memory: &mut memory };
     let mut vars = vec![0; program.vars.len()];
     vars.iter_mut().zip(&moment.iterations).for_each(|(var, iteration)| *var = *iteration);
-    let at = Setting { vars, phases: Vec::new(), block: moment.block, rank: 0 };
+    let at = Setting::new(program, vars, moment.block);
     let one = |view: &&View| -> Result<Pointed> {
         let shown = cluster.show(view)?;
         let begin = cluster.begin(&shown, &at, moment.thread)?;

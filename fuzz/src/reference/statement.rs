@@ -20,6 +20,9 @@ impl Cluster<'_> {
             Op::Copy { from, to, how: How::Atom(name), .. } => self.copy_by(step, name, from, to)?,
             Op::Gemm { a, b, acc, how: How::Atom(name), .. } => self.gemm_by(step, name, a, b, acc)?,
             Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
+            Op::Take { .. } => {
+                return Err(Undefined("a number is read where no order can wait for it".into()));
+            }
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
             Op::Gemm { a, b, acc, .. } => self.gemm(step, a, b, acc)?,
@@ -37,11 +40,33 @@ impl Cluster<'_> {
     }
 
     /// The threads of the group that does it, by their numbers in the block.
-    pub(super) fn threads(&self, step: &Step<'_>) -> std::ops::Range<i64> {
-        match self.program.groups[step.stmt.by as usize].warps {
+    pub(super) fn threads(&self, step: &Step<'_>) -> Vec<i64> {
+        let all = match self.program.groups[step.stmt.by as usize].warps {
             Some((first, end)) => i64::from(first) * 32..i64::from(end) * 32,
             None => 0..i64::from(self.program.threads()),
-        }
+        };
+        all.filter(|thread| step.at.only.is_none_or(|only| only == *thread)).collect()
+    }
+
+    /// What each thread reads as an integer; -1 outside of the tensor.
+    pub(super) fn taken(&self, step: &Step<'_>, from: &View) -> Result<Vec<(i64, i128)>> {
+        let elem = self.elem(from);
+        let shown = self.show(from)?;
+        let one = |thread: i64| {
+            let begin = self.begin(&shown, &step.at, thread)?;
+            let at = shown.digits(0);
+            if shown.place(&begin, &at)? == Place::Outside {
+                return Ok((thread, -1));
+            }
+            let cell = self.written(&shown, &begin, &at, Num::exact(-1.0))?;
+            let to = if elem.is_float() { Elem::I32 } else { elem };
+            let num = cell.num.cast(elem, to);
+            match num.is_exact() {
+                true => Ok((thread, num.value as i128)),
+                false => Err(Undefined("a number that is read is not known".into())),
+            }
+        };
+        self.threads(step).into_iter().map(one).collect()
     }
 
     pub(super) fn elem(&self, view: &View) -> Elem {
@@ -107,7 +132,7 @@ impl Cluster<'_> {
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() {
                 let at = to.digits(at);
-                let (mut given, mut beyond) = (Operands::none(), Beyond::No);
+                let (mut given, mut beyond) = (Operands::none(&step.at, thread), Beyond::No);
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
                     let used = value.reads(n as u8);
@@ -154,7 +179,7 @@ impl Cluster<'_> {
     fn reduce(&self, step: &Step<'_>, from: &View, to: &View, with: Bin, across: Across) -> Result<Writes> {
         let (source, target) = (self.elem(from), self.elem(to));
         let (from, to) = (self.show(from)?, self.show(to)?);
-        let threads: Vec<i64> = self.threads(step).collect();
+        let threads: Vec<i64> = self.threads(step);
         // For each thread and each element of the target: what is combined, and whether any of it counts.
         let mut all: Vec<Vec<(Vec<Num>, Beyond)>> = Vec::new();
         for &thread in &threads {
@@ -196,21 +221,14 @@ impl Cluster<'_> {
         }
         let mut writes = Writes::new();
         for (place, &thread) in threads.iter().enumerate() {
-            let group = match across {
-                Across::Thread => place..place + 1,
-                Across::Warp(lanes) => {
-                    let first = place / lanes as usize * lanes as usize;
-                    first..(first + lanes as usize).min(threads.len())
-                }
-                Across::Block => 0..threads.len(),
-            };
+            let of = |place: usize| across.first(place as u32);
+            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() as usize {
-                let terms: Vec<Num> =
-                    all[group.clone()].iter().flat_map(|other| &other[at].0).copied().collect();
+                let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
                 let beyond = match all[place][at].1 {
-                    Beyond::Perhaps if all[group.clone()].iter().any(|other| other[at].1 == Beyond::No) => {
+                    Beyond::Perhaps if group.iter().any(|&other| all[other][at].1 == Beyond::No) => {
                         Beyond::No
                     }
                     own => own,

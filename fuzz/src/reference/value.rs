@@ -4,34 +4,38 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::tile::Expr;
 
+use super::order::Setting;
 use super::{Cluster, Num, Result, Undefined};
 
 /// What a function is given: for each input its type and element, and the coordinates behind it.
-pub(super) struct Operands {
+pub(super) struct Operands<'s> {
     pub(super) ins: Vec<(Elem, Option<Num>, Vec<i128>)>,
+    /// Where the statement stands, and the thread.
+    at: &'s Setting,
+    thread: i64,
 }
 
-impl Operands {
-    pub(super) fn none() -> Operands {
-        Operands { ins: Vec::new() }
+impl<'s> Operands<'s> {
+    pub(super) fn none(at: &'s Setting, thread: i64) -> Operands<'s> {
+        Operands { ins: Vec::new(), at, thread }
     }
 }
 
 impl Cluster<'_> {
     /// A function's value, as an element of a type.
-    pub(super) fn element(&self, of: &Expr, given: &Operands, to: Elem) -> Result<Num> {
+    pub(super) fn element(&self, of: &Expr, given: &Operands<'_>, to: Elem) -> Result<Num> {
         let own = self.own_type(of, given);
         Ok(self.function(of, given, own.unwrap_or(to))?.cast(own.unwrap_or(to), to))
     }
 
     /// Whether something holds.
-    pub(super) fn condition(&self, of: &Expr, given: &Operands) -> Result<Num> {
+    pub(super) fn condition(&self, of: &Expr, given: &Operands<'_>) -> Result<Num> {
         let own = self.own_type(of, given);
         self.function(of, given, own.unwrap_or(Elem::F32))
     }
 
     /// A function's value. What is made of literals alone has the type that is given.
-    fn function(&self, of: &Expr, given: &Operands, elem: Elem) -> Result<Num> {
+    fn function(&self, of: &Expr, given: &Operands<'_>, elem: Elem) -> Result<Num> {
         let inner = |e: &Expr| self.function(e, given, elem);
         Ok(match of {
             Expr::In(n) => {
@@ -49,6 +53,7 @@ impl Cluster<'_> {
                 let (_, _, coordinates) = &given.ins[usize::from(*n)];
                 Num::integer(coordinates[usize::from(*mode)], Elem::I32)
             }
+            Expr::Index(at) => Num::integer(self.affine(at, given.at, given.thread)?, Elem::I32),
             Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
             Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
             Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),
@@ -57,6 +62,11 @@ impl Cluster<'_> {
                 Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
             }
             Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
+            // Whatever type it is of, it has not been in 32 bits before.
+            Expr::Cast(to, x) if matches!(**x, Expr::Index(_)) => {
+                let Expr::Index(at) = &**x else { return Err(Undefined("no index".into())) };
+                Num::integer(self.affine(at, given.at, given.thread)?, *to)
+            }
             Expr::Bits(to, x) => {
                 let own = self.own_type(x, given).unwrap_or(*to);
                 self.function(x, given, own)?.bits(own, *to)
@@ -70,12 +80,12 @@ impl Cluster<'_> {
     }
 
     /// The type of the first operand that has one; nothing for literals and conditions.
-    fn own_type(&self, of: &Expr, given: &Operands) -> Option<Elem> {
+    fn own_type(&self, of: &Expr, given: &Operands<'_>) -> Option<Elem> {
         let first = |all: &[&Expr]| all.iter().find_map(|x| self.own_type(x, given));
         match of {
             Expr::In(n) => Some(given.ins[usize::from(*n)].0),
             Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
-            Expr::Coord(..) | Expr::Size(_) => Some(Elem::I32),
+            Expr::Coord(..) | Expr::Index(_) | Expr::Size(_) => Some(Elem::I32),
             Expr::Lit(_) | Expr::Cmp(..) => None,
             Expr::Cast(to, _) | Expr::Bits(to, _) => Some(*to),
             Expr::Un(_, x) => self.own_type(x, given),

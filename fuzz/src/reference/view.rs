@@ -1,6 +1,6 @@
 //! Where the elements of a view are: coordinates in its tensor, as integers of any size.
 
-use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::affine::{Affine, Arith, Coord};
 use tilewright_codegen::tile::Space;
 use tilewright_codegen::view::View;
 use tilewright_layout::{Layout, Swizzle, Value};
@@ -64,6 +64,24 @@ impl Cluster<'_> {
             Coord::Digit { of, over, extent } => {
                 let digit = self.affine(of, at, thread)?.div_euclid(i128::from(*over));
                 extent.map_or(digit, |n| digit.rem_euclid(i128::from(n)))
+            }
+            Coord::Size { of, over } => {
+                i128::from(self.value(Value::Sym { times: 1, of: *of, over: *over })?)
+            }
+            Coord::Scalar(id) => self.scalars[*id as usize] as i128,
+            Coord::Loaded { number, .. } => at.reads[*number as usize][thread as usize],
+            Coord::Two(with, of) => {
+                let (a, b) = (self.affine(&of[0], at, thread)?, self.affine(&of[1], at, thread)?);
+                match with {
+                    Arith::Mul => a * b,
+                    _ if matches!(with, Arith::Div | Arith::Rem) && b < 1 => {
+                        return Err(Undefined("nothing is divided by what is not positive".into()));
+                    }
+                    Arith::Div => a.div_euclid(b),
+                    Arith::Rem => a.rem_euclid(b),
+                    Arith::Min => a.min(b),
+                    Arith::Max => a.max(b),
+                }
             }
             Coord::Begin { .. } | Coord::Member(_) => {
                 return Err(Undefined(format!("no user writes {coord:?}")));
@@ -174,7 +192,10 @@ impl Shown<'_> {
 
     /// The place of an element of a thread's part.
     pub(super) fn place(&self, begin: &Begin, at: &[i64]) -> Result<Place> {
-        let coordinates = self.coordinates(begin, at);
+        let mut coordinates = self.coordinates(begin, at);
+        for &mode in &self.view.nearest {
+            coordinates[mode] = coordinates[mode].clamp(0, self.extents[mode] - 1);
+        }
         let (mut held, mut index, mut step) = (false, 0i128, 1i128);
         for (mode, (&at, &extent)) in coordinates.iter().zip(&self.extents).enumerate() {
             if begin.limits[mode].is_some_and(|limit| at >= limit) {

@@ -3,10 +3,11 @@
 
 mod part;
 
+use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::ast::{
     Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
 };
-use tilewright_codegen::tile::Program;
+use tilewright_codegen::tile::{Op, Program};
 use tilewright_layout::Symbol;
 
 use crate::reference::{Moment, point};
@@ -45,6 +46,9 @@ pub fn differs(
     symbols: &[(Symbol, i64)],
     moment: &Moment,
 ) -> Option<String> {
+    if decides(program) {
+        return None;
+    }
     let mut reader = Reader { moment, symbols, scope: Vec::new(), said: Vec::new(), loops: 0 };
     for param in &kernel.params {
         let ParamKind::Tensor { shape, .. } = &param.kind else { continue };
@@ -76,6 +80,48 @@ pub fn differs(
         }
     }
     said.next().map(|said| format!("the program lacks a {}", said.what))
+}
+
+/// Do integers decide that are not counted off here: of memory, of comparisons, of computed ends?
+fn decides(program: &Program) -> bool {
+    let computed = |at: &Affine| at.any(&|coord| matches!(coord, Coord::Two(..) | Coord::Scalar(_)));
+    let mut found = !program.reads.is_empty() || program.vars.iter().any(|var| var.extent().is_none());
+    program.body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            let mut views = stmt.reads().into_iter().chain(stmt.writes());
+            found |= matches!(stmt.op, Op::If { .. } | Op::When { .. });
+            found |= views.any(|view| view.base.iter().any(computed));
+        });
+    });
+    found
+}
+
+/// An integer that is known while compiling.
+fn fixed(of: &Expr) -> Option<i64> {
+    match &of.kind {
+        ExprKind::Int(n) => Some(*n),
+        ExprKind::Unary(Unary::Neg, inner) => fixed(inner).map(|n| -n),
+        ExprKind::Binary(op, x, y) => {
+            let (x, y) = (fixed(x)?, fixed(y)?);
+            match op {
+                Binary::Add => Some(x + y),
+                Binary::Sub => Some(x - y),
+                Binary::Mul => Some(x * y),
+                Binary::Div => x.checked_div(y),
+                Binary::Rem => x.checked_rem(y),
+                _ => None,
+            }
+        }
+        ExprKind::Call { function, args, .. } => {
+            let (x, y) = (fixed(&args.first()?.value)?, fixed(&args.get(1)?.value)?);
+            match function.text.as_str() {
+                "min" => Some(x.min(y)),
+                "max" => Some(x.max(y)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 impl Reader<'_> {
@@ -132,6 +178,13 @@ impl Reader<'_> {
             ExprKind::Call { function, args, .. } => (&args[0].value, function.text == "unroll"),
             _ => (range, false),
         };
+        if let ExprKind::Range(from, to) = &range.kind
+            && let (Some(from), Some(to)) = (fixed(from), fixed(to))
+            && from >= to
+        {
+            // Nothing comes of it.
+            return Some(());
+        }
         let Value::Range(end) = self.value(range)? else { return None };
         let iterations = if unrolled { 0..end } else { self.iteration()..self.iteration() + 1 };
         self.loops += usize::from(!unrolled);

@@ -321,6 +321,16 @@ impl Compiler<'_> {
                 }
                 self.bind(*id, num);
             }
+            Op::Take(id, value) => {
+                let (x, elem) = self.value(value)?;
+                let to = self.code.vectors;
+                self.code.vectors += 1;
+                self.emit(Ins::ToInt { elem, to, x });
+                let range = if self.kernel.vars[*id as usize].wide { Range::ALL } else { Range::NARROW };
+                // What stands in a cell from here on, and not before: nothing of it is computed earlier.
+                let num = self.numbers.cell(true, to, 0, true, range);
+                self.bind(*id, num);
+            }
             Op::Set(id, _) => {
                 let name = &self.kernel.vars[*id as usize].name;
                 return self.malformed(format!("`{name}` is changed, and it is no mutable variable"));
@@ -536,6 +546,9 @@ impl Compiler<'_> {
         self.bind(var, num);
         let site = self.site;
         self.branches += u32::from(vector);
+        if let Some((.., branches)) = self.loops.last_mut() {
+            *branches = self.branches;
+        }
         self.statements(body)?;
         self.branches -= u32::from(vector);
         self.bind(var, outer);

@@ -3,10 +3,11 @@
 use tilewright_codegen::launch::plan;
 use tilewright_codegen::tile::Arg;
 use tilewright_fuzz::case::{Case, Fit, Sizes, Tensor as Drawn};
-use tilewright_fuzz::judge::{prepare, wanted};
+use tilewright_fuzz::judge::{Source, Subject, prepare, wanted};
 use tilewright_fuzz::{draw, source};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
+use tilewright_tests::{integers, views};
 
 use super::{held, stream};
 
@@ -32,13 +33,17 @@ fn tensor(of: &Drawn) -> Tensor {
     Tensor { values, ..tensor }
 }
 
-/// Runs a kernel; how many variants ran.
+/// Runs a kernel that a seed draws; how many variants ran.
 fn judge(seed: u64) -> Result<u32, String> {
+    of_subject(&draw::subject(seed), seed)
+}
+
+/// Runs a kernel with data that a seed draws; how many variants ran.
+fn of_subject(subject: &Subject, seed: u64) -> Result<u32, String> {
     let Some(stream) = stream() else { return Ok(0) };
-    let subject = draw::subject(seed);
-    let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(&subject));
+    let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(subject));
     // What is refused is counted elsewhere.
-    let Ok((program, kernel)) = prepare(&subject) else { return Ok(0) };
+    let Ok((program, kernel)) = prepare(subject) else { return Ok(0) };
     let variants = held::variants(&kernel);
     let mut ran = 0;
     for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
@@ -73,6 +78,25 @@ fn judge(seed: u64) -> Result<u32, String> {
         }
     }
     Ok(ran)
+}
+
+/// Kernels in which integers decide, with data that is drawn: whatever numbers are read, nothing outside is touched.
+#[test]
+fn kernels_with_integers() {
+    if stream().is_none() {
+        return;
+    }
+    // Rows that are scattered to one place race there.
+    let all = integers::all().into_iter().chain(views::all()).filter(|(name, _)| *name != "scatter");
+    for (name, def) in all {
+        let source = Source::Text(def.definition().expect("a definition of this version"));
+        let subject = Subject { source, changes: Vec::new() };
+        let ran: u32 = (0..12)
+            .map(|seed| of_subject(&subject, seed).unwrap_or_else(|why| panic!("{name}: {why}")))
+            .sum();
+        assert!(ran > 0, "{name} never ran");
+        eprintln!("{name}: {ran} runs of variants");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod build;
 mod drawn;
 mod hopper;
+mod integers;
 mod machine_code;
 mod overlaps;
 mod programs;

@@ -62,7 +62,7 @@ const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
 
 /// Pieces of columns that are summed first: blocks for all multiprocessors, and each piece has as many rows.
 fn pieces(rows: i64, columns: i64) -> i64 {
-    let wanted = (2048 * 128 / columns).clamp(16, 512);
+    let wanted = (2048 * 128 / columns).clamp(16, 256);
     (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
 }
 

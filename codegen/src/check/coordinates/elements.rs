@@ -82,8 +82,9 @@ pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     let (mut thread, mut uniform) = (Affine::default(), Affine::default());
     for (coord, factor) in &base.terms {
         let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
-        let other =
-            |coord: &Coord| !matches!(coord, Coord::Thread(_) | Coord::Swizzled(..) | Coord::Digit { .. });
+        let other = |coord: &Coord| {
+            !matches!(coord, Coord::Thread(_) | Coord::Swizzled(..) | Coord::Digit { .. } | Coord::Two(..))
+        };
         match (term.per_thread(), term.any(&other)) {
             (true, false) => thread.terms.push((coord.clone(), *factor)),
             (false, _) => uniform.terms.push((coord.clone(), *factor)),

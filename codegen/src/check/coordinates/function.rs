@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::super::Budget;
 use super::elements::{Mask, for_each_thread};
 use crate::affine::Affine;
+use crate::tile::Across;
 
 /// What the thread adds.
 #[derive(Clone, PartialEq, Debug)]
@@ -138,8 +139,9 @@ impl Function {
     }
 
     /// The same for all threads of each group of so many neighbours? `None` past the budget.
-    pub(super) fn same_in_groups(&self, of: u32, threads: u32, budget: &mut Budget) -> Option<bool> {
-        let alike = |list: &[i64]| list.chunks(of.max(1) as usize).all(|g| g.iter().all(|at| *at == g[0]));
+    pub(super) fn same_in_groups(&self, of: Across, threads: u32, budget: &mut Budget) -> Option<bool> {
+        let first = |thread: usize| of.first(thread as u32) as usize;
+        let alike = |list: &[i64]| list.iter().enumerate().all(|(thread, at)| *at == list[first(thread)]);
         match self {
             Function::Sum { start: Start::Terms(terms), .. } if terms.terms.is_empty() => Some(true),
             Function::Sum { start, .. } => Some(alike(&start.list(threads, budget)?)),

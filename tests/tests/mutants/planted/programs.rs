@@ -397,3 +397,71 @@ pub(crate) fn lifetimes() -> Program {
     kernel.shared[1].offset = 128;
     program(kernel, vec![Arg::output::<f32>([128])], count(128))
 }
+
+/// Two warps take turns at counters that each reads and writes: a phase of its mbarrier lets a warp go on once more.
+pub(crate) fn order() -> Program {
+    const ROUNDS: i64 = 4;
+    let mut b = Build::new(64);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", F32, 32, "");
+    let order = b.mbarriers("order", 2, 1);
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let (warp, lane, zero) = (b.e().div(t, 32), b.e().rem(t, 32), b.int(0));
+    let (first, next) = (b.lt(warp, 1), b.sum(&[(warp, -1)], 1));
+    let mut body = b.start(&[order]);
+    let clear = [b.fill(x, 1, 0.0, F32), vec![b.store(s, lane, x, 1)]].concat();
+    body.push(b.if_(first, clear));
+    body.push(b.sync());
+    body.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
+        // The first warp may go on from the beginning.
+        let turn = b.sum(&[(round, 1), (first, -1)], 0);
+        let more = Val::Bin(Bin::Add, Box::new(Val::Reg(x, zero)), Box::new(Val::lit(1.0, F32)));
+        let arrive = b.s(Op::Arrive { bar: order, slot: next, peer: None, bytes: None });
+        vec![
+            b.s(Op::Await { bar: order, slot: warp, turn }),
+            b.load(x, s, lane, 1),
+            b.set(x, 0, more),
+            b.store(s, lane, x, 1),
+            b.s(Op::Fence(Fence::Threads(Scope::Warp))),
+            b.one(Scope::Warp, vec![arrive]),
+        ]
+    }));
+    body.extend([b.sync(), b.load(x, s, lane, 1), b.store(to, t, x, 1)]);
+    program(b.done(body), vec![Arg::output::<f32>([64])], vec![2.0 * ROUNDS as f32; 64])
+}
+
+/// A block leaves numbers in global memory and raises a flag; another waits for the flag and reads them.
+pub(crate) fn flags() -> Program {
+    let mut b = Build::new(64).blocks(2);
+    let (to, work, flag) =
+        (b.tensor("to", F32, true), b.tensor("work", F32, true), b.tensor("flag", I32, true));
+    let (x, t, zero, one) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(1));
+    let block = b.block();
+    let (first, second) = (b.lt(block, 1), b.sum(&[(block, 1)], 0));
+    let mirrored = b.sum(&[(t, -1)], 63);
+    let raise = b.s(Op::Atomic {
+        to: mem(flag, zero),
+        op: Change::Add,
+        value: Val::lit(1, I32),
+        guard: None,
+        order: MemoryOrder::Release,
+        scope: Scope::Grid,
+        old: None,
+    });
+    let wait = b.s(Op::AwaitFlag { from: mem(flag, zero), least: one });
+    let write = vec![
+        b.set(x, 0, Val::Int(t, F32)),
+        b.store(work, t, x, 1),
+        b.sync(),
+        b.one(Scope::Block, vec![raise]),
+    ];
+    let read = vec![
+        b.one(Scope::Block, vec![wait]),
+        b.sync(),
+        b.load(x, work, mirrored, 1),
+        b.store(to, mirrored, x, 1),
+    ];
+    let body = vec![b.if_(first, write), b.if_(second, read)];
+    let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 64], [64]), Arg::in_out(&[0i32], [1])];
+    program(b.done(body), args, count(64))
+}

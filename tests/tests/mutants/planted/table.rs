@@ -1,6 +1,8 @@
 //! Every planted fault: the program, what is wrong with it, which kinds of faults may show it.
 
-use tilewright_codegen::thread::{AtomArg, Bar, Fence, Kernel, Op, Queue, Role, Scope, Space, Stmt};
+use tilewright_codegen::thread::{
+    AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt,
+};
 
 use super::programs::{self, Program};
 use crate::cut::*;
@@ -99,7 +101,109 @@ pub(crate) fn all() -> Vec<Of> {
         peers(),
         sums(),
         lifetimes(),
+        order(),
+        flags(),
     ]
+}
+
+fn order() -> Of {
+    Of::new("warps that take turns", programs::order)
+        .p("nobody waits", "Race | Mbarrier", |k| k.drop(awaits, 0))
+        .p("one warp waits", "Race | Mbarrier | Deadlock", |k| k.only_below(awaits, 0, 32))
+        .p("both may begin", "Race | Mbarrier", |k| {
+            turn(k, |e, round| {
+                let one = e.int(1);
+                e.sub(round, one)
+            })
+        })
+        .p("nobody may begin", "Deadlock", |k| turn(k, |_, round| round))
+        .p("a phase of the other parity", "Race | Mbarrier | Deadlock", |k| {
+            turn(k, |e, round| {
+                let one = e.int(1);
+                e.add(round, one)
+            })
+        })
+        .p("the order goes on before the write", "Race", |k| {
+            k.earlier(elect, 1);
+            k.earlier(elect, 1);
+        })
+        .p("lanes do not meet before the order goes on", "Race", |k| k.drop(fence, 1))
+        .p("arrivals of two warps", "Deadlock", |k| k.arrivals(1, 2))
+        .p("a warp gives the order to itself", "Race | Mbarrier | Deadlock", |k| {
+            k.op(arrive, 0, |e, op| {
+                if let Op::Arrive { slot, .. } = op {
+                    let one = e.int(1);
+                    *slot = e.sub(one, *slot);
+                }
+            });
+        })
+}
+
+/// The phase that a warp waits for, from the iteration's number.
+fn turn(
+    k: &mut Kernel,
+    change: fn(
+        &mut tilewright_codegen::index::Exprs,
+        tilewright_codegen::index::Ix,
+    ) -> tilewright_codegen::index::Ix,
+) {
+    let mut round = None;
+    k.op(
+        |op| matches!(op, Op::For { .. }),
+        0,
+        |e, op| {
+            if let Op::For { var, .. } = op {
+                round = Some(e.leaf(tilewright_codegen::index::Int::Var(*var), 0, 3, 1, Scope::Block));
+            }
+        },
+    );
+    let round = round.expect("a loop");
+    k.op(awaits, 0, |e, op| {
+        if let Op::Await { turn, .. } = op {
+            *turn = change(e, round);
+        }
+    });
+}
+
+fn flags() -> Of {
+    const SHOWN: &str = "Race | Unwritten";
+    Of::new("a block that waits for another's flag", programs::flags)
+        .p("nobody waits", SHOWN, |k| k.drop(|op| matches!(op, Op::AwaitFlag { .. }), 0))
+        .p("the flag orders nothing", SHOWN, |k| {
+            update(k, |op| {
+                if let Op::Atomic { order, .. } = op {
+                    *order = MemoryOrder::Relaxed;
+                }
+            })
+        })
+        .p("the flag orders threads of one block", SHOWN, |k| {
+            update(k, |op| {
+                if let Op::Atomic { scope, .. } = op {
+                    *scope = Scope::Block;
+                }
+            })
+        })
+        .p("the flag is raised before the write", SHOWN, |k| {
+            k.earlier(elect, 0);
+            k.earlier(elect, 0);
+        })
+        .p("no barrier before the flag is raised", SHOWN, |k| k.drop(sync, 0))
+        .p("no barrier behind the wait", SHOWN, |k| k.drop(sync, 1))
+        .p("a wait for another that never comes", "Deadlock", |k| {
+            k.op(
+                |op| matches!(op, Op::AwaitFlag { .. }),
+                0,
+                |e, op| {
+                    if let Op::AwaitFlag { least, .. } = op {
+                        *least = e.int(2);
+                    }
+                },
+            );
+        })
+}
+
+fn update(k: &mut Kernel, change: fn(&mut Op)) {
+    k.op(atomic, 0, |_, op| change(op));
 }
 
 fn ring() -> Of {

@@ -1,0 +1,44 @@
+//! What is brought or computed and never looked at: arguments and tiles that no statement reads.
+
+use crate::ast::{Level, Name};
+use crate::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+
+/// One finding for each such tensor, where it was made.
+pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    let (mut read, mut written): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
+    let mut by_hand = false;
+    let mut note = |stmt: &Stmt| {
+        read.extend(stmt.reads().into_iter().map(|view| view.tensor));
+        written.extend(stmt.writes().map(|view| view.tensor));
+        // Instructions that are named may read where they write.
+        by_hand |= matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. });
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut note));
+    if by_hand {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (id, tensor) in program.tensors.iter().enumerate() {
+        let (id, name) = (id as Id, &tensor.name);
+        if read.contains(&id) {
+            continue;
+        }
+        let (message, help) = match tensor.space {
+            Space::Global { mutable: true } => continue,
+            Space::Global { mutable: false } => (
+                format!("`{name}` is an argument, and no statement reads it"),
+                "copy from it, or leave it out",
+            ),
+            // Results that nobody asked for: the sum that a statement makes is its value.
+            _ if !written.contains(&id) => continue,
+            _ => (
+                format!("`{name}` is written, and no statement reads it"),
+                "copy it to where it is needed, or leave it out",
+            ),
+        };
+        found.extend(super::lint(tensor.span, "unread", levels, message).map(|said| said.help(help)));
+    }
+    found
+}

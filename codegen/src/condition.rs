@@ -1,0 +1,103 @@
+//! Conditions on integers of a kernel: what an `if` of the user asks, and a loop's body can.
+
+use crate::affine::{Affine, Coord};
+use crate::tile::Expr;
+
+/// A condition.
+///
+/// ```
+/// use tilewright_codegen::affine::Coord;
+/// use tilewright_codegen::condition::Test;
+/// let first = Test::Equal(Coord::Block(0).into(), 0.into());
+/// assert!(first.eval(&|_| 0, &|_| false) && !first.eval(&|_| 1, &|_| false));
+/// assert!(!first.per_thread());
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum Test {
+    /// The first is smaller.
+    Less(Affine, Affine),
+    /// Both are the same number.
+    Equal(Affine, Affine),
+    /// A condition on scalar arguments.
+    Holds(Expr),
+    /// It does not hold.
+    Not(Box<Test>),
+    /// Both hold.
+    Both(Box<[Test; 2]>),
+    /// One of them holds.
+    Either(Box<[Test; 2]>),
+}
+
+impl Test {
+    /// `a < b`
+    pub fn less(a: impl Into<Affine>, b: impl Into<Affine>) -> Test {
+        Test::Less(a.into(), b.into())
+    }
+
+    /// The opposite; of an opposite what it was made of.
+    pub fn negated(self) -> Test {
+        match self {
+            Test::Not(inner) => *inner,
+            test => Test::Not(Box::new(test)),
+        }
+    }
+
+    /// The tests inside of it.
+    pub fn inside(&self) -> &[Test] {
+        match self {
+            Test::Not(inner) => std::slice::from_ref(inner),
+            Test::Both(both) | Test::Either(both) => &both[..],
+            Test::Less(..) | Test::Equal(..) | Test::Holds(_) => &[],
+        }
+    }
+
+    /// The integers that it compares, those of tests inside included.
+    pub fn integers(&self) -> Vec<&Affine> {
+        let own = match self {
+            Test::Less(a, b) | Test::Equal(a, b) => vec![a, b],
+            _ => Vec::new(),
+        };
+        own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()
+    }
+
+    /// All integers in it, those of scalar conditions included, to be changed.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match self {
+            Test::Less(a, b) | Test::Equal(a, b) => {
+                f(a);
+                f(b);
+            }
+            Test::Holds(expr) => expr.each_integer_mut(f),
+            Test::Not(inner) => inner.each_mut(f),
+            Test::Both(both) | Test::Either(both) => both.iter_mut().for_each(|test| test.each_mut(f)),
+        }
+    }
+
+    /// The scalar conditions in it.
+    pub fn scalars(&self) -> Vec<&Expr> {
+        let own = if let Test::Holds(expr) = self { Some(expr) } else { None };
+        own.into_iter().chain(self.inside().iter().flat_map(Test::scalars)).collect()
+    }
+
+    /// Does any part of its integers satisfy this?
+    pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
+        self.integers().iter().any(|at| at.any(test))
+    }
+
+    /// Can it differ from thread to thread?
+    pub fn per_thread(&self) -> bool {
+        self.integers().iter().any(|at| at.per_thread())
+    }
+
+    /// Does it hold for these coordinates and scalar arguments?
+    pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, holds: &dyn Fn(&Expr) -> bool) -> bool {
+        match self {
+            Test::Less(a, b) => a.eval(lookup) < b.eval(lookup),
+            Test::Equal(a, b) => a.eval(lookup) == b.eval(lookup),
+            Test::Holds(expr) => holds(expr),
+            Test::Not(inner) => !inner.eval(lookup, holds),
+            Test::Both(both) => both.iter().all(|test| test.eval(lookup, holds)),
+            Test::Either(both) => both.iter().any(|test| test.eval(lookup, holds)),
+        }
+    }
+}

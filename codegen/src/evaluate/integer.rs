@@ -1,0 +1,294 @@
+//! Integers of the kernel: what is known while compiling, at launch, or only while the kernel runs, under one arithmetic.
+//! Comparisons of such are conditions of `if`.
+
+use super::Evaluator;
+use super::value::Value;
+use crate::affine::{Affine, Arith};
+use crate::ast::{Binary, Span, Unary};
+use crate::condition::Test;
+use crate::problem::Problem;
+use crate::thread::{Bin, Cmp, Un};
+use crate::tile::{self, Expr, Scalar as Argument};
+use crate::typing::{Scalar, Type};
+use crate::view::View;
+
+/// Arithmetic on integers of which at least one is not known while compiling; nothing where it has no result in 64 bits,
+/// or is none of integers.
+pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
+    let less = |a: &Affine, b: &Affine| match (a.constant(), b.constant()) {
+        (Some(a), Some(b)) => Value::Bool(a < b),
+        _ => Value::Test(Test::Less(a.clone(), b.clone())),
+    };
+    let equal = match (x.constant(), y.constant()) {
+        (Some(a), Some(b)) => Value::Bool(a == b),
+        _ => Value::Test(Test::Equal(x.clone(), y.clone())),
+    };
+    let with = match op {
+        Binary::Add => return x.plus(y, 1).map(Value::Index),
+        Binary::Sub => return x.plus(y, -1).map(Value::Index),
+        Binary::Lt => return Some(less(x, y)),
+        Binary::Gt => return Some(less(y, x)),
+        Binary::Ge => return Some(opposite(less(x, y))),
+        Binary::Le => return Some(opposite(less(y, x))),
+        Binary::Eq => return Some(equal),
+        Binary::Ne => return Some(opposite(equal)),
+        Binary::Mul => Arith::Mul,
+        Binary::Div => Arith::Div,
+        Binary::Rem => Arith::Rem,
+        Binary::Shl => {
+            let by = u32::try_from(y.constant()?).ok().filter(|by| *by < 62)?;
+            return x.times(1 << by).map(Value::Index);
+        }
+        _ => return None,
+    };
+    // A divisor that is known must be positive; another is looked at once all ranges are known.
+    if matches!(with, Arith::Div | Arith::Rem) && y.constant().is_some_and(|n| n < 1) {
+        return None;
+    }
+    Affine::two(with, x, y).map(Value::Index)
+}
+
+fn opposite(of: Value) -> Value {
+    match of {
+        Value::Bool(holds) => Value::Bool(!holds),
+        Value::Test(test) => Value::Test(test.negated()),
+        other => other,
+    }
+}
+
+/// Two conditions under `&&` or `||`, or `!` of one.
+pub(super) fn logic(op: Binary, x: &Value, y: &Value) -> Option<Value> {
+    // What is known while compiling decides, or makes no difference.
+    let known = match (x, y) {
+        (Value::Bool(known), other) | (other, Value::Bool(known)) => Some((*known, other)),
+        _ => None,
+    };
+    match (op, known) {
+        (Binary::And, Some((false, _))) => return Some(Value::Bool(false)),
+        (Binary::Or, Some((true, _))) => return Some(Value::Bool(true)),
+        (Binary::And | Binary::Or, Some((_, other))) => return test(other).map(Value::Test),
+        _ => {}
+    }
+    let both = || Some(Box::new([test(x)?, test(y)?]));
+    Some(Value::Test(match op {
+        Binary::And => Test::Both(both()?),
+        Binary::Or => Test::Either(both()?),
+        _ => return None,
+    }))
+}
+
+/// A condition that the kernel decides while it runs.
+pub(super) fn test(value: &Value) -> Option<Test> {
+    match value {
+        Value::Test(test) => Some(test.clone()),
+        Value::Number(Scalar { expr, ty: Some(Type::Condition) }) if !reads_elements(expr) => {
+            Some(Test::Holds(expr.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// A condition as its author would write it.
+pub(super) fn text(test: &Test, program: &tile::Program) -> String {
+    let one = |at: &Affine| crate::verify::text(program, at).trim_matches('`').to_owned();
+    let two = |sign: &str, both: &[Test; 2]| {
+        let [a, b] = both.each_ref().map(|test| text(test, program));
+        format!("{a} {sign} {b}")
+    };
+    match test {
+        Test::Less(a, b) => format!("{} < {}", one(a), one(b)),
+        Test::Equal(a, b) => format!("{} == {}", one(a), one(b)),
+        Test::Holds(_) => "a condition on arguments".into(),
+        Test::Not(inner) => match &**inner {
+            Test::Less(a, b) => format!("{} >= {}", one(a), one(b)),
+            Test::Equal(a, b) => format!("{} != {}", one(a), one(b)),
+            inner => format!("!({})", text(inner, program)),
+        },
+        Test::Both(both) => two("&&", both),
+        Test::Either(both) => two("||", both),
+    }
+}
+
+/// Does a function depend on elements?
+fn reads_elements(of: &Expr) -> bool {
+    of.any(&|part| matches!(part, Expr::In(_) | Expr::Coord(..)))
+}
+
+/// A condition on integers as one between elements.
+pub(super) fn as_number(test: &Test) -> Scalar {
+    fn expr(test: &Test) -> Expr {
+        let index = |at: &Affine| match at.constant() {
+            Some(n) => Expr::lit(n).cast(crate::elem::Elem::I32),
+            None => Expr::Index(Box::new(at.clone())),
+        };
+        let compare = |how, a: &Affine, b: &Affine| Expr::Cmp(how, Box::new(index(a)), Box::new(index(b)));
+        let two = |f, both: &[Test; 2]| Expr::Bin(f, Box::new(expr(&both[0])), Box::new(expr(&both[1])));
+        match test {
+            Test::Less(a, b) => compare(Cmp::Lt, a, b),
+            Test::Equal(a, b) => compare(Cmp::Eq, a, b),
+            Test::Holds(expr) => expr.clone(),
+            Test::Not(inner) => Expr::Un(Un::Not, Box::new(expr(inner))),
+            Test::Both(both) => two(Bin::And, both),
+            Test::Either(both) => two(Bin::Or, both),
+        }
+    }
+    Scalar { expr: expr(test), ty: Some(Type::Condition) }
+}
+
+/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap.
+fn of_scalars(of: &Expr, scalars: &[Argument]) -> Option<Affine> {
+    let inner = |x: &Expr| of_scalars(x, scalars);
+    match of {
+        Expr::Scalar(id) if !scalars.get(*id as usize)?.elem.is_float() => {
+            Some(crate::affine::Coord::Scalar(*id).into())
+        }
+        Expr::Index(at) => Some((**at).clone()),
+        Expr::Size(size) => Some((*size).into()),
+        Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
+        Expr::Cast(to, x) if matches!(**x, Expr::Lit(_)) && !to.is_float() => inner(x),
+        Expr::Un(Un::Neg, x) => inner(x)?.times(-1),
+        Expr::Bin(Bin::Add, x, y) => inner(x)?.plus(&inner(y)?, 1),
+        Expr::Bin(Bin::Sub, x, y) => inner(x)?.plus(&inner(y)?, -1),
+        Expr::Bin(Bin::Mul, x, y) => Affine::two(Arith::Mul, &inner(x)?, &inner(y)?),
+        Expr::Bin(Bin::Min, x, y) => Affine::two(Arith::Min, &inner(x)?, &inner(y)?),
+        Expr::Bin(Bin::Max, x, y) => Affine::two(Arith::Max, &inner(x)?, &inner(y)?),
+        Expr::Fma(of) => Affine::two(Arith::Mul, &inner(&of[0])?, &inner(&of[1])?)?.plus(&inner(&of[2])?, 1),
+        _ => None,
+    }
+}
+
+impl Evaluator {
+    /// A value as an integer of the kernel, if it is one.
+    pub(super) fn integer(&self, value: &Value) -> Option<Affine> {
+        match value {
+            Value::Int(n) => Some((*n).into()),
+            Value::Index(at) => Some(at.clone()),
+            Value::Size(size) => Some((*size).into()),
+            Value::Number(number) => of_scalars(&number.expr, &self.builder.program().scalars),
+            _ => None,
+        }
+    }
+
+    /// The value with single elements of integer type read: what is a coordinate, an end of a loop or compared with an
+    /// integer must be one.
+    pub(super) fn read(&mut self, value: Value, span: Span) -> Value {
+        match value {
+            Value::View(view) if self.is_index(&view) => self.take(&view, span),
+            Value::Tuple(items) => {
+                Value::Tuple(items.into_iter().map(|item| self.read(item, span)).collect())
+            }
+            value => value,
+        }
+    }
+
+    /// Is it an integer, or one in memory or registers?
+    pub(super) fn is_integer(&self, value: &Value) -> bool {
+        match value {
+            Value::View(view) => self.is_index(view),
+            value => self.integer(value).is_some(),
+        }
+    }
+
+    /// Is it one integer in memory or registers?
+    fn is_index(&self, view: &View) -> bool {
+        !self.builder.elem(view).is_float() && is_one(view)
+    }
+
+    /// An element as an integer; one of an input that has been read in this block is not read again.
+    pub(super) fn take(&mut self, view: &View, span: Span) -> Value {
+        if let Some((_, known)) = self.loaded.iter().find(|(known, _)| known == view) {
+            return Value::Index(known.clone());
+        }
+        match self.builder.take(&view.name, view) {
+            Ok(at) => {
+                if matches!(self.builder.space(view), tile::Space::Global { mutable: false }) {
+                    self.loaded.push((view.clone(), at.clone()));
+                }
+                Value::Index(at)
+            }
+            Err(problem) => self.complain(span, problem),
+        }
+    }
+
+    /// Arithmetic where both sides are integers of the kernel, or conditions on such; nothing where they are not.
+    pub(super) fn whole(&mut self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
+        if !self.in_closure
+            && let Some(made) = logic(op, left, right)
+        {
+            return Some(made);
+        }
+        let of_kernel = |value: &Value| matches!(value, Value::Index(_) | Value::Size(_));
+        if !of_kernel(left) && !of_kernel(right) {
+            return None;
+        }
+        // An integer argument is a number as well, and among elements it stays one.
+        if self.in_closure && [left, right].iter().any(|value| matches!(value, Value::Number(_))) {
+            return None;
+        }
+        let (x, y) = (self.integer(left)?, self.integer(right)?);
+        arithmetic(op, &x, &y)
+    }
+
+    /// `min(a, b)`, `max(a, b)` of integers of the kernel.
+    pub(super) fn extreme(&self, with: Arith, left: &Value, right: &Value) -> Option<Value> {
+        let of_kernel = |value: &Value| matches!(value, Value::Index(_) | Value::Size(_));
+        if !of_kernel(left) && !of_kernel(right) {
+            return None;
+        }
+        let (x, y) = (self.integer(left)?, self.integer(right)?);
+        Affine::two(with, &x, &y).map(Value::Index)
+    }
+
+    /// `ceil_div(a, b)`; nothing where `b` is known and not positive.
+    pub(super) fn quotient_up(&self, a: &Value, b: &Value) -> Option<Value> {
+        let (a, b) = (self.integer(a)?, self.integer(b)?);
+        if b.constant().is_some_and(|n| n < 1) {
+            return None;
+        }
+        // Where there is something to divide, no sum of both is needed, which could be far larger.
+        let up = match self.builder.program().range(&a).lo {
+            1.. => Affine::two(Arith::Div, &a.plus(&1.into(), -1)?, &b)?.plus(&1.into(), 1)?,
+            _ => Affine::two(Arith::Div, &a.plus(&b, 1)?.plus(&1.into(), -1)?, &b)?,
+        };
+        Some(Value::Index(up))
+    }
+
+    /// `-a` of an integer, `!a` of a condition.
+    pub(super) fn turned(&self, op: Unary, value: &Value) -> Option<Value> {
+        match (op, value) {
+            (Unary::Neg, Value::Index(_) | Value::Size(_)) => {
+                self.integer(value)?.times(-1).map(Value::Index)
+            }
+            (Unary::Not, Value::Test(test)) => Some(Value::Test(test.clone().negated())),
+            _ => None,
+        }
+    }
+
+    /// Why something is no coordinate.
+    pub(super) fn no_coordinate(&self, at: &Value, usage: &str) -> Problem {
+        let items = match at {
+            Value::Tuple(items) => &items[..],
+            one => std::slice::from_ref(one),
+        };
+        let view = items.iter().find_map(|item| if let Value::View(view) = item { Some(view) } else { None });
+        match view {
+            Some(view) if is_one(view) => {
+                let elem = self.builder.elem(view);
+                Problem::new(format!("`{}` is of type {elem}, and a coordinate is an integer", view.name))
+                    .help(format!("convert it: `{} as i32`", view.name))
+            }
+            Some(view) => Problem::new(format!(
+                "`{}` has the shape {}, and a coordinate is one integer",
+                view.name,
+                view.shape()
+            ))
+            .help(format!("name one place of it: {}[(i)]", view.name)),
+            None => super::advice::coordinate(at, usage),
+        }
+    }
+}
+
+/// Has it one element?
+pub(super) fn is_one(view: &View) -> bool {
+    view.extents().map(|all| all.iter().product()) == Some(1i64)
+}

@@ -1,0 +1,189 @@
+//! Matrix instructions in kernels: `tiled_mma`, and what is asked of it.
+
+use tilewright_layout::Layout;
+
+use super::Evaluator;
+use super::calls::Args;
+use super::value::{Mma, Value, Warps};
+use crate::ast::{Name, Span};
+use crate::problem::Problem;
+use crate::spelling::did_you_mean;
+use crate::target::{BLOCK_THREADS, WARP};
+use crate::tile::Expr;
+use crate::tiled::TiledMma;
+
+/// What can be asked of an instruction, and how.
+const METHODS: [(&str, &str); 4] = [
+    ("accumulators", "mma.accumulators((BM, BN), 0.0)"),
+    ("partition_a", "mma.partition_a(sa, thread.x)"),
+    ("partition_b", "mma.partition_b(sb, thread.x)"),
+    ("partition_c", "mma.partition_c(gc, thread.x)"),
+];
+
+impl Evaluator {
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
+    pub(super) fn tiled_mma(&mut self, args: &Args, types: &[Name]) -> Result<Value, Problem> {
+        let usage = |problem: Problem| problem.help(args.usage());
+        let warps = match args.named.first() {
+            None => None,
+            Some((_, Value::Int(warps), _)) if (1..=i64::from(BLOCK_THREADS / WARP)).contains(warps) => {
+                Some(*warps)
+            }
+            Some((_, other, span)) => {
+                let problem = Problem::new(format!(
+                    "a block has 1 to {} warps, and this is {}",
+                    BLOCK_THREADS / WARP,
+                    other.kind()
+                ));
+                return Ok(self.complain(*span, usage(problem)));
+            }
+        };
+        match (types, &args.values[..]) {
+            ([_, _], []) => {
+                let (elem, acc) = (self.elem(&types[0]), self.elem(&types[1]));
+                let (Some(elem), Some(acc)) = (elem, acc) else { return Ok(Value::Poison) };
+                let row = TiledMma::row(elem, acc, self.builder.program().arch);
+                // What there is instead is said where a tile is made.
+                let row = match row {
+                    Some(row) => row,
+                    None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
+                };
+                Ok(Value::Mma(Mma { row, warps: Warps::Count(warps.unwrap_or(8)) }))
+            }
+            ([], [(Value::Text(name), _), rest @ ..]) => {
+                let groups = match rest {
+                    [] => Warps::Count(warps.unwrap_or(8)),
+                    [(groups, _)] if warps.is_none() => {
+                        let layout = match groups.layout() {
+                            Some(layout) => layout,
+                            None => Layout::compact(groups.tuple().ok_or_else(|| {
+                                usage(Problem::new(format!(
+                                    "`tiled_mma` needs an arrangement of warps here, and this is {}",
+                                    groups.kind()
+                                )))
+                                .arg(1)
+                            })?)?,
+                        };
+                        Warps::Arranged(layout)
+                    }
+                    _ => {
+                        return Err(usage(Problem::new(
+                            "`tiled_mma` takes an arrangement of warps, or their number",
+                        ))
+                        .arg(1));
+                    }
+                };
+                let one = Layout::compact((1i64, 1i64))?;
+                let arranged = match &groups {
+                    Warps::Arranged(layout) => layout,
+                    Warps::Count(_) => &one,
+                };
+                let row = TiledMma::new(name, arranged, 0).map_err(|problem| problem.arg(0))?.row;
+                Ok(Value::Mma(Mma { row, warps: groups }))
+            }
+            _ => Err(usage(Problem::new(
+                "`tiled_mma` needs the types of operands and sums, or the name of an instruction",
+            ))),
+        }
+    }
+
+    /// What is asked of an instruction.
+    pub(super) fn of_mma(
+        &mut self,
+        of: &Value,
+        method: &Name,
+        values: &[Value],
+        spans: &[Span],
+        name: &str,
+        span: Span,
+    ) -> Value {
+        let Value::Mma(mma) = of else { return Value::Poison };
+        let Some((known, usage)) = METHODS.iter().find(|(known, _)| *known == method.text) else {
+            let near = did_you_mean(&method.text, METHODS.iter().map(|(name, _)| *name));
+            let all: Vec<&str> = METHODS.iter().map(|(_, usage)| *usage).collect();
+            let problem = Problem::new(format!("a matrix instruction has no method `{}`", method.text));
+            return self.complain(
+                method.span,
+                problem.help(near.unwrap_or_else(|| format!("write {}", all.join(" or ")))),
+            );
+        };
+        self.builder.at_call(span, spans.to_vec());
+        let made = match (*known, values) {
+            ("accumulators", [shape, rest @ ..]) if rest.len() < 2 => {
+                self.accumulators(mma, shape, rest.first(), name)
+            }
+            ("partition_a" | "partition_b" | "partition_c", [Value::View(view), Value::Index(at)])
+                if at.per_thread() && at.terms.len() == 1 =>
+            {
+                let operand = if *known == "partition_c" { 'd' } else { known.chars().last().unwrap_or('a') };
+                self.explicit(mma)
+                    .and_then(|tiled| self.builder.partition_operand(&tiled, operand, view))
+                    .map(Value::View)
+            }
+            _ => {
+                Err(Problem::new(format!("`{known}` cannot take these arguments"))
+                    .help(format!("write {usage}")))
+            }
+        };
+        match made {
+            Ok(value) => value,
+            Err(problem) => {
+                let at = problem.arg.and_then(|arg| spans.get(arg)).copied().unwrap_or(span);
+                self.complain(at, problem)
+            }
+        }
+    }
+
+    /// Sums over a whole tile.
+    fn accumulators(
+        &mut self,
+        mma: &Mma,
+        shape: &Value,
+        value: Option<&Value>,
+        name: &str,
+    ) -> Result<Value, Problem> {
+        let extents = shape.tuple().and_then(|tuple| tuple.ints()).filter(|extents| extents.len() == 2);
+        let Some(&[m, n]) = extents.as_deref() else {
+            let problem =
+                Problem::new(format!("accumulators have a tile of (M, N), and this is {}", shape.kind()));
+            return Err(problem.help("write two integers: mma.accumulators((BM, BN), 0.0)").arg(0));
+        };
+        let tiled = match &mma.warps {
+            Warps::Count(warps) => TiledMma::arranged(mma.row, [m, n], *warps),
+            Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
+        };
+        let view = tiled
+            .and_then(|tiled| self.builder.sums(name, &tiled, [m, n]))
+            .map_err(|problem| problem.arg(0))?;
+        match value {
+            None => {}
+            Some(value) => {
+                let Some(number) = value.number() else {
+                    return Err(Problem::new(format!(
+                        "sums begin with a number, and this is {}",
+                        value.kind()
+                    ))
+                    .arg(1));
+                };
+                if !matches!(&number.expr, Expr::Lit(number) if number.is_zero()) {
+                    self.builder.fill(&view, number.expr).map_err(|problem| problem.arg(1))?;
+                }
+            }
+        }
+        Ok(Value::View(view))
+    }
+
+    /// The instruction with its warps arranged, which partitions need.
+    fn explicit(&self, mma: &Mma) -> Result<TiledMma, Problem> {
+        match &mma.warps {
+            Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
+            Warps::Count(warps) => {
+                Err(Problem::new("parts of threads need to know how the warps are arranged").help(format!(
+                    "write tiled_mma({:?}, layout!((2, {})))",
+                    mma.row.name,
+                    (warps / 2).max(1)
+                )))
+            }
+        }
+    }
+}

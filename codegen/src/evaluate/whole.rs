@@ -1,0 +1,101 @@
+//! Calls of the cooperative level: whole tiles, of which threads have parts that nobody writes down.
+
+use tilewright_layout::Tuple;
+
+use super::calls::Args;
+use super::value::Value;
+use super::{Evaluator, advice};
+use crate::ast::Span;
+use crate::elem::Elem;
+use crate::problem::Problem;
+use crate::resolve;
+use crate::tile::Across;
+use crate::typing::Scalar;
+use crate::view::View;
+
+impl Evaluator {
+    /// Is it a whole tile?
+    pub(super) fn is_whole(&self, view: &View) -> bool {
+        resolve::is_whole(self.builder.program(), view)
+    }
+
+    /// Registers for a function of these: a whole tile where they are whole tiles, as large as all of them together, and
+    /// else a fragment of the shape of the first.
+    pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[View]) -> Result<View, Problem> {
+        if !of.iter().all(|view| self.is_whole(view)) {
+            return self.builder.registers(name, elem, View::joint_shape(of));
+        }
+        let mut tile: Vec<i64> = Vec::new();
+        for view in of {
+            let own = view.extents().ok_or_else(|| advice::whole(view, "map"))?;
+            tile.resize(tile.len().max(own.len()), 1);
+            tile.iter_mut().zip(own).for_each(|(all, own)| *all = (*all).max(own));
+        }
+        self.builder.distributed(name, elem, &tile)
+    }
+
+    /// `full::<f32>((BM, BN), 0.0)`
+    pub(super) fn full(
+        &mut self,
+        name: &str,
+        elem: Elem,
+        shape: &Tuple,
+        value: Scalar,
+    ) -> Result<Value, Problem> {
+        let Some(extents) = shape.modes().map(|mode| mode.product()).collect::<Option<Vec<i64>>>() else {
+            return Err(advice::known_at_launch("a tile in registers", shape).arg(0));
+        };
+        if let Some(extent) = extents.iter().find(|extent| **extent < 1) {
+            return Err(Problem::new(format!("a tile has the extent {extent}"))
+                .help("write one of at least 1")
+                .arg(0));
+        }
+        let tile = self.builder.distributed(name, elem, &extents)?;
+        self.builder.fill(&tile, value.expr).map_err(|problem| match problem.arg {
+            Some(0) => problem,
+            _ => problem.arg(1),
+        })?;
+        Ok(Value::View(tile))
+    }
+
+    /// A tile of memory in registers; others as they are.
+    pub(super) fn loaded(&mut self, name: &str, view: &View) -> Result<View, Problem> {
+        let program = self.builder.program();
+        if program.forms.contains_key(&view.tensor) {
+            return Ok(view.clone());
+        }
+        let elem = self.builder.elem(view);
+        let extents = view.extents().ok_or_else(|| advice::whole(view, "sum"))?;
+        let tile = self.builder.distributed(&format!("{name}_of"), elem, &extents)?;
+        self.builder.copy(view, &tile)?;
+        Ok(tile)
+    }
+
+    /// Across which threads a whole tile is combined: that follows from the mode.
+    pub(super) fn across_threads(&self, args: &Args, across: Across) -> Result<Across, Problem> {
+        match across {
+            Across::Thread => Ok(Across::Thread),
+            _ => {
+                let function = args.name.rsplit('_').next().unwrap_or_default();
+                Err(Problem::new(format!(
+                    "`{}` combines what each thread has, and this is a whole tile that the threads share",
+                    args.name
+                ))
+                .help(format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"))
+                .arg(0))
+            }
+        }
+    }
+
+    /// `b.along(1)`: a vector as the modes of a matrix see it.
+    pub(super) fn along(&mut self, of: &Value, mode: i64, span: Span, at: Span) -> Value {
+        let Value::View(view) = of else { return Value::Poison };
+        match view.along(mode) {
+            Ok(view) => Value::View(view),
+            Err(problem) => {
+                let at = if problem.arg == Some(0) { at } else { span };
+                self.complain(at, problem)
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What multiplies: threads, or tensor cores by one of two instructions, as keys ask for or leave open.
+
+use super::{Config, Reader, hopper, tensor};
+use crate::ast::{ExprKind, Span};
+use crate::atom::{Atom, Effect};
+use crate::atoms;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::target::Target;
+use crate::thread::Scope;
+use crate::tiled::TiledMma;
+
+/// Keys about the threads of a product by multiply-adds.
+const OF_THREADS: [&str; 12] =
+    ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+
+/// What multiplies.
+pub(super) enum Machine {
+    /// Multiply-adds of threads.
+    Threads,
+    /// wgmma, fed by bulk copies.
+    Wgmma(hopper::Sizes),
+    /// mma.sync.
+    MmaSync(Box<tensor::Plan>),
+}
+
+/// What the key `mma` asks for.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Auto,
+    Threads,
+    Wgmma,
+    MmaSync,
+    Row(&'static Atom),
+}
+
+impl Reader<'_> {
+    /// What multiplies, by the keys; errors are noted.
+    pub(super) fn machine(&mut self, config: &Config) -> Machine {
+        let wanted = self.wanted();
+        if !self.errors.is_empty() {
+            return Machine::Threads;
+        }
+        let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
+        if matches!(wanted, Wanted::Auto | Wanted::Wgmma)
+            && let Some(sizes) = self.wgmma(config, wanted == Wanted::Wgmma, threads)
+        {
+            return Machine::Wgmma(sizes);
+        }
+        match wanted {
+            Wanted::Wgmma => return Machine::Threads,
+            Wanted::Auto if threads.is_some() || !takes_mma_sync(config) => {}
+            Wanted::Threads => {}
+            _ => {
+                if let Some(key) = threads {
+                    self.of_threads(key);
+                    return Machine::Threads;
+                }
+                match self.by_mma_sync(config) {
+                    Ok(plan) => match tensor::unfit(config, &plan) {
+                        None => return Machine::MmaSync(Box::new(plan)),
+                        Some((key, problem)) if wanted != Wanted::Auto || self.find("warps").is_some() => {
+                            let span = self.blamed(key);
+                            self.errors.push(problem.at(span));
+                        }
+                        Some(_) => {}
+                    },
+                    Err(problem) if wanted != Wanted::Auto || self.find("warps").is_some() => {
+                        let span = self.blamed("warps");
+                        self.errors.push(problem.at(span));
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        if let Some(warps) = self.find("warps").filter(|_| self.errors.is_empty()) {
+            let span = warps.span;
+            self.error(
+                span,
+                "`warps` speaks of a product on tensor cores, and this one is by the multiply-adds of threads",
+                "leave it out, or write mma = mma_sync",
+            );
+        }
+        Machine::Threads
+    }
+
+    /// What the key `mma` says.
+    fn wanted(&mut self) -> Wanted {
+        if let Some(ExprKind::Name(name) | ExprKind::Str(name)) = self.find("mma").map(|expr| &expr.kind)
+            && let Some(row) = atoms::find(name)
+            && matches!(row.effect, Effect::Mma { .. })
+            && row.group == Scope::Warp
+        {
+            return Wanted::Row(row);
+        }
+        match self.choice("mma", &["auto", "none", "wgmma", "mma_sync"]) {
+            1 => Wanted::Threads,
+            2 => Wanted::Wgmma,
+            3 => Wanted::MmaSync,
+            _ => Wanted::Auto,
+        }
+    }
+
+    /// A key, or `mma` where it is not given.
+    fn blamed(&self, key: &str) -> Span {
+        self.find(key).or_else(|| self.find("mma")).map_or(Span::default(), |expr| expr.span)
+    }
+
+    fn of_threads(&mut self, key: &str) {
+        let span = self.blamed(key);
+        let message = format!("`{key}` speaks of the threads of a product without tensor cores");
+        self.error(span, message, "leave it out, or write mma = none");
+    }
+
+    /// A number that a key gives, or another.
+    fn or(&self, key: &str, given: i64, usual: i64) -> i64 {
+        if self.find(key).is_some() { given } else { usual }
+    }
+
+    /// A product by mma.sync with the sizes that keys give, and usual ones besides.
+    pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
+        let mut usual = tensor::usual(c.dtype);
+        // Rows and columns of C; the transposed product takes them the other way round.
+        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
+        let tile = [
+            self.or("bm", c.bm, usual.tile[0]),
+            self.or("bn", c.bn, usual.tile[1]),
+            self.or("bk", c.bk, usual.tile[2]),
+        ];
+        let row = match self.wanted() {
+            Wanted::Row(row) => {
+                let is =
+                    |name: char, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
+                if !is('a', c.dtype) || !is('b', c.dtype) || !is('d', c.acc) || row.arch > c.arch {
+                    let of = |name: char| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
+                    return Err(Problem::new(format!(
+                        "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
+                        row.name, of('a'), of('d'), row.arch, c.dtype, c.acc, c.arch
+                    ))
+                    .help("leave its name out: mma = mma_sync takes the instruction that fits"));
+                }
+                row
+            }
+            _ => TiledMma::best(c.dtype, c.acc, c.arch, [16, 8], 1)?.row,
+        };
+        let sides = c.operands_of(tile);
+        let mma = match self.find("warps").cloned() {
+            Some(expr) if matches!(expr.kind, ExprKind::Tuple(_)) => {
+                let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
+                let groups =
+                    layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
+                let groups = match (c.c_rows, groups.rank()) {
+                    (false, 2) => tilewright_layout::Layout::from_modes([groups.mode(1)?, groups.mode(0)?])?,
+                    _ => groups,
+                };
+                TiledMma::new(row.name, &groups, 0)?
+            }
+            Some(_) => arranged(c, row, tile, self.positive("warps", 4))?,
+            None => {
+                let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
+                let most = (sums / (64 * 64)).clamp(4, 8);
+                let fits = (1..=most).rev().find_map(|warps| TiledMma::arranged(row, sides, warps).ok());
+                fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
+            }
+        };
+        let mut plan =
+            tensor::Plan { tile, mma, stages: self.or("stages", i64::from(c.ahead.stages), usual.stages) };
+        let room = i64::from(Target::of(c.arch).block_shared);
+        while self.find("stages").is_none() && plan.stages > 2 && plan.bytes(c.dtype) > room {
+            plan.stages -= 1;
+        }
+        Ok(plan)
+    }
+
+    /// Sizes of the product by wgmma, if that is wanted or can be.
+    fn wgmma(
+        &mut self,
+        config: &Config,
+        wanted: bool,
+        threads: Option<&'static str>,
+    ) -> Option<hopper::Sizes> {
+        let missing = [
+            (config.arch != 90, "arch", "wgmma is an instruction of sm_90a", "write arch = 90"),
+            (
+                !matches!(config.dtype, Elem::F16 | Elem::Bf16) || config.acc != Elem::F32,
+                "dtype",
+                "wgmma multiplies f16 and bf16 here, into sums of f32",
+                "write dtype = bf16",
+            ),
+            (
+                self.find("warps").is_some(),
+                "warps",
+                "wgmma is of warpgroups, as many as bm has rows for",
+                "leave warps out, or write mma = mma_sync",
+            ),
+            (
+                config.out != config.dtype,
+                "out",
+                "a product by wgmma stores what it multiplies",
+                "leave out = … out, or write mma = mma_sync",
+            ),
+            (!config.a_rows, "a", "wgmma reads rows of A that are contiguous here", "write a = k_major"),
+            (!config.b_rows, "b", "wgmma reads rows of B that are contiguous here", "write b = k_major"),
+            (
+                config.batched,
+                "batched",
+                "a product by wgmma has no batches yet",
+                "leave batched out, or write mma = none",
+            ),
+            (
+                config.overlaps,
+                "overlaps",
+                "a persistent kernel does not overlap others",
+                "leave overlaps out, or write mma = none",
+            ),
+        ];
+        let mut wrong = missing.into_iter().filter(|row| row.0).peekable();
+        if !wanted && (wrong.peek().is_some() || threads.is_some()) {
+            return None;
+        }
+        if let Some((_, key, message, help)) = wrong.next() {
+            let span = self.blamed(key);
+            self.error(span, message, help);
+            return None;
+        }
+        if let Some(key) = threads {
+            self.of_threads(key);
+            return None;
+        }
+        let across = 128 / i64::from(config.dtype.bytes());
+        let tile = [config.bm, self.or("bn", config.bn, 256), self.or("bk", config.bk, across)];
+        let usual = hopper::Sizes::stages(tile, config.dtype);
+        let stages = self.or("stages", i64::from(config.ahead.stages), usual);
+        let sizes = hopper::Sizes { tile, stages };
+        if let Some((key, problem)) = hopper::unfit(&sizes, config.dtype) {
+            let span = self.blamed(key);
+            self.errors.push(problem.at(span));
+            return None;
+        }
+        Some(sizes)
+    }
+}
+
+/// Warps arranged over a tile, or why they cannot share it, by its keys.
+fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
+    TiledMma::arranged(row, c.operands_of(tile), warps).map_err(|_| {
+        let Effect::Mma { m, n, .. } = row.effect else { return Problem::new("not a matrix product") };
+        // The transposed product takes rows and columns the other way round.
+        let (m, n) = if c.c_rows { (m, n) } else { (n, m) };
+        let count =
+            if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
+        Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))
+            .help(format!("write bm and bn as multiples of {m} and {n}, at least one product for each warp"))
+    })
+}
+
+/// Does auto take mma.sync for a product? Not for f32, whose products it would round.
+fn takes_mma_sync(c: &Config) -> bool {
+    c.arch >= 80 && TiledMma::row(c.dtype, c.acc, c.arch).is_some()
+}

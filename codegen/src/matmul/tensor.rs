@@ -1,0 +1,263 @@
+//! The product on tensor cores by mma.sync, as a tile program: tiles of both operands come to shared memory by cp.async,
+//! some stages ahead; warps load fragments by ldmatrix, one k-step ahead, and multiply them.
+//!
+//! Blocks compute tiles in bands, so that those at work at one time share what the cache holds. Where columns of C are
+//! contiguous, the transposed product is computed: neighbours among a thread's sums are neighbours in C then.
+
+use tilewright_layout::Value as Size;
+
+use super::Config;
+use super::product::{epilogue, sizes};
+use crate::affine::Coord;
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::target::{Target, WARP};
+use crate::thread::{Bin, Cmp};
+use crate::tile::{Expr, How, Raster};
+use crate::tiled::{Fill, SharedUses, TiledMma};
+use crate::view::{At, View};
+
+/// Bytes of the widest copy.
+const WIDE: i64 = 16;
+/// Bytes of the narrowest asynchronous copy.
+const WORD: i64 = 4;
+/// Rows of C's tiles that run down before the next columns begin.
+const BAND: i64 = 2048;
+
+/// What a product by mma.sync is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Rows and columns of C that a block computes, and the length of a step along K.
+    pub(super) tile: [i64; 3],
+    /// The instruction and its warps, for the operands as they are multiplied.
+    pub(super) mma: TiledMma,
+    /// Shared tiles in flight.
+    pub(super) stages: i64,
+}
+
+/// What is taken where keys say nothing.
+pub(super) struct Usual {
+    /// Rows of the left and of the right operand as they are multiplied, and K.
+    pub(super) tile: [i64; 3],
+    /// Shared tiles in flight.
+    pub(super) stages: i64,
+}
+
+/// Sizes that are good for a type of the operands on every architecture: less than 99 KiB of shared memory.
+pub(super) fn usual(elem: Elem) -> Usual {
+    match elem.bytes() {
+        1 => Usual { tile: [128, 256, 64], stages: 4 },
+        2 => Usual { tile: [128, 256, 32], stages: 4 },
+        4 => Usual { tile: [128, 128, 32], stages: 3 },
+        _ => Usual { tile: [128, 128, 16], stages: 3 },
+    }
+}
+
+impl Plan {
+    /// Bytes of shared memory.
+    pub(super) fn bytes(&self, elem: Elem) -> i64 {
+        let [bm, bn, bk] = self.tile;
+        (bm + bn) * bk * i64::from(elem.bytes()) * self.stages
+    }
+
+    /// Does the result go through shared memory? Where fragments have a whole sector of it side by side that brings nothing.
+    fn stages_result(&self, c: &Config, vector: i64) -> Result<bool> {
+        let [left, right] = c.operands_of(self.tile);
+        let bytes = left * right * i64::from(c.out.bytes());
+        let fits = bytes <= i64::from(Target::of(c.arch).block_shared);
+        Ok(c.out.bytes() < 4 && fits && right % vector == 0)
+    }
+
+    /// The same with smaller tiles, for copies that pass through registers.
+    fn narrow(&self, c: &Config) -> Plan {
+        let tile = [
+            self.tile[0].min(128),
+            self.tile[1].min(128),
+            self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes())),
+        ];
+        let warps = (tile[0] * tile[1] / (64 * 32)).clamp(1, 8);
+        let stages = self.stages.clamp(2, 3);
+        match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
+            Ok(mma) if tile[2] % mma.shape()[2] == 0 => Plan { tile, mma, stages },
+            _ => self.clone(),
+        }
+    }
+}
+
+impl Config {
+    /// Rows of the left and of the right operand as they are multiplied.
+    pub(super) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
+        if self.c_rows { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
+    }
+}
+
+/// The programs of a plan, from copies of 16 bytes to those of single elements.
+pub(super) fn programs(c: &Config, plan: &Plan) -> Result<Vec<crate::tile::Program>> {
+    let bytes = i64::from(c.dtype.bytes());
+    let widths = [WIDE, WORD, bytes];
+    let mut all = Vec::new();
+    for (at, &width) in widths.iter().enumerate() {
+        if width < bytes || widths[..at].contains(&width) {
+            continue;
+        }
+        let plan = if width < WORD { plan.narrow(c) } else { plan.clone() };
+        let mut b = Builder::new(&c.name);
+        product(&mut b, c, &plan, width)?;
+        all.push(b.finish());
+    }
+    Ok(all)
+}
+
+/// One operand: where its tiles are, and how they are copied.
+struct Side {
+    from: View,
+    to: View,
+    fill: Fill,
+}
+
+/// The program whose copies move `width` bytes at once.
+fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    b.arch(c.arch);
+    if c.overlaps {
+        b.overlaps();
+    }
+    let a = operand(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
+    let bt = operand(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
+    let sides = if c.c_rows {
+        [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)]
+    } else {
+        [("b", bt, n, c.b_rows), ("a", a, m, c.a_rows)]
+    };
+
+    let [left, right] = c.operands_of(plan.tile);
+    let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
+    let tiles = [("row", count(sides[0].2, left)?), ("column", count(sides[1].2, right)?)];
+    let band = (BAND / left).clamp(1, 64) as u32;
+    let steps = count(k, plan.tile[2])?;
+    b.tiles(&tiles, Raster::Bands(band), |b, at| -> Result<()> {
+        let mut both = Vec::new();
+        for (which, (name, view, _, by_rows)) in sides.iter().enumerate() {
+            let rows = [left, right][which];
+            let place = At::Index(at[which].clone());
+            let tile = [rows, plan.tile[2]];
+            let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
+            // Rows beyond an edge make sums that are not stored: any rows do for them.
+            let from = from.held(0);
+            let fill = fill(c, plan, tile, *by_rows, width)?;
+            let letter = ['a', 'b'][which];
+            let uses = SharedUses::new(c.dtype, tile, (*by_rows).into())?.filled(&fill)?;
+            let layout = uses.multiplied(&plan.mma, letter)?.layout()?;
+            let to = b.shared(&format!("s{name}"), c.dtype, layout)?;
+            both.push(Side { from, to, fill });
+        }
+        let acc = b.accumulators("acc", &plan.mma, [left, right])?;
+        b.pipelined("k", steps, plan.stages as u32, |b, k| -> Result<()> {
+            for side in &both {
+                let from = b.slice(&side.from, &[At::All, At::All, At::Index(k.clone())])?;
+                b.fill_tile(&side.fill, &from, &side.to)?;
+            }
+            b.multiply(&plan.mma, &both[0].to, &both[1].to, &acc)
+        })?;
+        let gc = b
+            .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?
+            .with_name("gc");
+        let (scaled, beta) = match &scalars {
+            None => (Expr::In(0), None),
+            Some((alpha, beta)) => {
+                (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
+            }
+        };
+        let vector = (width / i64::from(c.out.bytes())).max(1);
+        if !plan.stages_result(c, vector)? {
+            let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
+            return epilogue(b, c, &acc, &out, scaled, beta);
+        }
+        let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
+        if let Some(beta) = &beta {
+            let reads = Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(Expr::lit(0.0)));
+            // Through registers: it is there once it is written.
+            let fetch = Fill { how: How::Plain, ..stage.fill.clone() };
+            b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
+            b.sync();
+        }
+        epilogue(b, c, &acc, &stage.mine, scaled, beta)?;
+        b.sync();
+        b.fill_tile(&stage.fill, &stage.tile, &gc)
+    })
+}
+
+/// A matrix argument, or that of this block's batch.
+fn operand(
+    b: &mut Builder,
+    c: &Config,
+    name: &str,
+    elem: Elem,
+    (extents, by_rows): ([Size; 2], bool),
+    written: bool,
+) -> Result<View> {
+    let ld = Size::symbol(&format!("ld{name}"));
+    let (mut shape, mut stride) =
+        (extents.to_vec(), if by_rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
+    if !c.batched {
+        return b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written);
+    }
+    shape.push(Size::symbol("L"));
+    stride.push(Size::symbol(&format!("batch_{name}")));
+    let all = b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)?;
+    b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
+}
+
+/// The copy of a tile in accesses of `width` bytes, through registers where they are too narrow for cp.async.
+fn fill(c: &Config, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> Result<Fill> {
+    let bytes = i64::from(c.dtype.bytes());
+    let contiguous = usize::from(by_rows);
+    let staged = width < WORD;
+    // Through registers, shared memory is still written in words.
+    let mut vector = width.max(WORD) / bytes;
+    while vector > 1 && tile[contiguous] % vector != 0 {
+        vector /= 2;
+    }
+    let fill = Fill::of(tile, contiguous, plan.mma.threads()?, vector.max(1))?;
+    Ok(Fill { how: if staged { How::Staged } else { How::Derive }, ..fill })
+}
+
+/// Why these sizes make no product by mma.sync, and the key that says the wrong one.
+pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
+    let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
+    let [_, _, k] = plan.mma.shape();
+    let bk = plan.tile[2];
+    if bk % k != 0 {
+        let nearest = (bk / k).max(1) * k;
+        return wrong(
+            "bk",
+            format!("`{}` takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
+            format!("write bk = {nearest}"),
+        );
+    }
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c.dtype));
+    if bytes > room {
+        return wrong(
+            "stages",
+            format!("{} stages take {bytes} bytes of shared memory, and a block has {room}", plan.stages),
+            "write fewer stages, or a smaller bk".into(),
+        );
+    }
+    let threads = plan.mma.threads().unwrap_or(0);
+    let sums = plan.tile[0] * plan.tile[1] / threads.max(1) * i64::from(c.acc.bytes()) / 4;
+    if sums > 224 {
+        return wrong(
+            "warps",
+            format!(
+                "{} warps have {sums} registers of sums in each thread, and no more than 224 leave room for fragments",
+                threads / i64::from(WARP)
+            ),
+            "write more warps, or smaller bm and bn".into(),
+        );
+    }
+    None
+}

@@ -1,0 +1,113 @@
+//! Integers that a pipelined loop reads in its body: where a copy that runs ahead depends on one, the read runs ahead too.
+
+use std::collections::BTreeSet;
+
+use super::{Level, fetches};
+use crate::affine::{Affine, Coord};
+use crate::ast::Span;
+use crate::problem::Problem;
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+
+/// The numbers that a statement, or one inside it, depends on.
+fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    let mut of = |at: &Affine| {
+        at.any(&|coord| matches!(coord, Coord::Loaded { .. })).then(|| numbers(at, &mut all));
+    };
+    stmt.each(&mut |stmt| {
+        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+            view.base.iter().chain(view.limits.iter().flatten().map(|limit| &limit.0)).for_each(&mut of);
+        }
+        stmt.integers().into_iter().for_each(&mut of);
+        if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+            let var = &program.vars[*var as usize];
+            [&var.from, &var.to].into_iter().for_each(&mut of);
+        }
+    });
+    all
+}
+
+fn numbers(of: &Affine, to: &mut BTreeSet<Id>) {
+    for (coord, _) in &of.terms {
+        if let Coord::Loaded { number, .. } = coord {
+            to.insert(*number);
+        }
+        coord.inside().iter().for_each(|inner| numbers(inner, to));
+    }
+}
+
+/// The numbers that these statements depend on, by way of one another as well.
+fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTreeSet<Id> {
+    let mut all: BTreeSet<Id> =
+        body.iter().filter(|stmt| of(stmt)).flat_map(|stmt| used(program, stmt)).collect();
+    // What is read later is read with what has been read before.
+    for stmt in body.iter().rev() {
+        if let Op::Take { number, .. } = stmt.op
+            && all.contains(&number)
+        {
+            all.extend(used(program, stmt));
+        }
+    }
+    all
+}
+
+/// A loop's body in two: what runs ahead, and what works. A number that both depend on is read twice.
+pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+    let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
+    let early = needed(program, &body, &|stmt| fetches(program, stmt, Level::Tiles));
+    let late = needed(program, &body, &|stmt| !fetches(program, stmt, Level::Tiles) && !takes(stmt));
+    let (mut ahead, mut work) = (Vec::new(), Vec::new());
+    for stmt in body {
+        match &stmt.op {
+            Op::Take { number, .. } => {
+                if early.contains(number) {
+                    ahead.push(stmt.clone());
+                }
+                if late.contains(number) {
+                    work.push(stmt);
+                }
+            }
+            _ if fetches(program, &stmt, Level::Tiles) => ahead.push(stmt),
+            _ => work.push(stmt),
+        }
+    }
+    (ahead, work)
+}
+
+/// What is wrong with numbers that copies of later iterations depend on: they must stand in memory that the loop does not
+/// write.
+pub(super) fn check(program: &Program, body: &[Stmt]) -> Result<(), (Problem, Span)> {
+    let early = needed(program, body, &|stmt| fetches(program, stmt, Level::Tiles));
+    let mut late = None;
+    body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::Copy { to, how: How::Staged, .. } = &stmt.op
+                && to.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. })))
+            {
+                late.get_or_insert((stmt.span, &to.name));
+            }
+        });
+    });
+    if let Some((span, name)) = late {
+        let problem = Problem::new(format!(
+            "where in `{name}` this copy writes depends on a number that is read, and it writes later than it reads"
+        ));
+        return Err((problem.help("leave out how = \"staged\""), span));
+    }
+    for stmt in body {
+        let Op::Take { number, from } = &stmt.op else { continue };
+        let mut written = !matches!(program.tensor(from.tensor).space, Space::Global { .. });
+        body.iter().for_each(|other| {
+            other.each(&mut |s| written |= s.writes().is_some_and(|to| to.tensor == from.tensor));
+        });
+        if written && early.contains(number) {
+            let problem = Problem::new(format!(
+                "copies of later iterations run ahead, and `{}`, on which they depend, is computed in the loop",
+                program.reads[*number as usize].name
+            ));
+            return Err((problem.help("read it from an argument, or write a plain loop"), stmt.span));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Who holds what of each tile in registers: what is known goes from tile to tile along statements; where nothing is known,
+//! the largest statement is distributed as suits the memory that it reads or writes.
+
+use std::collections::BTreeMap;
+
+use tilewright_layout::{Digit, Distribution, Value};
+
+use super::part::{seen, wanted};
+use super::{Width, each, extents};
+use crate::diagnostic::Diagnostic;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::tile::{Form, Op, Program, Space, Stmt};
+use crate::view::View;
+
+/// Bytes of the widest access.
+const WIDEST: i64 = 16;
+
+type Forms = BTreeMap<Id, Distribution>;
+
+/// Chooses the distribution of every tile in registers.
+pub(super) fn choose(
+    program: &Program,
+    body: &[Stmt],
+    width: Width,
+) -> std::result::Result<Forms, Diagnostic> {
+    let mut known = Forms::new();
+    for (id, form) in &program.forms {
+        let tensor = program.tensor(*id);
+        let own = match form {
+            // One element is known to all threads.
+            Form::Open if tensor.plain().size() == Ok(1) => {
+                let extent = i64::from(program.groups[0].threads.max(1));
+                Ok(Distribution::new(
+                    &tile(program, *id),
+                    vec![Digit { extent, mode: 0, step: 0 }],
+                    Vec::new(),
+                ))
+            }
+            Form::Open => continue,
+            Form::By(distribution) => Ok(distribution.clone()),
+            Form::Sums(mma) => match tile(program, *id)[..] {
+                [m, n] => mma.distribution([m, n]),
+                _ => Err(Problem::new(format!("`{}` is no tile of (M, N)", tensor.name))),
+            },
+        };
+        known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
+    }
+    let mut choice = Choice { program, width, forms: known };
+    let mut stmts = Vec::new();
+    each(body, &mut |stmt| stmts.push(stmt));
+    stmts.retain(|stmt| super::is_cooperative(program, stmt.by, &stmt.op));
+    loop {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for stmt in &stmts {
+                let follows = choice.follow(stmt);
+                changed |= follows.map_err(|problem| super::blamed(program, stmt, problem))?;
+            }
+        }
+        // The largest first: what is smaller is mostly a part of it.
+        let open = |stmt: &&&Stmt| super::whole::views(&stmt.op).iter().any(|view| choice.is_open(view));
+        let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
+        choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))?;
+    }
+    // What no statement touches.
+    for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
+        let extents = tile(program, *id);
+        let order: Vec<usize> = (0..extents.len()).rev().collect();
+        let threads = i64::from(program.groups[0].threads.max(1));
+        choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads));
+    }
+    Ok(choice.forms)
+}
+
+struct Choice<'p> {
+    program: &'p Program,
+    width: Width,
+    forms: Forms,
+}
+
+impl Choice<'_> {
+    fn is_tile(&self, view: &View) -> bool {
+        self.program.forms.contains_key(&view.tensor)
+    }
+
+    fn is_open(&self, view: &View) -> bool {
+        self.is_tile(view) && !self.forms.contains_key(&view.tensor)
+    }
+
+    /// Elements of a statement, and whether it reads or writes memory.
+    fn size(&self, stmt: &Stmt) -> (i64, bool) {
+        let views = super::whole::views(&stmt.op);
+        let size = |view: &&View| view.layout.size().unwrap_or(0);
+        let memory = views.iter().any(|view| !self.is_tile(view));
+        (views.iter().map(size).max().unwrap_or(0), memory)
+    }
+
+    /// Distributes the open tiles of a statement as one whose distribution is known. Says whether there were any.
+    fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
+        match &stmt.op {
+            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } => {
+                let views = super::whole::views(&stmt.op);
+                for view in views.iter().rev() {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    if let Some(all) = seen(view, own)? {
+                        return self.take(&views, &all);
+                    }
+                }
+                Ok(false)
+            }
+            Op::Reduce { from, to, .. } => {
+                let Some(own) = self.forms.get(&from.tensor) else { return Ok(false) };
+                let Some(all) = seen(from, own)? else { return Ok(false) };
+                self.take(&[to], &all.projected(&kept(from, to)?))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn take(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
+        let mut any = false;
+        for view in views.iter().filter(|view| self.is_open(view)).collect::<Vec<_>>() {
+            let form = wanted(view, &tile(self.program, view.tensor), all)?;
+            self.forms.insert(view.tensor, form);
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Distributes a statement of which nothing is known.
+    fn begin(&mut self, stmt: &Stmt) -> Result<()> {
+        let views = super::whole::views(&stmt.op);
+        let all = match &stmt.op {
+            Op::Gemm { acc, .. } => super::whole::outer(&extents(acc)?, self.threads(stmt.by)),
+            Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,
+            _ => spread(self.program, &views, self.threads(stmt.by), self.width)?,
+        };
+        let views: Vec<&View> = match &stmt.op {
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Reduce { from, .. } => vec![from],
+            _ => views,
+        };
+        self.take(&views, &all).map(|_| ())
+    }
+
+    fn threads(&self, by: Id) -> i64 {
+        i64::from(self.program.groups[by as usize].threads.max(1))
+    }
+}
+
+/// The extents of a tile.
+pub(super) fn tile(program: &Program, id: Id) -> Vec<i64> {
+    program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect()
+}
+
+/// The modes that a reduction keeps.
+pub(super) fn kept(from: &View, to: &View) -> Result<Vec<bool>> {
+    let (from, to) = (extents(from)?, extents(to)?);
+    Ok(from.iter().zip(&to).map(|(from, to)| from == to).collect())
+}
+
+/// The elements of a statement, distributed so that accesses of memory are as wide as can be and lie side by side.
+pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Width) -> Result<Distribution> {
+    let mut tile = Vec::new();
+    for view in views {
+        let own = extents(view)?;
+        tile.resize(tile.len().max(own.len()), 1);
+        tile.iter_mut().zip(own).for_each(|(all, own)| *all = (*all).max(own));
+    }
+    let whole = |view: &&&View| view.extents().as_ref() == Some(&tile);
+    let space = |view: &View| program.tensor(view.tensor).space;
+    // Global memory first: its accesses cost most.
+    let mut memory: Vec<&&View> =
+        views.iter().filter(whole).filter(|view| !matches!(space(view), Space::Registers { .. })).collect();
+    memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
+    let open = |view: &View| program.open.contains(&view.tensor);
+    let found =
+        memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));
+    let (fast, vector) = match found {
+        Some((mode, view)) => (mode, WIDEST / bytes(program, view)),
+        None => {
+            (tile.len().saturating_sub(1), memory.first().map_or(1, |view| WIDEST / bytes(program, view)))
+        }
+    };
+    let size: i64 = tile.iter().product();
+    let fits =
+        |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
+    let vector = match width {
+        Width::Widest => {
+            (0..5).map(|bit| vector >> bit).find(|vector| *vector > 1 && fits(vector)).unwrap_or(1)
+        }
+        Width::One => 1,
+    };
+    let order: Vec<usize> =
+        std::iter::once(fast).chain((0..tile.len()).filter(|mode| *mode != fast)).collect();
+    let order = if tile.is_empty() { Vec::new() } else { order };
+    Ok(Distribution::spread(&tile, &order, vector, threads))
+}
+
+fn bytes(program: &Program, view: &View) -> i64 {
+    let elem: Elem = program.tensor(view.tensor).elem;
+    i64::from(elem.bytes())
+}
+
+/// The mode of a view along which elements lie side by side in memory.
+pub(super) fn contiguous(program: &Program, view: &View) -> Option<usize> {
+    let layout = program.tensor(view.tensor).plain();
+    let mut all = view.layout.modes().enumerate().filter(|(_, mode)| {
+        let Some((extent, Value::Basis { times: 1, path })) = mode.leaves().next() else { return false };
+        let along = layout.mode(usize::from(path.steps()[0])).ok();
+        let first = along.and_then(|along| along.leaves().next());
+        extent != Value::Int(1) && matches!(first, Some((_, Value::Int(1))))
+    });
+    all.next().map(|(mode, _)| mode)
+}

@@ -1,0 +1,180 @@
+//! Whole tiles, written out. At the cooperative level a statement names whole tiles, and the threads of its group share
+//! the work:
+//!
+//! ```text
+//! copy(gx, sx);                   copy(part of gx, part of sx) by every thread; wait; barrier
+//! let x = map(sx, |x| x * 2.0);   a fragment of each thread; map(part of sx, fragment)
+//! copy(x, gy);                    copy(fragment, part of gy)
+//! ```
+//!
+//! What comes out is an ordinary tile program: views are parts of threads, tiles in registers are fragments, and barriers
+//! stand where one thread reads what another has written. Statements over parts of threads stay as they are.
+//!
+//! Which thread holds what of a tile is a [`Distribution`]. Accumulators have that of their instruction; others follow
+//! from what they are computed from ([`forms`]), and at last from memory, so that accesses are wide and lie side by side.
+//!
+//! ```
+//! use tilewright_codegen::affine::Coord;
+//! use tilewright_codegen::build::Builder;
+//! use tilewright_codegen::view::At;
+//! use tilewright_codegen::{Elem, generate};
+//! use tilewright_layout::Value;
+//!
+//! let mut b = Builder::new("copies");
+//! let n = Value::symbol("N");
+//! let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+//! let block = [At::Index(Coord::Block(0).into())];
+//! let (x, y) = (b.tile(&x, (1000,), &block)?, b.tile(&y, (1000,), &block)?);
+//! b.copy(&x, &y)?; // 256 threads, unless something says otherwise; 16 bytes at once where tensors are aligned
+//! let kernel = generate(b.finish()).kernel.unwrap();
+//! assert_eq!(kernel.report.threads, 256);
+//! assert!(kernel.source().contains("float4"));
+//! # Ok::<(), tilewright_codegen::problem::Problem>(())
+//! ```
+
+mod forms;
+mod part;
+mod product;
+mod shared;
+mod statement;
+mod sync;
+mod whole;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use tilewright_layout::Distribution;
+
+use crate::diagnostic::Diagnostic;
+use crate::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::tile::{Op, Program, Stmt};
+
+pub(crate) use whole::{is_cooperative, is_whole};
+
+/// Threads of a group that nothing says more about.
+pub const THREADS: u32 = 256;
+
+/// How many elements a thread takes at once where nothing else says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Width {
+    /// As many as the widest access moves.
+    Widest,
+    /// One, so that accesses lie side by side where no alignment may be presumed.
+    One,
+}
+
+/// The program without whole tiles, with accesses as wide as can be.
+///
+/// ```
+/// use tilewright_codegen::{Elem, build::Builder, resolve::resolve};
+/// use tilewright_layout::layout;
+/// let mut b = Builder::new("fills");
+/// let s = b.shared("s", Elem::F32, layout!((64, 64)))?;
+/// b.fill(&s, tilewright_codegen::tile::Expr::lit(0.0))?;
+/// let program = resolve(&b.finish()).unwrap().into_owned();
+/// assert_eq!(program.threads(), 256);
+/// assert!(program.body[0].writes().unwrap().per_thread());
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    resolved(program, Width::Widest)
+}
+
+/// The program without whole tiles.
+pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let mut any = !program.forms.is_empty();
+    each(&program.body, &mut |stmt| any |= is_cooperative(program, stmt.by, &stmt.op));
+    if !any {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut program = program.clone();
+    let groups = {
+        let mut groups = vec![false; program.groups.len()];
+        each(&program.body, &mut |stmt| {
+            groups[stmt.by as usize] |= is_cooperative(&program, stmt.by, &stmt.op)
+        });
+        groups
+    };
+    for (group, cooperates) in program.groups.iter_mut().zip(groups) {
+        if cooperates && group.threads == 0 {
+            group.threads = group.warps.map_or(THREADS, |(first, end)| (end - first) * 32);
+        }
+    }
+    whole::check(&program)?;
+    program.number();
+    let body = std::mem::take(&mut program.body);
+    let body = sync::placed(&program, body);
+    let forms = forms::choose(&program, &body, width)?;
+    shared::choose(&mut program, &body, &forms, width)?;
+    let mut resolve = Resolve { program, forms, width, loops: 0, body: Vec::new() };
+    resolve.fragments()?;
+    let body = resolve.statements(body)?;
+    let mut program = resolve.program;
+    program.body = body;
+    program.forms.clear();
+    program.open.clear();
+    Ok(Cow::Owned(program))
+}
+
+/// All statements, those inside others included.
+fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
+    body.iter().for_each(|stmt| stmt.each(f));
+}
+
+/// Writes whole tiles out.
+struct Resolve {
+    program: Program,
+    /// How each tile in registers is distributed.
+    forms: BTreeMap<Id, Distribution>,
+    width: Width,
+    /// Loops around the statement at hand.
+    loops: u32,
+    /// What has been written of the block at hand.
+    body: Vec<Stmt>,
+}
+
+impl Resolve {
+    fn statements(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let outer = std::mem::take(&mut self.body);
+        for mut stmt in body {
+            if is_cooperative(&self.program, stmt.by, &stmt.op) {
+                self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
+                continue;
+            }
+            let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
+            let loops = matches!(stmt.op, Op::For { .. } | Op::Pipelined { .. } | Op::Tiles { .. });
+            self.loops += u32::from(loops);
+            for inner in stmt.bodies_mut() {
+                *inner = self.statements(std::mem::take(inner))?;
+            }
+            self.loops -= u32::from(loops);
+            for view in stmt.views_mut() {
+                if self.forms.contains_key(&view.tensor) {
+                    *view = part::one(view).map_err(|problem| blamed(&self.program, &stmt_at, problem))?;
+                }
+            }
+            self.body.push(stmt);
+        }
+        Ok(std::mem::replace(&mut self.body, outer))
+    }
+}
+
+/// What is wrong with a statement, at the argument that is to blame where there is one.
+fn blamed(program: &Program, stmt: &Stmt, problem: Problem) -> Diagnostic {
+    let arguments = program.arguments.get(&stmt.span);
+    let at = problem.arg.and_then(|arg| arguments?.get(arg)).copied().unwrap_or(stmt.span);
+    problem.at(at)
+}
+
+/// The extents of a tile, which are known while compiling.
+fn extents(view: &crate::view::View) -> Result<Vec<i64>> {
+    view.extents().ok_or_else(|| {
+        Problem::new(format!(
+            "`{}` has the shape {}, which is known at launch only, and is no tile that threads could share",
+            view.name,
+            view.shape()
+        ))
+        .help("take a tile of it, such as tile(t, (64, 64), (block.x, block.y))")
+    })
+}

@@ -1,0 +1,178 @@
+//! Products of whole tiles: by instructions, where the sums are those of one, or else by multiply-adds of threads.
+
+use tilewright_layout::{Digit, Distribution, Layout, Tuple};
+
+use super::part::{self, seen};
+use super::{Resolve, extents, shared};
+use crate::build::alignment;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
+use crate::tiled::TiledMma;
+use crate::view::View;
+
+impl Resolve {
+    /// `acc(m, n) += a(m, k) · b(n, k)`
+    pub(super) fn product(
+        &mut self,
+        stmt: &Stmt,
+        a: &View,
+        b: &View,
+        acc: &View,
+        order: Order,
+    ) -> Result<()> {
+        let own = self.forms.get(&acc.tensor).cloned();
+        let Some(sums) = own.map(|own| seen(acc, &own)).transpose()?.flatten() else {
+            return Err(Problem::new(format!("`{}` is no tile in registers", acc.name))
+                .help("make it with `full::<f32>((BM, BN), 0.0)`, or with the accumulators of a `tiled_mma`")
+                .arg(2));
+        };
+        if let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor).cloned() {
+            return self.by_instruction(stmt, [a, b, acc], &sums, &mma);
+        }
+        // Each thread needs its rows of one operand, and its columns of the other, along all of K.
+        let k = extents(a)?[1];
+        let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
+        let left = grouped(&self.side(stmt, a, &of_a, false)?, &of_a)?;
+        let right = grouped(&self.side(stmt, b, &of_b, false)?, &of_b)?;
+        let out = grouped(&part::of_tile(acc, &sums, acc.tensor)?, &sums)?;
+        let op = Op::Gemm { a: left, b: right, acc: out, how: How::Derive, order, token: None };
+        self.push(stmt, op);
+        Ok(())
+    }
+
+    /// A product by an instruction, from shared memory.
+    fn by_instruction(
+        &mut self,
+        stmt: &Stmt,
+        [a, b, acc]: [&View; 3],
+        sums: &Distribution,
+        mma: &TiledMma,
+    ) -> Result<()> {
+        let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
+        let out = fragments(&part::of_tile(acc, sums, acc.tensor)?, sums, mma)?;
+        let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &out));
+        // The instruction is not an argument of the user's.
+        made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
+    }
+
+    /// An operand in shared memory: a tile in registers is put there.
+    fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: char) -> Result<View> {
+        fits(&self.program, view, mma, operand)?;
+        let Some(own) = self.forms.get(&view.tensor).cloned() else {
+            return match self.program.tensor(view.tensor).space {
+                Space::Shared { .. } => Ok(view.clone()),
+                _ => Err(Problem::new(format!(
+                    "`{}` is in global memory, and operands come from shared memory",
+                    view.name
+                ))
+                .help("copy it first: `let s = shared::<bf16>((BM, BK)); copy(g, s);`")),
+            };
+        };
+        let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
+        let Some(all) = seen(view, &own)? else {
+            return Err(Problem::new(format!("`{}`, {}, is not all of a tile", view.name, view.shape())));
+        };
+        let shape = extents(view)?;
+        let name = format!("{name}_operand");
+        let layout = shared::operand(elem, [shape[0], shape[1]], &all, mma, operand)?;
+        let space = Space::Shared { align: alignment(&layout, elem) };
+        let id = self.tensor(&name, elem, space, Layout::compact((1i64,))?);
+        self.program.tensors[id as usize].layout = layout;
+        let scratch = View::whole(id, &name, &Tuple::flat(&shape))?;
+        if self.loops > 0 {
+            // Others may still be multiplying what the iteration before has left here.
+            self.push(stmt, Op::Sync);
+        }
+        let from = self.side(stmt, view, &all, false)?;
+        let to = part::of_memory(&scratch, &all, stmt.by, true)?;
+        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
+        self.push(stmt, Op::Sync);
+        Ok(scratch)
+    }
+}
+
+/// Does an operand have the type and the extents that an instruction takes?
+fn fits(program: &Program, view: &View, mma: &TiledMma, operand: char) -> Result<()> {
+    let elem = program.tensor(view.tensor).elem;
+    let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
+    if elem != wanted {
+        return Err(Problem::new(format!(
+            "`{}` multiplies {wanted}, and `{}` holds {elem}",
+            mma.row.name, view.name
+        ))
+        .help(convert(view, elem, wanted)));
+    }
+    let (shape, [m, n, k]) = (extents(view)?, mma.shape());
+    let rows = if operand == 'a' { m } else { n };
+    for (mode, (extent, of)) in shape.iter().zip([rows, k]).enumerate() {
+        if extent % of != 0 {
+            return Err(Problem::new(format!(
+                "mode {mode} of `{}` has {extent} elements, and `{}` multiplies {of} at once",
+                view.name, mma.row.name
+            ))
+            .help(format!("use a tile of a multiple of {of}")));
+        }
+    }
+    Ok(())
+}
+
+fn convert(view: &View, elem: Elem, wanted: Elem) -> String {
+    match elem.is_float() == wanted.is_float() {
+        true => format!("convert it first: `map({}, |x| x as {wanted})`", view.name),
+        false => format!("use a `tiled_mma` for {elem}"),
+    }
+}
+
+/// Who needs what of an operand whose mode 0 is a mode of the sums.
+pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution {
+    let to = |digit: &Digit| match digit.mode == mode {
+        true => Digit { mode: 0, ..*digit },
+        false => Digit { mode: 0, step: 0, ..*digit },
+    };
+    let threads = sums.thread_digits().iter().map(to).collect();
+    let mut values: Vec<Digit> =
+        sums.value_digits().iter().filter(|digit| digit.mode == mode).map(to).collect();
+    values.push(Digit { extent: k, mode: 1, step: 1 });
+    Distribution::new(&[sums.tile()[mode], k], threads, values)
+}
+
+/// A thread's part with two modes: the digits of its values along each.
+fn grouped(view: &View, d: &Distribution) -> Result<View> {
+    let modes = (0..2).map(|mode| {
+        let digits = d.value_digits().iter().zip(view.layout.modes()).filter(|(digit, _)| digit.mode == mode);
+        joined(digits.map(|(_, own)| own).collect())
+    });
+    Ok(view.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))
+}
+
+/// Sums as an instruction takes them: the values of one, then how many along M, and along N.
+fn fragments(view: &View, sums: &Distribution, mma: &TiledMma) -> Result<View> {
+    let [m, n, _] = mma.shape();
+    let values = mma.row.tv('d').map_or(Ok(1), |tv| tv.mode(1)?.size())?;
+    let mut modes = view.layout.modes();
+    let (mut own, mut count) = (Vec::new(), 1);
+    while count < values
+        && let Some(mode) = modes.next()
+    {
+        count *= mode.size()?;
+        own.push(mode);
+    }
+    let mut all = vec![joined(own)?];
+    // Digits of one value are left out of distributions.
+    for (mode, size) in [m, n].into_iter().enumerate() {
+        let repeats = sums.tile()[mode] / size / mma.groups.mode(mode)?.size()?;
+        let next = if repeats > 1 { modes.next() } else { None };
+        all.push(next.map_or_else(|| joined(Vec::new()), Ok)?);
+    }
+    Ok(view.rearranged(Layout::from_modes(all)?))
+}
+
+fn joined(modes: Vec<Layout>) -> Result<Layout> {
+    Ok(match modes.len() {
+        0 => Layout::new(1i64, 0i64)?,
+        1 => modes[0].clone(),
+        _ => Layout::from_modes(modes)?,
+    })
+}

@@ -1,0 +1,195 @@
+//! One statement over whole tiles as statements over parts of threads.
+
+use tilewright_layout::{Distribution, Layout, Tuple};
+
+use super::forms::{kept, spread};
+use super::part::{self, seen, wanted};
+use super::{Resolve, extents};
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::lower::identity;
+use crate::problem::{Cause, Problem, Result};
+use crate::thread::{Bin, Id};
+use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor};
+use crate::view::View;
+
+impl Resolve {
+    /// Every tile in registers becomes the fragment of a thread.
+    pub(super) fn fragments(&mut self) -> std::result::Result<(), crate::diagnostic::Diagnostic> {
+        for (id, d) in self.forms.clone() {
+            let Tensor { name, elem, span, .. } = self.program.tensor(id).clone();
+            let made = fragment(&name, elem, &d).map_err(|problem| problem.at(span))?;
+            self.program.tensors[id as usize].layout = made.into();
+        }
+        Ok(())
+    }
+
+    /// A new fragment for a tile that is distributed so.
+    fn fragment(&mut self, name: &str, elem: Elem, d: &Distribution) -> Result<Id> {
+        let layout = fragment(name, elem, d)?;
+        Ok(self.tensor(name, elem, Space::Registers { words: false }, layout))
+    }
+
+    pub(super) fn tensor(&mut self, name: &str, elem: Elem, space: Space, layout: Layout) -> Id {
+        let span = Default::default();
+        self.program.tensors.push(Tensor { name: name.into(), elem, space, layout: layout.into(), span });
+        self.program.tensors.len() as Id - 1
+    }
+
+    /// Writes a statement over whole tiles out.
+    pub(super) fn statement(&mut self, stmt: &Stmt) -> Result<()> {
+        let push = |resolve: &mut Resolve, op| resolve.push(stmt, op);
+        match &stmt.op {
+            Op::Copy { from, to, how, fill, token } => {
+                let d = self.elements(stmt, &[from], to)?;
+                let (from, to) = (self.side(stmt, from, &d, false)?, self.side(stmt, to, &d, true)?);
+                push(self, Op::Copy { from, to, how: *how, fill: *fill, token: *token });
+            }
+            Op::Fill { to, value } => {
+                let d = self.elements(stmt, &[], to)?;
+                let to = self.side(stmt, to, &d, true)?;
+                push(self, Op::Fill { to, value: value.clone() });
+            }
+            Op::Map { ins, to, value } => {
+                let d = self.elements(stmt, &ins.iter().collect::<Vec<_>>(), to)?;
+                let ins = ins.iter().map(|view| self.side(stmt, view, &d, false)).collect::<Result<_>>()?;
+                let to = self.side(stmt, to, &d, true)?;
+                push(self, Op::Map { ins, to, value: value.clone() });
+            }
+            Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
+            Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
+            _ => self.body.push(stmt.clone()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, stmt: &Stmt, op: Op) {
+        self.body.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op });
+    }
+
+    /// Who does what of a statement: as the tile that it writes is distributed, or else one that it reads.
+    fn elements(&self, stmt: &Stmt, ins: &[&View], to: &View) -> Result<Distribution> {
+        for view in std::iter::once(&to).chain(ins) {
+            if let Some(own) = self.forms.get(&view.tensor)
+                && let Some(all) = seen(view, own)?
+            {
+                return Ok(all);
+            }
+        }
+        let views: Vec<&View> = ins.iter().copied().chain([to]).collect();
+        let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        spread(&self.program, &views, threads, self.width)
+    }
+
+    /// The part of a thread of a side of a statement.
+    pub(super) fn side(&mut self, stmt: &Stmt, view: &View, d: &Distribution, stores: bool) -> Result<View> {
+        let Some(own) = self.forms.get(&view.tensor).cloned() else {
+            extents(view)?;
+            return part::of_memory(view, d, stmt.by, stores);
+        };
+        let wanted = wanted(view, own.tile(), d)?;
+        let fragment = match wanted == own {
+            true => view.tensor,
+            false if stores => {
+                return Err(Problem::new(format!(
+                    "`{}`, {}, is not written whole here",
+                    view.name,
+                    view.shape()
+                ))
+                .help("write all of a tile that threads share in registers"));
+            }
+            false => self.exchanged(stmt, view.tensor, &own, &wanted)?,
+        };
+        part::of_tile(view, d, fragment)
+    }
+
+    /// A fragment with the elements of a tile, distributed otherwise: through shared memory.
+    fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
+        let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
+        let name = format!("{name}_exchanged");
+        let shape = Tuple::flat(own.tile());
+        let layout = Layout::compact(shape.clone())?;
+        let scratch = self.tensor(&name, elem, Space::Shared { align: 16 }, layout);
+        let scratch = View::whole(scratch, &name, &shape)?;
+        let fragment = self.fragment(&name, elem, to)?;
+        let whole = View::whole(tile, &name, &shape)?;
+        let copy = |from, to| Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
+        if self.loops > 0 {
+            // Others may still be reading what the iteration before has left here.
+            self.push(stmt, Op::Sync);
+        }
+        let from = part::of_tile(&whole, own, tile)?;
+        self.push(stmt, copy(from, part::of_memory(&scratch, own, stmt.by, true)?));
+        self.push(stmt, Op::Sync);
+        let into = part::of_tile(&whole, to, fragment)?;
+        self.push(stmt, copy(part::of_memory(&scratch, to, stmt.by, false)?, into));
+        Ok(fragment)
+    }
+
+    /// A reduction: of a thread's own elements, then across the threads that share what is kept. What the target held
+    /// takes part once.
+    fn reduce(&mut self, stmt: &Stmt, from: &View, to: &View, with: Bin) -> Result<()> {
+        let keep = kept(from, to)?;
+        let elem = self.program.tensor(to.tensor).elem;
+        let all = match self.forms.get(&from.tensor) {
+            Some(own) => seen(from, own)?,
+            None => None,
+        };
+        let Some(all) = all else {
+            return Err(Problem::new(format!("`{}` is not a tile in registers", from.name))
+                .help("copy it to registers first: `let t = map(x, |x| x)`")
+                .arg(0));
+        };
+        let nothing = identity(with, elem).ok_or_else(|| {
+            Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
+        })?;
+        let rest = all.projected(&keep);
+        let name = format!("{}_own", self.program.tensor(to.tensor).name);
+        let (shape, stays) = part::combined(&all, &keep);
+        let shape = Tuple::flat(&shape);
+        let space = Space::Registers { words: false };
+        let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
+        let own = View::whole(own, &name, &shape)?;
+        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::lit(nothing) });
+        let source = self.side(stmt, from, &all, false)?;
+        let digits = all.combined(&keep);
+        let across = match (&digits[..], Digits::new(&digits)) {
+            ([], _) => Across::Thread,
+            (_, Some(digits)) => Across::Digits(digits),
+            (_, None) => return Err(Problem::new("too many digits of threads are combined at once")),
+        };
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across });
+        let out = self.side(stmt, to, &rest, true)?;
+        let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+        self.push(stmt, Op::Map { ins: vec![out.clone(), part::only(&own, &stays)?], to: out, value });
+        Ok(())
+    }
+
+    /// Statements that builder calls make, in place of one.
+    pub(super) fn built(&mut self, stmt: &Stmt, make: impl FnOnce(&mut Builder) -> Result<()>) -> Result<()> {
+        let program = std::mem::take(&mut self.program);
+        let (program, made) = Builder::resumed(program, stmt.span, stmt.by, make);
+        self.program = program;
+        self.body.extend(made?);
+        Ok(())
+    }
+}
+
+/// The layout of a thread's fragment of a tile.
+fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
+    /// Threads have at most 255 registers of 32 bits.
+    const MOST: i64 = 255;
+    let shape = part::fragment(d);
+    let count: i64 = shape.iter().product();
+    let registers = (count * i64::from(elem.bytes()) + 3) / 4;
+    if registers > MOST {
+        return Err(Problem::new(format!(
+            "`{name}`, {} of {elem}, takes {registers} registers of each of {} threads, and {MOST} is the limit",
+            Tuple::flat(d.tile()),
+            d.threads()
+        ))
+        .help("use a smaller tile, or more threads: `threads(512)`")
+        .because(Cause::Registers));
+    }
+    Ok(Layout::compact(Tuple::flat(&shape))?)
+}

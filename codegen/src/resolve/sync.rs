@@ -1,0 +1,173 @@
+//! Barriers between statements on whole tiles: before a thread reads what another has written to shared memory, and before
+//! it overwrites what another may still read. Statements over parts of threads have the barriers that their author wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ast::Span;
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+
+/// What has happened to a shared tensor since all threads met.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Since {
+    read: bool,
+    written: bool,
+    /// Copies to it may be in flight.
+    flying: bool,
+    /// The one statement that has written it, where it is one.
+    by: Option<Id>,
+}
+
+type State = BTreeMap<Id, Since>;
+
+/// The statements with waits and barriers.
+pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
+    let mut filled = BTreeSet::new();
+    super::each(&body, &mut |stmt| {
+        if let Op::Pipelined { body, .. } = &stmt.op {
+            // The loop itself waits for what it brings.
+            filled.extend(
+                body.iter().filter(|stmt| flies(program, stmt)).filter_map(Stmt::writes).map(|to| to.tensor),
+            );
+        }
+    });
+    let mut sync = Sync { program, filled };
+    sync.body(body, &mut State::new())
+}
+
+/// Is it a copy from global to shared memory, which is in flight until a wait?
+fn flies(program: &Program, stmt: &Stmt) -> bool {
+    let Op::Copy { from, to, how: How::Derive | How::Async | How::Staged, token: None, .. } = &stmt.op else {
+        return false;
+    };
+    let space = |id: Id| program.tensor(id).space;
+    matches!((space(from.tensor), space(to.tensor)), (Space::Global { .. }, Space::Shared { .. }))
+}
+
+struct Sync<'p> {
+    program: &'p Program,
+    /// What pipelined loops fill.
+    filled: BTreeSet<Id>,
+}
+
+impl Sync<'_> {
+    fn body(&mut self, body: Vec<Stmt>, state: &mut State) -> Vec<Stmt> {
+        let mut placed = Vec::new();
+        for stmt in body {
+            self.statement(stmt, state, &mut placed);
+        }
+        placed
+    }
+
+    fn statement(&mut self, mut stmt: Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
+        match &mut stmt.op {
+            Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
+                // What was before a loop is waited for before it, and not in each iteration.
+                let mut meets = None;
+                super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
+                self.meet(meets, stmt.span, stmt.by, state, placed);
+                let mut after = state.clone();
+                let body = std::mem::take(body);
+                self.body(body.clone(), &mut after);
+                join(state, &after);
+                let body = self.body(body, state);
+                match &mut stmt.op {
+                    Op::For { body: all, .. }
+                    | Op::Pipelined { body: all, .. }
+                    | Op::Tiles { body: all, .. } => *all = body,
+                    _ => {}
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                *then = self.body(std::mem::take(then), state);
+                *other = self.body(std::mem::take(other), &mut second);
+                join(state, &second);
+            }
+            // Groups at work at the same time meet by rings.
+            Op::Roles(_) | Op::Ordered { .. } => {}
+            Op::Sync => state.retain(|_, since| {
+                since.read = false;
+                since.written = since.flying;
+                since.written
+            }),
+            Op::WaitCopies { pending: 0 } => state.values_mut().for_each(|since| since.flying = false),
+            _ => {
+                let meets = self.conflict(&stmt, state);
+                self.meet(meets, stmt.span, stmt.by, state, placed);
+                self.record(&stmt, state);
+            }
+        }
+        placed.push(stmt);
+    }
+
+    /// Tensors of a statement that threads could see each other write, without what pipelined loops fill: what it reads,
+    /// and what it writes.
+    fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Option<Id>) {
+        let ours = |id: &Id| match self.program.tensor(*id).space {
+            Space::Shared { .. } => !self.filled.contains(id),
+            Space::Global { mutable } => mutable,
+            Space::Registers { .. } => false,
+        };
+        let reads = stmt.reads().into_iter().map(|view| view.tensor).filter(ours).collect();
+        (reads, stmt.writes().map(|view| view.tensor).filter(ours))
+    }
+
+    /// Must all threads meet before this? And must they wait for copies?
+    fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
+        if !super::is_cooperative(self.program, stmt.by, &stmt.op) {
+            return None;
+        }
+        let (reads, writes) = self.touched(stmt);
+        let since = |id: &Id| state.get(id).copied().unwrap_or_default();
+        let read = reads.iter().map(since).filter(|since| since.written);
+        // Results are written piece by piece, by one statement in a loop.
+        let shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
+        let other = |id: &Id| shared(id) || since(id).by != Some(stmt.id);
+        let again = |id: &&Id| since(id).read || (since(id).written && other(id));
+        let written = writes.iter().filter(again).map(since);
+        let all: Vec<Since> = read.chain(written).collect();
+        (!all.is_empty()).then(|| all.iter().any(|since| since.flying))
+    }
+
+    fn meet(&self, meets: Option<bool>, span: Span, by: Id, state: &mut State, placed: &mut Vec<Stmt>) {
+        let Some(flying) = meets else { return };
+        let stmt = |op| Stmt { id: 0, span, by, op };
+        if flying {
+            placed.push(stmt(Op::WaitCopies { pending: 0 }));
+            state.values_mut().for_each(|since| since.flying = false);
+        }
+        placed.push(stmt(Op::Sync));
+        state.retain(|_, since| {
+            *since = Since { read: false, written: since.flying, ..*since };
+            since.written
+        });
+    }
+
+    fn record(&self, stmt: &Stmt, state: &mut State) {
+        let (reads, writes) = self.touched(stmt);
+        for id in reads {
+            state.entry(id).or_default().read = true;
+        }
+        if let Some(id) = writes {
+            let since = state.entry(id).or_default();
+            since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
+            since.written = true;
+            since.flying |= flies(self.program, stmt);
+        }
+    }
+}
+
+fn join(state: &mut State, other: &State) {
+    for (id, since) in other {
+        let known = state.entry(*id).or_default();
+        known.by = match (known.written, since.written) {
+            (true, true) if known.by != since.by => None,
+            (true, _) => known.by,
+            (false, _) => since.by,
+        };
+        known.read |= since.read;
+        known.written |= since.written;
+        known.flying |= since.flying;
+    }
+}

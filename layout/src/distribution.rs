@@ -1,0 +1,375 @@
+//! [`Distribution`]: who holds what of a tile. A layout from (thread, value) to a coordinate of the tile, so its strides
+//! are steps along modes; a stride of 0 replicates. What the tile is made of, and in which memory, it does not know.
+
+use crate::error::{Condition, LayoutError, Result};
+use crate::layout::Layout;
+use crate::tuple::Tuple;
+use crate::value::{Path, Value};
+
+/// How the threads of a group hold a tile.
+///
+/// Threads and values may cover more than the tile: coordinates beyond its extents stand for nothing.
+///
+/// ```
+/// use tilewright_layout::{Distribution, layout};
+/// // 8x4 threads, each with two neighbours of a column and every fourth column
+/// let d = Distribution::of_threads(&[16, 8], &layout!((8, 4)), &[2, 1])?;
+/// assert_eq!((d.threads(), d.values()), (32, 4));
+/// assert_eq!(d.coordinate(9, 1), [3, 1]); // thread 9 is (1, 1): rows 2 and 3, columns 1 and 5
+/// # Ok::<(), tilewright_layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Distribution {
+    tile: Vec<i64>,
+    threads: Vec<Digit>,
+    values: Vec<Digit>,
+}
+
+/// A digit of the number of a thread or a value, leftmost fastest: how many, and how far each goes along which mode.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Digit {
+    /// How many.
+    pub extent: i64,
+    /// Along which mode of the tile.
+    pub mode: usize,
+    /// How far each goes; 0 replicates.
+    pub step: i64,
+}
+
+/// What moves a tile from one distribution to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exchange {
+    /// Every thread has what it needs: perhaps in other registers, the same for all threads.
+    Registers,
+    /// Some thread of the same warp has it.
+    Warp,
+    /// It passes through shared memory.
+    Shared,
+}
+
+const OP: &str = "distribution";
+
+impl Distribution {
+    /// From digits of the thread's number and of the value's.
+    pub fn new(tile: &[i64], threads: Vec<Digit>, values: Vec<Digit>) -> Distribution {
+        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1).collect();
+        Distribution { tile: tile.to_vec(), threads: trim(threads), values: trim(values) }
+    }
+
+    /// Threads arranged over the modes of the tile: a layout from a position to the thread's number. Each takes `values[m]`
+    /// neighbours along mode `m` at once.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, layout};
+    /// let d = Distribution::of_threads(&[4, 64], &layout!((4, 8) : (8, 1)), &[1, 4])?;
+    /// assert_eq!(d.coordinate(1, 0), [0, 4]);
+    /// assert_eq!(d.coordinate(8, 5), [1, 33]);
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn of_threads(tile: &[i64], threads: &Layout, values: &[i64]) -> Result<Distribution> {
+        let size = threads.size()?;
+        if threads.right_inverse()?.size()? != size || threads.rank() > tile.len() {
+            let what = "how many positions of the thread layout are numbered from 0 without gaps must be all of them";
+            return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(threads));
+        }
+        let each = |mode: usize| values.get(mode).copied().unwrap_or(1).max(1);
+        // Sorted by how far apart their numbers are, digits of positions are digits of the thread's number.
+        let mut digits: Vec<(i64, Digit)> = Vec::new();
+        let mut own = Vec::new();
+        for (mode, along) in threads.modes().enumerate() {
+            let mut step = each(mode);
+            for (extent, stride) in along.leaves() {
+                let (extent, stride) = (extent.factor(), stride.factor());
+                digits.push((stride, Digit { extent, mode, step }));
+                step *= extent;
+            }
+        }
+        digits.retain(|(_, digit)| digit.extent != 1);
+        digits.sort_by_key(|(stride, _)| *stride);
+        for (mode, &extent) in tile.iter().enumerate() {
+            own.push(Digit { extent: each(mode), mode, step: 1 });
+            let count = threads.modes().nth(mode).map_or(Ok(1), |along| along.size())?;
+            let step = each(mode) * count;
+            own.push(Digit { extent: (extent + step - 1) / step, mode, step });
+        }
+        // The vectors first, then what is left of each mode.
+        own.sort_by_key(|digit| digit.step != 1 || digit.extent == 1);
+        let (vectors, rest): (Vec<Digit>, Vec<Digit>) =
+            own.into_iter().partition(|digit| digit.step == 1 && each(digit.mode) > 1);
+        let threads = digits.into_iter().map(|(_, digit)| digit).collect();
+        Ok(Distribution::new(tile, threads, [vectors, rest].concat()))
+    }
+
+    /// An instruction's thread-value layout, tiled over groups of its threads. `tv` maps (thread, value) to the index in
+    /// `atom`, leftmost mode fastest; `groups` has a mode for each mode of the tile, a layout from a position to the
+    /// number of the group.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, layout};
+    /// // the sums of mma.m16n8 by two by two warps
+    /// let tv = layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8)));
+    /// let d = Distribution::of_atom(&[64, 32], &[16, 8], &tv, &layout!((2, 2)))?;
+    /// assert_eq!((d.threads(), d.values()), (128, 16));
+    /// assert_eq!(d.coordinate(37, 1), [17, 3]); // warp 1 begins 16 rows down; lane 5 is row 1, columns 2 and 3
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn of_atom(tile: &[i64], atom: &[i64], tv: &Layout, groups: &Layout) -> Result<Distribution> {
+        let plain: Vec<Value> = (0..atom.len()).filter_map(Value::basis).collect();
+        let steps = Tuple::of(plain.into_iter().map(Tuple::from));
+        let inside = Layout::new(Tuple::flat(atom), steps)?.composition(tv)?;
+        let (mut threads, mut values) = (digits(&inside.mode(0)?), digits(&inside.mode(1)?));
+        let mut numbered: Vec<(i64, Digit)> = Vec::new();
+        for (mode, along) in groups.modes().enumerate().take(tile.len()) {
+            let mut step = atom[mode];
+            for (extent, stride) in along.leaves() {
+                numbered.push((stride.factor(), Digit { extent: extent.factor(), mode, step }));
+                step *= extent.factor();
+            }
+            if tile[mode] % step != 0 {
+                let (step, extent) = (Value::Int(step), Value::Int(tile[mode]));
+                let condition = Condition::TileDoesNotDivide { mode, tile: step, extent };
+                return Err(LayoutError::new(OP, condition).with(tv));
+            }
+            values.push(Digit { extent: tile[mode] / step, mode, step });
+        }
+        numbered.sort_by_key(|(stride, _)| *stride);
+        threads.extend(numbered.into_iter().map(|(_, digit)| digit));
+        Ok(Distribution::new(tile, threads, values))
+    }
+
+    /// Groups of these threads, each with a tile of its own, side by side: a mode of `groups` for each mode of the tile, a
+    /// layout from a position to the number of the group.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, layout};
+    /// let warp = Distribution::spread(&[32, 16], &[0, 1], 1, 32);
+    /// let all = warp.repeated(&layout!((2, 4) : (1, 2)))?;
+    /// assert_eq!((all.tile(), all.threads()), (&[64, 64][..], 256));
+    /// assert_eq!(all.coordinate(32 * 3 + 1, 2), [33, 18]); // warp 3 is (1, 1)
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn repeated(&self, groups: &Layout) -> Result<Distribution> {
+        let size = groups.size()?;
+        if groups.right_inverse()?.size()? != size || groups.rank() > self.tile.len() {
+            let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
+            return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
+        }
+        let (mut tile, mut numbered) = (self.tile.clone(), Vec::new());
+        for (mode, along) in groups.modes().enumerate() {
+            for (extent, stride) in along.leaves() {
+                let (extent, stride) = (extent.factor(), stride.factor());
+                if extent > 1 {
+                    numbered.push((stride, Digit { extent, mode, step: tile[mode] }));
+                    tile[mode] *= extent;
+                }
+            }
+        }
+        numbered.sort_by_key(|(stride, _)| *stride);
+        let threads = self.threads.iter().copied().chain(numbered.into_iter().map(|(_, digit)| digit));
+        Ok(Distribution::new(&tile, threads.collect(), self.values.clone()))
+    }
+
+    /// So many threads over a tile, `vector` neighbours along `order[0]` at once, then threads along the modes in order:
+    /// accesses of a warp lie side by side along the first. What threads do not divide is covered and goes beyond.
+    ///
+    /// ```
+    /// use tilewright_layout::Distribution;
+    /// let d = Distribution::spread(&[128, 64], &[1, 0], 8, 256);
+    /// assert_eq!(d.coordinate(1, 0), [0, 8]);
+    /// assert_eq!(d.coordinate(8, 0), [1, 0]);
+    /// assert_eq!((d.threads(), d.values()), (256, 32));
+    /// ```
+    pub fn spread(tile: &[i64], order: &[usize], vector: i64, threads: i64) -> Distribution {
+        let (mut over, mut own, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut left = threads;
+        for (place, &mode) in order.iter().enumerate() {
+            let width = if place == 0 { vector } else { 1 };
+            let pieces = (tile[mode] + width - 1) / width;
+            let last = place + 1 == order.len();
+            let count = match last {
+                true => left,
+                // The fewest that cover the mode at once and divide what is left.
+                false => (pieces..=left).find(|n| left % n == 0).unwrap_or(left),
+            };
+            left /= count;
+            vectors.push(Digit { extent: width, mode, step: 1 });
+            over.push(Digit { extent: count, mode, step: width });
+            own.push(Digit { extent: (pieces + count - 1) / count, mode, step: width * count });
+        }
+        Distribution::new(tile, over, [vectors, own].concat())
+    }
+
+    /// The extents of the tile.
+    pub fn tile(&self) -> &[i64] {
+        &self.tile
+    }
+
+    /// Digits of the thread's number, leftmost fastest.
+    pub fn thread_digits(&self) -> &[Digit] {
+        &self.threads
+    }
+
+    /// Digits of the value's number, leftmost fastest.
+    pub fn value_digits(&self) -> &[Digit] {
+        &self.values
+    }
+
+    /// How many threads.
+    pub fn threads(&self) -> i64 {
+        self.threads.iter().map(|digit| digit.extent).product()
+    }
+
+    /// How many values each thread holds.
+    pub fn values(&self) -> i64 {
+        self.values.iter().map(|digit| digit.extent).product()
+    }
+
+    /// The coordinate of a value of a thread. Beyond the tile's extents it stands for nothing.
+    pub fn coordinate(&self, thread: i64, value: i64) -> Vec<i64> {
+        let mut at = vec![0; self.tile.len()];
+        for (digits, mut rest) in [(&self.threads, thread), (&self.values, value)] {
+            for digit in digits {
+                at[digit.mode] += rest % digit.extent * digit.step;
+                rest /= digit.extent;
+            }
+        }
+        at
+    }
+
+    /// How far coordinates along a mode go: its extent, or more.
+    pub fn reach(&self, mode: usize) -> i64 {
+        let along = self.threads.iter().chain(&self.values).filter(|digit| digit.mode == mode);
+        1 + along.map(|digit| (digit.extent - 1) * digit.step).sum::<i64>()
+    }
+
+    /// The same threads over a tile without some modes: those have extent 1, and threads along them hold the same.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, layout};
+    /// let d = Distribution::of_threads(&[16, 8], &layout!((8, 4)), &[2, 1])?;
+    /// let rows = d.projected(&[true, false]);
+    /// assert_eq!((rows.tile(), rows.values()), (&[16, 1][..], 2));
+    /// assert_eq!(rows.coordinate(9, 1), [3, 0]);
+    /// assert_eq!(d.combined(&[true, false]), [(4, 8)]); // threads 8 apart share a row
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn projected(&self, keep: &[bool]) -> Distribution {
+        let stays = |mode: usize| keep.get(mode).copied().unwrap_or(true);
+        let tile = self.tile.iter().enumerate().map(|(mode, &n)| if stays(mode) { n } else { 1 });
+        let step = |digit: &Digit| if stays(digit.mode) { digit.step } else { 0 };
+        let threads = self.threads.iter().map(|digit| Digit { step: step(digit), ..*digit });
+        let values = self.values.iter().filter(|digit| stays(digit.mode)).copied();
+        let tile: Vec<i64> = tile.collect();
+        Distribution::new(&tile, threads.collect(), values.collect())
+    }
+
+    /// Digits of the thread's number along the modes that a projection leaves out, as (extent, stride): threads that
+    /// differ in them alone share what it keeps.
+    pub fn combined(&self, keep: &[bool]) -> Vec<(i64, i64)> {
+        let (mut all, mut stride) = (Vec::new(), 1);
+        for digit in &self.threads {
+            if !keep.get(digit.mode).copied().unwrap_or(true) && digit.step != 0 {
+                all.push((digit.extent, stride));
+            }
+            stride *= digit.extent;
+        }
+        all
+    }
+
+    /// Digits of the thread's number that make no difference, as (extent, stride).
+    pub fn replicated(&self) -> Vec<(i64, i64)> {
+        let (mut all, mut stride) = (Vec::new(), 1);
+        for digit in &self.threads {
+            if digit.step == 0 {
+                all.push((digit.extent, stride));
+            }
+            stride *= digit.extent;
+        }
+        all
+    }
+
+    /// (thread, value) to the index in the tile, leftmost mode fastest, for analyses of accesses; `None` where it goes
+    /// beyond the tile.
+    ///
+    /// ```
+    /// use tilewright_layout::Distribution;
+    /// let d = Distribution::spread(&[4, 64], &[1, 0], 4, 32);
+    /// assert_eq!(d.indices()?.unwrap().to_string(), "((16,2),(4,2)):((16,1),(4,2))");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn indices(&self) -> Result<Option<Layout>> {
+        if (0..self.tile.len()).any(|mode| self.reach(mode) > self.tile[mode]) {
+            return Ok(None);
+        }
+        let below = |mode: usize| self.tile[..mode].iter().product::<i64>();
+        let of = |digits: &[Digit]| -> Result<Layout> {
+            if digits.is_empty() {
+                return Layout::new(1i64, 0i64);
+            }
+            let leaves = digits.iter().map(|d| Layout::new(d.extent, d.step * below(d.mode)));
+            Layout::from_modes(leaves.collect::<Result<Vec<_>>>()?)
+        };
+        Ok(Some(Layout::from_modes([of(&self.threads)?, of(&self.values)?])?))
+    }
+
+    /// What moves a tile from this distribution to another.
+    ///
+    /// ```
+    /// use tilewright_layout::{Distribution, Exchange};
+    /// let rows = Distribution::spread(&[64, 64], &[1, 0], 1, 64);
+    /// let columns = Distribution::spread(&[64, 64], &[0, 1], 1, 64);
+    /// assert_eq!(rows.exchange(&rows), Exchange::Registers);
+    /// assert_eq!(rows.exchange(&columns), Exchange::Shared);
+    /// ```
+    pub fn exchange(&self, to: &Distribution) -> Exchange {
+        if self == to {
+            return Exchange::Registers;
+        }
+        if self.tile != to.tile || self.threads() != to.threads() {
+            return Exchange::Shared;
+        }
+        let mut holders: std::collections::HashMap<Vec<i64>, Vec<(i64, i64)>> = Default::default();
+        for thread in 0..self.threads() {
+            for value in 0..self.values() {
+                holders.entry(self.coordinate(thread, value)).or_default().push((thread, value));
+            }
+        }
+        let inside = |at: &[i64]| at.iter().zip(&self.tile).all(|(at, extent)| at < extent);
+        let (mut worst, mut from) = (Exchange::Registers, vec![None; to.values() as usize]);
+        for thread in 0..to.threads() {
+            for value in 0..to.values() {
+                let at = to.coordinate(thread, value);
+                if !inside(&at) {
+                    continue;
+                }
+                let Some(all) = holders.get(&at) else { return Exchange::Shared };
+                let own = all.iter().find(|(holder, _)| *holder == thread).map(|(_, value)| *value);
+                let known = &mut from[value as usize];
+                if own.is_some() && (known.is_none() || *known == own) {
+                    *known = own;
+                } else if all.iter().any(|(holder, _)| holder / 32 == thread / 32) {
+                    worst = Exchange::Warp;
+                } else {
+                    return Exchange::Shared;
+                }
+            }
+        }
+        worst
+    }
+}
+
+/// The digits of a layout whose strides are steps along modes.
+fn digits(of: &Layout) -> Vec<Digit> {
+    of.leaves()
+        .map(|(extent, stride)| match stride {
+            Value::Basis { times, path } => {
+                Digit { extent: extent.factor(), mode: mode_of(path), step: times }
+            }
+            _ => Digit { extent: extent.factor(), mode: 0, step: 0 },
+        })
+        .collect()
+}
+
+fn mode_of(path: Path) -> usize {
+    path.steps().first().map_or(0, |&mode| usize::from(mode))
+}

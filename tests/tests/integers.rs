@@ -1,0 +1,264 @@
+//! Integers decide: conditions, ends of loops, coordinates read from memory. Each kernel against plain Rust, in every
+//! variant, at sizes that tiles do not divide; outputs begin poisoned.
+
+use tilewright::prelude::*;
+use tilewright_codegen::thread::Fact;
+use tilewright_layout::Value;
+use tilewright_sim::{Arg, Options, run_every};
+use tilewright_tests::integers::*;
+
+/// Small whole numbers, so that sums are exact.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
+}
+
+/// Runs every variant with a few schedules and compares one output.
+#[track_caller]
+fn check<T: tilewright::Element + PartialEq + std::fmt::Debug>(
+    kernel: &tilewright::KernelDef,
+    args: &[Arg],
+    output: &str,
+    wanted: &[T],
+) {
+    let kernel = kernel.generate().unwrap_or_else(|error| panic!("{error:?}"));
+    let options = Options { schedules: 3, ..Options::default() };
+    let outcomes = run_every(&kernel, args, &options).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!outcomes.is_empty());
+    for outcome in outcomes {
+        let got = outcome.get::<T>(output).unwrap();
+        assert!(got == wanted, "variant {}: {got:?}\nwanted {wanted:?}", outcome.variant() + 1);
+    }
+}
+
+/// Rows that a tensor has, those far outside of it included.
+fn rows(count: usize, of: usize) -> Vec<i32> {
+    let wild = [-1, i32::MIN, i32::MAX, of as i32];
+    (0..count).map(|at| if at % 5 == 3 { wild[at / 5 % 4] } else { ((at * 13 + 2) % of) as i32 }).collect()
+}
+
+#[test]
+fn rows_are_gathered() {
+    for (n, v, d) in [(1, 1, 1), (7, 10, 64), (23, 5, 100), (4, 9, 33)] {
+        let (ids, table) = (rows(n, v), numbers(v * d, 1));
+        let at = |i: usize, j: usize| match usize::try_from(ids[i]) {
+            Ok(row) if row < v => table[row * d + j],
+            _ => 0.0,
+        };
+        let wanted: Vec<f32> = (0..n * d).map(|place| at(place / d, place % d)).collect();
+        let args = [
+            Arg::tensor(&ids, [n]),
+            Arg::tensor(&table, [v, d]).strides([d, 1]),
+            Arg::output::<f32>([n, d]).strides([d, 1]),
+        ];
+        check(gather().def(), &args, "out", &wanted);
+    }
+}
+
+#[test]
+fn elements_are_gathered() {
+    for (n, v) in [(1, 1), (64, 10), (131, 37)] {
+        let ids: Vec<u32> = rows(n, v).into_iter().map(|row| row as u32).collect();
+        let table = numbers(v, 2);
+        let wanted: Vec<f32> =
+            ids.iter().map(|&row| table.get(row as usize).copied().unwrap_or(-7.0)).collect();
+        let args = [Arg::tensor(&ids, [n]), Arg::tensor(&table, [v]), Arg::output::<f32>([n])];
+        check(gather_elements().def(), &args, "out", &wanted);
+    }
+}
+
+#[test]
+fn rows_are_scattered() {
+    for (n, d) in [(1, 1), (5, 32), (9, 45)] {
+        let v = n + 2;
+        let places: Vec<i32> =
+            (0..n).map(|at| if at == 3 { -4 } else { ((at * 5 + 1) % n) as i32 }).collect();
+        let distinct = |at: usize| !places[..at].contains(&places[at]);
+        let places: Vec<i32> =
+            (0..n).map(|at| if distinct(at) { places[at] } else { (v + at) as i32 }).collect();
+        let (x, before) = (numbers(n * d, 3), numbers(v * d, 4));
+        let mut wanted = before.clone();
+        for (i, &place) in places.iter().enumerate() {
+            if let Ok(place) = usize::try_from(place)
+                && place < v
+            {
+                wanted[place * d..][..d].copy_from_slice(&x[i * d..][..d]);
+            }
+        }
+        let args = [
+            Arg::tensor(&x, [n, d]).strides([d, 1]),
+            Arg::tensor(&places, [n]),
+            Arg::in_out(&before, [v, d]).strides([d, 1]),
+        ];
+        check(scatter().def(), &args, "out", &wanted);
+    }
+}
+
+#[test]
+fn triangles_of_tiles_end_where_the_block_is() {
+    for (n, d) in [(32, 8), (96, 16), (101, 13), (1, 1)] {
+        let x = numbers(n * d, 5);
+        let at = |i: usize, j: usize| {
+            (0..=i / 32)
+                .map(|tile| x.get(tile * 32 + i % 32 + j * n).filter(|_| tile * 32 + i % 32 < n))
+                .flatten()
+                .sum::<f32>()
+        };
+        let wanted: Vec<f32> = (0..n * d).map(|place| at(place % n, place / n)).collect();
+        let args = [Arg::tensor(&x, [n, d]), Arg::output::<f32>([n, d])];
+        check(prefix().def(), &args, "out", &wanted);
+    }
+    let source = prefix().source().to_owned();
+    assert!(source.contains("j < bx + 1"), "{source}");
+    // Tiles up to the block's own are inside where all are whole.
+    assert!(!source.contains("if ("), "{source}");
+}
+
+#[test]
+fn pipelined_loops_end_where_the_block_is() {
+    for (m, n, k) in [(64, 32, 64), (70, 33, 70), (40, 1, 90), (96, 8, 17)] {
+        let (l, x) = (numbers(m * k, 1), numbers(n * k, 2));
+        let at = |i: usize, j: usize| {
+            (0..k.min((i / 32 + 1) * 32)).map(|p| l[i + p * m] * x[j + p * n]).sum::<f32>()
+        };
+        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let args = [Arg::tensor(&l, [m, k]), Arg::tensor(&x, [n, k]), Arg::output::<f32>([m, n])];
+        check(causal().def(), &args, "c", &wanted);
+    }
+}
+
+#[test]
+fn parts_of_k_are_summed_apart() {
+    for (m, n, k, s) in [(32, 32, 64, 2), (37, 5, 71, 3), (32, 33, 8, 4), (1, 1, 1, 1)] {
+        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
+        let tiles = k.div_ceil(8);
+        let each = tiles.div_ceil(s);
+        let at = |i: usize, j: usize, part: usize| {
+            let (from, to) = ((part * each * 8).min(k), ((part + 1) * each * 8).min(k));
+            (from..to).map(|p| a[i + p * m] * b[j + p * n]).sum::<f32>()
+        };
+        let wanted: Vec<f32> =
+            (0..m * n * s).map(|place| at(place % m, place / m % n, place / m / n)).collect();
+        let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n, s])];
+        check(split_k().def(), &args, "parts", &wanted);
+    }
+}
+
+#[test]
+fn rows_of_sparse_matrices_are_as_long_as_they_are() {
+    for (m, n) in [(1, 4), (32, 9), (45, 20)] {
+        let long = |i: usize| (i * 5 + 1) % 4;
+        let begin: Vec<i32> = (0..=m).map(|i| (0..i).map(long).sum::<usize>() as i32).collect();
+        let z = begin[m].max(1) as usize;
+        let column: Vec<i32> = (0..z).map(|at| ((at * 7 + 3) % n) as i32).collect();
+        let (value, x) = (numbers(z, 1), numbers(n, 2));
+        let wanted: Vec<f32> = (0..m)
+            .map(|i| {
+                (begin[i] as usize..begin[i + 1] as usize).map(|at| value[at] * x[column[at] as usize]).sum()
+            })
+            .collect();
+        let args = [
+            Arg::tensor(&begin, [m + 1]),
+            Arg::tensor(&column, [z]),
+            Arg::tensor(&value, [z]),
+            Arg::tensor(&x, [n]),
+            Arg::output::<f32>([m]),
+        ];
+        check(sparse().def(), &args, "y", &wanted);
+    }
+}
+
+#[test]
+fn conditions_are_decided_while_the_kernel_runs() {
+    for (blocks, n, alpha) in [(1, 0, 0.0f32), (4, 2, 1.0), (5, 5, 0.5), (3, -2, 2.0)] {
+        let flags: Vec<i32> = (0..blocks).map(|at| at as i32 * 2 - 1).collect();
+        let one = |block: usize, thread: usize| {
+            let mut sum = if block == 0 || flags[block] >= 3 && n != 2 { 1.0 } else { 2.0f32 };
+            for k in 0..n {
+                sum += if k % 2 == 0 && block < blocks - 1 { 10.0 } else { 0.0 };
+                sum += if k == n - 1 { 100.0 } else { 0.0 };
+            }
+            sum *= if alpha > 0.5 && n > 0 { -1.0 } else { 1.0 };
+            if thread >= 4 { sum + 0.5 } else { sum }
+        };
+        let wanted: Vec<f32> = (0..blocks * 8).map(|place| one(place % blocks, place / blocks)).collect();
+        let args = [
+            Arg::tensor(&flags, [blocks]),
+            Arg::number(n),
+            Arg::number(alpha),
+            Arg::output::<f32>([blocks, 8]),
+        ];
+        check(conditions().def(), &args, "out", &wanted);
+    }
+}
+
+#[test]
+fn integers_are_numbers() {
+    for (m, n) in [(1, 1), (40, 3), (100, 7)] {
+        let x = numbers(m * n, 1);
+        let one = |i: usize| {
+            let sum: f32 = (0..n).map(|k| x[i + k * m] * (k as f32 + 1.0)).sum();
+            let block = i / 32;
+            sum * 2.0 * n as f32 + if block == 0 { 0.0 } else { block as f32 - 3.0 }
+        };
+        let wanted: Vec<f32> = (0..m).map(one).collect();
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
+        check(as_numbers().def(), &args, "out", &wanted);
+    }
+}
+
+#[test]
+fn a_place_that_was_computed_is_a_coordinate() {
+    let n = 6;
+    let score: Vec<i32> = (0..n * 32).map(|at| ((at * 37 + at / 7) % 50) as i32).collect();
+    let label = numbers(32, 3);
+    let best = |i: usize| {
+        let row = &score[i * 32..][..32];
+        let most = row.iter().max().unwrap();
+        row.iter().position(|x| x == most).unwrap()
+    };
+    let wanted: Vec<f32> = (0..n).map(|i| label[best(i)]).collect();
+    let args = [
+        Arg::tensor(&score, [n, 32]).strides([32, 1]),
+        Arg::tensor(&label, [32]),
+        Arg::output::<f32>([n, 1]),
+    ];
+    check(label_of_best().def(), &args, "out", &wanted);
+}
+
+#[test]
+fn extents_are_computed() {
+    for n in [4, 64, 100, 132] {
+        let x = numbers(2 * n, 1);
+        let pairs: Vec<f32> = (0..n).map(|i| x[i] + x[n + i]).collect();
+        let total: Vec<f32> =
+            (0..n.div_ceil(64)).map(|tile| (tile * 64..2 * n).take(64).map(|i| x[i]).sum()).collect();
+        let args = [Arg::tensor(&x, [2 * n]), Arg::output::<f32>([n]), Arg::output::<f32>([n.div_ceil(64)])];
+        check(halves().def(), &args, "pairs", &pairs);
+        check(halves().def(), &args, "total", &total);
+    }
+    // What is asserted is not asked for again.
+    let kernel = halves().def().generate().unwrap();
+    let asked = |fact: &Fact| matches!(fact, Fact::Divides(need) if need.of == Value::symbol("N"));
+    assert!(kernel.variants.len() > 2 && kernel.variants[0].program.needs.iter().any(asked));
+    assert!(!kernel.variants[1].program.needs.iter().any(asked), "{}", kernel.variants[1].source);
+}
+
+#[test]
+fn sizes_that_are_not_as_asked_are_refused() {
+    let said = |x: usize, n: usize, total: usize| {
+        let args = [Arg::output::<f32>([x]), Arg::output::<f32>([n]), Arg::output::<f32>([total])];
+        halves().simulate(&args).unwrap_err().to_string()
+    };
+    assert_eq!(said(12, 6, 1), "the kernel asserts `N % 4 == 0`: `N` is 6, the extent 0 of `pairs`");
+    assert_eq!(said(17, 8, 1), "argument `x`: its extent 0 is 17, and `N * 2` is 16");
+    assert_eq!(said(160, 80, 1), "argument `total`: its extent 0 is 1, and `ceil(N/64)` is 2");
+    let args = [
+        Arg::tensor(&[0, 1], [2]),
+        Arg::tensor(&[0], [1]),
+        Arg::tensor(&[0.0f32], [1]),
+        Arg::tensor(&[0.0f32], [1]),
+        Arg::output::<f32>([3]),
+    ];
+    let said = sparse().simulate(&args).unwrap_err().to_string();
+    assert_eq!(said, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
+}

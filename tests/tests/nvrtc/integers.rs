@@ -1,0 +1,20 @@
+//! Kernels in which integers decide, through the real compiler: every variant compiles, and keeps its registers.
+
+use tilewright_tests::{integers, views};
+
+use super::{none_is_wrong, nvrtc};
+
+#[test]
+fn kernels_with_integers_compile() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let all: Vec<_> = integers::all().into_iter().chain(views::all()).collect();
+    none_is_wrong(&all, |(name, def)| {
+        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let one = |source: &str| match nvrtc.compile(source, &kernel.name, "sm_90a", &[]) {
+            Err(why) => Some(format!("{name}: {why}\n{source}")),
+            Ok(compiled) if compiled.usage.iter().all(|usage| usage.is_clean()) => None,
+            Ok(compiled) => Some(format!("{name}: {:?}\n{source}", compiled.usage)),
+        };
+        kernel.variants.iter().filter_map(|variant| one(&variant.source)).collect()
+    });
+}

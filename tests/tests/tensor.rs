@@ -1,0 +1,180 @@
+//! Products by mma.sync in the simulator, against double precision: types, orders, tiles, warps, stages, sizes that tiles
+//! do not divide, and leading dimensions that vectors cannot take.
+
+use tilewright_codegen::Generated;
+use tilewright_codegen::words::Words;
+use tilewright_sim::{Options, run_every};
+use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::tensor::Room;
+
+fn kernel(keys: &str) -> Generated {
+    Words::read(keys).and_then(|words| words.matmul()).unwrap_or_else(|why| panic!("{keys}: {why}"))
+}
+
+/// M, N, K, and how much longer than its rows or columns every leading dimension is.
+type Size = ([usize; 3], usize);
+
+/// Whole tiles, parts of them, and sizes at which copies are narrow.
+const SIZES: [Size; 5] =
+    [([128, 128, 64], 0), ([72, 136, 48], 8), ([130, 70, 46], 2), ([67, 33, 45], 1), ([1, 1, 1], 0)];
+
+/// Every variant that takes a size; returns which did.
+#[track_caller]
+fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
+    let kernel = kernel(keys);
+    let mut ran = vec![false; kernel.variants.len()];
+    for &([m, n, k], gap) in sizes {
+        let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
+        let rooms = &[Room::new(gap, 0)];
+        let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+        let problem = Problem::of(&kernel, &setting);
+        let outcomes = run_every(&kernel, &problem.args(), &Options::default())
+            .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
+        for outcome in outcomes {
+            let wrong = problem.wrong_outcome(&outcome);
+            assert!(wrong.is_none(), "{keys}, {sizes:?}, variant {}: {wrong:?}", outcome.variant() + 1);
+            ran[outcome.variant()] = true;
+        }
+    }
+    ran
+}
+
+/// The same, and every variant multiplies by mma.sync and has run.
+#[track_caller]
+fn check_all(keys: &str) {
+    let ran = check(keys, &SIZES);
+    let kernel = kernel(keys);
+    for (at, variant) in kernel.variants.iter().enumerate() {
+        assert!(variant.source.contains("mma.sync"), "{keys}: variant {} has no tensor cores", at + 1);
+        // The last is for offsets beyond 32 bits.
+        assert!(ran[at] || at + 1 == ran.len(), "{keys}: variant {} never ran", at + 1);
+    }
+}
+
+const ORDERS: [&str; 8] = [
+    "",
+    "a=k_major",
+    "b=k_major",
+    "a=k_major b=k_major",
+    "c=n_major",
+    "a=k_major c=n_major",
+    "b=k_major c=n_major",
+    "a=k_major b=k_major c=n_major",
+];
+
+#[test]
+fn bf16_in_every_order() {
+    ORDERS.into_iter().for_each(|order| check_all(&format!("dtype=bf16 bm=64 bn=64 stages=3 {order}")));
+}
+
+#[test]
+fn other_types_in_every_order() {
+    for order in ORDERS {
+        check_all(&format!("dtype=f64 bm=64 bn=32 {order}"));
+        check_all(&format!("dtype=i8 bm=64 bn=32 {order}"));
+    }
+    check_all("dtype=u8 bm=64 bn=32 a=k_major b=k_major");
+    check_all("dtype=f16 bm=64 bn=32 b=k_major");
+}
+
+#[test]
+fn every_instruction_of_f64() {
+    for row in ["mma_m8n8k4_f64", "mma_m16n8k4_f64", "mma_m16n8k8_f64", "mma_m16n8k16_f64"] {
+        check(&format!("dtype=f64 arch=90 bm=32 bn=32 mma={row}"), &[([40, 72, 33], 0), ([64, 64, 32], 0)]);
+    }
+}
+
+#[test]
+fn tiles_warps_and_stages() {
+    for keys in [
+        "",
+        "bm=128 bn=128 bk=64 stages=3",
+        "bm=64 bn=128 warps=8 stages=2",
+        "bm=96 bn=48 warps=6 bk=48",
+        "bm=128 bn=64 warps=(4,2) c=n_major",
+        "bm=8 bn=16 bk=16 warps=1 stages=2",
+        "bm=16 bn=8 bk=16 warps=1 stages=2 c=n_major",
+        "bm=40 bn=32 stages=1",
+    ] {
+        let keys = format!("dtype=bf16 {keys}");
+        check(&keys, &[([136, 72, 136], 0), ([131, 67, 45], 0)]);
+    }
+}
+
+#[test]
+fn epilogues_batches_and_types_of_the_result() {
+    for keys in [
+        "alpha_beta=true",
+        "alpha_beta=true c=n_major a=k_major",
+        "epilogue=|x|x+1.0-1.0",
+        "batched=true",
+        "batched=true alpha_beta=true b=k_major",
+        "out=f32",
+        "out=f32 c=n_major alpha_beta=true",
+        "out=f16",
+    ] {
+        check(
+            &format!("dtype=bf16 bm=64 bn=64 {keys}"),
+            &[([64, 64, 64], 0), ([72, 136, 40], 8), ([67, 33, 45], 1)],
+        );
+    }
+}
+
+#[test]
+fn wgmma_falls_back_to_mma_sync() {
+    let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
+    let kernel = kernel(keys);
+    assert!(kernel.variants[0].source.contains("wgmma"));
+    assert!(kernel.variants[2..].iter().all(|variant| variant.source.contains("mma.sync")));
+    check(keys, &[([33, 17, 13], 0), ([33, 18, 14], 0)]);
+}
+
+/// Shared tiles of the usual kernels: no access meets a bank twice.
+#[test]
+fn usual_layouts_have_no_bank_conflicts() {
+    for keys in [
+        "dtype=bf16",
+        "dtype=f16 bk=64 stages=3",
+        "dtype=f64",
+        "dtype=f64 arch=90",
+        "dtype=i8 a=k_major b=k_major",
+    ] {
+        for order in ORDERS {
+            if keys.contains("a=") && order.contains("=k_major") {
+                continue;
+            }
+            let report = kernel(&format!("{keys} {order}")).report;
+            for access in &report.accesses {
+                let conflicts = access.wavefronts.map_or(0, |(takes, least)| takes - least);
+                assert_eq!(conflicts, 0, "{keys} {order}: {access:?}");
+            }
+        }
+    }
+}
+
+/// What keys are refused, and what they are told.
+#[test]
+fn keys_that_make_no_product_on_tensor_cores() {
+    let check = |keys: &str, expected: &str| {
+        let said = match Words::read(keys).and_then(|words| words.matmul()) {
+            Ok(_) => panic!("{keys}: accepted"),
+            Err(why) => why.to_string(),
+        };
+        assert!(said.contains(expected), "{keys}: {said}");
+    };
+    check("dtype=bf16 bk=24 mma=mma_sync", "`mma_m16n8k16_bf16` takes 16 of K at once, and bk is 24");
+    check(
+        "dtype=bf16 bm=40 bn=20 mma=mma_sync",
+        "4 warps cannot share a tile of 40x20 by products of 8x16\n",
+    );
+    check("dtype=bf16 warps=5", "5 warps cannot share a tile of 256x128 by products of 8x16");
+    check("mma=mma_sync", "no matrix instruction of sm_80 multiplies f32 into sums of f32");
+    check("dtype=bf16 mma=mma_m16n8k16_f16", "`mma_m16n8k16_f16` multiplies f16 into sums of f32");
+    check("warps=4", "`warps` speaks of a product on tensor cores");
+    check("dtype=bf16 mma=mma_sync vec=8", "`vec` speaks of the threads of a product without tensor cores");
+    check(
+        "dtype=bf16 mma=mma_sync stages=16",
+        "16 stages take 393216 bytes of shared memory, and a block has 166912",
+    );
+    check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps have 512 registers of sums in each thread");
+}

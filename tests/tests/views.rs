@@ -1,0 +1,133 @@
+//! Shifted, overlapping, permuted and broadcast tiles, and walks over them: each kernel against plain Rust, in every variant,
+//! at sizes that tiles do not divide.
+
+use tilewright_sim::{Arg, Options, run_every};
+use tilewright_tests::views::*;
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
+}
+
+#[track_caller]
+fn check(kernel: &tilewright::KernelDef, args: &[Arg], output: &str, wanted: &[f32]) {
+    let kernel = kernel.generate().unwrap_or_else(|error| panic!("{error:?}"));
+    let options = Options { schedules: 3, ..Options::default() };
+    for outcome in run_every(&kernel, args, &options).unwrap_or_else(|error| panic!("{error}")) {
+        let got = outcome.get::<f32>(output).unwrap();
+        assert!(got == wanted, "variant {}: {got:?}\nwanted {wanted:?}", outcome.variant() + 1);
+    }
+}
+
+#[test]
+fn halos_overlap() {
+    for (m, n) in [(32, 8), (64, 16), (33, 9), (1, 1), (70, 21)] {
+        let x = numbers(m * n, 1);
+        let at = |i: i64, j: i64| match (0..m as i64).contains(&i) && (0..n as i64).contains(&j) {
+            true => x[i as usize + j as usize * m],
+            false => 0.0,
+        };
+        let one = |place: usize| {
+            let (i, j) = ((place % m) as i64, (place / m) as i64);
+            at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1) - 4.0 * at(i, j)
+        };
+        let wanted: Vec<f32> = (0..m * n).map(one).collect();
+        check(five_points().def(), &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])], "y", &wanted);
+    }
+}
+
+#[test]
+fn edges_are_repeated() {
+    for [l, m, n] in [[32, 4, 2], [33, 5, 3], [1, 1, 1], [40, 9, 4]] {
+        let x = numbers(l * m * n, 1);
+        let at = |i: i64, j: i64, k: i64| {
+            let clamp = |at: i64, n: usize| at.clamp(0, n as i64 - 1) as usize;
+            x[clamp(i, l) + clamp(j, m) * l + clamp(k, n) * l * m]
+        };
+        let one = |place: usize| {
+            let (i, j, k) = ((place % l) as i64, (place / l % m) as i64, (place / l / m) as i64);
+            (-1..2).map(|d| at(i + d, j, k) + at(i, j + d, k) + at(i, j, k + d)).sum::<f32>()
+        };
+        let wanted: Vec<f32> = (0..l * m * n).map(one).collect();
+        check(
+            seven_points().def(),
+            &[Arg::tensor(&x, [l, m, n]), Arg::output::<f32>([l, m, n])],
+            "y",
+            &wanted,
+        );
+    }
+}
+
+#[test]
+fn diagonals_are_shifted_vectors() {
+    for n in [1, 64, 67, 200] {
+        let (a, x) = (numbers(n * 5, 1), numbers(n, 2));
+        let one = |i: usize| {
+            (0..5).filter_map(|d| Some(a[i + d * n] * x.get((i + d).checked_sub(2)?)?)).sum::<f32>()
+        };
+        let wanted: Vec<f32> = (0..n).map(one).collect();
+        check(
+            banded().def(),
+            &[Arg::tensor(&a, [n, 5]), Arg::tensor(&x, [n]), Arg::output::<f32>([n])],
+            "y",
+            &wanted,
+        );
+    }
+}
+
+#[test]
+fn windows_are_shifted_tiles() {
+    for (h, w, c, o) in [(16, 8, 1, 1), (19, 11, 3, 2), (1, 1, 2, 3)] {
+        let (x, f) = (numbers(h * w * c, 1), numbers(o * 9 * c, 2));
+        let at = |i: i64, j: i64, k: usize| match (0..h as i64).contains(&i) && (0..w as i64).contains(&j) {
+            true => x[i as usize + j as usize * h + k * h * w],
+            false => 0.0,
+        };
+        let one = |place: usize| {
+            let (i, j, to) = ((place % h) as i64, (place / h % w) as i64, place / h / w);
+            let mut sum = 0.0;
+            for k in 0..c {
+                for r in 0..3 {
+                    for s in 0..3 {
+                        sum +=
+                            at(i + r as i64 - 1, j + s as i64 - 1, k) * f[to + r * o + s * o * 3 + k * o * 9];
+                    }
+                }
+            }
+            sum
+        };
+        let wanted: Vec<f32> = (0..h * w * o).map(one).collect();
+        let args = [Arg::tensor(&x, [h, w, c]), Arg::tensor(&f, [o, 3, 3, c]), Arg::output::<f32>([h, w, o])];
+        check(convolution().def(), &args, "y", &wanted);
+    }
+}
+
+#[test]
+fn modes_change_their_order() {
+    for (m, n) in [(32, 16), (64, 48), (37, 21), (1, 5)] {
+        let x = numbers(m * n, 1);
+        let wanted: Vec<f32> = (0..m * n).map(|place| x[place / n + place % n * m]).collect();
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([n, m]), Arg::output::<f32>([n, m])];
+        check(transposed().def(), &args, "y", &wanted);
+        check(transposed().def(), &args, "z", &wanted);
+    }
+}
+
+#[test]
+fn walks_come_to_every_tile() {
+    for (m, n) in [(16, 8), (48, 80), (117, 43), (1, 1), (20, 100)] {
+        let (x, row, column) = (numbers(m * n, 1), numbers(n, 2), numbers(m, 3));
+        let wanted: Vec<f32> =
+            (0..m * n).map(|place| x[place] + row[place / m] * 2.0 - column[place % m]).collect();
+        let args = [
+            Arg::tensor(&x, [m, n]),
+            Arg::tensor(&row, [n]),
+            Arg::tensor(&column, [m]),
+            Arg::output::<f32>([m, n]),
+        ];
+        check(biased().def(), &args, "y", &wanted);
+    }
+    // Whole tiles need no bounds, whatever the walk.
+    assert!(!biased().source().contains("if ("), "{}", biased().source());
+    let x = numbers(64 * 48, 1);
+    check(ordered().def(), &[Arg::tensor(&x, [64, 48]), Arg::output::<f32>([64, 48])], "y", &x);
+}

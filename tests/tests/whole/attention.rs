@@ -1,0 +1,68 @@
+//! Two products of which the first makes an operand of the second.
+
+use tilewright::prelude::*;
+use tilewright_sim::{Arg, run_every};
+
+use crate::elements::{bits, numbers, options};
+
+/// o = softmax(q·kᵀ / 8)·v, a tile of keys at a time: no row of scores is ever whole.
+#[kernel]
+fn attention<const BM: usize = 64, const BN: usize = 32>(
+    q: &Tensor<bf16, { (128, 64) }, (_64, _1)>,
+    k: &Tensor<bf16, { (96, 64) }, (_64, _1)>,
+    v: &Tensor<bf16, { (64, 96) }, (_1, _64)>,
+    o: &mut Tensor<f32, { (128, 64) }, (_64, _1)>,
+) {
+    let gk = tile(k, (BN, 64), (_, 0));
+    let gv = tile(v, (64, BN), (0, _));
+    let sq = shared::<bf16>((BM, 64));
+    let (sk, sv) = (shared::<bf16>((BN, 64)), shared::<bf16>((64, BN)));
+    copy(tile(q, (BM, 64), (block.x, 0)), sq);
+
+    let mma = tiled_mma::<bf16, f32>(warps = 4);
+    let mut out = mma.accumulators((BM, 64), 0.0);
+    let mut most = full::<f32>((BM, 1), -1.0e30);
+    let mut total = full::<f32>((BM, 1), 0.0);
+    for n in 0..gk.size(2) {
+        copy(gk[(_, _, n)], sk);
+        copy(gv[(_, _, n)], sv);
+        let mut scores = mma.accumulators((BM, BN), 0.0);
+        gemm(sq, sk, &mut scores);
+        let now = map((most, maximum(scores, 1)), |m, s| max(m, 0.125 * s));
+        let weights = map((scores, now), |s, m| exp(0.125 * s - m));
+        let shrink = map((most, now), |m, now| exp(m - now));
+        total = map((total, shrink, sum(weights, 1)), |t, c, w| t * c + w);
+        out = map((out, shrink), |o, c| o * c);
+        gemm(map(weights, |w| w as bf16), sv, &mut out);
+        most = now;
+    }
+    copy(map((out, total), |o, t| o / t), tile(o, (BM, 64), (block.x, 0)));
+}
+
+#[test]
+fn attention_is_right() {
+    let (m, n, d) = (128, 96, 64);
+    let scaled = |count, seed| -> Vec<f32> { numbers(count, seed).iter().map(|x| x / 8.0).collect() };
+    let (q, k, v) = (scaled(m * d, 1), scaled(n * d, 2), scaled(n * d, 3));
+    let kernel = attention().def().generate().unwrap();
+    let args = [
+        Arg::tensor(&bits(&q), [m, d]).strides([d, 1]),
+        Arg::tensor(&bits(&k), [n, d]).strides([d, 1]),
+        Arg::tensor(&bits(&v), [d, n]).strides([1, d]),
+        Arg::output::<f32>([m, d]).strides([d, 1]),
+    ];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{e}")) {
+        let got = outcome.get::<f32>("o").unwrap();
+        for i in 0..m {
+            let scores: Vec<f32> =
+                (0..n).map(|j| (0..d).map(|l| q[i * d + l] * k[j * d + l]).sum::<f32>() / 8.0).collect();
+            let most = scores.iter().fold(f32::NEG_INFINITY, |m, x| m.max(*x));
+            let grown: Vec<f32> = scores.iter().map(|s| (s - most).exp()).collect();
+            let total: f32 = grown.iter().sum();
+            for l in 0..d {
+                let wanted = (0..n).map(|j| grown[j] * v[j * d + l]).sum::<f32>() / total;
+                assert!((got[i * d + l] - wanted).abs() < 0.02, "({i}, {l}): {} {wanted}", got[i * d + l]);
+            }
+        }
+    }
+}

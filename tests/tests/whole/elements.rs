@@ -1,0 +1,96 @@
+//! Copies and functions of elements.
+
+use tilewright::prelude::*;
+use tilewright_sim::{Arg, Options, run_every};
+
+pub(crate) const SIZES: [usize; 6] = [1, 3, 31, 100, 256, 1000];
+
+pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + at / 5 + seed) % 19) as f32 - 9.0).collect()
+}
+
+pub(crate) fn options() -> Options {
+    Options { schedules: 2, ..Options::default() }
+}
+
+/// y = a x + y
+#[kernel]
+fn axpy<const W: usize = 1024>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, a: f32) {
+    let (gx, gy) = (tile(x, W, block.x), tile(y, W, block.x));
+    copy(map((gx, gy), |x, y| a * x + y), gy);
+}
+
+#[test]
+fn axpy_is_right_for_every_size_and_tile() {
+    for width in [1, 3, 31, 100, 256, 1024, 5000] {
+        let kernel = axpy().specialize(&[("W", width)]).unwrap();
+        let kernel = kernel.def().generate().unwrap();
+        for n in SIZES {
+            let (x, y) = (numbers(n, 1), numbers(n, 2));
+            let wanted: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 3.0 * x + y).collect();
+            let args = [Arg::tensor(&x, [n]), Arg::in_out(&y, [n]), Arg::number(3.0f32)];
+            for outcome in
+                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{width} {n}: {e}"))
+            {
+                assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{width} {n}");
+            }
+        }
+    }
+}
+
+pub(crate) fn bits(all: &[f32]) -> Vec<bf16> {
+    all.iter().map(|x| bf16::from_f32(*x)).collect()
+}
+
+/// A transpose through shared memory, whose layout is found.
+#[kernel]
+fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
+    let turning = shared::<f32>((T, T));
+    copy(tile(a, (T, T), (block.x, block.y)), turning);
+    copy(turning, tile(b, (T, T), (block.x, block.y)));
+}
+
+#[test]
+fn transposes_need_no_barrier_in_their_text() {
+    for side in [7, 32, 64] {
+        let kernel = transpose().specialize(&[("T", side)]).unwrap();
+        let kernel = kernel.def().generate().unwrap();
+        for (m, n) in [(1, 1), (31, 100), (64, 64)] {
+            let a = numbers(m * n, 1);
+            let wanted: Vec<f32> = (0..m * n).map(|at| a[at / n + at % n * m]).collect();
+            let args = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n]).strides([n, 1])];
+            for outcome in
+                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{side}, {m} {n}: {e}"))
+            {
+                assert_eq!(outcome.get::<f32>("b").unwrap(), wanted, "{side}, {m} {n}");
+            }
+        }
+    }
+}
+
+/// Whole tiles and parts of threads in one kernel: sums of rows by whole tiles, and what is added to them by hand.
+#[kernel]
+fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    threads(64);
+    let gx = tile(x, (16, 64), (block.x, 0));
+    let gy = tile(y, 16, block.x);
+    let sums = shared::<f32>((16, 1));
+    copy(sum(gx, 1), sums);
+    sync_threads();
+    let t = layout!(64);
+    let own = parallelize(sums[(_, 0)], t, thread.x, ragged = true);
+    let out = parallelize(gy, t, thread.x, ragged = true);
+    copy(map(own, |s| s + 1.0), out);
+}
+
+#[test]
+fn both_levels_stand_in_one_kernel() {
+    let kernel = both_levels().def().generate().unwrap();
+    let (m, n) = (37, 50);
+    let x = numbers(m * n, 1);
+    let wanted: Vec<f32> = x.chunks(n).map(|row| row.iter().sum::<f32>() + 1.0).collect();
+    let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{e}")) {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+    }
+}

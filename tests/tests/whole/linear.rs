@@ -1,0 +1,98 @@
+//! Products on tensor cores from whole tiles.
+
+use tilewright::prelude::*;
+use tilewright_sim::{Arg, run_every};
+
+use crate::elements::{bits, numbers, options};
+
+#[allow(dead_code)]
+#[path = "../../../examples/linear.rs"]
+mod example;
+
+fn gelu(x: f32) -> f32 {
+    // By the series of erf, which is exact enough here.
+    let y = f64::from(x) / std::f64::consts::SQRT_2;
+    let (mut term, mut sum) = (y, y);
+    for n in 1..80 {
+        term *= -y * y / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    let erf = if y.abs() > 4.0 { y.signum() } else { sum * 2.0 / std::f64::consts::PI.sqrt() };
+    (0.5 * f64::from(x) * (1.0 + erf)) as f32
+}
+
+#[test]
+fn the_example_is_right() {
+    let kernel = example::linear().specialize(&[("BM", 64), ("BN", 128), ("BK", 32)]).unwrap();
+    let kernel = kernel.def().generate().unwrap();
+    for (m, n, k) in [(64, 128, 64), (65, 130, 33), (3, 8, 100)] {
+        let a: Vec<f32> = numbers(m * k, 1).iter().map(|x| x / 8.0).collect();
+        let w: Vec<f32> = numbers(n * k, 2).iter().map(|x| x / 16.0).collect();
+        let bias = numbers(n, 3);
+        let args = [
+            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+            Arg::tensor(&bits(&w), [n, k]).strides([k, 1]),
+            Arg::tensor(&bias, [n]),
+            Arg::output::<bf16>([m, n]).strides([n, 1]),
+        ];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}")) {
+            let got = outcome.get::<bf16>("c").unwrap();
+            for i in 0..m {
+                for j in 0..n {
+                    let sum: f32 = (0..k).map(|l| a[i * k + l] * w[j * k + l]).sum();
+                    let (got, wanted) = (got[i * n + j].to_f32(), gelu(sum + bias[j]));
+                    assert!(
+                        (got - wanted).abs() <= 0.01 * wanted.abs().max(0.5),
+                        "({i}, {j}): {got} {wanted}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn its_shared_memory_is_free_of_conflicts() {
+    let report = example::linear().report().to_string();
+    assert!(!report.contains("conflict"), "{report}");
+    let source = example::linear().source().to_owned();
+    assert!(source.contains("ldmatrix_x4(") && source.contains("cp_async_16("), "{source}");
+}
+
+/// The same parts by hand, next to whole tiles.
+#[kernel]
+fn explicit(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    w: &Tensor<bf16, (N, K), (ldw, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gw) = (tile(a, (32, 16), (block.x, _)), tile(w, (32, 16), (block.y, _)));
+    let gc = tile(c, (32, 32), (block.x, block.y));
+    let (sa, sw) = (shared::<bf16>((32, 16)), shared::<bf16>((32, 16)));
+    let mma = tiled_mma("mma_m16n8k16_bf16", layout!((2, 2)));
+    let mut acc = mma.accumulators((32, 32), 0.0);
+    for k in 0..ga.size(2) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        gemm(sa, sw, &mut acc);
+    }
+    copy(map(acc, |x| 2.0 * x), gc);
+}
+
+#[test]
+fn instructions_have_names() {
+    let kernel = explicit().def().generate().unwrap();
+    let (m, n, k) = (40, 33, 20);
+    let (a, w) = (numbers(m * k, 1), numbers(n * k, 2));
+    let args = [
+        Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+        Arg::tensor(&bits(&w), [n, k]).strides([k, 1]),
+        Arg::output::<f32>([m, n]).strides([n, 1]),
+    ];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{e}")) {
+        let got = outcome.get::<f32>("c").unwrap();
+        let at = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * w[j * k + l]).sum::<f32>();
+        let wanted: Vec<f32> = (0..m * n).map(|p| 2.0 * at(p / n, p % n)).collect();
+        assert_eq!(got, wanted);
+    }
+}
