@@ -42,8 +42,9 @@ impl Lower<'_> {
             Coord::Var(var) => !self.scope.fixed.contains(var),
             coord => matches!(coord, Coord::Turn(_) | Coord::Loaded { .. }),
         };
-        let moves =
-            |coord: &Coord| matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in);
+        let moves = |coord: &Coord| {
+            matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in)
+        };
         let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
         (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
     }

@@ -173,7 +173,16 @@ pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<Vie
         _ => layout,
     };
     let (base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
-    Ok(View { tensor: fragment, name: view.name.clone(), layout, base, limits, held: Vec::new(), nearest: Vec::new(), peer: None })
+    Ok(View {
+        tensor: fragment,
+        name: view.name.clone(),
+        layout,
+        base,
+        limits,
+        held: Vec::new(),
+        nearest: Vec::new(),
+        peer: None,
+    })
 }
 
 /// The extents of a thread's fragment of a tile.

@@ -11,8 +11,8 @@ use crate::condition::Test;
 use crate::number::Number;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read, Require, Ring,
-    Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read,
+    Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::tiled::TiledMma;
 use crate::view::View;

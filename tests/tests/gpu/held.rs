@@ -73,6 +73,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         params: program.params.iter().filter_map(tensor).collect(),
         variants: vec![Variant { source, program }],
         report: Default::default(),
+        requires: Default::default(),
     };
     // SAFETY: the caller's.
     unsafe { Built::new(generated) }
