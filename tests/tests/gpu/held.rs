@@ -74,7 +74,6 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         requires: Vec::new(),
         variants: vec![Variant { source, program }],
         report: Default::default(),
-        requires: Default::default(),
     };
     // SAFETY: the caller's.
     unsafe { Built::new(generated) }
