@@ -58,10 +58,15 @@ pub(crate) fn finish(
     if let Err(why) = within {
         return refuse(diagnostics, why);
     }
-    match limits::is_deep(&program) {
+    let mut outcome = match limits::is_deep(&program) {
         true => crate::stack::with_room(|| checked(program, others, diagnostics, levels)),
         false => checked(program, others, diagnostics, levels),
+    };
+    if outcome.kernel.is_none() {
+        // Where something is wrong, what is idle may be so for that reason.
+        outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
     }
+    outcome
 }
 
 /// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that may presume

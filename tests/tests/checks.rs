@@ -19,15 +19,30 @@ fn matrix_products() {
     // More elements than a macro may look at; the simulator runs it.
     let large =
         ["`parts`: it has too many elements to look at while compiling; its order is left to the simulator"];
-    // Slots of a ring, between roles.
+    // Slots of a ring, between roles, and what leaves by bulk stores.
     let ring = [
         "`left`: groups of threads share it; its order is left to the simulator",
         "`right`: groups of threads share it; its order is left to the simulator",
+        "`leaving`: groups of threads share it; its order is left to the simulator",
+    ];
+    // Matrices that instructions of a warp read.
+    let by_warps = [
+        "`sb`: this statement shares it; its order is left to the simulator",
+        "`sa`: this statement shares it; its order is left to the simulator",
+        // Results on their way out.
+        "`sc`: this statement shares it; its order is left to the simulator",
     ];
     for keys in gallery::MATMULS {
         let undecided = match keys {
             keys if keys.contains("name=deep") => &large[..],
             keys if keys.contains("name=tensor") => &ring[..],
+            keys if keys.contains("dtype=")
+                && !keys.contains("tc=")
+                && !keys.contains("vec=")
+                && !keys.contains("i32") =>
+            {
+                &by_warps[..if keys.contains("bf16") { 3 } else { 2 }]
+            }
             _ => &[],
         };
         clean(keys, gallery::matmul(keys), undecided);
@@ -39,9 +54,13 @@ fn every_layout_of_the_operands() {
     for a in ["m_major", "k_major"] {
         for b in ["n_major", "k_major"] {
             for c in ["m_major", "n_major"] {
-                for rest in
-                    ["", "bk=16 vec=4", "stages=3 bk=16", "dtype=f64 bm=64 bn=64", "dtype=f16 bk=16 vec=8"]
-                {
+                for rest in [
+                    "",
+                    "bk=16 vec=4",
+                    "stages=3 bk=16",
+                    "dtype=f64 bm=64 bn=64 mma=none",
+                    "dtype=f16 bk=16 vec=8",
+                ] {
                     let keys = format!("a={a} b={b} c={c} {rest}");
                     clean(&keys, gallery::matmul(&keys), &[]);
                 }

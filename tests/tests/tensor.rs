@@ -125,7 +125,10 @@ fn wgmma_falls_back_to_mma_sync() {
     let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
     let kernel = kernel(keys);
     assert!(kernel.variants[0].source.contains("wgmma"));
-    assert!(kernel.variants[2..].iter().all(|variant| variant.source.contains("mma.sync")));
+    // After products by wgmma, for more sizes and addresses, those that take all.
+    let by_warps = kernel.variants.iter().skip_while(|variant| variant.source.contains("wgmma"));
+    let by_warps: Vec<_> = by_warps.collect();
+    assert!(by_warps.len() > 1 && by_warps.iter().all(|variant| variant.source.contains("mma.sync")));
     check(keys, &[([33, 17, 13], 0), ([33, 18, 14], 0)]);
 }
 

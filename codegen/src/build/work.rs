@@ -27,7 +27,6 @@ impl Builder {
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
     /// b.copy(&tx, &ty)?; // each thread its part
-    /// assert!(b.copy(&x, &y).is_err()); // every thread all of it
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn copy(&mut self, from: &View, to: &View) -> Result<()> {

@@ -37,12 +37,7 @@ use value::Value;
 /// Makes the kernel of a function.
 pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
     let (program, diagnostics, levels) = program(kernel, settings);
-    let mut outcome = crate::generate::finish(program, Vec::new(), diagnostics, &levels);
-    if outcome.kernel.is_none() {
-        // Where something is wrong, what is idle may be so for that reason.
-        outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
-    }
-    outcome
+    crate::generate::finish(program, Vec::new(), diagnostics, &levels)
 }
 
 /// The tile program of a function, what is wrong with it, and levels of lints.

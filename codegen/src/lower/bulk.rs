@@ -32,6 +32,9 @@ impl Lower<'_> {
         let (global, shared) = if stores { (to, from) } else { (from, to) };
         let (outer, inner) = (leaves(global), leaves(shared));
         let boxes = self.boxes(global, &outer, shared, &inner)?;
+        if stores {
+            self.ends_with_a_group(global, boxes.order[0])?;
+        }
         let param = self.map_of(global, &boxes);
         let arrival = if stores { None } else { Some(self.arrival(shared)?) };
         let names = ["i", "j", "l", "m", "n"];
@@ -55,6 +58,24 @@ impl Lower<'_> {
         }
         self.elect(copies.into_iter().map(|stmt| stmt.op).collect());
         Ok(())
+    }
+
+    /// What is stored past an edge is left out in groups of 16 bytes: rows must end with a whole one.
+    fn ends_with_a_group(&mut self, global: &View, mode: usize) -> Result<()> {
+        let tensor = self.program.tensor(global.tensor);
+        let divisor = i64::from(16 / tensor.elem.bytes());
+        match tensor.plain().leaves().nth(mode).map(|leaf| leaf.0) {
+            Some(Value::Int(n)) if n % divisor != 0 => Err(Problem::new(format!(
+                "a bulk store writes 16 bytes at once, {divisor} elements of {}, and rows of `{}` have {n}",
+                tensor.elem, tensor.name
+            ))
+            .help("store the tile by threads: copy it without naming an instruction")),
+            Some(of @ Value::Sym { .. }) => {
+                self.need(Fact::Divides(Obligation { divisor, of }));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The copy of one box.

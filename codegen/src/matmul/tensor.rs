@@ -74,7 +74,8 @@ impl Plan {
         let tile = [
             self.tile[0].min(128),
             self.tile[1].min(128),
-            self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes())),
+            // Single elements on their way take a register each.
+            self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes()).max(2)),
         ];
         let warps = (tile[0] * tile[1] / (64 * 32)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);

@@ -24,7 +24,7 @@
 //! let n = Value::symbol("N");
 //! let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
 //! let block = [At::Index(Coord::Block(0).into())];
-//! let (x, y) = (b.tile(&x, (1000,), &block)?, b.tile(&y, (1000,), &block)?);
+//! let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
 //! b.copy(&x, &y)?; // 256 threads, unless something says otherwise; 16 bytes at once where tensors are aligned
 //! let kernel = generate(b.finish()).kernel.unwrap();
 //! assert_eq!(kernel.report.threads, 256);
@@ -74,7 +74,7 @@ pub(crate) enum Width {
 /// b.fill(&s, tilewright_codegen::tile::Expr::lit(0.0))?;
 /// let program = resolve(&b.finish()).unwrap().into_owned();
 /// assert_eq!(program.threads(), 256);
-/// assert!(program.body[0].writes().unwrap().per_thread());
+/// assert!(program.body[0].writes()[0].per_thread());
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {

@@ -332,6 +332,12 @@ impl Reader<'_> {
             |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
         let of = |n: usize| args.get(n).filter(|arg| arg.name.is_none()).map(|arg| &arg.value);
         Some(match function {
+            "min" | "max" => match (self.value(of(0)?)?, self.value(of(1)?)?) {
+                (Value::Number(x), Value::Number(y)) => {
+                    Value::Number(if function == "min" { x.min(y) } else { x.max(y) })
+                }
+                _ => Value::Other,
+            },
             "tile" => {
                 let view = self.view(of(0)?)?;
                 let tile = self.numbers(of(1)?)?;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// Names the program.
 const VARIABLE: &str = "TILEWRIGHT_NVDISASM";
 
-/// Instructions of a binary.
+/// Instructions of a binary, and the labels before them, such as `.L_x_1:`.
 pub(crate) struct MachineCode(Vec<String>);
 
 impl MachineCode {
@@ -17,7 +17,7 @@ impl MachineCode {
         self.count(opcode) > 0
     }
 
-    /// The instructions, in the order in which they stand.
+    /// The instructions and labels, in the order in which they stand.
     pub(crate) fn lines(&self) -> &[String] {
         &self.0
     }
@@ -32,7 +32,12 @@ impl MachineCode {
 
     /// All kinds of instructions.
     pub(crate) fn opcodes(&self) -> String {
-        let all: BTreeSet<&str> = self.0.iter().filter_map(|line| line.split(' ').next()).collect();
+        let all: BTreeSet<&str> = self
+            .0
+            .iter()
+            .filter(|line| !line.starts_with('.'))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
         all.into_iter().collect::<Vec<_>>().join(" ")
     }
 }
@@ -54,8 +59,11 @@ pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
     Some(MachineCode(text.lines().filter_map(instruction).collect()))
 }
 
-/// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate.
+/// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate; a label as it is.
 fn instruction(line: &str) -> Option<String> {
+    if line.starts_with(".L_x_") && line.trim_end().ends_with(':') {
+        return Some(line.trim_end().to_owned());
+    }
     let (_, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('@') {

@@ -30,11 +30,20 @@ fn faults(nvrtc: &Nvrtc, kernel: &Kernel, arch: &str) -> Option<String> {
     if [BEGIN, WAIT].iter().any(|opcode| code.count(opcode) != 1) {
         return Some(format!("{entry} for {arch} should begin and wait once: {}", code.opcodes()));
     }
-    // In the order in which they stand: nothing is jumped over on the way.
-    let jumps =
-        |line: &str| ["BRA", "BRX", "CALL", "RET", "EXIT"].iter().any(|opcode| line.starts_with(opcode));
-    let mut before = code.lines().iter().take_while(|line| !line.starts_with(WAIT));
-    let wrong = before.find(|line| jumps(line) || touches(line))?;
+    // In the order in which they stand: nothing is jumped over on the way but what stands before the wait as well. Mbarriers
+    // are the block's own.
+    let before: Vec<&String> = code.lines().iter().take_while(|line| !line.starts_with(WAIT)).collect();
+    let jumps = |(at, line): (usize, &str)| match line.strip_prefix("BRA `(") {
+        Some(to) => {
+            let label = format!("{}:", to.split(')').next().unwrap_or_default());
+            !before[at..].iter().any(|line| **line == label)
+        }
+        None => ["BRA", "BRX", "CALL", "RET", "EXIT"].iter().any(|opcode| line.starts_with(opcode)),
+    };
+    let own = |line: &str| line.starts_with("SYNCS") || line.starts_with('.');
+    let wrong = (0..before.len()).map(|at| (at, before[at].as_str()));
+    let (_, wrong) =
+        wrong.into_iter().find(|&(at, line)| jumps((at, line)) || (touches(line) && !own(line)))?;
     Some(format!("{entry} for {arch}, before the wait: {wrong}"))
 }
 
