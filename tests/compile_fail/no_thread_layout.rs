@@ -2,7 +2,8 @@ use tilewright::prelude::*;
 
 #[kernel]
 fn no_thread_layout(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    copy(tile(x, 256, block.x), tile(y, 256, block.x));
+    let r = registers::<f32>((4, 1), 0.0);
+    map(r, r, |v| v + 1.0);
 }
 
 fn main() {
