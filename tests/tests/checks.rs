@@ -39,7 +39,8 @@ fn matrix_products() {
             keys if keys.contains("dtype=")
                 && !keys.contains("tc=")
                 && !keys.contains("vec=")
-                && !keys.contains("i32") =>
+                && !keys.contains("i32")
+                && !keys.contains("i8") =>
             {
                 &by_warps[..if keys.contains("bf16") { 3 } else { 2 }]
             }

@@ -71,7 +71,7 @@ fn bf16_in_every_order() {
 fn other_types_in_every_order() {
     for order in ORDERS {
         check_all(&format!("dtype=f64 bm=64 bn=32 {order}"));
-        check_all(&format!("dtype=i8 bm=64 bn=32 {order}"));
+        check_all(&format!("dtype=i8 bm=64 bn=32 mma=mma_sync {order}"));
     }
     check_all("dtype=u8 bm=64 bn=32 a=k_major b=k_major");
     check_all("dtype=f16 bm=64 bn=32 b=k_major");

@@ -60,7 +60,7 @@ fn what_is_no_program_is_refused_where_it_stands() {
         |text| text.replace("per_tile", "per_block"),
         "line 6, column 12: one of per_tile, persistent is expected, and here is `per_block`",
     );
-    refuses(|text| text.to_owned() + "more", "line 52, column 1: the end is expected, and here is `more`");
+    refuses(|text| text.to_owned() + "more", "line 53, column 1: the end is expected, and here is `more`");
     refuses(
         |text| text.replacen("elem bf16", "elem half", 1),
         "line 12, column 23: an element type is expected, and here is `half`",

@@ -255,7 +255,9 @@ fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Resul
     })
 }
 
-/// Does auto take mma.sync for a product? Not for f32, whose products it would round.
+/// Does auto take mma.sync for a product? Not for f32, whose products it would round, nor for bytes that are not contiguous
+/// along K: each would be loaded by itself, and the registers do not hold them all.
 fn takes_mma_sync(c: &Config) -> bool {
-    c.arch >= 80 && TiledMma::row(c.dtype, c.acc, c.arch).is_some()
+    let loads = c.dtype.bytes() > 1 || (c.a_rows && c.b_rows);
+    c.arch >= 80 && loads && TiledMma::row(c.dtype, c.acc, c.arch).is_some()
 }
