@@ -99,8 +99,7 @@ fn triangles_of_tiles_end_where_the_block_is() {
         let x = numbers(n * d, 5);
         let at = |i: usize, j: usize| {
             (0..=i / 32)
-                .map(|tile| x.get(tile * 32 + i % 32 + j * n).filter(|_| tile * 32 + i % 32 < n))
-                .flatten()
+                .filter_map(|tile| x.get(tile * 32 + i % 32 + j * n).filter(|_| tile * 32 + i % 32 < n))
                 .sum::<f32>()
         };
         let wanted: Vec<f32> = (0..n * d).map(|place| at(place % n, place / n)).collect();

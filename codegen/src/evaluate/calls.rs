@@ -143,6 +143,11 @@ impl Evaluator {
         let naming = std::mem::take(&mut self.naming);
         // A closure that the kernel binds hides a function of its name, as in Rust.
         if let Some(Value::Closure(closure)) = self.lookup(&function.text).cloned() {
+            if let Some(place) = self.scope.iter().rposition(|(known, _)| *known == function.text)
+                && self.callers.is_empty()
+            {
+                self.uses.used(place);
+            }
             self.naming = naming;
             return self.called(&closure, function, args, span);
         }

@@ -239,10 +239,10 @@ impl Cluster<'_> {
             let of = |place: usize| across.first(place as u32);
             let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
             let start = self.begin(&to, &step.at, thread)?;
-            for at in 0..to.count() as usize {
+            for (at, (_, own)) in all[place].iter().enumerate() {
                 let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
-                let beyond = match all[place][at].1 {
+                let beyond = match *own {
                     Beyond::Perhaps if group.iter().any(|&other| all[other][at].1 == Beyond::No) => {
                         Beyond::No
                     }
@@ -314,7 +314,7 @@ impl Cluster<'_> {
             let of = |place: usize| across.first(place as u32);
             let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
             let begins = starts(&to, thread)?;
-            for at in 0..to[0].count() as usize {
+            for (at, _) in all[place].iter().enumerate() {
                 let mut sum = identity.clone();
                 for tuple in group.iter().flat_map(|&other| &all[other][at]) {
                     sum = self.combined((step, thread), with, [&sum, tuple], &elems)?;
