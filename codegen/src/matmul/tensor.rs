@@ -77,8 +77,8 @@ impl Plan {
             // Single elements on their way take a register each.
             self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes()).max(2)),
         ];
-        // Sums of 64x32 words for each warp.
-        let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 32 * 4)).clamp(1, 8);
+        // Sums of 64x16 words for each warp: elements on their way take as many registers.
+        let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);
         match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
             Ok(mma) if tile[2] % mma.shape()[2] == 0 => Plan { tile, mma, stages },
