@@ -34,7 +34,8 @@ const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
 /// Sizes of the product by wgmma.
 pub(super) struct Sizes {
-    /// Rows and columns of C that a block computes, and the length of a step along K.
+    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous, and the length
+    /// of a step along K.
     pub(super) tile: [i64; 3],
     /// Slots of the ring.
     pub(super) stages: i64,
@@ -126,6 +127,8 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
     let across = SWIZZLED / i64::from(elem.bytes());
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    // The keys of the rows and columns that wgmma has: the transposed product takes them the other way round.
+    let [of_rows, of_columns] = if config.c_rows { ["bm", "bn"] } else { ["bn", "bm"] };
     if ![1, 2].contains(&sizes.cluster) {
         let message =
             format!("a cluster has one block or two along the rows of C, and cluster is {}", sizes.cluster);
@@ -133,9 +136,9 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     }
     if ![1, 2, 4].contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
         return wrong(
-            "bm",
-            format!("wgmma takes {ROWS} rows of each warpgroup, once or twice, and bm is {bm}"),
-            "write bm = 64, bm = 128 or bm = 256",
+            of_rows,
+            format!("wgmma takes {ROWS} rows of each warpgroup, once or twice, and {of_rows} is {bm}"),
+            &format!("write {of_rows} = 64, {of_rows} = 128 or {of_rows} = 256"),
         );
     }
     if bk != across {
@@ -149,19 +152,19 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     }
     if row(elem, bn).is_none() || bn % 16 != 0 {
         return wrong(
-            "bn",
-            format!("wgmma takes 16 to 256 columns in steps of 16, and bn is {bn}"),
-            "write bn = 128 or bn = 256",
+            of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 128 or {of_columns} = 256"),
         );
     }
     if sizes.rows() * bn > 64 * 256 {
         return wrong(
-            "bn",
+            of_columns,
             format!(
                 "a thread has {} sums of a tile of {bm} by {bn}, and 128 are the most",
                 sizes.rows() * bn / 128
             ),
-            "write bn = 128, or a smaller bm",
+            &format!("write {of_columns} = 128, or a smaller {of_rows}"),
         );
     }
     // Where columns are contiguous they are copied in blocks of 64, by each block of the cluster its own.
@@ -169,10 +172,10 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     let by_columns = if config.c_rows { !config.b_rows } else { !config.a_rows };
     if by_columns && bn % step != 0 {
         let message = format!(
-            "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and bn is {bn}",
+            "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and {of_columns} is {bn}",
             sizes.cluster
         );
-        return wrong("bn", message, &format!("write a multiple of {step}"));
+        return wrong(of_columns, message, &format!("write a multiple of {step}"));
     }
     let (bytes, room) = (sizes.slot(elem) * sizes.stages, sizes.room());
     if bytes > room {

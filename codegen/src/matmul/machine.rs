@@ -225,7 +225,11 @@ impl Reader<'_> {
         let usual = hopper::Sizes::usual(config.dtype);
         let mut or =
             |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
-        let tile = [or("bm", usual.tile[0]), or("bn", usual.tile[1]), or("bk", usual.tile[2])];
+        // Keys speak of C, and the transposed product takes its rows and columns the other way round.
+        let [bm, bn] = config.operands_of(usual.tile);
+        let [bm, bn, bk] = [or("bm", bm), or("bn", bn), or("bk", usual.tile[2])];
+        let [rows, columns] = config.operands_of([bm, bn, bk]);
+        let tile = [rows, columns, bk];
         let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
         let ping_pong = self.flag("ping_pong");
         let mut sizes = hopper::Sizes { tile, stages: 1, cluster, band, ping_pong, clocks: None };
