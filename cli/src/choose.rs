@@ -17,7 +17,7 @@ Examples:
   tilewright choose 4096 --kernel 'vec=4 bk=16' --kernel 'vec=4 bk=16 stages=3' --multiprocessors 114";
 
 const MODEL: &str = "\
-A wave is as many blocks as the multiprocessors hold at once. It takes the clocks before the main loop, those of each turn,
+A wave is as many blocks as the multiprocessors hold at once. It takes the clocks before the main loop, those of each iteration,
 and those after it; a launch is its waves one after the other. `tilewright bench gemm` compares this with a GPU.";
 
 pub(crate) fn command() -> Command {
@@ -76,11 +76,12 @@ fn show(matches: &ArgMatches) -> Result {
 
 /// The candidates, best first, and below them those that cannot be.
 fn table(ranking: &Ranking, problem: &Problem) -> String {
-    let heads = "time TFLOP/s tiles blocks waves before turns turn after registers shared variant kernel";
+    let heads =
+        "time TFLOP/s tiles blocks waves before iterations iteration after registers shared variant kernel";
     let operations =
         2.0 * problem.batch.unwrap_or(1) as f64 * problem.sizes.iter().map(|&n| n as f64).product::<f64>();
     let row = |Choice { keys, predicted, .. }: &Choice| {
-        let (facts, [before, turn, after]) = (&predicted.facts, predicted.clocks);
+        let (facts, [before, iteration, after]) = (&predicted.facts, predicted.clocks);
         vec![
             time(predicted.seconds),
             format!("{:.1}", operations / predicted.seconds / 1e12),
@@ -88,8 +89,8 @@ fn table(ranking: &Ranking, problem: &Problem) -> String {
             facts.blocks.to_string(),
             predicted.waves.to_string(),
             format!("{before:.0}"),
-            facts.work.turns.to_string(),
-            format!("{turn:.0}"),
+            facts.work.iterations.to_string(),
+            format!("{iteration:.0}"),
             format!("{after:.0}"),
             facts.registers.to_string(),
             facts.shared_bytes.to_string(),
@@ -116,7 +117,7 @@ mod tests {
         (predicted.seconds, predicted.clocks) = (2.04e-4, [6050.0, 3044.4, 2749.0]);
         (predicted.facts.registers, predicted.facts.shared_bytes) = (104, 8252);
         let expected = "
-     time  TFLOP/s  tiles  blocks  waves  before  turns  turn  after  registers  shared  variant  kernel
+     time  TFLOP/s  tiles  blocks  waves  before  iterations  iteration  after  registers  shared  variant  kernel
 204.00 µs      0.3      2       2      1    6050    128  3044   2749        104    8252        1  matmul
 not `bm=64 bnn=64`: there is no key `bnn`
   bm=64 bnn=64 dtype=f32 a=m_major b=n_major c=m_major batched=false

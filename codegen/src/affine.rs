@@ -25,14 +25,14 @@ pub enum Coord {
     /// what the others leave over, and from there in steps of a tile.
     Begin {
         /// The turn.
-        turn: Box<Affine>,
+        iteration: Box<Affine>,
         /// The extent.
         of: Symbol,
         /// Elements of a whole tile.
         tile: i64,
     },
     /// How many slots of a ring the group has been through; it outlives loops.
-    Turn(Id),
+    Phase(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
     Digit {
         /// Of what.
@@ -248,8 +248,9 @@ impl Affine {
             let term = match coord {
                 coord if coord == this => by.clone(),
                 Coord::Digit { of, over, extent } => of.with(this, by)?.digit(*over, *extent),
-                Coord::Begin { turn, of, tile } => {
-                    Coord::Begin { turn: Box::new(turn.with(this, by)?), of: *of, tile: *tile }.into()
+                Coord::Begin { iteration, of, tile } => {
+                    Coord::Begin { iteration: Box::new(iteration.with(this, by)?), of: *of, tile: *tile }
+                        .into()
                 }
                 Coord::Two(op, of) => Affine::two(*op, &of[0].with(this, by)?, &of[1].with(this, by)?)?,
                 coord => coord.clone().into(),
@@ -266,8 +267,8 @@ impl Affine {
             Coord::Digit { of, over, extent } => {
                 Coord::Digit { of: Box::new(of.replaced(this, by)), over: *over, extent: *extent }
             }
-            Coord::Begin { turn, of, tile } => {
-                Coord::Begin { turn: Box::new(turn.replaced(this, by)), of: *of, tile: *tile }
+            Coord::Begin { iteration, of, tile } => {
+                Coord::Begin { iteration: Box::new(iteration.replaced(this, by)), of: *of, tile: *tile }
             }
             Coord::Two(with, of) => {
                 Coord::Two(*with, Box::new(of.each_ref().map(|of| of.replaced(this, by))))
@@ -297,7 +298,7 @@ impl Affine {
 
     /// Is it known once the block, sizes and arguments are: nothing that a loop or memory decides?
     pub fn is_fixed(&self) -> bool {
-        !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Turn(_) | Coord::Loaded { .. }))
+        !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Phase(_) | Coord::Loaded { .. }))
     }
 
     /// Its value for these coordinates; what passes 64 bits stays at their end, which is outside of every tensor.
@@ -321,7 +322,7 @@ impl Coord {
     /// The sums inside of it.
     pub fn inside(&self) -> &[Affine] {
         match self {
-            Coord::Digit { of, .. } | Coord::Begin { turn: of, .. } => std::slice::from_ref(of),
+            Coord::Digit { of, .. } | Coord::Begin { iteration: of, .. } => std::slice::from_ref(of),
             Coord::Two(_, of) => &of[..],
             _ => &[],
         }

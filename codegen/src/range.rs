@@ -127,8 +127,10 @@ impl Program {
             }
             Coord::Member(group) => Range::below(self.groups[*group as usize].members.into()),
             Coord::ClusterRank => Range::below(self.cluster.iter().product::<u32>().into()),
-            Coord::Turn(_) => Range::below(i64::MAX),
-            Coord::Begin { turn, tile, .. } => Range { lo: 0, hi: self.range(turn).times(*tile).hi.max(0) },
+            Coord::Phase(_) => Range::below(i64::MAX),
+            Coord::Begin { iteration, tile, .. } => {
+                Range { lo: 0, hi: self.range(iteration).times(*tile).hi.max(0) }
+            }
             Coord::Digit { of, over, extent } => {
                 let of = self.range(of);
                 let over = i128::from((*over).max(1));

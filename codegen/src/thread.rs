@@ -628,7 +628,7 @@ pub enum Op {
         /// Which of them.
         slot: Ix,
         /// Which phase.
-        turn: Ix,
+        phase: Ix,
     },
     /// Initialises mbarriers. Stands under [`Op::Elect`] of the block; a fence and a barrier follow.
     InitBarriers(Id),

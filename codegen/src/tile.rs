@@ -452,14 +452,14 @@ pub enum Op {
         /// The ring.
         ring: Id,
         /// The count of slots taken so far.
-        turn: Affine,
+        phase: Affine,
     },
     /// The slot is filled, by this thread's part; with bytes, once those have arrived.
     Publish {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
-        turn: Affine,
+        phase: Affine,
         /// Bytes of bulk copies.
         bytes: Option<u32>,
     },
@@ -468,18 +468,18 @@ pub enum Op {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
-        turn: Affine,
+        phase: Affine,
     },
     /// The slot may be filled again.
     Release {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
-        turn: Affine,
+        phase: Affine,
     },
-    /// The group is done with the ring's slot at hand: its turn, [`Coord::Turn`], is the next from here on.
+    /// The group is done with the ring's slot at hand: its turn, [`Coord::Phase`], is the next from here on.
     ///
-    /// [`Coord::Turn`]: crate::affine::Coord::Turn
+    /// [`Coord::Phase`]: crate::affine::Coord::Phase
     Advance {
         /// The ring.
         ring: Id,

@@ -131,7 +131,7 @@ fn statements(
         if let Some((view, mode)) = stmt
             .writes()
             .into_iter()
-            .find_map(|view| Some((view, view.held.iter().chain(&view.nearest).next()?)))
+            .find_map(|view| Some((view, view.clamped.iter().chain(&view.nearest).next()?)))
         {
             let said = format!(
                 "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",
@@ -333,7 +333,7 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
         Coord::Var(var) => program.vars[*var as usize].name.clone(),
         Coord::Member(group) => format!("the member of `{}`", program.groups[*group as usize].name),
         Coord::ClusterRank => "the block's rank in its cluster".into(),
-        Coord::Turn(ring) => format!("the phase of `{}`", program.rings[*ring as usize].name),
+        Coord::Phase(ring) => format!("the phase of `{}`", program.rings[*ring as usize].name),
         Coord::Size { of, over: 1 } => of.name().to_owned(),
         Coord::Size { of, over } => format!("ceil_div({}, {over})", of.name()),
         Coord::Scalar(id) => program.scalars[*id as usize].name.clone(),

@@ -21,8 +21,8 @@ pub struct View {
     pub base: Vec<Affine>,
     /// For each mode of the tensor where a ragged partition may overshoot its tile: where the tile begins, and its extent.
     pub limits: Vec<Option<(Affine, i64)>>,
-    /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::held`].
-    pub held: Vec<usize>,
+    /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::clamped`].
+    pub clamped: Vec<usize>,
     /// Modes of the tensor along which its first and last elements stand for those beyond; see [`View::nearest`].
     pub nearest: Vec<usize>,
     /// The rank in the cluster of the block whose shared memory is meant; the thread's own block without.
@@ -76,7 +76,7 @@ impl View {
             layout: Layout::from_modes(modes)?,
             base: vec![Affine::default(); rank],
             limits: vec![None; rank],
-            held: Vec::new(),
+            clamped: Vec::new(),
             nearest: Vec::new(),
             peer: None,
         })
@@ -430,9 +430,9 @@ impl View {
 
     /// The same for readers who do not care what lies past the edge along a mode of the tensor: they are given elements
     /// from inside, and reads need no condition.
-    pub fn held(mut self, mode: usize) -> View {
-        if !self.held.contains(&mode) {
-            self.held.push(mode);
+    pub fn clamped(mut self, mode: usize) -> View {
+        if !self.clamped.contains(&mode) {
+            self.clamped.push(mode);
         }
         self
     }

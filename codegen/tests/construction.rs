@@ -250,7 +250,7 @@ fn sums_are_left_operands_without_moving() {
 fn fill_past_an_edge() -> Result<Program> {
     let mut b = Builder::new("fill_past_an_edge");
     let x = b.tensor("x", Elem::F32, Tuple::from(Value::symbol("M")), None, true)?;
-    let tile = b.tile(&x, 128, &[At::Index(Coord::Block(0).into())])?.held(0);
+    let tile = b.tile(&x, 128, &[At::Index(Coord::Block(0).into())])?.clamped(0);
     let mine = b.parallelize(&tile, &layout!(128))?;
     b.fill(&mine, Expr::lit(1.0))?;
     Ok(b.finish())

@@ -119,7 +119,7 @@ impl Change {
                 }
             }
             (Change::Held(_, mode), Op::Copy { from, .. }) if *mode < from.base.len() => {
-                *from = from.clone().held(*mode);
+                *from = from.clone().clamped(*mode);
             }
             (Change::Cluster(_, mode, by, _), Op::Copy { from, .. }) if *mode < from.base.len() => {
                 if let Some(moved) = from.base[*mode].plus(&Coord::ClusterRank.into(), *by) {

@@ -218,7 +218,7 @@ impl Seen {
     fn statement(&mut self, program: &Program, stmt: &Stmt) {
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
             view.base.iter().for_each(|base| self.coordinates(base));
-            if !view.held.is_empty() {
+            if !view.clamped.is_empty() {
                 self.has("bound: clamped");
             }
             if view.limits.iter().any(Option::is_some) {
@@ -304,20 +304,20 @@ impl Seen {
             }
             Op::When { .. } => "statement: when",
             Op::Roles(_) => "statement: roles",
-            Op::Acquire { turn, .. } => {
-                self.coordinates(turn);
+            Op::Acquire { phase, .. } => {
+                self.coordinates(phase);
                 "statement: acquire"
             }
-            Op::Publish { turn, .. } => {
-                self.coordinates(turn);
+            Op::Publish { phase, .. } => {
+                self.coordinates(phase);
                 "statement: publish"
             }
-            Op::Await { turn, .. } => {
-                self.coordinates(turn);
+            Op::Await { phase, .. } => {
+                self.coordinates(phase);
                 "statement: await"
             }
-            Op::Release { turn, .. } => {
-                self.coordinates(turn);
+            Op::Release { phase, .. } => {
+                self.coordinates(phase);
                 "statement: release"
             }
             Op::Wait { .. } => "statement: wait for a token",
@@ -386,15 +386,15 @@ impl Seen {
                 Coord::ClusterRank => "coordinate: cluster rank",
                 // Families are drawn by nothing either.
                 Coord::Member(_) => return,
-                Coord::Begin { turn, .. } => {
-                    self.coordinates(turn);
+                Coord::Begin { iteration, .. } => {
+                    self.coordinates(iteration);
                     "coordinate: begin"
                 }
                 Coord::Digit { of, .. } => {
                     self.coordinates(of);
                     "coordinate: digit"
                 }
-                Coord::Turn(_) => "coordinate: phase",
+                Coord::Phase(_) => "coordinate: phase",
                 Coord::Size { .. } => "coordinate: size",
                 Coord::Scalar(_) => "coordinate: scalar",
                 Coord::Loaded { per_thread: false, .. } => "coordinate: loaded by the block",

@@ -272,7 +272,7 @@ fn place(view: &View, program: &tile::Program) -> String {
     } else {
         String::new()
     };
-    let held = if view.held.is_empty() { String::new() } else { format!(" held {:?}", view.held) };
+    let held = if view.clamped.is_empty() { String::new() } else { format!(" held {:?}", view.clamped) };
     format!(
         "`{}` of `{}` {} {}: {} from ({}){ragged}{held}",
         view.name,

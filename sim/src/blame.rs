@@ -336,9 +336,9 @@ impl Cluster<'_> {
     fn mbarrier_in_words(&self, block: usize, at: usize, want: i64) -> String {
         let mbarrier = &self.blocks[block].mbarriers[at];
         let name = self.mbarrier_name(at);
-        let turn = want - 1;
+        let phase = want - 1;
         format!(
-            "wait for turn {turn} of `{name}`, which has completed {} and lacks {} of {} arrivals and {} bytes",
+            "wait for phase {phase} of `{name}`, which has completed {} and lacks {} of {} arrivals and {} bytes",
             mbarrier.completed, mbarrier.missing, mbarrier.count, mbarrier.bytes
         )
     }

@@ -288,7 +288,7 @@ pub(crate) enum Ins {
     Await {
         bar: Id,
         slot: Src,
-        turn: Src,
+        phase: Src,
     },
     Init(Id),
     /// A loop whose bounds the warp agrees on.

@@ -156,8 +156,8 @@ impl Cluster<'_> {
                     }
                 }
                 Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
-                Ins::Await { bar, slot, turn } => {
-                    if !self.wait_phase(w, bar, slot, turn)? {
+                Ins::Await { bar, slot, phase } => {
+                    if !self.wait_phase(w, bar, slot, phase)? {
                         w.pc -= 1;
                         return Ok(Stop::Waits);
                     }

@@ -318,12 +318,12 @@ impl Cluster<'_> {
             return Ok(());
         }
         let name = self.mbarrier_name(at);
-        let turn = completed - 1;
+        let phase = completed - 1;
         let party = self.party(w, 1 << lane, "arrives at it, not knowing of that", self.site(w));
         Err(self.ctx.fault(
             FaultKind::Mbarrier,
             format!(
-                "turn {turn} of `{name}` is complete, and nothing orders this arrival after it: it might count for turn {turn}"
+                "phase {phase} of `{name}` is complete, and nothing orders this arrival after it: it might count for phase {phase}"
             ),
             vec![party],
             "arrive once in each phase, after a wait for the phase before, or after somebody's who tells of it",
@@ -343,16 +343,16 @@ impl Cluster<'_> {
     }
 
     /// Waits for a phase. True when it is complete.
-    pub(crate) fn wait_phase(&mut self, w: &mut Warp, bar: Id, slot: Src, turn: Src) -> Result<bool> {
+    pub(crate) fn wait_phase(&mut self, w: &mut Warp, bar: Id, slot: Src, phase: Src) -> Result<bool> {
         let slots = self.slots(w, bar, slot, None)?;
-        let turns = w.ints(turn);
+        let phases = w.ints(phase);
         let mut open = Vec::new();
         for lane in lanes_of(w.mask) {
-            let ((block, at), want) = (slots[lane as usize], turns[lane as usize] + 1);
+            let ((block, at), want) = (slots[lane as usize], phases[lane as usize] + 1);
             self.usable(w, lane, (block, at), false)?;
             let completed = self.blocks[block].mbarriers[at].completed;
             if want != completed && want != completed + 1 {
-                return Err(self.wrong_turn(w, lane, at, want - 1, completed));
+                return Err(self.wrong_phase(w, lane, at, want - 1, completed));
             }
             if completed < want && !open.contains(&(block, at, want)) {
                 open.push((block, at, want));
@@ -378,19 +378,19 @@ impl Cluster<'_> {
         Ok(true)
     }
 
-    fn wrong_turn(&self, w: &Warp, lane: u32, at: usize, turn: i64, completed: i64) -> Box<Fault> {
+    fn wrong_phase(&self, w: &Warp, lane: u32, at: usize, phase: i64, completed: i64) -> Box<Fault> {
         let name = self.mbarrier_name(at);
-        let passes = (completed - turn) & 1 == 1;
+        let passes = (completed - phase) & 1 == 1;
         let seen = if passes { "lets the wait pass" } else { "makes the wait last until another" };
         let message = format!(
-            "a wait for turn {turn} of `{name}`, which has completed {completed} turns: hardware looks at the turn's parity alone and {seen}"
+            "a wait for phase {phase} of `{name}`, which has completed {completed} phases: hardware looks at the phase's parity alone and {seen}"
         );
-        let party = self.party(w, 1 << lane, format!("waits for turn {turn}"), self.site(w));
+        let party = self.party(w, 1 << lane, format!("waits for phase {phase}"), self.site(w));
         self.ctx.fault(
             FaultKind::Mbarrier,
             message,
             vec![party],
-            "wait for every turn once, in order: nobody may be two turns ahead of another",
+            "wait for every phase once, in order: nobody may be two phases ahead of another",
         )
     }
 

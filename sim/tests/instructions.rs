@@ -289,7 +289,7 @@ fn boxes_of_tensors() {
             let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(len * 4) });
             let load = b.atom(&format!("bulk_load_{rank}d"), load);
             body.push(b.one(Scope::Block, vec![arrive, load]));
-            body.push(b.s(Op::Await { bar, slot: zero, turn: zero }));
+            body.push(b.s(Op::Await { bar, slot: zero, phase: zero }));
             for round in 0..len.div_ceil(32) {
                 let at = b.sum(&[(t, 1)], i64::from(round) * 32);
                 let some = b.lt(at, i64::from(len));
@@ -363,7 +363,7 @@ fn cluster(waits: bool) -> Kernel {
     ];
     let load = b.atom("bulk_load_1d_multicast", load);
     body.push(b.one(Scope::Block, vec![arrive, load]));
-    body.push(b.s(Op::Await { bar: full, slot: zero, turn: zero }));
+    body.push(b.s(Op::Await { bar: full, slot: zero, phase: zero }));
     // Each thread gives its block the other half of the box, and takes what its twin gave.
     let far = b.sum(&[(other, 64), (t, 1)], 0);
     body.extend([b.load(x, held, far, 1), b.store(own, t, x, 1), b.s(Op::Sync(all))]);

@@ -219,11 +219,11 @@ pub struct Model {
     pub prompt: f64,
     /// A warp's access to global memory or copy from there: addresses and the load-store unit's time.
     pub global: f64,
-    /// A turn in which tiles come by way of registers, whatever their size: what is read must be there to be written.
+    /// An iteration in which tiles come by way of registers, whatever their size: what is read must be there to be written.
     pub staged: f64,
-    /// A turn that waits for global memory with nothing to compute; other blocks fill the time, if there are any.
+    /// An iteration that waits for global memory with nothing to compute; other blocks fill the time, if there are any.
     pub exposed: f64,
-    /// A wave of blocks: first loads, and the last turn's end.
+    /// A wave of blocks: first loads, and the last iteration's end.
     pub fill: f64,
     /// A launch.
     pub launch: f64,
@@ -258,10 +258,10 @@ impl Model {
             + counts.global * self.global
     }
 
-    /// Clocks of so many blocks at once on a multiprocessor: before their main loops, for one turn, and after them.
+    /// Clocks of so many blocks at once on a multiprocessor: before their main loops, for one iteration, and after them.
     fn wave(&self, facts: &Facts, blocks: f64, device: &DeviceLimits) -> [f64; 3] {
-        let Work { before, turn, after, sums, exposed, staged, .. } = &facts.work;
-        let busy = self.busy(turn, *sums) + if *staged && !exposed { self.staged } else { 0.0 };
+        let Work { before, iteration, after, sums, exposed, staged, .. } = &facts.work;
+        let busy = self.busy(iteration, *sums) + if *staged && !exposed { self.staged } else { 0.0 };
         // A block of fewer warps than there are schedulers leaves some idle.
         let alone = busy * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
         let sharing = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
@@ -276,8 +276,8 @@ impl Model {
     /// The time of a launch.
     pub fn predict(&self, facts: &Facts, device: &DeviceLimits) -> Predicted {
         let clocks = |blocks: u64| {
-            let [before, turn, after] = self.wave(facts, blocks as f64, device);
-            before + facts.work.turns * turn + after
+            let [before, iteration, after] = self.wave(facts, blocks as f64, device);
+            before + facts.work.iterations * iteration + after
         };
         let most = facts.tiles.div_ceil(u64::from(device.multiprocessors.max(1)));
         let (blocks, last) = (u64::from(facts.blocks), most % u64::from(facts.blocks));
@@ -318,7 +318,7 @@ pub struct Predicted {
     pub seconds: f64,
     /// How often the fullest multiprocessor fills up; the last time perhaps not wholly.
     pub waves: u64,
-    /// Clocks of a wave before the main loop, for one turn of it, and after it.
+    /// Clocks of a wave before the main loop, for one iteration of it, and after it.
     pub clocks: [f64; 3],
     /// What that follows from.
     pub facts: Facts,
@@ -328,14 +328,14 @@ impl fmt::Display for Predicted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let Facts { tiles, blocks, registers, shared_bytes, variant, work, .. } = &self.facts;
-        let [before, turn, after] = self.clocks;
+        let [before, iteration, after] = self.clocks;
         write!(
             f,
-            "{} in {} of {} on a multiprocessor ({registers} registers, {shared_bytes} bytes); {before:.0} + {} x {turn:.0} + {after:.0} clocks; variant {}",
+            "{} in {} of {} on a multiprocessor ({registers} registers, {shared_bytes} bytes); {before:.0} + {} x {iteration:.0} + {after:.0} clocks; variant {}",
             plural(*tiles, "tile"),
             plural(self.waves, "wave"),
             plural(u64::from(*blocks), "block"),
-            plural(work.turns as u64, "turn"),
+            plural(work.iterations as u64, "iteration"),
             variant + 1,
         )
     }

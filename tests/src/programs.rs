@@ -71,12 +71,12 @@ pub fn wgmma_ring() -> Result<Program> {
                 let out = b.partition_mma(&gc, row, 'd', &by_warpgroup)?.with_name("out");
                 let acc = b.fragment("acc", Elem::F32, &out)?;
                 b.fill(&acc, Expr::lit(0.0))?;
-                b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
-                    b.statement(Op::Await { ring, turn: turn.clone() });
-                    let slot = turn.digit(1, Some(STAGES));
+                b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
+                    b.statement(Op::Await { ring, phase: iteration.clone() });
+                    let slot = iteration.digit(1, Some(STAGES));
                     let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
                     b.gemm_how(&ta, &tb, &acc, How::Atom(wgmma), Order::Plain, None)?;
-                    b.statement(Op::Release { ring, turn });
+                    b.statement(Op::Release { ring, phase: iteration });
                     Ok(())
                 })?;
                 b.copy(&acc, &out)
@@ -85,12 +85,12 @@ pub fn wgmma_ring() -> Result<Program> {
         (
             producer,
             Box::new(|b: &mut Builder| {
-                b.repeat("k", steps, Unroll::No, |b, turn| -> Result<()> {
-                    b.statement(Op::Acquire { ring, turn: turn.clone() });
-                    b.statement(Op::Publish { ring, turn: turn.clone(), bytes: Some(bytes) });
-                    let slot = turn.digit(1, Some(STAGES));
+                b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
+                    b.statement(Op::Acquire { ring, phase: iteration.clone() });
+                    b.statement(Op::Publish { ring, phase: iteration.clone(), bytes: Some(bytes) });
+                    let slot = iteration.digit(1, Some(STAGES));
                     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
-                        let (from, to) = (at(from, b, &turn)?, at(to, b, &slot)?);
+                        let (from, to) = (at(from, b, &iteration)?, at(to, b, &slot)?);
                         b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
                     }
                     Ok(())

@@ -166,11 +166,11 @@ impl Builder {
     /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
     /// #     over_cluster: None,
     /// # });
-    /// assert_eq!(b.turn(ring), tilewright_codegen::affine::Coord::Turn(ring).into());
+    /// assert_eq!(b.turn(ring), tilewright_codegen::affine::Coord::Phase(ring).into());
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn turn(&self, ring: Id) -> Affine {
-        Coord::Turn(ring).into()
+    pub fn phase(&self, ring: Id) -> Affine {
+        Coord::Phase(ring).into()
     }
 
     /// The slot of a ring that is at hand, for the last mode of its buffers.
@@ -193,7 +193,7 @@ impl Builder {
     /// ```
     pub fn slot(&self, ring: Id) -> Affine {
         let slots = self.program.rings[ring as usize].slots;
-        self.turn(ring).digit(1, Some(i64::from(slots)))
+        self.phase(ring).digit(1, Some(i64::from(slots)))
     }
 
     /// Waits until the ring's slot at hand is free, as its filler.
@@ -215,8 +215,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn acquire(&mut self, ring: Id) {
-        let turn = self.turn(ring);
-        self.push(Op::Acquire { ring, turn });
+        let phase = self.phase(ring);
+        self.push(Op::Acquire { ring, phase });
     }
 
     /// The ring's slot at hand is filled, by this thread's part; with bytes, once those have arrived.
@@ -238,8 +238,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn publish(&mut self, ring: Id, bytes: Option<u32>) {
-        let turn = self.turn(ring);
-        self.push(Op::Publish { ring, turn, bytes });
+        let phase = self.phase(ring);
+        self.push(Op::Publish { ring, phase, bytes });
     }
 
     /// Waits until the ring's slot at hand is full, as its reader.
@@ -261,8 +261,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn await_slot(&mut self, ring: Id) {
-        let turn = self.turn(ring);
-        self.push(Op::Await { ring, turn });
+        let phase = self.phase(ring);
+        self.push(Op::Await { ring, phase });
     }
 
     /// The ring's slot at hand may be filled again. A reader that started something waits for it first.
@@ -284,8 +284,8 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn release(&mut self, ring: Id) {
-        let turn = self.turn(ring);
-        self.push(Op::Release { ring, turn });
+        let phase = self.phase(ring);
+        self.push(Op::Release { ring, phase });
     }
 
     /// The group at hand is done with the slot at hand; the next is at hand from here on.

@@ -256,15 +256,15 @@ impl Site {
         for around in self.loops.clone() {
             let (from, to) = (warp.at(around.from)[0], warp.at(around.to)[0]);
             let turns = (to - from + around.step - 1) / around.step.max(1);
-            let mut turn = 1;
-            while turn <= 3.min(turns - 1) {
+            let mut iteration = 1;
+            while iteration <= 3.min(turns - 1) {
                 // the second, the third, the last
-                let at = if turn == 3 { turns - 1 } else { turn };
+                let at = if iteration == 3 { turns - 1 } else { iteration };
                 warp.loops[around.var as usize] = from + at * around.step;
                 if !self.look(kernel, warp, budget) {
                     return;
                 }
-                turn += 1;
+                iteration += 1;
             }
             warp.loops[around.var as usize] = from;
         }

@@ -1,4 +1,4 @@
-//! What a block does in numbers: before its main loop, in one turn of it, and after. Cost models read this; it knows no
+//! What a block does in numbers: before its main loop, in one iteration of it, and after. Cost models read this; it knows no
 //! device and no time.
 
 use super::Budget;
@@ -15,15 +15,15 @@ use crate::thread::{Kernel, Op, Space, Stmt, Unroll, Val};
 pub struct Work {
     /// Before the main loop.
     pub before: Counts,
-    /// In one turn of it.
-    pub turn: Counts,
-    /// How often it turns.
-    pub turns: f64,
+    /// In one iteration of it.
+    pub iteration: Counts,
+    /// How often it iterations.
+    pub iterations: f64,
     /// After it.
     pub after: Counts,
-    /// A turn waits for what it has itself asked global memory for, with nothing to compute meanwhile.
+    /// A iteration waits for what it has itself asked global memory for, with nothing to compute meanwhile.
     pub exposed: bool,
-    /// A turn brings elements from global memory by way of registers.
+    /// A iteration brings elements from global memory by way of registers.
     pub staged: bool,
     /// Type of the sums.
     pub sums: Option<Elem>,
@@ -55,7 +55,7 @@ pub struct Counts {
 }
 
 /// The work of one block of a launch that was planned. The main loop is the outermost one whose length is known only
-/// now; a kernel without one counts as a single turn. Conditions on scalar arguments count as false, as where beta is 0.
+/// now; a kernel without one counts as a single iteration. Conditions on scalar arguments count as false, as where beta is 0.
 pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let body = taken(&kernel.body);
     let exprs = &kernel.exprs;
@@ -65,15 +65,15 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let warp = Warp::new(kernel).passing(plan.passed.iter().map(value).collect());
     let mut meter = Meter { kernel, warp, sums: None };
     let registers = registers(kernel);
-    let (before, turn, after, turns) = match main.map(|at| (at, &body[at].op)) {
+    let (before, iteration, after, iterations) = match main.map(|at| (at, &body[at].op)) {
         Some((at, Op::For { from, to, step, body: inner, .. })) => {
             (&body[..at], &inner[..], &body[at + 1..], meter.trips(*from, *to, *step))
         }
         _ => (&[][..], &body[..], &[][..], 1.0),
     };
-    let (exposed, staged) = (exposed(turn, &mut false), staged(turn));
-    let [before, turn, after] = [before, turn, after].map(|body| meter.counts(body));
-    Work { before, turn, turns, after, exposed, staged, sums: meter.sums, registers }
+    let (exposed, staged) = (exposed(iteration, &mut false), staged(iteration));
+    let [before, iteration, after] = [before, iteration, after].map(|body| meter.counts(body));
+    Work { before, iteration, iterations, after, exposed, staged, sums: meter.sums, registers }
 }
 
 /// The most 32-bit registers that a thread's arrays take at once; an array takes its own from the first statement of the body
@@ -276,10 +276,14 @@ mod tests {
             "dtype=f16 vec=8 bk=16",
         ] {
             let (work, blocks) = of(keys, [m, n, k]);
-            assert_eq!(work.turn.multiply_adds * 32.0 * work.turns * blocks, (m * n * k) as f64, "{keys}");
+            assert_eq!(
+                work.iteration.multiply_adds * 32.0 * work.iterations * blocks,
+                (m * n * k) as f64,
+                "{keys}"
+            );
             let bytes = if keys.contains("f16") { 2 } else { 4 };
             assert_eq!(work.after.sectors * 32.0 * blocks, (m * n * bytes) as f64, "{keys}");
-            assert_eq!(work.turn.guarded, 0.0, "{keys}");
+            assert_eq!(work.iteration.guarded, 0.0, "{keys}");
         }
     }
 
@@ -287,8 +291,12 @@ mod tests {
     fn what_a_turn_waits_for() {
         let whole = [256, 256, 64];
         let check = |keys: &str, sizes, expected: [bool; 4]| {
-            let Work { turn, exposed, staged, .. } = of(keys, sizes).0;
-            assert_eq!([exposed, staged, turn.guarded > 0.0, turn.prompt > 0.0], expected, "{keys}");
+            let Work { iteration, exposed, staged, .. } = of(keys, sizes).0;
+            assert_eq!(
+                [exposed, staged, iteration.guarded > 0.0, iteration.prompt > 0.0],
+                expected,
+                "{keys}"
+            );
         };
         check("", whole, [true, false, false, true]);
         check("", [255, 255, 63], [true, false, true, true]);

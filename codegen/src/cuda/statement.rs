@@ -131,7 +131,7 @@ impl Printer<'_> {
             Op::Fence(fence) => self.fence(*fence),
             Op::Sync(bar) => self.sync(*bar),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
-            Op::Await { bar, slot, turn } => self.wait_phase(*bar, *slot, *turn),
+            Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
             Op::For { var, from, to, step, unroll, body } => {
@@ -346,8 +346,8 @@ impl Printer<'_> {
         self.line(&text);
     }
 
-    fn wait_phase(&mut self, bar: Id, slot: Ix, turn: Ix) {
-        let parity = self.exprs.and(turn, 1);
+    fn wait_phase(&mut self, bar: Id, slot: Ix, phase: Ix) {
+        let parity = self.exprs.and(phase, 1);
         let (at, parity) = (self.mbarrier(bar, slot), self.int(parity));
         let function = if self.orders_cluster(bar) { "mbarrier_wait_cluster" } else { "mbarrier_wait" };
         self.line(&format!("{function}({at}, {parity});"));

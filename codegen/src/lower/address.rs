@@ -40,7 +40,7 @@ impl Lower<'_> {
     pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
         let moves_in = |coord: &Coord| match coord {
             Coord::Var(var) => !self.scope.fixed.contains(var),
-            coord => matches!(coord, Coord::Turn(_) | Coord::Loaded { .. }),
+            coord => matches!(coord, Coord::Phase(_) | Coord::Loaded { .. }),
         };
         let moves = |coord: &Coord| {
             matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in)

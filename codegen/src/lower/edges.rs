@@ -37,10 +37,10 @@ impl Lower<'_> {
         let Some(extent) = extent else {
             return false;
         };
-        if let Some((turn, ..)) = self.begins(view, mode) {
-            let turn = self.affine(&turn);
+        if let Some((iteration, ..)) = self.begins(view, mode) {
+            let iteration = self.affine(&iteration);
             // In the first turn, where all there is may be less than a tile.
-            return self.kernel.exprs.get(turn).lo < 1;
+            return self.kernel.exprs.get(iteration).lo < 1;
         }
         let (mut moving, mut inner) =
             (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
@@ -96,17 +96,17 @@ impl Lower<'_> {
     /// elements whole ones have. `None` where all are whole.
     pub(super) fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
         let begins = |(coord, _): &(Coord, i64)| match coord {
-            Coord::Begin { turn, of, tile } => Some(((**turn).clone(), *of, *tile)),
+            Coord::Begin { iteration, of, tile } => Some(((**iteration).clone(), *of, *tile)),
             _ => None,
         };
-        let (turn, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
+        let (iteration, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
         let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 });
-        (!whole).then_some((turn, of, tile))
+        (!whole).then_some((iteration, of, tile))
     }
 
     /// Do elements from inside stand for those past the edge of this mode, and could there be such?
     pub(super) fn holds(&mut self, view: &View, mode: usize) -> bool {
-        (view.held.contains(&mode) || view.nearest.contains(&mode)) && self.outside(view, mode)
+        (view.clamped.contains(&mode) || view.nearest.contains(&mode)) && self.outside(view, mode)
     }
 
     /// A coordinate, or the last one where a vector fits that both it and the extent are multiples of.
@@ -211,12 +211,12 @@ impl Lower<'_> {
         }
         let mut guard = self.int(1);
         for mode in modes {
-            if self.outside(view, mode) && !view.held.contains(&mode) && !view.nearest.contains(&mode) {
+            if self.outside(view, mode) && !view.clamped.contains(&mode) && !view.nearest.contains(&mode) {
                 let (coordinate, extent) =
                     (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
                 let end = match self.begins(view, mode) {
-                    Some((turn, of, tile)) => {
-                        let next = turn.plus(&1.into(), 1).unwrap_or_default();
+                    Some((iteration, of, tile)) => {
+                        let next = iteration.plus(&1.into(), 1).unwrap_or_default();
                         self.begin_later(&next, of, tile)
                     }
                     None => extent,
@@ -249,15 +249,15 @@ impl Lower<'_> {
     }
 
     /// Where the tile of a turn begins whose first is not whole.
-    pub(super) fn begin(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (later, zero) = (self.begin_later(turn, of, tile), self.int(0));
+    pub(super) fn begin(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (later, zero) = (self.begin_later(iteration, of, tile), self.int(0));
         self.exprs().max(later, zero)
     }
 
     /// The same for turns after the first.
-    pub(super) fn begin_later(&mut self, turn: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (turn, whole) = (self.affine(turn), self.int(tile));
-        let turns = self.exprs().mul(turn, whole);
+    pub(super) fn begin_later(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (iteration, whole) = (self.affine(iteration), self.int(tile));
+        let turns = self.exprs().mul(iteration, whole);
         let short = self.short(of, tile);
         self.exprs().sub(turns, short)
     }
@@ -281,7 +281,7 @@ pub(super) fn as_tiles(base: &Affine) -> Affine {
     let mut all = Affine::from(base.constant);
     for (coord, by) in &base.terms {
         let (term, by) = match coord {
-            Coord::Begin { turn, tile, .. } => ((**turn).clone(), by * tile),
+            Coord::Begin { iteration, tile, .. } => ((**iteration).clone(), by * tile),
             coord => (coord.clone().into(), *by),
         };
         all = all.plus(&term, by).unwrap_or_default();

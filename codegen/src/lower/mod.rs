@@ -386,7 +386,7 @@ impl<'p> Lower<'p> {
                 let flip = self.flip(crate::affine::swizzle(*parts), thread);
                 self.exprs().xor(thread, flip)
             }
-            Coord::Begin { turn, of, tile } => self.begin(turn, *of, *tile),
+            Coord::Begin { iteration, of, tile } => self.begin(iteration, *of, *tile),
             Coord::Size { of, over } => self.value(Value::Sym { times: 1, of: *of, over: *over }),
             Coord::Scalar(id) => self.scalar(*id),
             Coord::Loaded { number, .. } => {
@@ -403,7 +403,7 @@ impl<'p> Lower<'p> {
                     Arith::Max => self.exprs().max(a, b),
                 }
             }
-            Coord::Turn(ring) => self.phase(*ring),
+            Coord::Phase(ring) => self.phase(*ring),
             Coord::ClusterRank => {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
                 self.exprs().leaf(Int::ClusterRank, 0, hi, 1, thread::Scope::Block)

@@ -77,7 +77,7 @@ impl Lower<'_> {
         let bar = self.orders[order as usize];
         let part = self.part_of(by, turns.parts.into());
         let phase = self.scope.orders.get(order as usize).copied().flatten().unwrap_or_default();
-        self.emit(Op::Await { bar, slot: part, turn: phase });
+        self.emit(Op::Await { bar, slot: part, phase: phase });
         self.statements(body)?;
         (self.scope.by, self.scope.site) = (by, site);
         let one = self.int(1);

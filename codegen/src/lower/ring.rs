@@ -185,8 +185,8 @@ impl Lower<'_> {
         let bar = self.rings[ring as usize] + 1;
         // The first round finds every slot free: it waits for the phase before the first.
         let before = self.int(-1);
-        let turn = self.exprs().add(round, before);
-        self.emit(Op::Await { bar, slot, turn });
+        let phase = self.exprs().add(round, before);
+        self.emit(Op::Await { bar, slot, phase });
     }
 
     pub(super) fn publish(&mut self, ring: Id, phase: &Affine, bytes: Option<u32>) {
@@ -201,7 +201,7 @@ impl Lower<'_> {
 
     pub(super) fn wait_full(&mut self, ring: Id, phase: &Affine) {
         let (slot, round) = self.slot(ring, phase);
-        self.emit(Op::Await { bar: self.rings[ring as usize], slot, turn: round });
+        self.emit(Op::Await { bar: self.rings[ring as usize], slot, phase: round });
     }
 
     /// Every reading warp says that it is done with a slot, to all blocks whose copies fill it.

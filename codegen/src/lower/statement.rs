@@ -51,10 +51,10 @@ impl Lower<'_> {
             tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),
             tile::Op::Tiles { vars, raster, body } => self.tiles(vars, *raster, body)?,
-            tile::Op::Acquire { ring, turn } => self.acquire(*ring, turn),
-            tile::Op::Publish { ring, turn, bytes } => self.publish(*ring, turn, *bytes),
-            tile::Op::Await { ring, turn } => self.wait_full(*ring, turn),
-            tile::Op::Release { ring, turn } => self.release(*ring, turn),
+            tile::Op::Acquire { ring, phase } => self.acquire(*ring, phase),
+            tile::Op::Publish { ring, phase, bytes } => self.publish(*ring, phase, *bytes),
+            tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),
+            tile::Op::Release { ring, phase } => self.release(*ring, phase),
             tile::Op::Roles(roles) => {
                 let mut all = Vec::new();
                 for (group, body) in roles {
@@ -215,10 +215,10 @@ impl Lower<'_> {
         let begin = others.terms.iter().position(begins).map(|place| others.terms.remove(place).0);
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
         let mut rest = self.exprs().sub(right, others);
-        if let Some(Coord::Begin { turn, of, tile }) = begin {
+        if let Some(Coord::Begin { iteration, of, tile }) = begin {
             // In the first turn all is left, though its tile may not be whole. Said so, and not as what is left of a number
             // of tiles, of which a compiler would see that it is a multiple and fold the conditions of several columns.
-            let later = self.begin_later(&turn, of, tile);
+            let later = self.begin_later(&iteration, of, tile);
             let after = self.exprs().sub(rest, later);
             rest = match self.kernel.exprs.get(later).lo {
                 0.. => after,

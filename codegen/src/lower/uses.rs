@@ -63,7 +63,7 @@ fn each_index(stmt: &Stmt, f: &mut dyn FnMut(Ix)) {
             guard.iter().for_each(|&at| f(at));
         }
         Op::Arrive { slot, peer, .. } => [*slot].iter().chain(peer).for_each(|&at| f(at)),
-        Op::Await { slot, turn, .. } => [*slot, *turn].into_iter().for_each(&mut *f),
+        Op::Await { slot, phase, .. } => [*slot, *phase].into_iter().for_each(&mut *f),
         Op::For { from, to, .. } => [*from, *to].into_iter().for_each(&mut *f),
         Op::If { cond, .. } => f(*cond),
         Op::When { cond, .. } => of_value(cond, f),

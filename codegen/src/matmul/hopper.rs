@@ -414,7 +414,7 @@ impl Part<'_> {
             b.wait_all_but(token, 1);
             let phase = self.before(b)?;
             b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
-                b.statement(Op::Release { ring: self.ring, turn: phase });
+                b.statement(Op::Release { ring: self.ring, phase });
                 Ok(())
             })?;
             b.advance(self.ring);
@@ -426,13 +426,13 @@ impl Part<'_> {
     fn finish(&self, b: &mut Builder, product: Id) -> Result<()> {
         b.wait(product);
         let phase = self.before(b)?;
-        b.statement(Op::Release { ring: self.ring, turn: phase });
+        b.statement(Op::Release { ring: self.ring, phase });
         Ok(())
     }
 
     /// The phase before the one at hand.
     fn before(&self, b: &Builder) -> Result<Affine> {
-        shifted(&b.turn(self.ring), &(-1).into())
+        shifted(&b.phase(self.ring), &(-1).into())
     }
 
     /// Sums leave, 64 rows and some columns at a time: by way of a buffer from where the copy engine stores them, or from the

@@ -72,7 +72,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     };
     // Rows past an edge only make sums that nobody stores: rows from inside serve for them, where copies stand among
     // multiply-adds and conditions would cost.
-    let (ga, gb) = if c.ahead.fragments > 1 { (ga.held(0), gb.held(0)) } else { (ga, gb) };
+    let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc", ["bm", "bn"])?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {

@@ -149,7 +149,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             let tile = [rows, plan.tile[2]];
             let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
             // Rows beyond an edge make sums that are not stored: any rows do for them.
-            let from = from.held(0);
+            let from = from.clamped(0);
             let fill = fill(c, plan, tile, *by_rows, width)?;
             let letter = ['a', 'b'][which];
             let uses = SharedUses::new(c.dtype, tile, (*by_rows).into())?.filled(&fill)?;

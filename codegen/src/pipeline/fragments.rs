@@ -127,7 +127,7 @@ impl Product {
 
     /// A turn: the product with the next column always ahead. `early` are the copies of a later turn, `late` what they
     /// leave to be written while the last column but one is at work, `wait` makes the next turn's tile visible.
-    pub(super) fn turn(
+    pub(super) fn iteration(
         &self,
         write: &mut Write,
         var: Id,
@@ -177,11 +177,11 @@ impl Product {
         if apart * self.depth != i64::from(over) || !self.operands.iter().all(|one| one.columns_are(apart)) {
             return None;
         }
-        let turn = match &self.begin {
+        let iteration = match &self.begin {
             Some(begin) => begin.clone().into(),
             None => Affine::from(Coord::Var(var)).times(i64::from(over))?,
         };
-        let (left, right) = (turn.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 });
+        let (left, right) = (iteration.plus(column, apart)?, Value::Sym { times: 1, of, over: 1 });
         Some(self.statement(Op::Leave { of: var, left, right }))
     }
 

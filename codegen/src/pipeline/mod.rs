@@ -344,14 +344,14 @@ impl Write {
         self.used.extend(&buffers);
 
         // Where a turn's tiles are.
-        let in_slot = |stmts: &mut [Stmt], turn: Affine| {
+        let in_slot = |stmts: &mut [Stmt], iteration: Affine| {
             for view in stmts.iter_mut() {
                 view.each_mut(&mut |stmt| {
                     for view in stmt.views_mut() {
                         if buffers.contains(&view.tensor)
                             && self.slots.iter().any(|(id, _)| *id == view.tensor)
                         {
-                            view.base.push(turn.digit(1, Some(i64::from(stages))));
+                            view.base.push(iteration.digit(1, Some(i64::from(stages))));
                             view.limits.push(None);
                         }
                     }
@@ -376,21 +376,21 @@ impl Write {
         // The copies have a turn of their own.
         let of = &self.program.vars[var as usize];
         let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
-        let turn = self.var(&name, to);
+        let iteration = self.var(&name, to);
         for fetch in &mut ahead {
             fetch.each_mut(&mut |stmt| {
-                at_turn(stmt, &Coord::Var(var), &Coord::Var(turn));
+                at_turn(stmt, &Coord::Var(var), &Coord::Var(iteration));
                 if let Op::For { var: inner, .. } = stmt.op {
                     let inner = &mut self.program.vars[inner as usize];
                     for end in [&mut inner.from, &mut inner.to] {
-                        *end = end.replaced(&Coord::Var(var), &Coord::Var(turn));
+                        *end = end.replaced(&Coord::Var(var), &Coord::Var(iteration));
                     }
                 }
             });
         }
         let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
         let step = |at: &Affine, past: Past, body: &[Stmt]| {
-            let step = Op::Step { var: turn, at: at.clone(), past, body: body.to_vec() };
+            let step = Op::Step { var: iteration, at: at.clone(), past, body: body.to_vec() };
             (!body.is_empty()).then(|| stmt(step))
         };
         // Nothing is in flight where all copies pass through registers.
@@ -421,7 +421,7 @@ impl Write {
                 .map_err(refused)?;
             written.extend(wait.clone());
             written.push(product.first(self, var, 0.into()).map_err(refused)?);
-            product.turn(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
+            product.iteration(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
         } else {
             wait.into_iter().chain(fetch).chain(work).chain(late).collect()
         };
@@ -465,21 +465,22 @@ impl Write {
 /// Where every copy fetches the next tile of one extent, along the same mode: that mode, and where tiles begin there if the
 /// last ends with the extent.
 fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)> {
-    let turn = Coord::Var(var);
+    let iteration = Coord::Var(var);
     let one = |stmt: &Stmt| {
         let Op::Copy { from, .. } = &stmt.op else { return None };
-        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == turn);
+        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == iteration);
         let mut moved = (0..from.base.len()).filter(moves);
         let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
         let extent = program.tensor(from.tensor).plain().leaves().nth(mode)?.0;
         let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
         let base = &from.base[mode];
-        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == turn)?;
+        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
         // All of the tile is copied: what else the coordinate is made of are the digits of a place in it.
-        let digits = base.terms.iter().filter(|(coord, _)| *coord != turn).map(|(coord, by)| match coord {
-            Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
-            _ => None,
-        });
+        let digits =
+            base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
+                Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+                _ => None,
+            });
         let steps = from.layout.leaves().filter_map(|(extent, step)| match step {
             Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
                 Some(extent.int().map(|n| (times, n)))
@@ -493,7 +494,7 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
         let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
-        let begin = Coord::Begin { turn: Box::new(turn.clone().into()), of, tile };
+        let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
         (all && covers && whole).then_some((mode, begin))
     };
     let mut all = fetches.iter().map(one);
@@ -502,17 +503,17 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
 }
 
 /// A copy of one turn as a copy of another.
-fn at_turn(stmt: &mut Stmt, this: &Coord, turn: &Coord) {
+fn at_turn(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }
-    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, turn));
+    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, iteration));
     for view in stmt.views_mut() {
         for base in &mut view.base {
-            *base = base.replaced(this, turn);
+            *base = base.replaced(this, iteration);
         }
         for (origin, _) in view.limits.iter_mut().flatten() {
-            *origin = origin.replaced(this, turn);
+            *origin = origin.replaced(this, iteration);
         }
     }
 }

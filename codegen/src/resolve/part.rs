@@ -179,7 +179,7 @@ pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<Vie
         layout,
         base,
         limits,
-        held: Vec::new(),
+        clamped: Vec::new(),
         nearest: Vec::new(),
         peer: None,
     })

@@ -120,7 +120,7 @@ variants! {
         "fence" Fence(fence),
         "sync" Sync(bar),
         "arrive" Arrive { bar, slot, peer = None, bytes = None },
-        "await" Await { bar, slot, turn },
+        "await" Await { bar, slot, phase },
         "init_barriers" InitBarriers(bar),
         "for" For { var, from, to, step, unroll, body },
         "leave" Leave { of, cond },

@@ -117,7 +117,7 @@ variants! {
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
-        "rank" ClusterRank, "begin" Begin[turn, of, tile], "phase" Turn(ring), "digit" Digit[of, over, extent],
+        "rank" ClusterRank, "begin" Begin[iteration, of, tile], "phase" Phase(ring), "digit" Digit[of, over, extent],
         "size" Size[of, over], "scalar" Scalar(id), "read" Loaded[number, per_thread], "two" Two(with, of),
     }
     Expr {
@@ -147,10 +147,10 @@ variants! {
         "if" If { test, then, other = Vec::new() },
         "when" When { cond, then, other = Vec::new() },
         "roles" Roles(roles),
-        "acquire" Acquire { ring, turn },
-        "publish" Publish { ring, turn, bytes },
-        "await" Await { ring, turn },
-        "release" Release { ring, turn },
+        "acquire" Acquire { ring, phase },
+        "publish" Publish { ring, phase, bytes },
+        "await" Await { ring, phase },
+        "release" Release { ring, phase },
         "advance" Advance { ring },
         "tiles" Tiles { vars, raster, body },
         "ordered" Ordered { order, groups, body },
@@ -209,8 +209,8 @@ impl Text for View {
         if self.limits.iter().any(Option::is_some) {
             write_field!(to, "limits", &self.limits);
         }
-        if !self.held.is_empty() {
-            write_field!(to, "clamped", &self.held);
+        if !self.clamped.is_empty() {
+            write_field!(to, "clamped", &self.clamped);
         }
         if !self.nearest.is_empty() {
             write_field!(to, "nearest", &self.nearest);
@@ -228,10 +228,10 @@ impl Text for View {
         let base: Vec<Affine> = Text::read(from)?;
         let none = vec![None; base.len()];
         let limits = read_field!(from, "limits", none);
-        let held = read_field!(from, "clamped", Vec::new());
+        let clamped = read_field!(from, "clamped", Vec::new());
         let nearest = read_field!(from, "nearest", Vec::new());
         let peer = read_field!(from, "peer", None);
-        Ok(View { tensor, name, layout, base, limits, held, nearest, peer })
+        Ok(View { tensor, name, layout, base, limits, clamped, nearest, peer })
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let source = b.parallelize_over(&tiles, &of_from, from, &deal)?;
         let target = b.parallelize_over(&tile, &of_from, from, &deal)?;
         b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
-            b.statement(Op::Acquire { ring, turn: phase.clone() });
+            b.statement(Op::Acquire { ring, phase: phase.clone() });
             let slot = phase.digit(1, Some(slots));
             let (source, target) = (at(b, &source, &phase)?, at(b, &target, &slot)?);
             match plain {
@@ -81,7 +81,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             if met {
                 b.sync();
             }
-            b.statement(Op::Publish { ring, turn: phase, bytes: None });
+            b.statement(Op::Publish { ring, phase: phase, bytes: None });
             Ok(())
         })
     };
@@ -92,12 +92,12 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let sum = b.registers("sum", elem, (each, 1i64))?;
         b.fill(&sum, Expr::lit(0))?;
         b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
-            b.statement(Op::Await { ring, turn: phase.clone() });
+            b.statement(Op::Await { ring, phase: phase.clone() });
             let slot = phase.digit(1, Some(slots));
             let part = at(b, &own, &slot)?;
             let held = b.registers("held", elem, (each, wide))?;
             b.copy(&part, &held)?;
-            b.statement(Op::Release { ring, turn: phase });
+            b.statement(Op::Release { ring, phase: phase });
             b.reduce(&held, &sum, Bin::Add, Across::Thread)
         })?;
         if reduces {

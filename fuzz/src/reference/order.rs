@@ -277,11 +277,11 @@ impl<'l> Cluster<'l> {
         let over = |ring: &Id| self.program.rings[*ring as usize].over_cluster.is_some();
         Ok(match &step.stmt.op {
             // A slot is free once what filled it before has been released.
-            Op::Acquire { ring, turn } => {
+            Op::Acquire { ring, phase } => {
                 let known = &mut rings[*ring as usize];
                 known.arrive(rank);
                 let slots = i128::from(self.program.rings[*ring as usize].slots);
-                self.affine(turn, &step.at, 0)? - known.of(&known.empty, rank, over(ring)) < slots
+                self.affine(phase, &step.at, 0)? - known.of(&known.empty, rank, over(ring)) < slots
             }
             Op::Publish { ring, bytes, .. } => {
                 let known = &mut rings[*ring as usize];
@@ -296,9 +296,9 @@ impl<'l> Cluster<'l> {
                 rings[*ring as usize].arrive(rank);
                 true
             }
-            Op::Await { ring, turn } => {
+            Op::Await { ring, phase } => {
                 let known = &rings[*ring as usize];
-                self.affine(turn, &step.at, 0)? < known.of(&known.full, rank, over(ring))
+                self.affine(phase, &step.at, 0)? < known.of(&known.full, rank, over(ring))
             }
             Op::Release { ring, .. } => {
                 rings[*ring as usize].empty[rank] += 1;

@@ -56,7 +56,7 @@ impl Cluster<'_> {
         Ok(match coord {
             Coord::Block(axis) => i128::from(at.block[usize::from(*axis)]),
             Coord::Var(var) => at.vars[*var as usize],
-            Coord::Turn(ring) => at.phases[*ring as usize],
+            Coord::Phase(ring) => at.phases[*ring as usize],
             Coord::Thread(group) => i128::from(number(*group).1),
             Coord::Member(group) => i128::from(number(*group).0),
             Coord::Swizzled(group, (bits, base, shift)) => {
@@ -205,7 +205,7 @@ impl Shown<'_> {
                 return Ok(Place::Outside);
             }
             if !(0..extent).contains(&at) {
-                if !self.view.held.contains(&mode) {
+                if !self.view.clamped.contains(&mode) {
                     if matches!(self.space, Space::Registers { .. }) {
                         let name = &self.view.name;
                         return Err(Undefined(format!("`{name}` has no registers at {coordinates:?}")));

@@ -397,9 +397,9 @@ impl Compiler<'_> {
                 let (slot, peer) = (self.src(*slot), peer.map(|peer| self.src(peer)));
                 self.emit(Ins::Arrive { bar: *bar, slot, peer, bytes: *bytes });
             }
-            Op::Await { bar, slot, turn } => {
-                let (slot, turn) = (self.src(*slot), self.src(*turn));
-                self.emit(Ins::Await { bar: *bar, slot, turn });
+            Op::Await { bar, slot, phase } => {
+                let (slot, phase) = (self.src(*slot), self.src(*phase));
+                self.emit(Ins::Await { bar: *bar, slot, phase });
             }
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
             Op::For { var, from, to, step, unroll, body } => {

@@ -146,7 +146,7 @@ fn peers(peer_of: impl Fn(&mut Build) -> tilewright_codegen::index::Ix, arrives:
     body.extend([b.store(own, t, x, 1), b.s(Op::Sync(all))]);
     if arrives {
         let arrive = b.s(Op::Arrive { bar, slot: zero, peer: Some(peer), bytes: None });
-        body.extend([b.one(Scope::Block, vec![arrive]), b.s(Op::Await { bar, slot: zero, turn: zero })]);
+        body.extend([b.one(Scope::Block, vec![arrive]), b.s(Op::Await { bar, slot: zero, phase: zero })]);
     } else {
         body.push(b.s(load_op(frag(x, zero, 1), Mem { space: own, index: t, peer: Some(peer) }, None, 0.0)));
     }

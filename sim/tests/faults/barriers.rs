@@ -140,7 +140,7 @@ fn arrivals_count_in_one_phase() {
         write.push(b.repeat(rounds, Unroll::No, |b, round| {
             let before = b.sum(&[(round, 1)], -1);
             let mut body = Vec::new();
-            body.extend(back.then(|| b.s(Op::Await { bar: empty, slot: zero, turn: before })));
+            body.extend(back.then(|| b.s(Op::Await { bar: empty, slot: zero, phase: before })));
             body.extend([b.store(s, t, x, 1)]);
             body.push(b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: None }));
             body
@@ -148,7 +148,7 @@ fn arrivals_count_in_one_phase() {
         let read = b.repeat(rounds, Unroll::No, |b, round| {
             let (other, place) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (round, 32)], -32));
             vec![
-                b.s(Op::Await { bar: full, slot: zero, turn: round }),
+                b.s(Op::Await { bar: full, slot: zero, phase: round }),
                 b.load(x, s, other, 1),
                 b.store(to, place, x, 1),
                 b.s(Op::Arrive { bar: empty, slot: zero, peer: None, bytes: None }),
@@ -162,7 +162,7 @@ fn arrivals_count_in_one_phase() {
     };
     let args = |rounds: usize| [tilewright_sim::Arg::output::<f32>([32 * rounds])];
     fine(&kernel(32, 2, true), &args(2));
-    let late = "is complete, and nothing orders this arrival after it: it might count for turn 0";
+    let late = "is complete, and nothing orders this arrival after it: it might count for phase 0";
     let found = fault(&kernel(31, 1, true), &args(1));
     assert_eq!(found.kind(), FaultKind::Mbarrier, "{found}");
     assert!(found.message().contains(late), "{found}");

@@ -54,20 +54,20 @@ fn copies_in_flight() {
 /// One box of a tensor through shared memory.
 struct Boxes {
     bytes: u32,
-    turn: i64,
+    phase: i64,
     init: bool,
     fence: bool,
     waits: bool,
     arrivals: u32,
 }
 
-const RIGHT: Boxes = Boxes { bytes: 1024, turn: 0, init: true, fence: true, waits: true, arrivals: 1 };
+const RIGHT: Boxes = Boxes { bytes: 1024, phase: 0, init: true, fence: true, waits: true, arrivals: 1 };
 
 fn boxes(how: &Boxes) -> Kernel {
     let mut b = Build::new(64);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let held = b.shared("held", F32, 256, "");
-    let (bar, zero, turn) = (b.mbarriers("full", 1, 1), b.int(0), b.int(how.turn));
+    let (bar, zero, phase) = (b.mbarriers("full", 1, 1), b.int(0), b.int(how.phase));
     let (x, t, size) = (b.reg("x", F32, 4), b.thread(), b.int(1024));
     let at = b.sum(&[(t, 4)], 0);
     let mut body = Vec::new();
@@ -92,7 +92,7 @@ fn boxes(how: &Boxes) -> Kernel {
     begin.push(b.atom("bulk_load", args));
     body.push(b.one(Scope::Block, begin));
     if how.waits {
-        body.push(b.s(Op::Await { bar, slot: zero, turn }));
+        body.push(b.s(Op::Await { bar, slot: zero, phase }));
     }
     body.extend([b.load(x, held, at, 4), b.store(to, at, x, 4)]);
     b.done(body)
@@ -129,7 +129,7 @@ fn mbarriers() {
     check(
         Boxes { bytes: 2048, ..RIGHT },
         FaultKind::Deadlock,
-        "wait for turn 0 of `full[0]`, which has completed 0 and lacks 0 of 1 arrivals and 1024 bytes",
+        "wait for phase 0 of `full[0]`, which has completed 0 and lacks 0 of 1 arrivals and 1024 bytes",
     );
     check(Boxes { init: false, ..RIGHT }, FaultKind::Mbarrier, "`full[0]` has not been initialised");
     check(
@@ -138,9 +138,9 @@ fn mbarriers() {
         "`full[0]` was initialised, and no fence tells the copy engine",
     );
     check(
-        Boxes { turn: 1, ..RIGHT },
+        Boxes { phase: 1, ..RIGHT },
         FaultKind::Mbarrier,
-        "a wait for turn 1 of `full[0]`, which has completed 0 turns: hardware looks at the turn's parity alone and lets the wait pass",
+        "a wait for phase 1 of `full[0]`, which has completed 0 phases: hardware looks at the phase's parity alone and lets the wait pass",
     );
     check(
         Boxes { arrivals: 2, ..RIGHT },
@@ -228,17 +228,17 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
                 AtomArg::Barrier { bar, slot: zero },
             ];
             let copy = b.atom("bulk_load", args);
-            let mut turn = vec![
+            let mut phase = vec![
                 b.one(Scope::Block, vec![arrive, copy]),
-                b.s(Op::Await { bar, slot: zero, turn: round }),
+                b.s(Op::Await { bar, slot: zero, phase: round }),
                 b.load(x, held, t, 1),
                 b.store(to, at, x, 1),
             ];
             if fence {
-                turn.push(b.s(Op::Fence(Fence::ProxyAsync)));
+                phase.push(b.s(Op::Fence(Fence::ProxyAsync)));
             }
-            turn.push(b.sync());
-            turn
+            phase.push(b.sync());
+            phase
         }));
         b.done(body)
     };

@@ -99,7 +99,7 @@ fn ring(how: &Ring) -> Kernel {
     let mut consume = b.fill(acc, 4, 0.0, F32);
     consume.push(b.repeat(3, Unroll::No, |b, round| {
         let mut body = Vec::new();
-        let wait = b.s(Op::Await { bar: full, slot: zero, turn: round });
+        let wait = b.s(Op::Await { bar: full, slot: zero, phase: round });
         let some = b.lt(t, how.wait);
         body.push(b.if_(some, vec![wait]));
         body.extend(how.meet[0].then(|| b.s(Op::Sync(group))));
@@ -119,7 +119,7 @@ fn ring(how: &Ring) -> Kernel {
             AtomArg::Barrier { bar: full, slot: zero },
         ];
         let body = vec![
-            b.s(Op::Await { bar: empty, slot: zero, turn: before }),
+            b.s(Op::Await { bar: empty, slot: zero, phase: before }),
             b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(8192) }),
             b.atom("bulk_load", args),
         ];

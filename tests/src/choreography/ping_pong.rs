@@ -117,7 +117,7 @@ fn program() -> Result<Program> {
 /// Products of one tile, one in flight while the next begins.
 fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: &View) -> Result<()> {
     b.fill(acc, Expr::lit(0.0))?;
-    let before = |b: &Builder| sum(b.turn(ring), &(-1).into());
+    let before = |b: &Builder| sum(b.phase(ring), &(-1).into());
     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
         b.await_slot(ring);
         let slot = b.slot(ring);
@@ -126,7 +126,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.wait_all_but(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {
-            b.statement(Op::Release { ring, turn: phase });
+            b.statement(Op::Release { ring, phase: phase });
             Ok(())
         })?;
         b.advance(ring);
@@ -134,6 +134,6 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
     })?;
     b.wait(token);
     let phase = before(b);
-    b.statement(Op::Release { ring, turn: phase });
+    b.statement(Op::Release { ring, phase: phase });
     Ok(())
 }

@@ -173,7 +173,7 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
             [at].into_iter().chain(place(mem)).chain(guard).collect()
         }
         Op::Arrive { slot, .. } => vec![slot],
-        Op::Await { slot, turn, .. } => vec![slot, turn],
+        Op::Await { slot, phase, .. } => vec![slot, phase],
         Op::For { from, to, .. } => vec![from, to],
         Op::If { cond, .. } | Op::Leave { cond, .. } => vec![cond],
         Op::Atom { args, guard, .. } => {
@@ -406,7 +406,7 @@ pub(crate) trait Cut {
     }
 
     /// A loop begins later and ends later.
-    fn turns(&mut self, nth: usize, first: i64, end: i64) {
+    fn iterations(&mut self, nth: usize, first: i64, end: i64) {
         self.op(repeat, nth, |e, op| {
             if let Op::For { from, to, .. } = op {
                 let (first, end) = (e.int(first), e.int(end));

@@ -88,21 +88,21 @@ fn tutorial() -> Of {
         .m("the result's column guard is <=", "OutOfBounds", |k| k.guard_by(store, 0, Some(1), 1))
         .m("the result has no guard", "OutOfBounds", |k| k.unguard(store, 0))
         .m("the result's row guard is too strict", "NotWritten", |k| k.guard_by(store, 0, Some(0), -1))
-        .m("one turn too few", "wrong result", |k| k.turns(2, 0, -1))
-        .m("the first turn left out", "wrong result", |k| k.turns(2, 1, 0))
+        .m("one iteration too few", "wrong result", |k| k.iterations(2, 0, -1))
+        .m("the first iteration left out", "wrong result", |k| k.iterations(2, 1, 0))
         .missed(
-            "one turn too many",
+            "one iteration too many",
             "beyond the depth, copies fill tiles with zeros, which add nothing",
             |k| {
-                k.turns(2, 0, 1);
+                k.iterations(2, 0, 1);
             },
         )
-        .m("the last column of a tile left out", "wrong result", |k| k.turns(5, 0, -1))
+        .m("the last k-step of a tile left out", "wrong result", |k| k.iterations(5, 0, -1))
         .m("the product done twice", "wrong result", |k| k.twice(repeat, 5))
         .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
         .m("no result", "NotWritten", |k| k.drop(repeat, 10))
         .m("a result written twice", "WrittenTwice", |k| k.twice(repeat, 10))
-        .m("a column of the result left out", "NotWritten", |k| k.turns(10, 0, -1))
+        .m("a column of the result left out", "NotWritten", |k| k.iterations(10, 0, -1))
         .m("no copy of B", "Unwritten", |k| k.drop(repeat, 4))
         .m("half of the threads copy A", "Unwritten", |k| k.only_below(repeat, 3, 128))
         .m("B's copy lands in A's tile", "InFlight", |k| k.lands_in(1, 0))
@@ -140,7 +140,7 @@ fn ahead() -> Of {
             for copy in [4, 5] {
                 k.remainder(atom, copy, 3, 2);
             }
-            // Where a turn's fragments are, and the next one's first.
+            // Where a iteration's fragments are, and the next one's first.
             k.remainders_of_names("_now", 3, 2);
         })
         .m("the stage ahead is the one before it", "wrong result | Race | InFlight", |k| {
@@ -174,7 +174,7 @@ fn vectors() -> Of {
         .m("a vector of the result two elements on", "Misaligned", |k| k.shift(store, 0, 1, 2))
         .m("the second stage is copied where there is none", "OutOfBounds", |k| k.always(0))
         .m("one stage too many is copied", "OutOfBounds", |k| k.guard_by(condition, 1, None, 1))
-        .m("the last turn reads a stage that nobody copies", "Unwritten", |k| {
+        .m("the last iteration reads a stage that nobody copies", "Unwritten", |k| {
             k.replace(named(k, "k_next"), 0, &mut |e, at| match e.get(at).int {
                 Int::Min(next, _) => Some(next),
                 _ => None,
@@ -241,7 +241,7 @@ fn mma_sync() -> Of {
         .m("a warp does not multiply", "wrong result", |k| k.only_below(atom, 6, 96))
         .m("the depth guard lets one vector more pass", "OutOfBounds", |k| k.guard_by(atom, 2, None, 8))
         .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
-        .m("one turn too few", "wrong result", |k| k.turns(5, 0, -1))
+        .m("one iteration too few", "wrong result", |k| k.iterations(5, 0, -1))
 }
 
 /// Roles, mbarriers, bulk copies, asynchronous products.
@@ -257,15 +257,15 @@ fn wgmma_ring() -> Of {
         .m("consumers do not wait for the copies", "InFlight | Race | MissingFence | Unwritten", |k| {
             k.drop(awaits, 0)
         })
-        .m("consumers wait for the turn before", "InFlight | Race | Mbarrier | Unwritten", |k| {
+        .m("consumers wait for the iteration before", "InFlight | Race | Mbarrier | Unwritten", |k| {
             k.shift(awaits, 0, 1, -1)
         })
-        .m("consumers wait for the turn after", "Deadlock | Mbarrier", |k| k.shift(awaits, 0, 1, 1))
+        .m("consumers wait for the iteration after", "Deadlock | Mbarrier", |k| k.shift(awaits, 0, 1, 1))
         .m("the producer does not wait for a free slot", "Race | Mbarrier | InFlight", |k| k.drop(awaits, 1))
-        .m("the producer waits for a turn earlier", "Race | Mbarrier | InFlight", |k| {
+        .m("the producer waits for a iteration earlier", "Race | Mbarrier | InFlight", |k| {
             k.shift(awaits, 1, 1, -1)
         })
-        .m("the producer waits for a turn later", "Deadlock | Mbarrier", |k| k.shift(awaits, 1, 1, 1))
+        .m("the producer waits for a iteration later", "Deadlock | Mbarrier", |k| k.shift(awaits, 1, 1, 1))
         .m("no slot is released", "Deadlock", |k| k.drop(elect, 1))
         .m("one arrival for a warpgroup where warps are counted", "Deadlock", |k| {
             k.elects(1, Scope::Warpgroup)
@@ -323,10 +323,12 @@ fn wgmma_ring() -> Of {
         })
         .m("the wait leaves a product in flight", "InFlight | Locked", |k| k.pending(0, 1))
         .m("sums that begin with nothing", "Unwritten", |k| k.drop(repeat, 0))
-        .m("consumers take one turn too few", "wrong result | Race | InFlight", |k| k.turns(1, 0, -1))
-        .m("consumers take one turn too many", "Deadlock", |k| k.turns(1, 0, 1))
-        .m("the producer takes one turn too few", "Deadlock", |k| k.turns(6, 0, -1))
-        .m("the producer takes one turn too many", "Race | InFlight", |k| k.turns(6, 0, 1))
+        .m("consumers take one iteration too few", "wrong result | Race | InFlight", |k| {
+            k.iterations(1, 0, -1)
+        })
+        .m("consumers take one iteration too many", "Deadlock", |k| k.iterations(1, 0, 1))
+        .m("the producer takes one iteration too few", "Deadlock", |k| k.iterations(6, 0, -1))
+        .m("the producer takes one iteration too many", "Race | InFlight", |k| k.iterations(6, 0, 1))
         .m("the result's row guard is <=", "OutOfBounds", |k| k.guard_by(store, 0, Some(0), 1))
 }
 
@@ -342,7 +344,7 @@ fn shared_tile() -> Of {
         .m("A's depth guard is <=", "OutOfBounds", |k| k.guard_by(atom, 0, Some(1), 1))
         .m("the result has no guard", "OutOfBounds", |k| k.unguard(store, 0))
         .m("a sum that begins with nothing", "Unwritten", |k| k.drop(assign, 0))
-        .m("a turn of the product too many", "OutOfBounds", |k| k.turns(1, 0, 1))
+        .m("a iteration of the product too many", "OutOfBounds", |k| k.iterations(1, 0, 1))
         .m("the loop ends with a whole tile", "wrong result", |k| {
             k.replace(repeat, 0, &mut |e, at| match e.get(at).int {
                 Int::Add(depth, _) => Some(depth),
@@ -369,11 +371,11 @@ fn softmax() -> Of {
         })
         .m("every lane writes its warp's sum", "Race", |k| k.always(1))
         .m("no lane writes its warp's maximum", "Unwritten", |k| k.drop(condition, 0))
-        .m("one warp's sum left out", "wrong result", |k| k.turns(10, 0, -1))
+        .m("one warp's sum left out", "wrong result", |k| k.iterations(10, 0, -1))
         .missed("one warp's maximum left out", "any number near it gives the same quotient", |k| {
-            k.turns(4, 0, -1)
+            k.iterations(4, 0, -1)
         })
-        .m("one warp's sum too many", "OutOfBounds", |k| k.turns(10, 0, 1))
+        .m("one warp's sum too many", "OutOfBounds", |k| k.iterations(10, 0, 1))
         .m("a shuffle left out", "wrong result", |k| k.drop(assign, 26))
         .m("a shuffle by half of a warp", "Divergence | Malformed", |k| k.only_below(assign, 26, 16))
         .m("what lies beyond the row is summed", "wrong result", |k| k.unmask(19))

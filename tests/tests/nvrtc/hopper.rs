@@ -41,8 +41,8 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     let fills = b.until("k", steps, Unroll::No, |b, step| {
         let (slot, round) = (b.e().rem(step, stages), b.e().div(step, stages));
         // A fresh barrier lets the first round pass: the phase before the first counts as complete.
-        let turn = b.sum(&[(round, 1)], 1);
-        let mut body = vec![s(Op::Await { bar: empty, slot, turn })];
+        let phase = b.sum(&[(round, 1)], 1);
+        let mut body = vec![s(Op::Await { bar: empty, slot, phase })];
         body.push(s(Op::Arrive { bar: full, slot, peer: None, bytes: Some(2 * 128 * 64 * 2) }));
         for (map, shared, block) in [(map_a, sa, bx), (map_b, sb, by)] {
             let to = b.sum(&[(slot, 8192)], 0);
@@ -60,8 +60,8 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     let group = b.sum(&[(group, 1)], -1);
     let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     consume.push(b.until("k", steps, Unroll::No, |b, step| {
-        let (slot, turn) = (b.e().rem(step, stages), b.e().div(step, stages));
-        let mut body = vec![s(Op::Await { bar: full, slot, turn }), s(Op::Fence(Fence::Wgmma))];
+        let (slot, phase) = (b.e().rem(step, stages), b.e().div(step, stages));
+        let mut body = vec![s(Op::Await { bar: full, slot, phase }), s(Op::Fence(Fence::Wgmma))];
         body.push(b.repeat("kk", 4, |b, kk| {
             let from_a = b.sum(&[(slot, 8192), (group, 4096), (kk, 16)], 0);
             let from_b = b.sum(&[(slot, 8192), (kk, 16)], 0);
@@ -143,7 +143,7 @@ pub(crate) fn boxes(rank: usize) -> Kernel {
         s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),
         sync(),
         s(Op::Elect(Scope::Warp, vec![arrive, load])),
-        s(Op::Await { bar, slot: zero, turn: zero }),
+        s(Op::Await { bar, slot: zero, phase: zero }),
         s(Op::Elect(
             Scope::Warp,
             vec![
@@ -191,7 +191,7 @@ pub(crate) fn cluster() -> Kernel {
         )),
         s(Op::Sync(all)),
         s(Op::Elect(Scope::Block, vec![arrive(Some(1024), None), multicast])),
-        s(Op::Await { bar: full, slot: zero, turn: zero }),
+        s(Op::Await { bar: full, slot: zero, phase: zero }),
     ];
     let x = b.reg("x", F32, 2);
     let y = b.reg("y", F32, 1);
@@ -216,7 +216,7 @@ pub(crate) fn cluster() -> Kernel {
         )));
     }
     body.extend([
-        s(Op::Await { bar: empty, slot: zero, turn: zero }),
+        s(Op::Await { bar: empty, slot: zero, phase: zero }),
         s(Op::Fence(Fence::Threads(Scope::Cluster))),
         s(Op::Sync(all)),
     ]);
@@ -241,7 +241,7 @@ pub(crate) fn plain_bulk() -> Kernel {
         s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),
         sync(),
         s(Op::Elect(Scope::Warp, vec![arrive, load])),
-        s(Op::Await { bar, slot: zero, turn: zero }),
+        s(Op::Await { bar, slot: zero, phase: zero }),
         s(Op::Elect(
             Scope::Warp,
             vec![store, s(Op::Commit(Queue::Bulk)), s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 })],

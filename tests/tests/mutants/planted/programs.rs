@@ -47,8 +47,8 @@ fn bulk_load(b: &mut Build, to: Mem, from: Mem, bytes: u32, (bar, slot): (Id, Ix
 
 /// The slot of an iteration in a ring of two, how often it has been used before, and the use before that.
 fn slot_of(b: &mut Build, round: Ix) -> [Ix; 3] {
-    let (slot, turn) = (b.e().rem(round, 2), b.e().div(round, 2));
-    [slot, turn, b.sum(&[(turn, 1)], -1)]
+    let (slot, phase) = (b.e().rem(round, 2), b.e().div(round, 2));
+    [slot, phase, b.sum(&[(phase, 1)], -1)]
 }
 
 /// A warp fills two slots by bulk copies, a warpgroup multiplies what is there; each warp gives a slot back.
@@ -62,9 +62,9 @@ pub(crate) fn ring() -> Program {
     let (acc, t) = (b.reg("acc", F32, 32), b.thread());
     let mut consume = b.fill(acc, 32, 0.0, F32);
     consume.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
-        let [slot, turn, _] = slot_of(b, round);
+        let [slot, phase, _] = slot_of(b, round);
         let at = b.sum(&[(slot, LEN)], 0);
-        let mut body = vec![b.s(Op::Await { bar: full, slot, turn })];
+        let mut body = vec![b.s(Op::Await { bar: full, slot, phase })];
         body.extend(product(b, "wgmma_m64n64k16_bf16", tile, at, (acc, 32)));
         let arrive = b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
         body.push(b.one(Scope::Warp, vec![arrive]));
@@ -77,7 +77,7 @@ pub(crate) fn ring() -> Program {
     let produce = b.repeat(ROUNDS, Unroll::No, |b, round| {
         let [slot, _, before] = slot_of(b, round);
         let (place, origin) = (b.sum(&[(slot, LEN)], 0), b.sum(&[(round, LEN)], 0));
-        let mut body = vec![b.s(Op::Await { bar: empty, slot, turn: before })];
+        let mut body = vec![b.s(Op::Await { bar: empty, slot, phase: before })];
         body.extend(bulk_load(b, mem(tile, place), mem(from, origin), 2 * LEN as u32, (full, slot)));
         vec![b.one(Scope::Block, body)]
     });
@@ -150,18 +150,18 @@ pub(crate) fn arrivals() -> Program {
         let [slot, _, before] = slot_of(b, round);
         let (place, number) = (b.sum(&[(slot, 32), (t, 1)], 0), b.sum(&[(round, 32), (t, 1)], 0));
         vec![
-            b.s(Op::Await { bar: empty, slot, turn: before }),
+            b.s(Op::Await { bar: empty, slot, phase: before }),
             b.set(x, 0, Val::Int(number, F32)),
             b.store(s, place, x, 1),
             arrive(b, full, slot),
         ]
     });
     let read = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, turn, _] = slot_of(b, round);
+        let [slot, phase, _] = slot_of(b, round);
         // The element of another lane.
         let (place, number) = (b.sum(&[(slot, 32), (t, -1)], 63), b.sum(&[(round, 32), (t, -1)], 63));
         vec![
-            b.s(Op::Await { bar: full, slot, turn }),
+            b.s(Op::Await { bar: full, slot, phase }),
             b.load(y, s, place, 1),
             arrive(b, empty, slot),
             b.store(to, number, y, 1),
@@ -181,10 +181,10 @@ pub(crate) fn copies() -> Program {
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 64));
     let (x, t) = (b.reg("x", F32, 1), b.thread());
     let read = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, turn, _] = slot_of(b, round);
+        let [slot, phase, _] = slot_of(b, round);
         let (place, number) = (b.sum(&[(slot, 64), (t, -1)], 63), b.sum(&[(round, 64), (t, -1)], 63));
         vec![
-            b.s(Op::Await { bar: full, slot, turn }),
+            b.s(Op::Await { bar: full, slot, phase }),
             b.load(x, held, place, 1),
             b.s(Op::Fence(Fence::ProxyAsync)),
             b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None }),
@@ -194,7 +194,7 @@ pub(crate) fn copies() -> Program {
     let copy = b.repeat(4, Unroll::No, |b, round| {
         let [slot, _, before] = slot_of(b, round);
         let (place, origin) = (b.sum(&[(slot, 64)], 0), b.sum(&[(round, 64)], 0));
-        let mut body = vec![b.s(Op::Await { bar: empty, slot, turn: before })];
+        let mut body = vec![b.s(Op::Await { bar: empty, slot, phase: before })];
         body.extend(bulk_load(b, mem(held, place), mem(from, origin), 256, (full, slot)));
         vec![b.one(Scope::Block, body)]
     });
@@ -210,7 +210,7 @@ pub(crate) fn stores() -> Program {
     let to = b.tensor("to", F32, true);
     let held = b.shared("held", F32, 64, "");
     let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
-    let turn = b.repeat(3, Unroll::No, |b, round| {
+    let phase = b.repeat(3, Unroll::No, |b, round| {
         let (number, place) = (b.sum(&[(round, 64), (t, 1)], 0), b.sum(&[(round, 64)], 0));
         let args = vec![AtomArg::At(mem(to, place)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
         let store = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
@@ -225,7 +225,7 @@ pub(crate) fn stores() -> Program {
             b.sync(),
         ]
     });
-    program(b.done(vec![turn]), vec![Arg::output::<f32>([192])], count(192))
+    program(b.done(vec![phase]), vec![Arg::output::<f32>([192])], count(192))
 }
 
 /// Two blocks share what each of them copies, write into each other's memory, and tell each other of it.
@@ -257,11 +257,11 @@ pub(crate) fn cluster() -> Program {
     let (mirrored, out) = (b.sum(&[(t, -1)], 63), b.sum(&[(rank, 64), (t, -1)], 63));
     let peer = Mem { space: own, index: t, peer: Some(other) };
     body.extend([
-        b.s(Op::Await { bar: full, slot: zero, turn: zero }),
+        b.s(Op::Await { bar: full, slot: zero, phase: zero }),
         b.load(x, held, far, 1),
         b.s(Op::Store { to: peer, from: frag(x, zero, 1), guard: None }),
         b.s(Op::Arrive { bar: ready, slot: zero, peer: Some(other), bytes: None }),
-        b.s(Op::Await { bar: ready, slot: zero, turn: zero }),
+        b.s(Op::Await { bar: ready, slot: zero, phase: zero }),
         // All that the other block does here is done by now: a block may end before the other.
         b.load(y, own, mirrored, 1),
         b.store(to, out, y, 1),
@@ -283,7 +283,7 @@ pub(crate) fn multicast() -> Program {
     let read = b.repeat(ROUNDS, Unroll::No, |b, round| {
         let out = b.sum(&[(rank, 128 * ROUNDS), (round, 128), (t, 4)], 0);
         let mut body = vec![
-            b.s(Op::Await { bar: full, slot: zero, turn: round }),
+            b.s(Op::Await { bar: full, slot: zero, phase: round }),
             b.load(x, held, place, 4),
             b.s(Op::Fence(Fence::ProxyAsync)),
         ];
@@ -304,7 +304,7 @@ pub(crate) fn multicast() -> Program {
             AtomArg::Int(both),
         ];
         let body = vec![
-            b.s(Op::Await { bar: empty, slot: zero, turn: before }),
+            b.s(Op::Await { bar: empty, slot: zero, phase: before }),
             b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) }),
             b.atom("bulk_load_1d_multicast", load),
         ];
@@ -398,7 +398,7 @@ pub(crate) fn lifetimes() -> Program {
     program(kernel, vec![Arg::output::<f32>([128])], count(128))
 }
 
-/// Two warps take turns at counters that each reads and writes: a phase of its mbarrier lets a warp go on once more.
+/// Two warps alternate over counters that each reads and writes: a phase of its mbarrier lets a warp go on once more.
 pub(crate) fn order() -> Program {
     const ROUNDS: i64 = 4;
     let mut b = Build::new(64);
@@ -414,11 +414,11 @@ pub(crate) fn order() -> Program {
     body.push(b.sync());
     body.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
         // The first warp may go on from the beginning.
-        let turn = b.sum(&[(round, 1), (first, -1)], 0);
+        let phase = b.sum(&[(round, 1), (first, -1)], 0);
         let more = Val::Bin(Bin::Add, Box::new(Val::Reg(x, zero)), Box::new(Val::lit(1.0, F32)));
         let arrive = b.s(Op::Arrive { bar: order, slot: next, peer: None, bytes: None });
         vec![
-            b.s(Op::Await { bar: order, slot: warp, turn }),
+            b.s(Op::Await { bar: order, slot: warp, phase }),
             b.load(x, s, lane, 1),
             b.set(x, 0, more),
             b.store(s, lane, x, 1),

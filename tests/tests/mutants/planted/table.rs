@@ -107,18 +107,18 @@ pub(crate) fn all() -> Vec<Of> {
 }
 
 fn order() -> Of {
-    Of::new("warps that take turns", programs::order)
+    Of::new("warps that alternate", programs::order)
         .p("nobody waits", "Race | Mbarrier", |k| k.drop(awaits, 0))
         .p("one warp waits", "Race | Mbarrier | Deadlock", |k| k.only_below(awaits, 0, 32))
         .p("both may begin", "Race | Mbarrier", |k| {
-            turn(k, |e, round| {
+            phase(k, |e, round| {
                 let one = e.int(1);
                 e.sub(round, one)
             })
         })
-        .p("nobody may begin", "Deadlock", |k| turn(k, |_, round| round))
+        .p("nobody may begin", "Deadlock", |k| phase(k, |_, round| round))
         .p("a phase of the other parity", "Race | Mbarrier | Deadlock", |k| {
-            turn(k, |e, round| {
+            phase(k, |e, round| {
                 let one = e.int(1);
                 e.add(round, one)
             })
@@ -140,7 +140,7 @@ fn order() -> Of {
 }
 
 /// The phase that a warp waits for, from the iteration's number.
-fn turn(
+fn phase(
     k: &mut Kernel,
     change: fn(
         &mut tilewright_codegen::index::Exprs,
@@ -159,8 +159,8 @@ fn turn(
     );
     let round = round.expect("a loop");
     k.op(awaits, 0, |e, op| {
-        if let Op::Await { turn, .. } = op {
-            *turn = change(e, round);
+        if let Op::Await { phase, .. } = op {
+            *phase = change(e, round);
         }
     });
 }
@@ -303,8 +303,8 @@ fn arrivals() -> Of {
         .p("no barrier behind the initialisation", "Mbarrier", |k| k.drop(sync, 0))
         .p("the first phase is waited for always", "Mbarrier | Race", |k| {
             k.op(awaits, 1, |e, op| {
-                if let Op::Await { turn, .. } = op {
-                    *turn = e.int(0);
+                if let Op::Await { phase, .. } = op {
+                    *phase = e.int(0);
                 }
             });
         })
