@@ -1,4 +1,5 @@
-//! A program that uses cudarc already, with one kernel of tilewright in it: its context, its buffers, its copies stay.
+//! A program that already uses cudarc and adds one kernel of tilewright: its context, buffers and copies
+//! stay.
 //!
 //! ```console
 //! $ cargo run --release --example cudarc_program
@@ -15,15 +16,15 @@ const N: usize = 200;
 const K: usize = 100;
 
 fn run() -> Result<(), Box<dyn Error>> {
-    // What the program did before.
+    // The existing program.
     let context = CudaContext::new(0)?;
     let stream = context.default_stream();
     let a: CudaSlice<f32> = stream.clone_htod(&vec![0.5; M * K])?;
     let b: CudaSlice<f32> = stream.clone_htod(&vec![2.0; N * K])?;
     let mut c: CudaSlice<f32> = stream.alloc_zeros(M * N)?;
 
-    // What is new. Slices are lent as tensors, column-major unless strides say otherwise. The launch is ordered with the
-    // streams of its buffers, and everything is checked before the driver is called.
+    // The addition. Slices are borrowed as tensors, column-major unless strides say otherwise. The launch is
+    // ordered with the streams of its buffers, and all arguments are checked before any driver call.
     let ours = Device::of(&context)?.stream()?;
     let launched = SGEMM.launch(
         &ours,
@@ -33,13 +34,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     )?;
     println!("{launched}");
 
-    // And after: cudarc copies the result, as it always did.
+    // The existing program again: cudarc copies the result.
     ours.synchronize()?;
     let result = stream.clone_dtoh(&c)?;
     assert!(result.iter().all(|&sum| sum == K as f32), "0.5 · 2 summed {K} times is {K}");
     println!("every one of {} elements is {}", result.len(), result[0]);
 
-    // A wrong size is an error that names the argument; nothing is launched.
+    // A wrong size is an error that names the argument, and nothing is launched.
     let wrong = SGEMM.launch(
         &ours,
         TensorRef::new(&a, [M, K]),
@@ -53,7 +54,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // cudarc panics where there is no driver; asking for a device first says what is missing instead.
+    // cudarc panics without a driver; Device::all() returns an error that says what is missing.
     match Device::all() {
         Ok(_) => run(),
         Err(why) => {

@@ -1,4 +1,4 @@
-//! What the device is: the figures by which tiles, threads and shared memory are chosen.
+//! Device properties: the numbers that determine tile sizes, threads per block and shared memory.
 //!
 //! ```console
 //! $ cargo run --example device
@@ -9,7 +9,7 @@ use tilewright::Device;
 fn main() {
     let devices = match Device::all() {
         Ok(devices) => devices,
-        // Says what was looked for, how to get it, and what works without.
+        // The error says which library is missing, how to install it, and what works without it.
         Err(why) => return println!("{why}"),
     };
     for device in devices {

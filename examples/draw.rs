@@ -12,9 +12,9 @@ use tilewright::prelude::*;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A layout is a function from coordinates to offsets; the table shows the offset of each coordinate.
     let tiled = layout!((8, 8) : (8, 1)).zipped_divide((4, 2))?;
-    // A swizzle moves offsets so that neither rows nor columns meet in a bank.
+    // A swizzle permutes offsets so that neither rows nor columns have bank conflicts.
     let swizzled: Composed = "Sw<3,0,3> o 0 o (8,8):(8,1)".parse()?;
-    // 32 threads copy a tile of 16 by 8; each takes 4 elements side by side.
+    // 32 threads copy a 16x8 tile; each copies 4 contiguous elements.
     let copy = TiledCopy::new(&layout!((4, 8)), &layout!((4, 1)))?;
 
     let pictures = [

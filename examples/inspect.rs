@@ -1,4 +1,4 @@
-//! What is known about a kernel before it runs: its source, its report, its loops, its variants, its errors.
+//! Everything available about a kernel before it runs: source, report, loop nest, variants, errors.
 //!
 //! ```console
 //! $ cargo run --example inspect
@@ -9,18 +9,18 @@ use tilewright::prelude::*;
 const SMALL: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (16, 16), vec = 4);
 
 fn main() -> Result<(), tilewright::KernelErrors> {
-    // The source and the report are in the program: the macro wrote them while it was compiled.
+    // The source and the report are compiled into the program: the macro generates them at compile time.
     println!("{}", SMALL.report());
     println!("{}", SMALL.explain()?);
 
-    // The rest is generated again, here, from the definition that the kernel carries.
+    // The loop nest and the variants are generated at run time, from the definition in the kernel.
     let generated = SMALL.def().generate()?;
     for (place, variant) in generated.variants.iter().enumerate() {
         let lines = variant.source.lines().count();
         println!("variant {}: {lines} lines, needs {:?}", place + 1, variant.program.needs.len());
     }
 
-    // Other constants at run time; what does not fit together is an error that says what to write instead.
+    // Other constants at run time; an invalid combination is an error that says what to write instead.
     let larger = SMALL.specialize(&[("bm", 128), ("bn", 128)])?;
     println!("\n{}", larger.report());
     if let Err(why) = SMALL.specialize(&[("bm", 72)]) {

@@ -1,5 +1,5 @@
-//! A layer of a network on tensor cores: a product with a bias and an activation, from whole tiles. No thread layout, no
-//! barrier and no instruction stands in it; the report says what was found.
+//! A linear layer on tensor cores: a product with bias and activation, written with whole tiles. The source
+//! has no thread layout, barrier or instruction; the report shows what was chosen.
 //!
 //! ```console
 //! $ cargo run --release --example linear
@@ -20,7 +20,7 @@ pub fn linear<const BM: usize = 128, const BN: usize = 256, const BK: usize = 64
     let gc = tile(c, (BM, BN), (block.x, block.y));
     let gb = tile(bias, BN, block.y);
 
-    let sa = shared::<bf16>((BM, BK)); // no layout: it is found, free of bank conflicts for every use below
+    let sa = shared::<bf16>((BM, BK)); // no layout: derived from the uses below, without bank conflicts
     let sw = shared::<bf16>((BN, BK));
     let mma = tiled_mma::<bf16, f32>(warps = 8);
     let mut acc = mma.accumulators((BM, BN), 0.0);

@@ -1,7 +1,8 @@
-//! One matrix product, C = A·B, as loop nests on the CPU in several orders, and as the nest that a GPU kernel is.
+//! One matrix product, C = A·B, as loop nests on the CPU in several orders, and as the loop nest of a GPU
+//! kernel.
 //!
-//! A loop nest is a layout: its modes are the loops, innermost first, and its strides say how far one turn of each loop
-//! goes in memory. Another order is a permutation of modes, tiling is a division. Nothing else changes.
+//! A loop nest is a layout: its modes are the loops, innermost first, and its strides are the memory strides
+//! per iteration. Another loop order is a permutation of modes; tiling is a division. Nothing else changes.
 //!
 //! ```console
 //! $ cargo run --release --example loop_orders
@@ -11,22 +12,22 @@ use std::time::Instant;
 use tilewright::layouts::{Layout, LayoutError};
 use tilewright::prelude::*;
 
-/// The product of `n` by `n` matrices, row by row in memory.
+/// The product of `n` by `n` matrices, row-major.
 const N: i64 = if cfg!(debug_assertions) { 64 } else { 512 };
 
-/// For each array, the loops i, j and k with its strides: A has i and k, B has k and j, C has i and j.
+/// The loops i, j and k of each array, with its strides: A has i and k, B has k and j, C has i and j.
 fn arrays() -> Result<[Layout; 3], LayoutError> {
     let nest = |i: i64, j: i64, k: i64| Layout::new((N, N, N), (i, j, k));
     Ok([nest(N, 0, 1)?, nest(0, 1, N)?, nest(N, 1, 0)?])
 }
 
-/// The loops in another order: `[2, 1, 0]` has k innermost and i outermost.
+/// Reordered loops: `[2, 1, 0]` has k innermost and i outermost.
 fn ordered(nest: &Layout, modes: [usize; 3]) -> Result<Layout, LayoutError> {
     let modes: Result<Vec<_>, _> = modes.iter().map(|&mode| nest.mode(mode)).collect();
     Layout::from_modes(modes?)
 }
 
-/// One loop: how often, and how far each turn goes in A, B and C.
+/// One loop: its trip count, and its strides in A, B and C.
 type Loop = (usize, [usize; 3]);
 
 /// The loops of three layouts of one shape, innermost first.
@@ -40,27 +41,27 @@ fn loops(nests: &[Layout; 3]) -> Vec<Loop> {
         .collect()
 }
 
-/// Runs a nest from offsets on.
+/// Runs a nest from the given offsets.
 fn run(nest: &[Loop], [a, b]: [&[f32]; 2], c: &mut [f32], at: [usize; 3]) {
-    let Some((&(turns, steps), inner)) = nest.split_last() else { return };
+    let Some((&(count, steps), inner)) = nest.split_last() else { return };
     if inner.is_empty() {
-        return innermost(turns, steps, [a, b], c, at);
+        return innermost(count, steps, [a, b], c, at);
     }
-    for turn in 0..turns {
-        run(inner, [a, b], c, [0, 1, 2].map(|array| at[array] + turn * steps[array]));
+    for iteration in 0..count {
+        run(inner, [a, b], c, [0, 1, 2].map(|array| at[array] + iteration * steps[array]));
     }
 }
 
-/// The innermost loop: where B and C are walked one by one, the compiler takes several at once.
-fn innermost(turns: usize, steps: [usize; 3], [a, b]: [&[f32]; 2], c: &mut [f32], at: [usize; 3]) {
+/// The innermost loop: where B and C have stride 1, the compiler vectorises it.
+fn innermost(count: usize, steps: [usize; 3], [a, b]: [&[f32]; 2], c: &mut [f32], at: [usize; 3]) {
     let [x, y, z] = at;
     match steps {
         [0, 1, 1] => {
-            for (c, b) in c[z..z + turns].iter_mut().zip(&b[y..y + turns]) {
+            for (c, b) in c[z..z + count].iter_mut().zip(&b[y..y + count]) {
                 *c += a[x] * b;
             }
         }
-        [i, j, k] => (0..turns).for_each(|turn| c[z + turn * k] += a[x + turn * i] * b[y + turn * j]),
+        [i, j, k] => (0..count).for_each(|n| c[z + n * k] += a[x + n * i] * b[y + n * j]),
     }
 }
 
@@ -92,13 +93,13 @@ fn main() -> Result<(), LayoutError> {
         let start = Instant::now();
         run(&loops(nest), [&a, &b], &mut c, [0; 3]);
         let time = start.elapsed();
-        // All entries are small integers: every order gives the same sums, to the bit.
+        // All entries are small integers: every order gives the same sums, bit for bit.
         assert_eq!(first.get_or_insert_with(|| c.clone()), &c, "{name} gives another result");
         let rate = 2.0 * (N * N * N) as f64 / time.as_secs_f64() / 1e9;
         println!("{name:<12}{:>8.1?}  {rate:>5.2} Gflop/s  A walked by {}", time, nest[0]);
     }
 
-    // On a GPU the outer loops are taken apart by blocks, the ones inside by threads; k stays a loop.
+    // On a GPU the outer loops are distributed over blocks, the inner ones over threads; k stays a loop.
     const TILED: MatmulKernel<f32> = matmul_kernel!(
         bm = 16,
         bn = 16,

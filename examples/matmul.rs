@@ -1,5 +1,5 @@
-//! A matrix product from layouts to a checked result: the kernel of the MoYe.jl tutorial (`tutorial.rs`), its CUDA C, a
-//! run, and what is known about it. On a GPU where there is one, in the simulator otherwise.
+//! A matrix product from layouts to a checked result: the kernel of the MoYe.jl tutorial (`tutorial.rs`), its
+//! CUDA C, a run, and its report. It runs on a GPU if there is one, in the simulator otherwise.
 //!
 //! ```console
 //! $ cargo run --release --example matmul
@@ -15,16 +15,16 @@ use tilewright::prelude::*;
 mod tutorial;
 use tutorial::matmul_nt;
 
-/// The tutorial's sizes on a GPU, smaller ones in the simulator, where each multiplication is watched.
+/// The tutorial's sizes on a GPU, smaller ones in the simulator, which checks every access.
 const ON_DEVICE: [usize; 3] = [2048, 2048, 256];
 const SIMULATED: [usize; 3] = [256, 256, 64];
 
-/// Integers small enough that every sum is exact: the result is compared to the bit.
+/// Small integers, so that every sum is exact and results compare bit for bit.
 fn integers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7 + i / 13 + seed) % 9) as f32 - 4.0).collect()
 }
 
-/// The kernel on the first device: the result, what was launched, and how long it took.
+/// Runs the kernel on the first device; returns the result, the launch, and the time.
 fn on_device(
     device: &Device,
     [m, n, k]: [usize; 3],
@@ -47,7 +47,7 @@ fn on_device(
     Ok(c.to_host()?)
 }
 
-/// The kernel in the simulator: the result, and what every access cost.
+/// Runs the kernel in the simulator; prints the cost of its accesses.
 fn simulated([m, n, k]: [usize; 3], a: &[f32], b: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     let start = Instant::now();
     let done = matmul_nt().simulate(&[
@@ -59,20 +59,20 @@ fn simulated([m, n, k]: [usize; 3], a: &[f32], b: &[f32]) -> Result<Vec<f32>, Bo
     Ok(done.get::<f32>("c")?)
 }
 
-/// C = A·Bᵀ by definition, column by column.
+/// The reference C = A·Bᵀ, column by column.
 fn by_definition([m, n, k]: [usize; 3], a: &[f32], b: &[f32]) -> Vec<f32> {
     let mut c = vec![0.0; m * n];
     for column in 0..n {
-        for depth in 0..k {
-            let factor = b[column + depth * n];
-            let (sums, rows) = (&mut c[column * m..][..m], &a[depth * m..][..m]);
+        for step in 0..k {
+            let factor = b[column + step * n];
+            let (sums, rows) = (&mut c[column * m..][..m], &a[step * m..][..m]);
             sums.iter_mut().zip(rows).for_each(|(sum, row)| *sum += row * factor);
         }
     }
     c
 }
 
-/// Writes the source next to what the compiler makes, and says where.
+/// Writes the source into the target folder.
 fn save(source: &str) -> std::io::Result<PathBuf> {
     let file = std::env::current_exe()?.with_file_name("matmul_nt.cu");
     std::fs::write(&file, source)?;
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let [m, n, k] = sizes;
 
-    // The source is in the program already: the macro wrote it while this file was compiled.
+    // The source is part of the program: the macro generates it at compile time.
     println!("the CUDA C is in {}\n", save(matmul_nt().source())?.display());
     println!("{}", matmul_nt().report());
 

@@ -1,5 +1,5 @@
-//! A kernel of one's own: the transpose of a matrix. It is written, then run in the simulator, which needs no GPU and
-//! watches every access.
+//! A custom kernel: the transpose of a matrix, written, then run in the simulator, which needs no GPU and
+//! checks every access.
 //!
 //! ```console
 //! $ cargo run --release --example own_kernel
@@ -7,23 +7,23 @@
 
 use tilewright::prelude::*;
 
-/// A transpose is a copy between two layouts: `b` has the coordinates of `a`, and lies the other way round in memory.
+/// A transpose is a copy between two layouts: `b` has the coordinates of `a`, and its strides are swapped.
 #[kernel]
 fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
     let from = tile(a, (T, T), (block.x, block.y));
     let to = tile(b, (T, T), (block.x, block.y));
-    // One column more than the tile has, so that rows are spread over the banks as columns are.
+    // Padded by one, so that rows are free of bank conflicts as columns are.
     let turning = shared::<f32>(layout!((T, T) : (1, T + 1)));
 
-    // Neighbouring threads take neighbouring rows of `a`, then neighbouring columns of `b`: both lie side by side.
+    // Consecutive threads copy consecutive rows of `a`, then consecutive columns of `b`: both are coalesced.
     let (down, across) = (layout!((32, 8)), layout!((8, 32) : (32, 1)));
     copy(parallelize(from, down, thread.x), parallelize(turning, down, thread.x));
     cp_async_wait_all();
-    sync_threads(); // threads read what others wrote
+    sync_threads(); // threads read what other threads wrote
     copy(parallelize(turning, across, thread.x), parallelize(to, across, thread.x));
 }
 
-/// A mistake that compiles: all blocks along x write the first row of tiles, and nobody the others.
+/// A bug that compiles: all blocks along x write the first row of tiles, and no block writes the others.
 #[kernel]
 fn mistaken<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N)>) {
     let threads = layout!((32, 8));
@@ -33,7 +33,7 @@ fn mistaken<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M
 }
 
 fn main() -> Result<(), tilewright::sim::Error> {
-    // Sizes that tiles do not divide: nobody writes a bound by hand.
+    // Sizes that tiles do not divide: bounds checks are generated.
     let (m, n) = (70, 45);
     let a: Vec<f32> = (0..m * n).map(|i| i as f32).collect();
     let arguments = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n]).strides([n, 1])];
@@ -45,13 +45,13 @@ fn main() -> Result<(), tilewright::sim::Error> {
     }
     println!("all {} elements are where they belong\n\n{done}", b.len());
 
-    // Wrong sizes are refused by name, here as on a device.
+    // Wrong sizes are rejected with the argument's name, here as on a device.
     let wrong = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([n, m]).strides([m, 1])];
     if let Err(why) = transpose().simulate(&wrong) {
         println!("refused: {why}\n");
     }
 
-    // The simulator says who did what, where, and with which seed it is seen again.
+    // The simulator reports the thread, the access, the place, and the seed that reproduces it.
     if let Err(fault) = mistaken().simulate(&[Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n])]) {
         println!("{fault}");
     }

@@ -1,5 +1,5 @@
-//! Keeping generated CUDA C under review: a test file as a crate with kernels has it. A change of a layout shows up as a
-//! difference in text, before anything runs.
+//! Snapshot tests of generated CUDA C, in a test file as a crate with kernels would have it. A change of a
+//! layout shows up as a text diff, before anything runs.
 //!
 //! ```console
 //! $ cargo test --example snapshot_test     # INSTA_UPDATE=always accepts what changed
@@ -16,13 +16,13 @@ fn scale<const B: usize = 1024>(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>, 
     copy(map(from, |x| a * x), to);
 }
 
-/// What a block reads at once is part of the promise: four elements of each thread.
+/// Asserts the vector width: each thread loads four elements at once.
 #[test]
 fn loads_are_wide() {
     assert!(scale().source().contains("float4"), "{}", scale().source());
 }
 
-/// The text itself, and what it costs.
+/// The source and its cost.
 #[test]
 fn source_and_report() {
     insta::assert_snapshot!("source", scale().source());

@@ -1,9 +1,9 @@
-//! Softmax of each row, of any length: one block for a row, in pieces. Rows need not fill the last piece: what lies beyond
-//! a row's end counts as the identity of the reduction that reads it.
+//! Softmax of each row, of any length: one block per row, in pieces of W elements. Elements beyond the end of
+//! a row count as the identity of the reduction that reads them.
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x), row by row.
+/// y = exp(x - max x) / Σ exp(x - max x) along rows.
 #[kernel]
 pub fn softmax<const W: usize = 1024>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

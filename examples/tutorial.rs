@@ -1,8 +1,8 @@
-//! The matrix product of the MoYe.jl tutorial: write it, then read the CUDA C that it becomes.
+//! The matrix product of the MoYe.jl tutorial, and the CUDA C generated for it.
 
 use tilewright::prelude::*;
 
-/// C = A·Bᵀ, everything column-major.
+/// C = A·Bᵀ, all matrices column-major.
 #[kernel]
 pub fn matmul_nt<const BM: usize = 128, const BN: usize = 128, const BK: usize = 8>(
     a: &Tensor<f32, (M, K)>,
@@ -16,8 +16,8 @@ pub fn matmul_nt<const BM: usize = 128, const BN: usize = 128, const BK: usize =
     let gb = tile(b, (BN, BK), (block.y, _)); // (BN, BK, k)
     let gc = tile(c, (BM, BN), (block.x, block.y)); // (BM, BN)
 
-    let ta = layout!((32, 8)); // how threads share a copy
-    let tc = layout!((16, 16)); // how threads share the arithmetic
+    let ta = layout!((32, 8)); // thread layout of copies
+    let tc = layout!((16, 16)); // thread layout of the product
 
     let (ta_ga, ta_sa) = (parallelize(ga, ta, thread.x), parallelize(sa, ta, thread.x));
     let (tb_gb, tb_sb) = (parallelize(gb, ta, thread.x), parallelize(sb, ta, thread.x));

@@ -1,4 +1,4 @@
-//! Tells the crate how it is optimised, so that a slow run can say what would make it fast.
+//! Passes the optimisation level to the crate, so that a slow run can print how to make it faster.
 
 fn main() {
     let level = std::env::var("OPT_LEVEL").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The kernels of `examples/`, as a library: what the command runs, tests review and benchmarks measure.
+//! The kernels of `examples/`, as a library: the command runs them, tests review them and benchmarks measure
+//! them.
 //!
 //! ```
 //! let softmax = tilewright::kernels::named("softmax").unwrap();
@@ -22,7 +23,8 @@ pub mod tutorial;
 /// The product family with every key at its default.
 pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 
-/// Keys of `matmul_kernel!` whose kernels are kept under review: what each key does, and combinations that are fast.
+/// Keys of `matmul_kernel!` whose generated kernels are under review: each key by itself, and fast
+/// combinations.
 pub const PRODUCTS: &[&str] = &[
     "",
     "bk=16 vec=4",
@@ -50,75 +52,78 @@ pub const PRODUCTS: &[&str] = &[
     "dtype=i8 bm=64 bn=64",
 ];
 
-/// The fastest for large matrices: 8 warps share 128×256, 16×8 results for each thread. The swizzle over the threads'
-/// numbers keeps neighbouring lanes from reading the same words at once, which stalls their multiply-adds.
+/// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle
+/// of the thread layout keeps neighbouring lanes from reading the same words at once, which stalls their
+/// multiply-adds.
 pub const WIDE: &str = "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 pad=4 stages=4 \
     fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// The same with both operands through registers, which transposes those that are contiguous along the depth.
+/// The same with both operands copied through registers, which transposes operands that are contiguous along
+/// K.
 pub const STAGED: &str = "name=staged arch=90 staged=both bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// The same tiles lying the other way.
+/// The same with a 256×128 tile.
 pub const TURNED: &str = "name=turned arch=90 staged=both bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// Half as many threads share half as much: for sizes that wider tiles would not fill.
+/// Half the threads with half the tile: for sizes that leave wider tiles partly empty.
 pub const SQUARE: &str = "name=square arch=90 staged=both bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64))) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// The fastest for few tiles: four groups of threads share the depth.
+/// The fastest for few tiles: split-K within the block, over four groups of threads.
 pub const DEEP: &str = "name=deep arch=90 staged=both bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// The fastest of f64: the lanes of a warp lie so that each operand's 16 bytes serve two of them at once.
+/// The fastest for f64: lanes are arranged so that each 16-byte operand load is broadcast to two lanes.
 pub const DOUBLE: &str = "name=double arch=90 dtype=f64 bm=128 bn=128 bk=16 tc=((2,2,2,2),(2,2,2,2)):((1,4,32,64),(2,8,16,128)) values=(2,2) \
     vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true";
 
-/// For batches of products of about 128: two groups of threads share the depth.
+/// For batches of products of about 128: split-K within the block, over two groups of threads.
 pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64)) values=(4,4) vec=4 stages=2 \
     fragments=2 exits=false order=row_serpentine";
 
-/// For batches of products of about 64: a warp for each 64×32.
+/// For batches of products of about 64: one warp computes a 64×32 tile.
 pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc=swizzled(2,0,-3,(8,4):(1,8)) values=(4,4) vec=4 stages=4 \
     fragments=2 exits=false order=row_serpentine";
 
-/// On Hopper's tensor cores: a persistent kernel, clusters of two blocks, a producer warp that fills a ring by bulk
-/// copies, and two warpgroups that multiply.
+/// On Hopper's tensor cores: a persistent kernel, clusters of two blocks, a producer warp that fills a ring
+/// by bulk copies, and two consumer warpgroups that multiply with wgmma.
 pub const TENSOR: &str = "name=tensor dtype=bf16 arch=90 a=k_major b=k_major";
 
-/// The products of f32 that benchmarks compare with a library's: which is the fastest depends on sizes and layouts.
+/// The f32 products that benchmarks compare with a library's: which one is the fastest depends on sizes and
+/// layouts.
 pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, ""];
 
-/// A kernel that comes with tilewright.
+/// A shipped kernel.
 #[derive(Clone, Debug)]
 pub struct Shipped {
-    /// Its name in lists and at the command line.
+    /// Its name in lists and on the command line.
     pub name: &'static str,
-    /// What it computes, in a line.
+    /// What it computes, in one line.
     pub about: &'static str,
     /// The kernel, with its constants at their defaults.
     pub def: KernelDef,
 }
 
-/// All of them.
+/// All shipped kernels.
 pub fn all() -> Vec<Shipped> {
     let one = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
     vec![
         one("tutorial", "C = A·Bᵀ, as the MoYe.jl tutorial has it", tutorial::matmul_nt().def()),
-        one("naive", "C = A·B, one thread for each element, scattered accesses", ladder::naive().def()),
-        one("coalesced", "C = A·B, neighbouring threads along a row", ladder::coalesced().def()),
+        one("naive", "C = A·B, one thread for each element, uncoalesced accesses", ladder::naive().def()),
+        one("coalesced", "C = A·B, coalesced accesses", ladder::coalesced().def()),
         one("shared_tile", "C = A·B, tiles in shared memory", ladder::shared_tile().def()),
         one("scaled_tile", "C = αA·B + βC, tiles in shared memory", ladder::scaled_tile().def()),
         one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
         one("softmax", "softmax of each row", softmax::softmax().def()),
         one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
-        one("softmax_row", "softmax of each row, kept by a block", memory::rows::softmax_row().def()),
-        one("softmax_rows", "softmax of each row, kept by a warp", memory::rows::softmax_rows().def()),
-        one("layernorm_row", "layer norm of each row, kept by a block", memory::rows::layernorm_row().def()),
-        one("layernorm_rows", "layer norm of each row, kept by a warp", memory::rows::layernorm_rows().def()),
-        one("rmsnorm_row", "RMS norm of each row, kept by a block", memory::rows::rmsnorm_row().def()),
-        one("rmsnorm_rows", "RMS norm of each row, kept by a warp", memory::rows::rmsnorm_rows().def()),
+        one("softmax_row", "softmax of each row, a block per row", memory::rows::softmax_row().def()),
+        one("softmax_rows", "softmax of each row, a warp per row", memory::rows::softmax_rows().def()),
+        one("layernorm_row", "layer norm of each row, a block per row", memory::rows::layernorm_row().def()),
+        one("layernorm_rows", "layer norm of each row, a warp per row", memory::rows::layernorm_rows().def()),
+        one("rmsnorm_row", "RMS norm of each row, a block per row", memory::rows::rmsnorm_row().def()),
+        one("rmsnorm_rows", "RMS norm of each row, a warp per row", memory::rows::rmsnorm_rows().def()),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
@@ -128,7 +133,7 @@ pub fn all() -> Vec<Shipped> {
     ]
 }
 
-/// The one with this name.
+/// The shipped kernel of this name.
 pub fn named(name: &str) -> Option<Shipped> {
     all().into_iter().find(|kernel| kernel.name == name)
 }

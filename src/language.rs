@@ -1,20 +1,21 @@
-//! What can be called inside a kernel.
+//! The functions that a kernel can call.
 //!
-//! These items are here to be read: they give names their documentation, in an editor as well. Inside `#[kernel]` the
-//! generator evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
+//! These items carry the documentation of their names, in an editor as well. Inside `#[kernel]` the generator
+//! evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
 //!
 //! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
 //! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
 //!
 //! # Closures
 //!
-//! A closure is a function of elements, for [`map`]. Its body is one expression: arithmetic, comparisons, the functions
-//! below, `if … { … } else { … }`, and blocks in which `let` names a part of the value. Bound to a name it can be passed on
-//! or called, with elements and, outside of other closures, with tiles; it sees the names that stood before it, and hides a
-//! function of the language that has its name. Nothing is called at run time: the body stands where the call was. A closure
-//! that gives a tuple makes several tiles, and `(a, b) = …` sets several, all values first.
+//! A closure is a function of elements, for [`map`]. Its body is one expression: arithmetic, comparisons, the
+//! functions below, `if … { … } else { … }`, and blocks in which `let` names a subexpression. A named closure
+//! can be passed on or called, with elements and, outside of other closures, with tiles. It sees the names in
+//! scope where it is defined, and shadows a function of the language that has its name. There are no calls at
+//! run time: the body is inlined. A closure that returns a tuple makes several tiles, and `(a, b) = …`
+//! assigns several, after all values are computed.
 //!
-//! A size that a launch finds out is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`.
+//! A size known at launch is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -39,11 +40,12 @@
 //!
 //! # Coordinates of elements
 //!
-//! One more parameter of a closure than [`map`] has tiles is where the element at hand stands in the user's tensor: `at.0`
-//! along the tile's first mode, `at.1` along its second, each an `i32`. Masks are made of it, and fills. Coordinates are
-//! followed through copies, functions, shared memory that all threads write together, and products, whose rows are those of
-//! the first operand and whose columns are the rows of the second. Where they are not known, give a tile of the tensor that
-//! is meant as well: `map((x, tile_of_y), |x, _, at| …)` takes them from there, and does not read it.
+//! A closure may have one more parameter than [`map`] has tiles: the element's coordinates in the user's
+//! tensor, `at.0` along the tile's first mode, `at.1` along its second, each an `i32`. Use it for masks and
+//! fills. Coordinates are tracked through copies, functions, shared memory that all threads write together,
+//! and products, whose rows are those of the first operand and whose columns are the rows of the second.
+//! Where they are not known, pass a tile of the intended tensor as well: `map((x, tile_of_y), |x, _, at| …)`
+//! takes the coordinates from it, and does not read its elements.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -61,16 +63,17 @@
 //!
 //! # Reductions
 //!
-//! A reduction combines elements in three places: [`sum`], [`maximum`], [`minimum`] and [`reduce`] those that one
-//! thread has, along a mode, several, or all; with `warp_` in front each element over the lanes of a warp, or `lanes = 8`
-//! neighbours of it; with `block_` over all threads of the block. [`reduce`] takes a closure that is associative and does
-//! not mind the order, with the number that changes nothing, and several tiles at once: the largest and where it stands, or
-//! mean and variance together.
+//! A reduction combines elements at three levels: [`sum`], [`maximum`], [`minimum`] and [`reduce`] combine
+//! the elements of one thread, along one mode, several, or all; the prefix `warp_` combines each element over
+//! the lanes of a warp, or over `lanes = 8` neighbouring lanes; `block_` over all threads of the block.
+//! [`reduce`] takes an associative and commutative closure with its identity, and several tiles at once: an
+//! argmax, or mean and variance together.
 //!
-//! Elements that stand for places beyond the edge of a tensor are left out. The generator finds them: it follows edges as it
-//! does coordinates. A sum over a loop (`acc += x`, `acc = map((acc, x), |a, x| max(a, x))`) stays what it is where
-//! what is added counts for nothing, as the 0 beyond an edge does in a sum. Where they are not known it says so; then set
-//! those elements, and say with `beyond = 0.0` what they hold: all elements are combined as they stand.
+//! Out-of-bounds elements are left out. The generator finds them: it tracks edges as it does coordinates. A
+//! sum over a loop (`acc += x`, `acc = map((acc, x), |a, x| max(a, x))`) stays correct where the
+//! out-of-bounds value is the identity, as 0 is for a sum. Where edges are not known, an error says so; then
+//! set those elements yourself, and declare their value with `beyond = 0.0`: all elements are combined as
+//! they are.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -93,7 +96,7 @@
 //!
 //! # Accuracy
 //!
-//! How far a function's value can be from the true one, in units in the last place of the result, for every argument
+//! The largest error of a function's value, in units in the last place of the result, for every argument
 //! between a thousandth and some thousands, in `f32` and `f64`:
 //!
 //! | function | within |
@@ -105,43 +108,46 @@
 //! | [`sigmoid`] [`silu`] | 4 |
 //! | [`gelu`] [`gelu_tanh`] | 4, and 4 units in the last place of an `f32` 1 where the result is near 0 |
 //!
-//! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator computes in
-//! double precision and rounds, so it is within one half, and a device within the bound of the table of what it says.
-//! Infinities and what is no number come out as in Rust's functions; [`min`] and [`max`] give the other where one is no
-//! number. Tests hold the simulator and devices to this table.
+//! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator
+//! computes in double precision and rounds, so its error is at most ½; a device is within the table's bound
+//! of the simulator. Infinities and NaN behave as in Rust's functions; [`min`] and [`max`] of a NaN and a
+//! number return the number. Tests check the simulator and devices against this table.
 //!
-//! # Types of numbers
+//! # Types
 //!
 //! The rules are Rust's.
 //!
-//! - Operands have one type. `x as f32` converts, as Rust's `as` does; nothing else does, but [`copy`], which converts
-//!   to the type of what it writes.
-//! - A literal takes the type of what it meets, and must be one of its numbers. An integer type holds integers in its
-//!   range, written `2` or `2.0`. A floating-point type holds any number that does not overflow it, rounded to nearest,
-//!   ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like are there for every element type.
-//! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 or 0.
-//! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a product, `a * b + c`,
-//!   is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344) becomes that number; `tf32` is an `f32`
-//!   of ten bits of fraction, whose ties go away from zero.
-//!   `u32` and integers of 8 bits wrap around; an `i32` must not overflow.
-//! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`: sums of
-//!   sums stay wide, and what takes the last converts it once. `sum(x, acc = bf16)` asks for another type.
+//! - Operands have one type. `x as f32` converts, as Rust's `as` does; nothing else does, but [`copy`], which
+//!   converts to the type of what it writes.
+//! - A literal takes the type of what it meets, and must be one of its numbers. An integer type holds
+//!   integers in its range, written `2` or `2.0`. A floating-point type holds any number that does not
+//!   overflow it, rounded to nearest, ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like
+//!   are there for every element type.
+//! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 for
+//!   true and 0 for false.
+//! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a
+//!   product, `a * b + c`, is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344)
+//!   becomes that number; `tf32` is an `f32` of ten bits of fraction, whose ties go away from zero. `u32` and
+//!   integers of 8 bits wrap around; an `i32` must not overflow.
+//! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`:
+//!   partial sums stay wide, and the last statement converts once. `sum(x, acc = bf16)` sets another type.
 //! - `x = …` only writes `x`; `x += …` reads it too. Both need the type of `x` on the right.
 //!
-//! # Integers decide
+//! # Integers
 //!
-//! Coordinates, ends of loops and sides of comparisons are integers of one kind, under `+`, `-`, `*`, `/` (rounded down),
-//! `%` (never negative), [`min`], [`max`] and [`ceil_div`]: `block.x`, `thread.x`, loop variables, sizes such as `M` or
-//! `a.size(0)`, integer arguments, and elements of integer type.
+//! Coordinates, loop bounds and operands of comparisons are integers of one kind, under `+`, `-`, `*`, `/`
+//! (rounded down), `%` (never negative), [`min`], [`max`] and [`ceil_div`]: `block.x`, `thread.x`, loop
+//! variables, sizes such as `M` or `a.size(0)`, integer arguments, and elements of integer type.
 //!
-//! - **An element is an integer where one is needed**: in `ids[(block.x)]`, as a coordinate, an end of a loop or a side of a
-//!   comparison, one element of integer type is read there; `x[(i)] as i32` reads one of another type.
-//! - **Any integer is a coordinate.** What lies outside of a tensor, however far, reads as 0, or as what `fill = …` says, and
-//!   is not written. An index that itself lies outside of its tensor is -1, so nothing comes of it.
+//! - **An element becomes an integer where one is needed**: `ids[(block.x)]` reads one element of integer
+//!   type as a coordinate, a loop bound or an operand of a comparison; `x[(i)] as i32` reads one of another
+//!   type.
+//! - **Any integer is a valid coordinate.** Out-of-bounds elements read as 0, or as `fill = …` says, and are
+//!   not written. An index that is itself out of bounds is -1, so it selects nothing.
 //! - `for k in a..b` runs over any two integers, and so does `pipelined`; it runs not at all where `b <= a`.
-//! - `if` takes comparisons of integers and of scalar arguments, with `&&`, `||` and `!`. Where it differs from thread to
-//!   thread, as in `if thread.x < 4`, and in loops whose ends do, nothing may wait for all threads: no [`sync_threads`], no
-//!   sum over a warp or the block.
+//! - `if` takes comparisons of integers and of scalar arguments, with `&&`, `||` and `!`. A divergent `if`,
+//!   such as `if thread.x < 4`, and a loop with divergent bounds must contain nothing that waits for all
+//!   threads: no [`sync_threads`], no reduction over a warp or the block.
 //! - An integer among elements is an `i32`: `k as f32` in a closure, `2.0 * (x.size(1) as f32)`.
 //!
 //! One row of a table for each block, as embeddings need it, and sums of the tiles up to each block's own:
@@ -187,9 +193,10 @@
 //!
 //! # Other views
 //!
-//! [`shift`] moves a tile by elements, [`permute`] and [`regroup`] give its modes another order or shape, [`broadcast`] lets
-//! it stand everywhere along a mode that it does not have. `tile(…, halo = 1)` takes so many elements more on each side, so
-//! that neighbours overlap; beyond the tensor they are 0, or with `copy(…, clamp = true)` the nearest element inside.
+//! [`shift`] moves a tile by elements, [`permute`] and [`regroup`] give its modes another order or shape,
+//! [`broadcast`] repeats it along modes that it does not have. `tile(…, halo = 1)` takes that many more
+//! elements on each side, so that neighbouring tiles overlap; out-of-bounds elements are 0, or with
+//! `copy(…, clamp = true)` the nearest element inside.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -220,9 +227,10 @@
 //!
 //! # Whole tiles
 //!
-//! A statement names whole tiles, or the parts of one thread. Of whole tiles nobody says who does what: the threads of the
-//! block share each statement so that accesses of memory are wide and lie side by side, statements take effect in the
-//! order in which they stand, and waits and barriers are placed where one thread reads what another has written.
+//! A statement names whole tiles, or the parts of one thread. For whole tiles the generator distributes the
+//! work: each statement is partitioned over the threads of the block so that accesses are wide and coalesced,
+//! statements take effect in program order, and waits and barriers are inserted where one thread reads what
+//! another has written.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -234,8 +242,8 @@
 //!     w: &Tensor<f32, N>,
 //!     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
 //! ) {
-//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, shared by 256 threads
-//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): for each row one number, known to all threads of the row
+//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, distributed over 256 threads
+//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): one number for each row, in all threads of the row
 //!     let scale = map(squares, |s| rsqrt(s / 1024.0));
 //!     let w = tile(w, N, 0).along(1); // (1, N): the same for every row
 //!     copy(map((x, scale, w), |x, s, w| x * s * w), tile(y, (4, N), (block.x, 0)));
@@ -248,36 +256,35 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
-//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and columns; each
-//!   thread has a part, which follows from what a tile is computed from.
-//! - Where a tile has extent 1 in a mode, its element stands for all along it; `v.along(1)` is a vector as the columns of a
-//!   matrix see it.
-//! - `shared::<f32>((BM, BK))`, a shape alone, gets the layout that is free of bank conflicts for all its uses;
-//!   `shared::<f32>(layout!((BM, BK)))` has the one that is written.
-//!   A kernel with such tiles needs the oldest architecture from `sm_80` whose blocks hold them.
-//! - [`gemm`] of tiles in shared memory sums into a [`full`] tile on CUDA cores, and into the accumulators of a
-//!   [`tiled_mma`] on tensor cores.
-//! - A block has as many threads as [`threads`] or a [`tiled_mma`] says, or else 256.
-//! - [`parallelize`] makes the part of a thread. Both kinds may stand in one kernel, not in one statement; around
-//!   statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
+//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and
+//!   columns. Their distribution over threads follows from the operands that they are computed from.
+//! - A mode of extent 1 is broadcast; `v.along(1)` views a vector as a row of a matrix.
+//! - `shared::<f32>((BM, BK))`, with a shape alone, gets a layout that is free of bank conflicts for all its
+//!   uses; `shared::<f32>(layout!((BM, BK)))` has the given one. A kernel with such tiles requires the oldest
+//!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
+//! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
+//!   accumulators of a [`tiled_mma`] on tensor cores.
+//! - The number of threads is that of [`threads`] or of a [`tiled_mma`], otherwise 256.
+//! - [`parallelize`] makes the part of a thread. Both kinds may be in one kernel, not in one statement;
+//!   around statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// An argument of a kernel: elements of one type, at coordinates of a shape.
 ///
-/// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are found out at launch;
-/// integers and the kernel's constants are fixed. Rust has no place for a bare integer in a tuple of types: write
-/// `Tensor<f32, (N, _4)>`, or all of it in braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed there,
-/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks that they are so. Without strides a tensor is column-major, with
-/// leading dimensions of its own.
+/// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are known at launch;
+/// integers and the kernel's constants are fixed. Rust does not accept a bare integer in a tuple of types:
+/// write `Tensor<f32, (N, _4)>`, or braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed,
+/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks them. Without strides
+/// a tensor is column-major, with its own leading dimensions.
 #[derive(Debug)]
 pub struct Tensor<T, Shape, Stride = ()> {
     _nothing: Infallible,
     _types: PhantomData<(T, Shape, Stride)>,
 }
 
-/// A tensor, or a part of one: where it lies, and how.
+/// A tensor, or a part of one: where its elements are, and their layout.
 #[derive(Clone, Copy, Debug)]
 pub struct View(Infallible);
 
@@ -306,73 +313,83 @@ macro_rules! language {
 }
 
 language! {
-    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over. `halo = (1, 0)`
-    /// gives the tile so many elements more before and after along each mode, `halo = ((1, 2), 0)` on each side others.
+    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
+    /// `halo = (1, 0)` adds that many elements before and after the tile along each mode,
+    /// `halo = ((1, 2), 0)` different numbers before and after.
     fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
-    /// What one thread has of a tile: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth argument projects:
-    /// with `(1, _)` the threads share rows only.
+    /// The part of a tile that one thread has: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth
+    /// argument projects: with `(1, _)` the tile is partitioned along rows only.
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
     /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
-    /// `shared::<f32>((BM, BK))`, its layout is found from the statements on whole tiles that use it: free of bank conflicts.
+    /// `shared::<f32>((BM, BK))`, its layout is derived from the statements on whole tiles that use it: free
+    /// of bank conflicts.
     fn shared<T>(layout: Arrangement) -> View;
     /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// The elements so many places further along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers.
+    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers.
     fn shift(tile: View, by: Nested) -> View;
     /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
     fn permute(tensor: View, order: Nested) -> View;
-    /// The same elements in the same order, leftmost mode fastest, under another shape: `regroup(tile, (8, 16))`.
+    /// The same elements in the same order, leftmost mode fastest, under another shape:
+    /// `regroup(tile, (8, 16))`.
     fn regroup(tile: View, shape: Nested) -> View;
-    /// The same elements along the modes of a larger shape that are `_`, everywhere along the others:
+    /// The same elements along the modes of a larger shape that are `_`, repeated along the others:
     /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
-    /// States what a launch must satisfy: `assert(N % 4 == 0)`, a condition on sizes. Others are refused, with their numbers;
-    /// and what divides a size makes accesses wider in every variant.
+    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. Other launches are refused,
+    /// with their numbers; a known divisor of a size makes accesses wider in every variant.
     fn assert(condition: Number);
-    /// The coordinates of a block's tile, and how many blocks there are: `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)`
-    /// goes column by column. With `bands = 8` it goes through eight rows of tiles at a time, so that blocks at work together
-    /// share operands. `walk(layout!((4, 8) : (8, 1)), block.x)` goes in the order of a layout.
+    /// The tile coordinates of a block, and the number of blocks:
+    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
+    /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
+    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout.
     fn walk(tiles: Nested, block: Number) -> Nested;
-    /// A whole tile in registers that the threads of the block share, filled with a number:
+    /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
     fn full<T>(shape: Nested, value: Number) -> View;
-    /// How many threads the block has, where no thread layout says: `threads(512)`. 256 where this is left out.
+    /// The number of threads of the block, where no thread layout determines it: `threads(512)`. The default
+    /// is 256.
     fn threads(count: Number);
-    /// A matrix instruction, and the warps that share it: the best for these types with
+    /// A matrix instruction, and the warps that it is tiled over: the best for these types with
     /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
-    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of sums, for
-    /// [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c` are the parts of a thread.
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
+    /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
+    /// are the parts of a thread.
     fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
-    /// Copies every element, converted to the type of the target as `as` does. From global to shared memory it is in flight until a wait. Elements whose source lies
-    /// outside of its tensor are 0, or what `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop, `how = "staged"` goes through registers,
-    /// which suits tiles that are turned on the way.
+    /// Copies every element, converted to the type of the target as `as` does. A copy from global to shared
+    /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or
+    /// as `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop,
+    /// `how = "staged"` copies through registers, which suits tiles that are transposed by the copy.
     ///
-    /// `how = "atomic_add"` adds to what stands there, at once: threads and blocks may add to the same elements. So do
-    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`, of types that hardware
-    /// has them for. Elements outside of the tensor are skipped. Sums of floating-point numbers are rounded in the order in
-    /// which threads come, so they differ from run to run: `#[kernel(deny(deterministic))]` refuses them.
+    /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. So do
+    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`,
+    /// for the types that the hardware supports. Out-of-bounds elements are skipped. Floating-point sums are
+    /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
+    /// refuses them.
     fn copy(from: View, to: View);
     /// Sets every element.
     fn fill(tile: View, value: Number);
-    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. How it runs through the sums is
-    /// `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are (rows, k) and (columns, k). The
-    /// k-steps of a thread must be the same in both, and its sums must be copied to their own rows and columns: extents
-    /// with the same symbol, such as `M` of A and `M` of C, belong together, and what does not fit is an error.
+    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. The order of its
+    /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
+    /// (rows, k) and (columns, k). The k-steps of a thread must be the same in both, and its sums must be
+    /// copied to their own rows and columns: extents with the same symbol, such as `M` of A and `M` of C,
+    /// belong together, and a mismatch is an error.
     fn gemm(a: View, b: View, acc: View);
-    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result has the type
-    /// of the closure's value; a tuple of values makes a tuple of tiles. `map(x, y, |x| 2.0 * x)` writes to `y`, whose type
-    /// the value must have. Where an input has extent 1, its element stands for all along that mode. One more parameter is
-    /// the element's [coordinates](self#coordinates-of-elements): `map(x, |x, at| …)`.
+    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result
+    /// has the type of the closure's value; a tuple of values makes a tuple of tiles.
+    /// `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have. Modes of extent 1 are
+    /// broadcast. One more parameter is the element's [coordinates](self#coordinates-of-elements):
+    /// `map(x, |x, at| …)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
-    /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`. `acc = bf16`
-    /// says in which type, see [Types of numbers](self#types-of-numbers); elements beyond a tensor's edge are left out, see
-    /// [Reductions](self#reductions).
+    /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`.
+    /// `acc = bf16` sets the accumulator type, see [Types](self#types); out-of-bounds elements are left out,
+    /// see [Reductions](self#reductions).
     fn sum(fragment: View, mode: Number) -> View;
-    /// Combines the elements of a fragment, or of several together, by a closure that may take them in any order:
-    /// `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is what changes nothing. See
-    /// [Reductions](self#reductions).
+    /// Combines the elements of a fragment, or of several together, by an associative and commutative
+    /// closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
+    /// identity. See [Reductions](self#reductions).
     fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest along a mode of a fragment.
     fn maximum(fragment: View, mode: Number) -> View;
@@ -380,7 +397,8 @@ language! {
     fn minimum(fragment: View, mode: Number) -> View;
     /// Sums each element over the threads of a warp, or over `lanes = 8` neighbours; `acc = …` as in [`sum`].
     fn warp_sum(fragment: View) -> View;
-    /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every one gets the result.
+    /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every lane gets
+    /// the result.
     fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest of each element over the threads of a warp.
     fn warp_maximum(fragment: View) -> View;
@@ -394,18 +412,19 @@ language! {
     fn block_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of the block; every thread gets it.
     fn block_minimum(fragment: View) -> View;
-    /// Waits until all threads of the block are here.
+    /// Waits until all threads of the block have arrived.
     fn sync_threads();
-    /// Waits until every copy in flight has arrived.
+    /// Waits until every copy in flight has landed.
     fn cp_async_wait_all();
-    /// Waits until at most this many groups of copies are in flight.
+    /// Waits until at most this many commit groups are in flight.
     fn cp_async_wait(groups: Number);
-    /// Ends a group of copies.
+    /// Ends a commit group.
     fn cp_async_commit();
-    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must hold whole rows.
+    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must
+    /// cover whole rows.
     fn at_most(size: Number, limit: Number);
-    /// So many blocks should fit on a multiprocessor: threads get no more registers than that allows. 0 leaves it to the
-    /// compiler.
+    /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
+    /// it to the compiler.
     fn blocks_per_sm(blocks: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
@@ -413,11 +432,11 @@ language! {
     fn row_major(shape: Nested) -> Arrangement;
     /// A layout whose offsets are swizzled: `swizzled(3, 2, 3, layout!((32, 8)))`.
     fn swizzled(bits: Number, base: Number, shift: Number, layout: Arrangement) -> Arrangement;
-    /// One layout after another.
+    /// The composition of two layouts.
     fn composition(layout: Arrangement, tiler: Nested) -> Arrangement;
-    /// A layout in tiles.
+    /// A layout divided into tiles.
     fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
-    /// A layout in tiles, tiles and rest apart.
+    /// A layout divided into tiles, with tile modes first and rest modes second.
     fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
     /// Copies of a block, side by side.
     fn blocked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
@@ -431,7 +450,7 @@ language! {
     fn min(a: Number, b: Number) -> Number;
     /// The larger.
     fn max(a: Number, b: Number) -> Number;
-    /// e to this power. Functions of numbers stand in closures; how accurate they are, see
+    /// e to this power. Functions of numbers are for closures; for their accuracy see
     /// [Accuracy](self#accuracy).
     fn exp(x: Number) -> Number;
     /// 2 to this power.
@@ -456,15 +475,15 @@ language! {
     fn erf(x: Number) -> Number;
     /// 1 / (1 + exp(-x)).
     fn sigmoid(x: Number) -> Number;
-    /// x / (1 + exp(-x)); what is no number for -∞.
+    /// x / (1 + exp(-x)); NaN for -∞.
     fn silu(x: Number) -> Number;
-    /// x/2 (1 + erf(x/√2)); what is no number for -∞.
+    /// x/2 (1 + erf(x/√2)); NaN for -∞.
     fn gelu(x: Number) -> Number;
-    /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); what is no number for -∞.
+    /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); NaN for -∞.
     fn gelu_tanh(x: Number) -> Number;
     /// The magnitude.
     fn abs(x: Number) -> Number;
-    /// The size of the first with the sign of the second.
+    /// The magnitude of the first with the sign of the second.
     fn copysign(size: Number, sign: Number) -> Number;
     /// The greatest integer that is not greater.
     fn floor(x: Number) -> Number;
@@ -476,11 +495,11 @@ language! {
     fn round(x: Number) -> Number;
     /// The nearest integer, halves to the even one.
     fn round_ties_even(x: Number) -> Number;
-    /// What is left of x after whole multiples of y, with the sign of x: `x % y`, exactly.
+    /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
     fn fmod(x: Number, y: Number) -> Number;
-    /// How many bits of an integer are set.
+    /// The number of set bits of an integer.
     fn count_ones(n: Number) -> Number;
-    /// How many bits of an integer stand before the first that is set; all of them for 0.
+    /// The number of zero bits before the first set bit of an integer; all of them for 0.
     fn leading_zeros(n: Number) -> Number;
     /// The bits of a number of 4 bytes, as another type of 4 bytes: `bits::<u32>(x)`, `bits::<f32>(n)`.
     fn bits<T>(x: Number) -> Number;
@@ -488,12 +507,12 @@ language! {
     fn fma(a: Number, b: Number, c: Number) -> Number;
     /// One of two numbers: `select(x > 0.0, x, 0.0)`.
     fn select(condition: Number, then: Number, other: Number) -> Number;
-    /// A loop whose body is repeated while compiling: `for i in unroll(0..4) { … }`.
+    /// A loop that is unrolled while compiling: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
-    /// A loop whose copies from global to shared memory run `stages - 1` turns ahead, without waits or barriers in its
-    /// body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With `fragments = 2`, where a turn is one product,
-    /// its operands come from shared memory to registers a column ahead, across turns too; `exits = false` then goes
-    /// through all columns of a tile without asking, between them, whether the depth goes on, which else keeps their
-    /// work apart.
+    /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead,
+    /// without waits or barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With
+    /// `fragments = 2`, where the body is one product, its operands are loaded from shared memory to
+    /// registers one k-step ahead, across iterations too. A loop-exit test after each k-step then keeps nvcc
+    /// from interleaving k-steps; `exits = false` omits it.
     fn pipelined(range: Number, stages: Number) -> Number;
 }

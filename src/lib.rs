@@ -1,7 +1,7 @@
 //! Tile layouts in, readable CUDA C out.
 //!
-//! A layout is a function from coordinates to offsets. You say how tiles, threads and memory are laid out; tilewright
-//! proves what can be proved while your program is being compiled, and writes the kernel.
+//! A layout is a function from coordinates to offsets. You say how tiles, threads and memory are laid out;
+//! tilewright proves what can be proved while your program is being compiled, and writes the kernel.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -65,8 +65,8 @@ pub use tilewright_sim::{Arg, Simulate};
 
 /// Makes a kernel of a function in the tile language.
 ///
-/// The function's body is read while your program is compiled: layouts, tuples, constants and loops over them are
-/// evaluated, and mistakes are errors at your own tokens. What it becomes is a value with the function's name:
+/// The function's body is evaluated while your program is compiled: layouts, tuples, constants and loops over
+/// them. Mistakes are errors at your own tokens. The result is a value with the function's name:
 ///
 /// ```
 /// use tilewright::prelude::*;
@@ -87,22 +87,25 @@ pub use tilewright_sim::{Arg, Simulate};
 /// ```
 ///
 /// - Constants are `const` parameters of type `usize`, with defaults.
-/// - Element types are type parameters; the attribute lists what they stand for: `#[kernel(T = f32 | f64)]`. The first
-///   is the default.
-/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`; `unwritten` is one about
-///   arguments that nothing writes. The environment variable `TILEWRIGHT_LINTS` sets them, in the same words, for kernels
-///   that do not. To the compiler a warning is the use of something deprecated, as stable Rust lets macros cause no other.
-/// - `#[kernel(overlaps)]` lets it be launched before the kernel ahead of it in the stream has ended, which it waits for
-///   before it touches memory: a launch then costs less, on devices from compute capability 9.0. That is for kernels whose
-///   blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
-/// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Extents are names that a
-///   launch finds out; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`. Tensors are column-major with
-///   leading dimensions of their own; other strides stand in a layout, `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or
-///   behind the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
-/// - What can be called in the body is listed in [`language`].
+/// - Element types are type parameters; the attribute lists their choices: `#[kernel(T = f32 | f64)]`. The
+///   first is the default.
+/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`; `unwritten`
+///   is about arguments that nothing writes. The environment variable `TILEWRIGHT_LINTS` sets them, in the
+///   same words, for kernels that do not. The compiler shows a warning as the use of a deprecated item, as
+///   stable Rust lets macros cause no other.
+/// - `#[kernel(overlaps)]` is programmatic dependent launch: the kernel may start before the previous kernel
+///   in the stream has ended, and waits for it before it touches memory. This hides launch latency on devices
+///   from compute capability 9.0. Use it where one block fills a multiprocessor: blocks of small kernels
+///   would wait on whatever multiprocessor has room, and then run there unevenly.
+/// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Names in
+///   extents are sizes known at launch; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`.
+///   Tensors are column-major with their own leading dimensions; other strides are written in a layout,
+///   `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or after the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
+/// - The functions that the body can call are listed in [`language`].
 pub use tilewright_macros::kernel;
 
-/// A matrix product, C = A·Bᵀ unless told otherwise, from a list of keys. An expression, usable in a `const`.
+/// A matrix product, C = A·Bᵀ unless configured otherwise, from a list of keys. An expression, usable in a
+/// `const`.
 ///
 /// ```
 /// use tilewright::prelude::*;
@@ -113,8 +116,8 @@ pub use tilewright_macros::kernel;
 /// # Ok::<(), tilewright::KernelErrors>(())
 /// ```
 ///
-/// A macro sees its own tokens: values are literals and arithmetic on them, not names of your constants. The element
-/// type is the key `dtype`; where another is expected, the compiler says so:
+/// A macro sees only its own tokens: values are literals and arithmetic on them, not names of your constants.
+/// The element type is the key `dtype`; where another type is expected, the compiler reports it:
 ///
 /// ```compile_fail
 /// use tilewright::prelude::*;
@@ -123,7 +126,7 @@ pub use tilewright_macros::kernel;
 /// ```
 pub use tilewright_macros::matmul_kernel;
 
-/// What macros write. Not part of the interface: it changes without notice.
+/// The expansion of macros. Not part of the public interface: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use tilewright_codegen::element::Element;
@@ -138,7 +141,7 @@ pub mod __private {
     };
 }
 
-/// What macros write of launching: nothing where the feature `cuda` is off.
+/// Launching, as macros expand to it: nothing where the feature `cuda` is off.
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 #[macro_export]
@@ -146,7 +149,7 @@ macro_rules! __cuda {
     ($($items:tt)*) => { $($items)* };
 }
 
-/// What macros write of launching: nothing where the feature `cuda` is off.
+/// Launching, as macros expand to it: nothing where the feature `cuda` is off.
 #[cfg(not(feature = "cuda"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,12 +1,12 @@
-"""Compares what the simulator counts with what the hardware counts, launch by launch.
+"""Compares the simulator's counts with the hardware's counters, launch by launch.
 
     cargo build --release -p tilewright-cli
     python3 bench/gpu/counters.py --tilewright target/release/tilewright --out counters
 
-Runs `tilewright bench counters` once under Nsight Compute (`ncu`), which reads for every instruction how often it was
-executed, the wavefronts that it took in shared memory and the sectors that it asked for in global memory; adds them up
-by kind of instruction; and prints a table beside the simulator's counts of the same launches. Totals of the hardware's
-own counters stand below each kernel. Everything that was read is kept in the folder `--out`.
+Runs `tilewright bench counters` once under Nsight Compute (`ncu`), which reports for every instruction how often it was
+executed, its wavefronts in shared memory and its sectors in global memory; sums them by kind of instruction; and prints
+a table beside the simulator's counts of the same launches. Totals of the hardware's counters are printed below each
+kernel. All raw data are kept in the folder `--out`.
 
 Standard library only. Exits with 1 if something differs, with 2 if nothing could be compared.
 """
@@ -56,7 +56,7 @@ TOTALS = [
     "smsp__sass_inst_executed_op_shared_st.sum",
     "smsp__sass_inst_executed_op_ldgsts.sum",
 ]
-# Kinds of instructions: what SASS calls them, and what the simulator calls the same access.
+# Kinds of instructions: their SASS opcodes, and the simulator's name of the same access.
 KINDS = [
     ("load shared", r"LDS(\.|$)", ("load", "shared")),
     ("store shared", r"STS(\.|$)", ("store", "shared")),
@@ -166,8 +166,8 @@ def opcode(sass):
 
 
 def measured(instructions):
-    """For each kind: instructions, wavefronts in shared memory, sectors of global memory, and how many of the instructions
-    the profiler counts nothing for."""
+    """For each kind: instructions, wavefronts in shared memory, sectors of global memory, and instructions without counts
+    in the profiler."""
     sums = {kind: [0, 0, 0, 0] for kind, _, _ in KINDS}
     opcodes = collections.Counter()
     for sass, values in instructions:
@@ -202,15 +202,15 @@ def judged(kind, hardware, model):
     if cost == expected:
         return "equal"
     if kind.startswith("load") and 0 < hardware[kind][0] < model[kind][0] and cost < expected:
-        return "the compiler made one load of several"
+        return "the compiler merged several loads into one"
     uncounted = hardware[kind][3]
     if kind.startswith("copy") and uncounted and (expected - cost) * hardware[kind][0] == uncounted * expected:
-        # The instruction's table has no memory counts for some predicated copies, which the unit's total counts.
+        # The instruction table lacks memory counts for some predicated copies, which the unit's total includes.
         return f"the profiler counts nothing for {uncounted:.0f} predicated copies"
     if kind.startswith("copy"):
-        # The model's cost is that of an instruction whose lines are all there at once. In shared memory each sector may
-        # land by itself: a wavefront more for each after an instruction's first. Copies of 16 bytes pass the first-level
-        # cache, and the two halves of a sector may be asked for one after the other.
+        # The model assumes that all lines of an instruction arrive at once. In shared memory each sector may land
+        # separately: one more wavefront for each after an instruction's first. Copies of 16 bytes bypass L1, and the
+        # two halves of a sector may be requested separately.
         instructions, _, sectors = model["copy from global"]
         most = expected + sectors - instructions if at == 1 else 2 * sectors
         if expected < cost <= most:
@@ -244,8 +244,8 @@ def main():
         print("\n".join(line for line in said.splitlines() if "==ERROR==" in line or "==WARNING==" in line))
     try:
         actions = from_module(ncu, report)
-    except Exception as why:  # whatever the module's version does not like
-        print(f"the profiler's Python module does not serve ({why!r}); its tables do")
+    except Exception as why:  # depends on the module's version
+        print(f"the profiler's Python module failed ({why!r}); using its tables")
         actions = from_tables(ncu, report, options.out, len(cases))
     if len(actions) != len(cases):
         print(f"{len(actions)} launches were profiled, and {len(cases)} were simulated")
@@ -264,8 +264,8 @@ def main():
             (e, w, s, _), (me, mw, ms) = hardware[kind], model[kind]
             if not (e or me):
                 continue
-            # What memory does is compared. How many instructions that takes is the compiler's to say: it adds loads that
-            # no lane performs after each cp.async, skips those that no lane of a warp needs, and makes one of several.
+            # Memory traffic is compared, instruction counts are not: the compiler adds fully predicated-off loads
+            # after each cp.async, skips accesses that no lane of a warp needs, and merges several into one.
             cells = [f"{me:.0f} / {e:.0f}"]
             cost, model_cost = (w, mw) if memory == "shared" else (s, ms)
             pair = f"{model_cost:.0f} / {cost:.0f}"

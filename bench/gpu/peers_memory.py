@@ -1,6 +1,6 @@
-"""What PyTorch takes for the works of `tilewright bench memory`: JSON on standard output.
+"""PyTorch's times for the works of `tilewright bench memory`: JSON on standard output.
 
-Device time by CUDA graphs, medians, data that rotate past the cache; a copy of as many bytes in the same run.
+Device time by CUDA graphs, medians, rotating data that exceed the cache; a copy of as many bytes in the same run.
 """
 import json
 import statistics
@@ -37,7 +37,7 @@ def seconds(run, sets):
 
 
 def works():
-    """Name, element type, size, bytes, how data are made, what runs."""
+    """Name, element type, size, bytes, input generator, function to time."""
     for dtype in (torch.float32, torch.bfloat16):
         size = dtype.itemsize
 

@@ -1,4 +1,4 @@
-"""Runs what tests ran in step, on a GPU, and compares.
+"""Repeats recorded runs of the tests on a GPU, and compares the results.
 
     TILEWRIGHT_RECORD=$PWD/target/runs.jsonl cargo test -p tilewright-codegen
     python3 bench/gpu/replay.py target/runs.jsonl

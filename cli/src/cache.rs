@@ -1,4 +1,4 @@
-//! `tilewright cache`: kernels that were compiled before, on disk.
+//! `tilewright cache`: compiled kernels on disk.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -17,14 +17,14 @@ Examples:
 
 pub(crate) fn command() -> Command {
     let list = Command::new("list")
-        .about("What it holds, last used first")
+        .about("Its entries, most recently used first")
         .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue));
     Command::new("cache")
-        .about("List or remove kernels that were compiled before")
+        .about("List or remove compiled kernels")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(list)
-        .subcommand(Command::new("clear").about("Remove everything that it holds"))
+        .subcommand(Command::new("clear").about("Remove all entries"))
         .after_help(EXAMPLES)
 }
 

@@ -1,4 +1,4 @@
-//! `tilewright choose`: which of the shipped products is expected to be the fastest for a problem, and why.
+//! `tilewright choose`: which of the shipped products is predicted to be the fastest for a problem, and why.
 
 use std::process::ExitCode;
 
@@ -74,7 +74,7 @@ fn show(matches: &ArgMatches) -> Result {
     Ok(())
 }
 
-/// The candidates, best first, and below them those that cannot be.
+/// The candidates, best first, followed by the refused ones.
 fn table(ranking: &Ranking, problem: &Problem) -> String {
     let heads =
         "time TFLOP/s tiles blocks waves before iterations iteration after registers shared variant kernel";

@@ -1,4 +1,4 @@
-//! `tilewright completions`: what a shell needs to complete the command's words.
+//! `tilewright completions`: shell completions for the command.
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! `tilewright draw`: pictures of layouts, and of how a kernel's threads share its tiles.
+//! `tilewright draw`: pictures of layouts, and of how a kernel's tiles are partitioned over threads.
 
 use clap::{Arg, ArgMatches, Command};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ Examples:
 
 pub(crate) fn command() -> Command {
     Command::new("draw")
-        .about("Draw layouts, and how a kernel's threads share its tiles")
+        .about("Draw layouts, and how a kernel's tiles are partitioned over threads")
         .arg(
             Arg::new("what")
                 .value_name("LAYOUT|KERNEL")
@@ -56,7 +56,7 @@ fn draw(matches: &ArgMatches) -> Result {
         matches.get_many::<String>("keys").into_iter().flatten().map(String::as_str).collect();
     let svg = matches.get_one::<String>("svg").map(String::as_str);
     let part = matches.get_one::<String>("part").map(String::as_str);
-    // A word alone is a kernel's name; a layout has digits and signs.
+    // A single word is a kernel's name; a layout has digits and signs.
     let word = what.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && what.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !word {

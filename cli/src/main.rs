@@ -15,13 +15,13 @@ mod run;
 use clap::{ArgMatches, Command};
 use std::process::ExitCode;
 
-/// A subcommand: what it takes, and what it does.
+/// A subcommand: its arguments, and its function.
 struct Subcommand {
     command: fn() -> Command,
     run: fn(&ArgMatches) -> ExitCode,
 }
 
-/// All of them, in the order of `--help`.
+/// All subcommands, in the order of `--help`.
 const COMMANDS: &[Subcommand] = &[
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: draw::command, run: draw::run },
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         let row = COMMANDS.iter().find(|row| (row.command)().get_name() == name)?;
         Some((row.run)(inner))
     });
-    chosen.unwrap_or(ExitCode::FAILURE) // clap has asked for a subcommand
+    chosen.unwrap_or(ExitCode::FAILURE) // clap requires a subcommand
 }
 
 fn command() -> Command {

@@ -1,10 +1,10 @@
-//! What a subcommand does with its answer: text to standard output, what went wrong to standard error, an exit code.
+//! The output of a subcommand: answers on standard output, errors on standard error, an exit code.
 
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What exit codes mean, for `--help`.
+/// The meaning of exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
@@ -15,9 +15,9 @@ Exit codes:
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not be done.
+    /// It failed.
     Refused(String),
-    /// It was done, and what came out is wrong. What is to be said has been said.
+    /// It succeeded, and the result is wrong. The message has been printed.
     Wrong,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Failure {
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Whatever can be printed.
+    /// From any printable error.
     pub(crate) fn of(why: impl fmt::Display) -> Failure {
         Failure::Refused(why.to_string())
     }
@@ -48,7 +48,7 @@ pub(crate) fn print(text: &str) -> Result {
     write(text.as_bytes()).map_err(Failure::of)
 }
 
-/// Writes what a program reads.
+/// Prints JSON.
 pub(crate) fn json(value: &serde_json::Value) -> Result {
     print(&format!("{value:#}\n"))
 }
@@ -61,7 +61,7 @@ pub(crate) fn save(file: &str, text: &str) -> Result {
     std::fs::write(file, text).map_err(|why| Failure::Refused(format!("cannot write {file}: {why}")))
 }
 
-/// A reader that has seen enough and closed its end is no error.
+/// A reader that closes its end early is not an error.
 pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -70,7 +70,7 @@ pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Columns two spaces apart. `right` are the columns whose text stands at the right.
+/// Columns two spaces apart. `right` lists the right-aligned columns.
 pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -1,4 +1,4 @@
-//! What every subcommand has in common, and the small ones.
+//! Common behaviour of every subcommand, and the small ones.
 
 mod common;
 

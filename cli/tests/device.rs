@@ -1,4 +1,4 @@
-//! The command where there is a device: a library stands in for the driver, which keeps the books and computes nothing.
+//! The command on a device: a library stands in for the driver, which records all calls and computes nothing.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::{env, fs};
 
-/// A folder in which driver and compiler have the names that the system's have. Cargo builds them beside the tests.
+/// A folder in which the fake driver and compiler have the system's names. Cargo builds them beside the
+/// tests.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("driver-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let library = env::current_exe().unwrap().with_file_name("libtilewright_fake_driver.so");
     for name in ["libcuda.so", "libcuda.so.1", "libnvrtc.so.13"] {
-        // Another test of this process may have made it.
+        // Another test of this process may have created it.
         let _ = symlink(&library, folder.join(name));
     }
     folder
@@ -45,9 +46,9 @@ fn the_doctor_finds_it() {
     assert_eq!(json["devices"][0]["warp_size"], 32);
 }
 
-/// Nothing is computed, so the poison in the result is still there: the command says so, and where.
+/// Nothing is computed, so the poison in the result is still there: the command reports it, and where.
 #[test]
-fn a_wrong_result_is_told() {
+fn a_wrong_result_is_reported() {
     let arguments = ["run", "tutorial", "--device", "cuda:0", "--size", "200,100,50", "--check"];
     let output = run(&arguments);
     let said = text(output.stdout);

@@ -1,6 +1,7 @@
-//! Integers of a kernel: sums of multiples of the block's index, the thread's number, loop variables, sizes, scalar
-//! arguments and numbers read from memory, and of quotients, remainders, products and extremes of such sums. Coordinates,
-//! ends of loops and both sides of conditions are all these. What the numbers can be is another module's: [`crate::range`].
+//! Affine integer expressions of a kernel: linear combinations of the block index, the thread index, loop
+//! variables, sizes, scalar arguments and integers loaded from memory, and of quotients, remainders,
+//! products, minima and maxima of such. Coordinates, loop bounds and both sides of conditions are such
+//! expressions. Their ranges are computed in [`crate::range`].
 
 use tilewright_layout::{Swizzle, Symbol, Value};
 
@@ -13,25 +14,25 @@ pub enum Coord {
     Block(u8),
     /// A loop variable.
     Var(Id),
-    /// The thread's number in its group; of a family, in its member.
+    /// The thread's index in its group; in a family, in its member.
     Thread(Id),
-    /// The number of the family's member that the thread belongs to.
+    /// The index of the family's member that the thread belongs to.
     Member(Id),
-    /// The same with a swizzle, given by its bits, base and shift, over it.
+    /// The thread's index with a swizzle, given by its bits, base and shift, applied to it.
     Swizzled(Id, (u32, u32, i32)),
     /// The block's rank in its cluster.
     ClusterRank,
-    /// Where a turn's tile begins, if the last ends with an extent and the first is the one that is not whole: at 0, at
-    /// what the others leave over, and from there in steps of a tile.
+    /// The start of an iteration's K tile when the partial K tile comes first: 0 for iteration 0, then the
+    /// size of the partial tile, then in steps of a whole tile.
     Begin {
-        /// The turn.
+        /// The iteration.
         iteration: Box<Affine>,
         /// The extent.
         of: Symbol,
         /// Elements of a whole tile.
         tile: i64,
     },
-    /// How many slots of a ring the group has been through; it outlives loops.
+    /// How many slots of a ring the group has passed. The count persists across loops.
     Phase(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
     Digit {
@@ -58,11 +59,11 @@ pub enum Coord {
         /// May it differ from thread to thread?
         per_thread: bool,
     },
-    /// What an operation makes of two numbers.
+    /// The result of a binary operation.
     Two(Arith, Box<[Affine; 2]>),
 }
 
-/// Operations that sums of multiples do not say.
+/// Binary operations that are not affine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Arith {
     /// `a * b`
@@ -78,7 +79,7 @@ pub enum Arith {
 }
 
 impl Arith {
-    /// Its result, kept to 64 bits.
+    /// Its result, saturated to 64 bits.
     ///
     /// ```
     /// use tilewright_codegen::affine::Arith;
@@ -148,7 +149,7 @@ impl Affine {
         }
     }
 
-    /// What an operation makes of two numbers; `None` past 64 bits.
+    /// A binary operation on two expressions; `None` if it overflows 64 bits.
     ///
     /// ```
     /// use tilewright_codegen::affine::{Affine, Arith, Coord};
@@ -174,7 +175,7 @@ impl Affine {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// `self + other * times`; `None` past 64 bits.
+    /// `self + other * times`; `None` if it overflows 64 bits.
     pub fn plus(&self, other: &Affine, times: i64) -> Option<Affine> {
         let mut sum = self.clone();
         sum.constant = sum.constant.checked_add(other.constant.checked_mul(times)?)?;
@@ -206,7 +207,7 @@ impl Affine {
         }
     }
 
-    /// How many terms it has, those inside of digits included, and how deep digits are in one another.
+    /// The number of terms, those inside digits included, and the nesting depth of digits.
     pub(crate) fn parts(&self) -> (usize, usize) {
         let (mut count, mut deepest) = (1, 0);
         let mut left: Vec<(&Affine, usize)> = vec![(self, 0)];
@@ -235,7 +236,7 @@ impl Affine {
         found
     }
 
-    /// The same with an expression in place of a coordinate; `None` past 64 bits.
+    /// The same with an expression substituted for a coordinate; `None` if it overflows 64 bits.
     ///
     /// ```
     /// use tilewright_codegen::affine::{Affine, Coord};
@@ -260,7 +261,7 @@ impl Affine {
         Some(sum)
     }
 
-    /// The same with another coordinate in place of one.
+    /// The same with another coordinate substituted for one.
     pub fn replaced(&self, this: &Coord, by: &Coord) -> Affine {
         let swap = |coord: &Coord| match coord {
             coord if coord == this => by.clone(),
@@ -280,7 +281,7 @@ impl Affine {
         Affine { constant: self.constant, terms }
     }
 
-    /// Does any part of it satisfy this?
+    /// Does any part of it satisfy this predicate?
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.terms.iter().any(|(coord, _)| {
             let of_thread = |coord: &Coord| match coord {
@@ -296,12 +297,12 @@ impl Affine {
         self.any(&|coord| matches!(coord, Coord::Thread(_) | Coord::Loaded { per_thread: true, .. }))
     }
 
-    /// Is it known once the block, sizes and arguments are: nothing that a loop or memory decides?
+    /// Is it uniform in the block and loop-invariant: made of the block index, sizes and arguments alone?
     pub fn is_fixed(&self) -> bool {
         !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Phase(_) | Coord::Loaded { .. }))
     }
 
-    /// Its value for these coordinates; what passes 64 bits stays at their end, which is outside of every tensor.
+    /// Its value for these coordinates, saturated to 64 bits, which is out of bounds of every tensor.
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (coord, factor)| {
             let value = match coord {
@@ -328,7 +329,7 @@ impl Coord {
         }
     }
 
-    /// A thread's number in its group, with a swizzle over it.
+    /// A thread's index in its group, with a swizzle applied to it.
     pub fn thread(group: Id, swizzle: Swizzle) -> Coord {
         match swizzle.is_identity() {
             true => Coord::Thread(group),

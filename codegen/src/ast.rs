@@ -6,7 +6,7 @@
 use crate::limits::LONGEST_CHAIN;
 use crate::wire::{Bytes, Wire, wire};
 
-/// A place in the user's text: an index into a table that the maker of the tree keeps.
+/// A source location: an index into a table of the front end that built the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Span(pub u32);
 
@@ -24,7 +24,8 @@ pub struct Name {
 pub struct Kernel {
     /// The function's name.
     pub name: Name,
-    /// `unsafe fn`: its author answers for the indices that come from data, and so does who launches it.
+    /// `unsafe fn`: its author guarantees that indices loaded from data are in bounds, and so does whoever
+    /// launches it.
     pub is_unsafe: bool,
     /// `const BM: usize = 128`: sizes that a use may set.
     pub consts: Vec<ConstParam>,
@@ -36,11 +37,11 @@ pub struct Kernel {
     pub body: Vec<Stmt>,
     /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
     pub levels: Vec<(Name, Level)>,
-    /// Does the attribute let launches overlap: `#[kernel(overlaps)]`?
+    /// Does the attribute enable programmatic dependent launch: `#[kernel(overlaps)]`?
     pub overlaps: bool,
 }
 
-/// How seriously a lint is taken.
+/// The level of a lint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// Only in the report.
@@ -345,11 +346,11 @@ wire! {
     }
 }
 
-/// A chain of operators, `a + b * c - d`, is a tree as deep as it is long, all of it on the left. It is taken apart here, so
-/// that nothing recurses on its length.
+/// A chain of operators, `a + b * c - d`, is a left-leaning tree whose nesting depth is its length. It is
+/// taken apart here, so that nothing recurses on its length.
 impl Expr {
-    /// What a chain begins with, and its links, the last first: where it ends up, the operator, the right side. No links
-    /// where it is no chain.
+    /// The first operand of a chain, and its links, the last first: the span of the result, the operator, the
+    /// right side. No links if it is no chain.
     pub(crate) fn chain(&self) -> (&Expr, Vec<(Span, Binary, &Expr)>) {
         let (mut first, mut links) = (self, Vec::new());
         while let ExprKind::Binary(op, left, right) = &first.kind {
@@ -365,7 +366,7 @@ impl Expr {
 }
 
 impl Expr {
-    /// The expressions right inside it.
+    /// Its direct subexpressions.
     fn inside(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Tuple(items) => items.iter().collect(),
@@ -422,7 +423,7 @@ impl Kernel {
 }
 
 impl Stmt {
-    /// The expressions right inside it.
+    /// Its direct subexpressions.
     fn exprs(&self) -> Vec<&Expr> {
         match &self.kind {
             StmtKind::Let { value: one, .. }
@@ -434,7 +435,7 @@ impl Stmt {
         }
     }
 
-    /// The statements right inside it.
+    /// Its direct substatements.
     fn stmts(&self) -> Vec<&Stmt> {
         match &self.kind {
             StmtKind::For { body, .. } | StmtKind::Block { body, .. } => body.iter().collect(),
@@ -444,7 +445,7 @@ impl Stmt {
     }
 }
 
-/// Do statements and expressions go deeper into one another than this? Found out without recursion.
+/// Do statements and expressions nest deeper than this? Computed without recursion.
 pub(crate) fn is_deeper(stmts: &[Stmt], exprs: &[&Expr], than: u32) -> bool {
     let mut exprs: Vec<(&Expr, u32)> = exprs.iter().map(|expr| (*expr, 1)).collect();
     let mut stmts: Vec<(&Stmt, u32)> = stmts.iter().map(|stmt| (stmt, 1)).collect();

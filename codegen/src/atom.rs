@@ -12,14 +12,14 @@ pub struct Atom {
     pub arch: u32,
     /// Only on this very architecture (`sm_90a`).
     pub arch_specific: bool,
-    /// Who executes it together.
+    /// The group of threads that executes it together.
     pub group: Scope,
-    /// Its text in PTX. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`: without), a tensor map
-    /// with its coordinates, addresses bare.
+    /// Its PTX template. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`:
+    /// without), a tensor map with its coordinates, addresses bare.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
-    /// When it is done.
+    /// How it completes.
     pub done: Done,
     /// Does it reach shared memory through the asynchronous proxy?
     pub async_proxy: bool,
@@ -36,17 +36,17 @@ pub struct Operand {
     pub kind: OperandKind,
     /// Its element type.
     pub elem: Elem,
-    /// Is it written?
+    /// Is it an output?
     pub writes: bool,
-    /// (thread, value) to index in the operand's tile, column-major; read by the layout crate. Empty where the row leaves
-    /// the tile open, as bulk copies do.
+    /// The thread-value layout: (thread, value) to index in the operand's tile, column-major; parsed by the
+    /// layout crate. Empty where the row leaves the tile open, as bulk copies do.
     pub tv: &'static str,
 }
 
 /// What an operand is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandKind {
-    /// Registers of each thread; `words` 32-bit ones, or elements as they are.
+    /// Registers of each thread: packed 32-bit words, or one register per element.
     Frag {
         /// Packed in 32-bit words.
         words: bool,
@@ -57,25 +57,25 @@ pub enum OperandKind {
     GlobalAddress,
     /// A matrix descriptor.
     Descriptor,
-    /// A tensor map with so many coordinates; 0 for the map alone.
+    /// A tensor map with its coordinates; 0 for the map alone.
     TensorMap {
-        /// How many.
+        /// How many coordinates.
         rank: u8,
     },
     /// An mbarrier.
     Barrier,
     /// An integer in a register.
     Int,
-    /// A constant in the text.
+    /// An immediate in the text.
     Immediate,
 }
 
-/// When an instruction is done.
+/// How an instruction completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// At once.
+    /// Synchronously.
     Now,
-    /// When its queue has been waited for.
+    /// Once its queue has been waited for (commit group, wait group).
     Queue(crate::thread::Queue),
     /// When the mbarrier among its operands completes its phase.
     Mbarrier,
@@ -84,9 +84,9 @@ pub enum Done {
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Moves elements from one operand to another.
+    /// Copies elements from one operand to another.
     Copy,
-    /// Combines elements of one operand with those of another, each at once.
+    /// Combines elements of one operand with those of another, each atomically.
     Reduce(Change),
     /// `d += a · b`, of this shape.
     Mma {
@@ -94,9 +94,9 @@ pub enum Effect {
         m: u32,
         /// Columns.
         n: u32,
-        /// Depth.
+        /// K.
         k: u32,
     },
-    /// Nothing that a program could see.
+    /// A hint without a visible effect.
     Hint,
 }

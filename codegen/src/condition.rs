@@ -1,4 +1,4 @@
-//! Conditions on integers of a kernel: what an `if` of the user asks, and a loop's body can.
+//! Conditions on integers of a kernel: those of a user's `if`, and bounds of loops.
 
 use crate::affine::{Affine, Coord};
 use crate::tile::Expr;
@@ -34,7 +34,7 @@ impl Test {
         Test::Less(a.into(), b.into())
     }
 
-    /// The opposite; of an opposite what it was made of.
+    /// The negation; of a negation its operand.
     pub fn negated(self) -> Test {
         match self {
             Test::Not(inner) => *inner,
@@ -42,7 +42,7 @@ impl Test {
         }
     }
 
-    /// The tests inside of it.
+    /// The direct subtests.
     pub fn inside(&self) -> &[Test] {
         match self {
             Test::Not(inner) => std::slice::from_ref(inner),
@@ -51,7 +51,7 @@ impl Test {
         }
     }
 
-    /// The integers that it compares, those of tests inside included.
+    /// The integers that it compares, those of subtests included.
     pub fn integers(&self) -> Vec<&Affine> {
         let own = match self {
             Test::Less(a, b) | Test::Equal(a, b) => vec![a, b],
@@ -60,7 +60,7 @@ impl Test {
         own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()
     }
 
-    /// All integers in it, those of scalar conditions included, to be changed.
+    /// All integers in it, those of scalar conditions included, mutably.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match self {
             Test::Less(a, b) | Test::Equal(a, b) => {
@@ -79,12 +79,12 @@ impl Test {
         own.into_iter().chain(self.inside().iter().flat_map(Test::scalars)).collect()
     }
 
-    /// Does any part of its integers satisfy this?
+    /// Does any part of its integers satisfy this predicate?
     pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.integers().iter().any(|at| at.any(test))
     }
 
-    /// Can it differ from thread to thread?
+    /// Can it diverge from thread to thread?
     pub fn per_thread(&self) -> bool {
         self.integers().iter().any(|at| at.per_thread())
     }

@@ -1,4 +1,4 @@
-//! What a kernel is made from, and what comes out: the contract between this crate and whoever calls it.
+//! The input and output of the generator: the contract between this crate and its callers.
 
 use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
@@ -8,7 +8,8 @@ use crate::report::Report;
 use crate::wire::wire;
 use crate::{thread, tile};
 
-/// What a kernel is made from. Carried by compiled programs, so that a kernel can be specialised again at run time.
+/// The input of the generator. Carried by compiled programs, so that a kernel can be specialised again at run
+/// time.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Definition {
@@ -34,7 +35,7 @@ wire! {
     struct Settings { consts, types, levels }
 }
 
-/// The outcome: a kernel unless there was an error, and everything there is to say about it.
+/// The outcome: a kernel unless there was an error, and all diagnostics.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The kernel.
@@ -50,11 +51,11 @@ pub struct Generated {
     pub name: String,
     /// The arguments that a launch passes, in order.
     pub params: Vec<Param>,
-    /// Whole programs, each with the facts that it needs; launch takes the first whose facts hold.
+    /// Complete kernels, each with the facts that it assumes; launch takes the first whose facts hold.
     pub variants: Vec<Variant>,
-    /// What sizes must satisfy, whichever variant runs.
+    /// Requirements on sizes, for all variants.
     pub requires: Vec<tile::Require>,
-    /// What is known about the first variant.
+    /// The static report of the first variant.
     pub report: Report,
 }
 
@@ -63,7 +64,7 @@ pub struct Generated {
 pub struct Variant {
     /// Its CUDA C.
     pub source: String,
-    /// What it is printed from.
+    /// The thread program that it was printed from.
     pub program: thread::Kernel,
 }
 
@@ -99,7 +100,7 @@ impl Definition {
         })
     }
 
-    /// Does something that goes down into the tree, on a stack that is large enough.
+    /// Runs a recursive function on a stack that is large enough.
     fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let deep = match self {
             Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), limits::ROOM),
@@ -111,8 +112,8 @@ impl Definition {
         if deep { crate::stack::with_room(work) } else { work() }
     }
 
-    /// The tile program that it says, its whole tiles written out, before checks and lowering; what is wrong with it
-    /// otherwise.
+    /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
+    /// errors.
     ///
     /// ```
     /// use tilewright_codegen::Definition;

@@ -1,12 +1,12 @@
-//! What is said to the author of a kernel: errors, warnings, and what the report lists.
+//! Diagnostics for the author of a kernel: errors, warnings, and what the report lists.
 
 use crate::ast::{Level, Name, Span};
 use crate::spelling::did_you_mean;
 
-/// One thing said about a kernel, at a place in its text.
+/// A diagnostic with a span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnostic {
-    /// Where.
+    /// The span.
     pub span: Span,
     /// `Deny` stops the kernel.
     pub level: Level,
@@ -14,7 +14,7 @@ pub struct Diagnostic {
     pub lint: Option<&'static str>,
     /// What is wrong, with its numbers.
     pub message: String,
-    /// What to write instead.
+    /// The suggested remedy.
     pub help: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Diagnostic {
         Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None }
     }
 
-    /// Adds what to write instead.
+    /// Adds the suggested remedy.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
@@ -39,7 +39,7 @@ impl Diagnostic {
     }
 }
 
-/// A lint: a name, the level it has unless somebody sets another, and what it means.
+/// A lint: a name, the default level, and what it means.
 #[derive(Clone, Copy, Debug)]
 pub struct Lint {
     /// Its name.

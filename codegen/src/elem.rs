@@ -86,7 +86,7 @@ impl Elem {
         TABLE.map(|row| row.1).join(", ")
     }
 
-    /// The type in which sums of products of this type are kept unless a kernel says otherwise.
+    /// The default accumulator type of this type.
     pub fn accumulator(self) -> Elem {
         match self {
             Elem::F64 => Elem::F64,
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_at_their_place() {
+    fn rows_are_in_enum_order() {
         for (place, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0 as usize, place);
         }

@@ -4,7 +4,7 @@ use crate::elem::Elem;
 use crate::{fp8, narrow};
 
 mod sealed {
-    /// Nobody else adds element types.
+    /// Seals the trait.
     pub trait Sealed {}
 }
 
@@ -21,12 +21,12 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     const ZERO: Self;
     /// Its bits, in the low ones.
     fn to_raw(self) -> u64;
-    /// The element of these bits; those above its width count for nothing.
+    /// The element of these bits; those above its width are ignored.
     fn from_raw(bits: u64) -> Self;
 }
 
-/// What a kernel's elements are, and what the place expects where the kernel is used: the compiler compares them, and
-/// says this when they differ.
+/// The kernel's element types against those expected where it is used: the compiler compares them, and
+/// reports this when they differ.
 #[diagnostic::on_unimplemented(
     message = "the elements of this kernel are `{Self}`, and a kernel of `{T}` is expected here",
     label = "write `dtype = {T}`"
@@ -59,7 +59,8 @@ pub struct e4m3(u8);
 #[repr(transparent)]
 pub struct e5m2(u8);
 
-/// A number that tensor cores multiply where they are given `f32`: an `f32` with ten bits of fraction, as its bits.
+/// A number that tensor cores multiply when the operands are `f32`: an `f32` with ten bits of fraction, as
+/// its bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[allow(non_camel_case_types)]
 #[repr(transparent)]
@@ -99,7 +100,7 @@ elements! {
     e5m2 E5m2 e5m2(0), |x| u64::from(x.0), |bits| e5m2(bits as u8);
 }
 
-// One by one: the compiler shows the line of the one that would have fitted.
+// One impl for each: the compiler shows the line of the one that would have fitted.
 impl Elements<f64> for f64 {}
 impl Elements<f32> for f32 {}
 impl Elements<f16> for f16 {}
@@ -228,7 +229,7 @@ eight_bits!(e4m3, "0.34375", Elem::E4m3);
 eight_bits!(e5m2, "0.3125", Elem::E5m2);
 
 impl tf32 {
-    /// The number of these bits of an `f32`, of which the lower 13 count for nothing.
+    /// The number of these bits of an `f32`, of which the lower 13 are ignored.
     pub const fn from_bits(bits: u32) -> tf32 {
         tf32(bits & 0xffff_e000)
     }
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_survives() {
+    fn halves_round_trip() {
         for bits in 0..=u16::MAX {
             let (half, brain) = (f16(bits), bf16(bits));
             if half.to_f32().is_nan() {

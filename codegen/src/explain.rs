@@ -1,5 +1,5 @@
-//! The loops of a kernel as one nest, those included that no source shows: which of them blocks of the grid take apart,
-//! which threads, and which run one turn after another. Read off the thread program, which is what runs.
+//! The loops of a kernel as one nest, implicit ones included: which loops are parallel over blocks of the
+//! grid, which over threads, and which are sequential. Derived from the thread program.
 
 use tilewright_layout::Value;
 
@@ -14,8 +14,8 @@ use crate::thread::{
 };
 
 impl Generated {
-    /// The loop nest of its fastest variant: each loop with who runs it, the grid, the threads of a block, or each
-    /// thread in sequence.
+    /// The loop nest of its fastest variant: each loop with what executes it, the grid, the threads of a
+    /// block, or each thread sequentially.
     ///
     /// ```
     /// use tilewright_codegen::Definition;
@@ -66,7 +66,7 @@ struct Nest<'k> {
 }
 
 impl Nest<'_> {
-    /// A line: who runs it, and what it is. What is said twice is shown once.
+    /// A line: what executes the loop, and its text. A repeated line is shown once.
     fn line(&mut self, by: &str, what: String) {
         let line = format!("{by:<12}{:1$}{what}\n", "", 2 * self.depth);
         if !by.is_empty() || !self.text.ends_with(&format!("\n{line}")) {
@@ -74,7 +74,7 @@ impl Nest<'_> {
         }
     }
 
-    /// A line that begins something.
+    /// A line that opens a block.
     fn inside(&mut self, by: &str, what: String) {
         self.line(by, what);
         self.depth += 1;
@@ -85,7 +85,8 @@ impl Nest<'_> {
         let mut announced = None;
         for stmt in body {
             let span = self.kernel.sites[stmt.site as usize].span;
-            // What a line announces stands inside it: the rest of its statement, and loops without lines of their own.
+            // Statements after a comment are nested under it: the rest of its statement, and loops without
+            // lines of their own.
             let part = match &stmt.op {
                 Op::For { body, .. } => !body.iter().any(says),
                 Op::Load { .. } | Op::Store { .. } | Op::Assign { .. } | Op::Atom { .. } => true,
@@ -253,7 +254,7 @@ impl Nest<'_> {
         }
     }
 
-    /// A value, without saying which elements: loops say that.
+    /// A value, without the elements, which the loops show.
     fn val(&self, val: &Val) -> String {
         match val {
             Val::Reg(reg, _) => self.kernel.regs[*reg as usize].name.clone(),
@@ -290,7 +291,7 @@ impl Nest<'_> {
         }
     }
 
-    /// An index expression, for people: quotients that are rounded up say so.
+    /// An index expression in readable form: ceiling divisions are shown as such.
     fn int(&self, at: Ix) -> String {
         let constant = |at: Ix| self.kernel.exprs.constant(at);
         let atom = |at: Ix| {
@@ -338,7 +339,7 @@ impl Nest<'_> {
     }
 }
 
-/// Operators that stand between their operands.
+/// Infix operators.
 fn sign(op: Bin) -> Option<&'static str> {
     match op {
         Bin::Add => Some("+"),

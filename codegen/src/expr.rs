@@ -1,4 +1,4 @@
-//! Functions of elements: what stands in a closure once names and calls in it are evaluated.
+//! Functions of elements: the expression of a closure once names and calls in it are evaluated.
 
 use tilewright_layout::Value;
 
@@ -12,18 +12,18 @@ use crate::thread::{Bin, Cmp, Id, Un};
 pub enum Expr {
     /// The element of an input.
     In(u8),
-    /// A literal, of the type that its surroundings have; see [`crate::typing`].
+    /// A literal, whose type comes from its context; see [`crate::typing`].
     Lit(Number),
     /// A scalar argument.
     Scalar(Id),
     /// A size known at launch, an `i32`.
     Size(Value),
-    /// The coordinate of the element at hand in a mode of the user's tensor behind an input, an `i32`.
+    /// The coordinate of the current element in a mode of the user's tensor behind an input, an `i32`.
     Coord(u8, u8),
-    /// An integer of the kernel, an `i32`: the block's index, a loop variable, what is made of them and sizes.
+    /// An integer of the kernel, an `i32`: the block index, a loop variable, expressions of these and sizes.
     Index(Box<Affine>),
-    /// The coordinate, in the user's tensor, of the element at hand along a mode of the tile that is written, an `i32`;
-    /// followed through copies, functions and products to where it comes from.
+    /// The coordinate, in the user's tensor, of the current element along a mode of the tile that is written,
+    /// an `i32`; followed through copies, functions and products to its origin.
     At(u8),
     /// A function of one value.
     Un(Un, Box<Expr>),
@@ -33,9 +33,9 @@ pub enum Expr {
     Fma(Box<[Expr; 3]>),
     /// A comparison, which is true or false.
     Cmp(Cmp, Box<Expr>, Box<Expr>),
-    /// Where the first is true, or a number other than 0, the second, elsewhere the third.
+    /// Select: where the first is true, or a number other than 0, the second, elsewhere the third.
     Pick(Box<[Expr; 3]>),
-    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal is made one of this type.
+    /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal gets this type.
     Cast(Elem, Box<Expr>),
     /// The bits of an element of 4 bytes, as another type of 4 bytes.
     Bits(Elem, Box<Expr>),
@@ -62,7 +62,7 @@ impl Expr {
         Expr::Cast(to, Box::new(self))
     }
 
-    /// The expressions right inside it.
+    /// Its direct subexpressions.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tile::Expr};
@@ -115,7 +115,7 @@ impl Expr {
     /// ```
     pub fn integers(&self) -> Vec<&Affine> {
         let mut found = Vec::new();
-        // Without recursion: it may be deeper than any stack.
+        // Without recursion: it may nest deeper than any stack allows.
         let mut left = vec![self];
         while let Some(expr) = left.pop() {
             if let Expr::Index(at) = expr {
@@ -126,7 +126,7 @@ impl Expr {
         found
     }
 
-    /// The same, to be changed.
+    /// The same, mutably.
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match self {
             Expr::Index(at) => f(at),
@@ -140,12 +140,12 @@ impl Expr {
         }
     }
 
-    /// The same function of another value in place of its first input.
+    /// The same function with another expression substituted for its first input.
     pub fn with(&self, first: &Expr) -> Expr {
         self.leaves(&|leaf| if *leaf == Expr::In(0) { first.clone() } else { leaf.clone() })
     }
 
-    /// Does this hold for any part of it, or for it?
+    /// Does this hold for it or any of its subexpressions?
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tile::Expr};

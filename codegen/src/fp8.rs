@@ -29,7 +29,7 @@ pub fn value(bits: u8, elem: Elem) -> f32 {
     if bits >> 7 == 1 { -size } else { size }
 }
 
-/// The nearest number that there is. A double holds whatever is converted, so that it is rounded once.
+/// The nearest representable number. A double represents every source, so that it is rounded once.
 pub fn bits(x: f64, elem: Elem) -> u8 {
     let (fraction, least, greatest) = format(elem);
     if x.is_nan() {
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// Of all finite numbers the nearest; of two the one whose last bit is 0.
+    /// The nearest finite number by brute force, ties to even.
     fn nearest(x: f32, elem: Elem) -> u8 {
         let sign = u8::from(x.is_sign_negative()) << 7;
         let finite = (0..128u8).filter(|&code| defined(code, elem).is_finite());
@@ -115,7 +115,7 @@ mod tests {
                 check(f32::from_bits(bits & 0x87ff_ffff | 0x3800_0000), elem);
                 check(f32::from_bits(bits & 0x87ff_ffff | 0x4000_0000), elem);
             }
-            // Every middle between two neighbours, and the floats beside it.
+            // Every tie between two neighbours, and the floats next to it.
             for code in 0..127u8 {
                 let middle = (defined(code, elem) + defined(code + 1, elem)) / 2.0;
                 for x in [middle, middle.next_down(), middle.next_up(), -middle] {

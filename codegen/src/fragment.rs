@@ -1,4 +1,4 @@
-//! Partitions by instructions: which elements of a tile a thread holds for a row of the atom table, and fragments for
+//! Partitions by atoms: which elements of a tile a thread has for a row of the atom table, and fragments for
 //! them.
 
 use tilewright_layout::{Layout, Tuple};
@@ -11,12 +11,13 @@ use crate::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::view::View;
 
-/// Groups of threads that execute one instruction each, arranged over (M, N, K).
+/// Groups of threads that execute one instruction each, arranged over (M, N, K): the atom layout of a tiled
+/// MMA.
 #[derive(Clone, Debug)]
 pub struct Arrangement {
-    /// From a place in (M, N, K) to the number of the group: three modes.
+    /// From a coordinate in (M, N, K) to the index of the group: three modes.
     pub groups: Layout,
-    /// The threads that are meant.
+    /// The group of threads.
     pub of: Id,
 }
 
@@ -35,7 +36,8 @@ fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
 }
 
 impl Builder {
-    /// The part of a thread of a tile for an operand (`a`, `b` or `d`) of a matrix product: `((values), rest, rest)`.
+    /// The part of a thread of a tile for an operand (`a`, `b` or `d`) of a matrix product: `((values), rest,
+    /// rest)`.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
@@ -43,7 +45,7 @@ impl Builder {
     /// # let mut b = Builder::new("example");
     /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
-    /// // two by two warps share the tile
+    /// // the tile is partitioned over two by two warps
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
     /// let out = b.partition_mma(&sc, row, 'd', &by_warp)?;
     /// assert_eq!(out.shape().to_string(), "((2,2),2,1)"); // four elements of each of two products
@@ -60,8 +62,8 @@ impl Builder {
         self.partition_tv(view, row, operand, &tv, by)
     }
 
-    /// The rows of a tile whose addresses a lane gives to `by` (ldmatrix, stmatrix) so that the fragments come out as
-    /// `row` takes them: `((elements of a row), rest, rest)`.
+    /// The rows of a tile whose addresses a lane gives to `by` (ldmatrix, stmatrix) so that the fragments
+    /// have the layout that `row` needs: `((elements of a row), rest, rest)`.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
@@ -71,9 +73,9 @@ impl Builder {
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
     /// let x4 = atoms::find("ldmatrix_x4").unwrap();
-    /// let rows = b.partition_rows(&sa, row, 'a', x4, &by_warp)?; // where a lane's address points
-    /// let held = b.partition_mma(&sa, row, 'a', &by_warp)?; // what a lane gets
-    /// let fragment = b.fragment("fa", Elem::F16, &held)?;
+    /// let rows = b.partition_rows(&sa, row, 'a', x4, &by_warp)?; // the row that a lane addresses
+    /// let part = b.partition_mma(&sa, row, 'a', &by_warp)?; // the elements of a lane's fragment
+    /// let fragment = b.fragment("fa", Elem::F16, &part)?;
     /// b.copy_how(&rows, &fragment, How::Atom("ldmatrix_x4"), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -85,28 +87,28 @@ impl Builder {
         mover: &'static Atom,
         by: &Arrangement,
     ) -> Result<View> {
-        // The mover's registers hold elements of its own tile; the product's registers hold elements of the operand's.
-        // Registers are the same, so one tile maps onto the other.
+        // The copy's fragment indexes its own tile; the product's fragment indexes the operand's. Both are
+        // the same registers, so the composition maps one tile onto the other.
         let (fragment, address) =
             if mover.operand('d').is_some_and(|d| d.tv.is_empty()) { ('a', 'd') } else { ('d', 'a') };
         let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
             Some(crate::atom::OperandKind::Frag { .. }) => (fragment, address),
             _ => (address, fragment),
         };
-        let held = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
+        let fragment_tv = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
         let moved = mover.tv(fragment).ok_or_else(|| no_fragment(mover, fragment))?;
         let rows = mover.tv(address).ok_or_else(|| no_fragment(mover, address))?;
-        if held.size()? != moved.size()? {
+        if fragment_tv.size()? != moved.size()? {
             return Err(Problem::new(format!(
                 "`{}` moves {} elements, and operand `{operand}` of `{}` holds {}",
                 mover.name,
                 moved.size()?,
                 row.name,
-                held.size()?
+                fragment_tv.size()?
             ))
             .help("take the row that moves as many matrices as the operand has"));
         }
-        let onto = held.composition(&moved.right_inverse()?)?;
+        let onto = fragment_tv.composition(&moved.right_inverse()?)?;
         let tv = onto.composition(&rows)?;
         self.partition_tv(view, row, operand, &tv, by)
     }
@@ -126,9 +128,9 @@ impl Builder {
         self.occupy(by.of, lanes * groups, view)?;
         let lane = thread.digit(1, Some(lanes));
         let group = thread.digit(lanes, None);
-        let dealt: Vec<(Layout, Affine)> =
+        let groups: Vec<(Layout, Affine)> =
             modes.iter().map(|&mode| Ok((by.groups.mode(mode)?, group.clone()))).collect::<Result<_>>()?;
-        view.partition(&tile, tv, &lane, &dealt)
+        view.partition(&tile, tv, &lane, &groups)
     }
 
     /// Registers of the shape of a partition, packed in words where the elements are narrow.
@@ -140,8 +142,8 @@ impl Builder {
     /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    /// let held = b.partition_mma(&sa, row, 'a', &by_warp)?;
-    /// assert_eq!(b.fragment("fa", Elem::F16, &held)?.shape().to_string(), "(8,2,2)");
+    /// let part = b.partition_mma(&sa, row, 'a', &by_warp)?;
+    /// assert_eq!(b.fragment("fa", Elem::F16, &part)?.shape().to_string(), "(8,2,2)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
@@ -150,8 +152,8 @@ impl Builder {
         self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
     }
 
-    /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is in no memory: sums, or what is
-    /// computed from sums.
+    /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is not in memory:
+    /// accumulators, or values computed from them.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
@@ -160,10 +162,10 @@ impl Builder {
     /// let row = atoms::find("wgmma_m64n128k16_ra_bf16").unwrap();
     /// let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: 0 };
     /// let scores = b.operand("scores", row, 'd', [128, 128], &by_warpgroup)?;
-    /// let shares = b.operand("shares", row, 'a', [128, 128], &by_warpgroup)?;
+    /// let weights = b.operand("weights", row, 'a', [128, 128], &by_warpgroup)?;
     /// assert_eq!(scores.shape().to_string(), "(64,1,1)");
-    /// assert_eq!(shares.shape().to_string(), "(8,1,8)"); // eight values for each 16 of the depth
-    /// assert_eq!(b.elem(&shares), Elem::Bf16);
+    /// assert_eq!(weights.shape().to_string(), "(8,1,8)"); // eight values for each 16 along K
+    /// assert_eq!(b.elem(&weights), Elem::Bf16);
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn operand(
@@ -180,7 +182,7 @@ impl Builder {
         self.fragment(name, elem, &part)
     }
 
-    /// Bytes of a view's elements: what a bulk copy of it moves.
+    /// Bytes of a view's elements: the size of a bulk copy.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};

@@ -1,4 +1,4 @@
-//! From a tile program to what a user gets: checks, the variants, the report.
+//! The driver, from a tile program to a kernel: checks, the variants, the report.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,16 @@ use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
 
-/// The same kernel as another program, for launches that those before it cannot serve.
+/// The same kernel as another program, for launches whose facts exclude the earlier ones.
 pub(crate) struct Alternative {
     pub(crate) program: Program,
-    /// What its variants may take for granted, one after the other.
+    /// The assumptions of its variants, one after the other.
     pub(crate) policies: Vec<Policy>,
 }
 
 impl Alternative {
-    /// The same with ever narrower accesses, for launches that presume less about alignment; the last serves every one.
+    /// The same with ever narrower vector accesses, for launches with less alignment; the last serves every
+    /// one.
     pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
         let last = programs.pop().map(Alternative::last);
         let between =
@@ -28,7 +29,7 @@ impl Alternative {
         between.chain(last).collect()
     }
 
-    /// What serves every launch.
+    /// The fallback for every launch.
     pub(crate) fn last(program: Program) -> Alternative {
         Alternative { program, policies: vec![Policy::Small, Policy::General] }
     }
@@ -39,7 +40,7 @@ pub fn generate(program: Program) -> Outcome {
     finish(program, Vec::new(), Vec::new(), &[])
 }
 
-/// Checks, lowers and prints a program, unless something is wrong with it: see [`checked`].
+/// Checks, lowers and prints a program, unless it has errors: see [`checked`].
 pub(crate) fn finish(
     program: Program,
     others: Vec<Alternative>,
@@ -63,14 +64,14 @@ pub(crate) fn finish(
         false => checked(program, others, diagnostics, levels),
     };
     if outcome.kernel.is_none() {
-        // Where something is wrong, what is idle may be so for that reason.
+        // Where there is an error, an unread tensor may be its consequence.
         outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
     }
     outcome
 }
 
-/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that may presume
-/// less; without them the program itself serves every launch.
+/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that
+/// assume less; without them the program itself serves every launch.
 fn checked(
     program: Program,
     others: Vec<Alternative>,
@@ -93,7 +94,7 @@ fn checked(
     let mut checked = check::written(&program);
     let expanded = |program: Program| {
         let expanded = crate::pipeline::expand(&program)?.into_owned();
-        // With slots, and with what runs ahead.
+        // Limits again, now with slots and prefetched stages.
         limits::sizes(&expanded)?;
         limits::work(&expanded)?;
         Ok(expanded)
@@ -176,7 +177,8 @@ fn checked(
     Outcome { kernel: Some(Generated { name, params, variants, requires, report }), diagnostics }
 }
 
-/// The program for the oldest architecture whose blocks hold its shared tiles, if their layouts were left open.
+/// The program for the oldest architecture whose shared memory fits its tiles, if their layouts were left
+/// open.
 fn raised(program: Program) -> Program {
     let shared = program.tensors.iter().filter_map(|tensor| match tensor.space {
         Space::Shared { align } => {
@@ -194,8 +196,8 @@ fn raised(program: Program) -> Program {
     }
 }
 
-/// The program without whole tiles, and its alternatives; where there were none and there are whole tiles, the one with
-/// accesses of single elements.
+/// The program without whole tiles, and its alternatives; without alternatives but with whole tiles, the one
+/// with scalar accesses.
 fn resolved(
     program: Program,
     others: Vec<Alternative>,

@@ -1,7 +1,7 @@
-//! Integer expressions of a thread program: an arena in which equal expressions are one, simplified as they are made.
+//! Integer expressions of a thread program: a hash-consed arena, simplified as expressions are made.
 //!
-//! Each expression knows its range, a number that it is a multiple of, and the largest group of threads that agrees on
-//! it. Ranges decide everything: whether a division cancels, whether 32 bits are enough, whether a guard is needed.
+//! Each expression knows its range, a divisor, and the largest group of threads in which it is uniform.
+//! Ranges decide whether a division cancels, whether 32 bits are enough, whether a guard is needed.
 
 use std::collections::HashMap;
 
@@ -61,7 +61,7 @@ pub enum Int {
 }
 
 impl Int {
-    /// The expressions that it is made of.
+    /// Its operands.
     pub fn parts(&self) -> Vec<Ix> {
         match *self {
             Int::Const(_)
@@ -80,7 +80,7 @@ impl Int {
     }
 }
 
-/// An expression with what is known about it.
+/// An expression with its analysis.
 #[derive(Clone, Debug)]
 pub struct Expr {
     /// What it is.
@@ -91,12 +91,12 @@ pub struct Expr {
     pub hi: i64,
     /// It is a multiple of this; 0 for the constant 0.
     pub multiple: i64,
-    /// Largest group of threads that agrees on it.
+    /// The largest group of threads in which it is uniform.
     pub same_for: Scope,
 }
 
 impl Expr {
-    /// Do 32 bits hold every value? Generated code computes in 64 bits what this does not say of.
+    /// Do 32 bits hold every value? Generated code computes other expressions in 64 bits.
     pub fn is_narrow(&self) -> bool {
         self.lo >= i64::from(i32::MIN) && self.hi <= i64::from(i32::MAX)
     }
@@ -154,8 +154,8 @@ impl Exprs {
         }
     }
 
-    /// States that a value lies in a range, because a fact of the variant says so. Sums and products of numbers that are
-    /// not negative are bounded by their total, so their parts are too.
+    /// Bounds a value, because a fact of the variant says so. Terms of a sum and factors of a product of
+    /// nonnegative numbers are bounded by their total, too.
     pub fn assume(&mut self, at: Ix, lo: i64, hi: i64) {
         let known = &mut self.all[at.0 as usize];
         (known.lo, known.hi) = (known.lo.max(lo), known.hi.min(hi).max(known.lo.max(lo)));
@@ -305,7 +305,7 @@ impl Exprs {
         terms.iter().fold(zero, |sum, &term| self.add(sum, term))
     }
 
-    /// `at = whole + rest` with `n` dividing `whole` and `0 <= rest < n`, if that can be seen.
+    /// Splits `at = whole + rest` with `n` dividing `whole` and `0 <= rest < n`, if that can be proven.
     fn split(&mut self, at: Ix, n: i64) -> Option<(Ix, Ix)> {
         let mut terms = Vec::new();
         self.terms(at, &mut terms);
@@ -350,10 +350,10 @@ impl Exprs {
         }
     }
 
-    /// `a` plus a multiple of `n` that makes it not negative, and that multiple; nothing where it is so already. Hardware
-    /// divides towards zero, layouts divide downwards.
+    /// `a` plus a multiple of `n` that makes it nonnegative, and that multiple; nothing where it already is.
+    /// Hardware division truncates, layouts need floor division.
     fn lifted(&mut self, a: Ix, n: i64) -> Option<(Ix, i64)> {
-        /// Coordinates have 32 bits and strides too: no value lies below this.
+        /// Coordinates and strides have 32 bits: no value lies below this.
         const LOWEST: i64 = -(1 << 62);
         let (lo, hi) = (self.get(a).lo, self.get(a).hi);
         if lo >= 0 {
@@ -430,7 +430,7 @@ impl Exprs {
         if let Some((_, rest)) = self.split(a, n) {
             return rest;
         }
-        // Terms that n divides make no difference.
+        // Terms that `n` divides drop out.
         let (mut a, mut terms) = (a, Vec::new());
         self.terms(a, &mut terms);
         let count = terms.len();
@@ -462,7 +462,7 @@ impl Exprs {
             _ => {}
         }
         let (x, y) = (self.get(a), self.get(b));
-        // All bits up to the highest that one of the ends has; a sign on either side can become the result's.
+        // All bits up to the highest of either range; the sign of either side can become the result's.
         let top = [x.lo, x.hi, y.lo, y.hi].into_iter().fold(0, |top, end| top | (end ^ (end >> 63)) as u64);
         let most = ((1u128 << (64 - top.leading_zeros())) - 1) as i64;
         let least = if x.lo < 0 || y.lo < 0 { -most - 1 } else { 0 };
@@ -533,7 +533,7 @@ impl Exprs {
     pub fn not(&mut self, a: Ix) -> Ix {
         match (self.constant(a), self.get(a).int.clone()) {
             (Some(n), _) => self.int(i64::from(n == 0)),
-            // Twice is nothing for what is 0 or 1.
+            // A double negation cancels for 0 or 1.
             (_, Int::Not(x)) if self.get(x).lo >= 0 && self.get(x).hi <= 1 => x,
             _ => {
                 let same = self.get(a).same_for;

@@ -1,4 +1,4 @@
-//! A kernel as a compiled program carries it: its source, and what it was made from.
+//! A kernel as a compiled program carries it: its source, and its definition.
 //!
 //! Everything in here is plain data, and [`KernelDef::new`] is safe: whoever launches a kernel never trusts the
 //! source, the report or the parameters that stand here. It makes the kernel again from the definition, with the
@@ -40,7 +40,7 @@ pub struct ParamDef {
     pub tensor: Option<(bool, usize)>,
 }
 
-/// Where a definition stands in its file, for messages that are read far from it.
+/// The source locations of a definition, for messages far from its file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Places {
     /// The file.
@@ -67,7 +67,7 @@ impl Places {
     }
 }
 
-/// A path without detours: `src/../examples/a.rs`, as `#[path]` makes it, is `examples/a.rs`.
+/// A normalised path: `src/../examples/a.rs`, as `#[path]` makes it, is `examples/a.rs`.
 fn straight(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -126,7 +126,7 @@ impl KernelDef {
         &self.source
     }
 
-    /// What is known about it without running it.
+    /// Its static report.
     pub fn report(&self) -> &str {
         &self.report
     }
@@ -136,22 +136,22 @@ impl KernelDef {
         &self.params
     }
 
-    /// A number that is the same for the same definition, wherever it stands in its file, and for no other.
+    /// A hash of the definition that does not depend on its place in the file.
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint
     }
 
-    /// Its definition as it is carried. Two kernels with the same fingerprint are the same only if this is.
+    /// The encoded definition. Two kernels with the same fingerprint are equal only if these are.
     pub fn encoded(&self) -> &[u8] {
         &self.definition
     }
 
-    /// What it was made from; `None` when another version wrote it.
+    /// Its definition; `None` when another version encoded it.
     pub fn definition(&self) -> Option<Definition> {
         if self.format == FORMAT { decode(&self.definition) } else { None }
     }
 
-    /// Makes the kernel, with all its variants, from its definition. Whoever runs a kernel runs what this returns.
+    /// Generates the kernel, with all its variants, from its definition. Launches use this result alone.
     ///
     /// ```
     /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -171,13 +171,13 @@ impl KernelDef {
         }
     }
 
-    /// Said of a definition that another version wrote.
+    /// The error for a definition that another version encoded.
     fn foreign() -> Diagnostic {
         let said = "this kernel was compiled by another version of tilewright";
         Diagnostic::error(Definition::NOWHERE, said).help("build the program again")
     }
 
-    /// Where its definition stands.
+    /// Its source location.
     pub fn places(&self) -> Places {
         decode(&self.places).unwrap_or_default()
     }
@@ -281,7 +281,7 @@ impl fmt::Debug for KernelDef {
     }
 }
 
-/// A number for bytes: FNV-1a, which `const` code can compute. Not proof against an adversary.
+/// A hash of bytes: FNV-1a, which `const` code can compute. Not collision-resistant.
 pub const fn fingerprint(bytes: &[u8]) -> u128 {
     let mut hash = 0x6c62272e07bb014262b821756295c58d_u128 ^ FORMAT as u128;
     let mut at = 0;
@@ -292,7 +292,7 @@ pub const fn fingerprint(bytes: &[u8]) -> u128 {
     hash
 }
 
-/// A kernel that lives as long as the program, or as long as somebody holds it.
+/// A kernel with static lifetime, or reference-counted.
 #[derive(Clone)]
 pub enum Handle {
     /// Made while compiling.
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_without_detours() {
+    fn paths_are_normalised() {
         let check = |path, expected: &str| assert_eq!(straight(path), expected);
         check("src/../examples/a.rs", "examples/a.rs");
         check("a/b/../../c.rs", "c.rs");

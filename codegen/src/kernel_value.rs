@@ -42,7 +42,7 @@ impl<T: Element> MatmulKernel<T> {
         self.def().source()
     }
 
-    /// What is known about it without running it: threads, shared memory, how every access behaves.
+    /// Its static report: threads, shared memory, the cost of every access.
     pub fn report(&self) -> &str {
         self.def().report()
     }
@@ -52,7 +52,7 @@ impl<T: Element> MatmulKernel<T> {
         self.def().params()
     }
 
-    /// What it is made from; `None` when another version of tilewright wrote it.
+    /// Its definition; `None` when another version of tilewright encoded it.
     pub fn definition(&self) -> Option<Definition> {
         self.def().definition()
     }
@@ -75,12 +75,12 @@ impl<T: Element> fmt::Debug for MatmulKernel<T> {
     }
 }
 
-/// What `name!(BM = 64)` found out while compiling.
+/// The result of `name!(BM = 64)` while compiling.
 #[doc(hidden)]
 pub trait Specialized {
     /// The kernel.
     const DEF: &'static KernelDef;
-    /// Its element types; those that it has not are `()`.
+    /// Its element types; missing ones are `()`.
     type T0;
     /// The second.
     type T1;
@@ -90,7 +90,7 @@ pub trait Specialized {
     type T3;
 }
 
-/// What stands in its place when the kernel's definition is wrong: the error is there, and nothing more is said.
+/// The placeholder when the kernel's definition is wrong: it avoids errors that follow from the first.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Broken;

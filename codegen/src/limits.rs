@@ -1,8 +1,8 @@
-//! What a kernel may be, whichever way it comes in: as tokens, as keys, as bytes or as calls on the builder. Every program
-//! is held against these limits before anything else looks at it, so that later passes can count on them: names are
-//! identifiers, sizes fit 31 bits, trees are not too deep for recursion, and there is not too much to do.
+//! Limits of a kernel, whichever way it comes in: as tokens, as keys, as bytes or as calls on the builder.
+//! Every program is checked against these limits first, so that later passes can rely on them: names are
+//! identifiers, sizes fit 31 bits, trees are not too deep for recursion, and the work is bounded.
 //!
-//! Front doors refuse the same things earlier, where they know the user's tokens.
+//! Front ends refuse the same things earlier, where they know the user's tokens.
 
 use tilewright_layout::{Symbol, Value};
 
@@ -23,7 +23,7 @@ pub const DEEPEST_BLOCKS: u32 = 32;
 /// The most links of a chain of operators that are evaluated from left to right, `a + b * c - d`.
 pub const LONGEST_CHAIN: u32 = 500;
 
-/// What is deeper than this is worked on with a stack of its own: see [`crate::stack`].
+/// Trees deeper than this are processed on a stack of their own: see [`crate::stack`].
 pub(crate) const ROOM: u32 = 20;
 
 /// The most modes of a tensor.
@@ -33,14 +33,14 @@ pub const MOST_MODES: usize = 32;
 /// sum is known.
 pub const MOST_BYTES: i64 = i32::MAX as i64;
 
-/// What a kernel may cost while it is made. One statement of the usual kind counts 1, and more the more modes its views
-/// have and the larger its function is.
+/// The budget of a kernel's generation. One statement of the usual kind counts 1, and more the more modes its
+/// views have and the larger its function is.
 pub const MOST_STATEMENTS: u64 = 2_000;
 
 /// The most values that the text of one kernel computes while it is made; a call counts as several.
 pub const MOST_VALUES: u64 = 1_000_000;
 
-/// What a call of a function counts, in values: it works on layouts.
+/// The cost of a function call, in values: it works on layouts.
 pub(crate) const CALL: u64 = 50;
 
 /// The most parts of one value: leaves of a layout or a tuple, terms of a coordinate.
@@ -55,14 +55,14 @@ const MOST_SLOTS: u32 = 1024;
 /// The most blocks of a cluster.
 const MOST_BLOCKS: u32 = 16;
 
-/// The most quotients and remainders of a coordinate in one another.
+/// The deepest nesting of quotients and remainders in a coordinate.
 const DEEPEST_DIGITS: usize = 16;
 
 /// A refusal of a coordinate that is too large.
 pub(crate) fn coordinate(of: &Affine) -> Result<usize> {
     let (parts, digits) = of.parts();
     if parts <= MOST_PARTS && digits <= DEEPEST_DIGITS {
-        // Each is a name of the generated text.
+        // Each is a name in the generated text.
         of.symbols().into_iter().try_for_each(|of| name("a size", of.name()))?;
         return Ok(parts);
     }
@@ -136,10 +136,10 @@ pub(crate) fn bytes(name: &str, elements: i64, elem: Elem) -> Result<i64> {
     }
 }
 
-/// How many operations a function of elements has, and how deep they are in one another.
+/// The number of operations of a function of elements, and their nesting depth.
 fn measure(of: &Expr) -> (u64, u32) {
     let (mut count, mut deepest) = (0, 0);
-    // Without recursion: it may be deeper than any stack.
+    // Without recursion: it may nest deeper than any stack allows.
     let mut left = vec![(of, 1)];
     while let Some((expr, depth)) = left.pop() {
         (count, deepest) = (count + 1, deepest.max(depth));
@@ -151,7 +151,7 @@ fn measure(of: &Expr) -> (u64, u32) {
     (count, deepest)
 }
 
-/// How many operations a function of elements has; a refusal where they are too many, or too deep in one another.
+/// The number of operations of a function of elements; a refusal where they are too many, or nested too deep.
 pub(crate) fn function(of: &Expr) -> Result<u64> {
     let (count, deepest) = measure(of);
     if count <= MOST_OPERATIONS && deepest <= LONGEST_CHAIN + DEEPEST {
@@ -163,13 +163,13 @@ pub(crate) fn function(of: &Expr) -> Result<u64> {
     Err(Problem::new(problem).help("make a tile of a part of it first: `let part = map(x, |x| …)`"))
 }
 
-/// Does something that goes down into a function of elements, unless that is too large.
+/// Runs a recursive pass over a function of elements, unless that is too large.
 pub(crate) fn with_room_for<T: Send>(of: &Expr, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     function(of)?;
     if measure(of).1 > ROOM { crate::stack::with_room(work) } else { work() }
 }
 
-/// Do statements nest so deep, or does any have so deep a function, that going down into it takes much of a stack?
+/// Does recursion over the statements and their functions need a large stack?
 pub(crate) fn is_deep(program: &Program) -> bool {
     let mut left: Vec<(&Stmt, u32)> = program.body.iter().map(|stmt| (stmt, 1)).collect();
     while let Some((stmt, depth)) = left.pop() {
@@ -190,7 +190,7 @@ pub(crate) fn is_deep(program: &Program) -> bool {
 /// The most operations of a function of elements.
 const MOST_OPERATIONS: u64 = 2_000;
 
-/// What is wrong with a program, at the places that it knows.
+/// Errors of a program, with the spans that it knows.
 pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
     let nowhere = |problem: Problem| problem.at(Span::default());
     name("a kernel", &program.name).map_err(nowhere)?;
@@ -210,10 +210,10 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
     work(program)
 }
 
-/// Statements one by one, how deep they nest, and how much there is to do.
+/// Visits statements: nesting depth, and total cost.
 pub(crate) fn work(program: &Program) -> std::result::Result<(), Diagnostic> {
     let (mut count, mut cost) = (0u64, 0u64);
-    // Without recursion, as they may nest deeper than any stack.
+    // Without recursion, as they may nest deeper than any stack allows.
     let mut left: Vec<(&Stmt, u32)> = program.body.iter().rev().map(|stmt| (stmt, 1)).collect();
     while let Some((stmt, depth)) = left.pop() {
         if depth > DEEPEST_BLOCKS {
@@ -229,19 +229,19 @@ pub(crate) fn work(program: &Program) -> std::result::Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Said of a chain of operators.
+/// The error for a long chain of operators.
 pub(crate) fn too_long(links: usize) -> Problem {
     Problem::new(format!("this chain has {links} operators, and {LONGEST_CHAIN} is the limit"))
         .help("give parts of it names, with `let`, or let a `map` of its own compute them")
 }
 
-/// Said of blocks that nest too deep.
+/// The error for blocks that nest too deep.
 pub(crate) fn too_deep() -> Problem {
     Problem::new(format!("blocks nest more than {DEEPEST_BLOCKS} levels deep"))
         .help("use fewer loops and conditions inside of one another")
 }
 
-/// Said of a kernel with too many statements.
+/// The error for too many statements.
 pub(crate) fn too_much(count: u64) -> Problem {
     Problem::new(format!(
         "this is statement {count} of the kernel, as loops are written out, and together they cost more than {MOST_STATEMENTS} plain copies"
@@ -249,7 +249,7 @@ pub(crate) fn too_much(count: u64) -> Problem {
     .help("use a loop that the kernel runs, `for i in 0..n` without `unroll`")
 }
 
-/// Arrays against the bytes that offsets reach, and all of shared memory against the same.
+/// Each array against the reach of offsets, and all of shared memory against the same.
 pub(crate) fn sizes(program: &Program) -> std::result::Result<(), Diagnostic> {
     let mut all = 0i64;
     for tensor in &program.tensors {
@@ -259,7 +259,7 @@ pub(crate) fn sizes(program: &Program) -> std::result::Result<(), Diagnostic> {
             match tensor.space {
                 Space::Global { .. } => Ok(0),
                 Space::Shared { align } => {
-                    // What alignment may add comes on top.
+                    // Padding for alignment comes on top.
                     Ok(bytes(&tensor.name, tensor.layout.cosize()?, tensor.elem)? + i64::from(align.max(16)))
                 }
                 Space::Registers { .. } => {
@@ -284,7 +284,7 @@ fn iterations(place: usize, var: &Var) -> Result<()> {
     name("a loop's variable", &var.name)?;
     for end in [&var.from, &var.to] {
         coordinate(end)?;
-        // Whoever asks for its range goes from variable to variable.
+        // Range analysis goes from variable to variable.
         if end.any(&|coord| matches!(coord, Coord::Var(of) if *of as usize >= place)) {
             let problem =
                 format!("the loop over `{}` ends or begins at a variable that comes later", var.name);

@@ -1,6 +1,6 @@
 //! `matmul_kernel!`: the matrix product family, C = A·Bᵀ, as a program of the builder (`product`).
 //!
-//! Keys are data: the table below is what the macro's documentation, its messages and this module read.
+//! Keys are data: the macro's documentation, its messages and this module all read the table below.
 
 mod blame;
 mod hopper;
@@ -33,72 +33,72 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "tc",
         "(16, 16), along what is contiguous in C",
-        "thread layout of the arithmetic; a third mode shares the depth",
+        "thread layout of the multiply-adds; a third mode splits K",
     ),
-    ("values", "(1, 1)", "rows and columns of C side by side that a thread takes"),
+    ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
     ("dtype", "f32", "element type of A and B, and of C; 8-bit integers give a C of `acc`"),
     ("out", "dtype, or acc for 8-bit integers", "element type of C"),
-    ("acc", "f32, f64 or i32 by dtype", "type of the sums"),
+    ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
     ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
-    ("pad", "what avoids bank conflicts", "elements between columns of the shared tiles"),
+    ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
-    ("stages", "1, or up to 4 on tensor cores", "shared tiles in flight"),
-    ("fragments", "1", "columns of a tile in registers: 2 brings the next while one is multiplied"),
+    ("stages", "1, or up to 4 on tensor cores", "stages of shared tiles in flight"),
+    ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
     (
         "exits",
         "true",
-        "with 2 fragments: is it asked between columns whether the depth goes on, which keeps their work apart?",
+        "with 2 fragments: a loop-exit test after each k-step, which keeps nvcc from interleaving k-steps",
     ),
     (
         "staged",
         "none",
-        "none, transposed or both: which operands come through registers, `vec` at once; transposed are those contiguous along the depth",
+        "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
     ),
-    ("vec", "1", "elements that a copy moves at once"),
-    ("order", "plain", "plain, serpentine, rows or row_serpentine: how a product runs through the sums"),
+    ("vec", "1", "vector width of copies, in elements"),
+    ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
-    ("batched", "false", "a product for each place of a third mode, L, that all three tensors have"),
-    ("epilogue", "none", "a closure that each sum passes through: |x| max(x, 0.0)"),
+    ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
+    ("epilogue", "none", "a closure that is applied to each accumulator: |x| max(x, 0.0)"),
     ("arch", "80", "oldest compute capability"),
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: what multiplies. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key speaks of threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and addresses that its copies cannot take run on mma.sync with narrower ones",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key is about threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
     ),
     (
         "warps",
         "one for each 64x64 of a tile",
         "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C",
     ),
-    ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, whose tiles share their columns"),
+    ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share"),
     (
         "ping_pong",
         "false",
-        "with wgmma: two warpgroups compute every other tile: one multiplies while the other's sums leave",
+        "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
     ),
-    ("band", "8", "with wgmma: tiles of rows that are computed before the next column of tiles begins"),
+    ("band", "8", "with wgmma: raster order: rows of tiles in a band, before the next column of tiles"),
     (
         "overlaps",
         "false; with wgmma true",
-        "launched before the kernel ahead of it has ended, which it waits for; for blocks that fill a multiprocessor: sm_90",
+        "programmatic dependent launch: starts before the previous kernel has ended, and waits for it; for blocks that fill a multiprocessor: sm_90",
     ),
     ("name", "matmul", "the kernel's name"),
 ];
 
-/// What the keys say.
+/// The values of the keys.
 struct Config {
     bm: i64,
     bn: i64,
     bk: i64,
     tc: Layout,
-    /// Over the numbers of its threads.
+    /// The swizzle of thread indices.
     swizzle: Swizzle,
-    /// Rows and columns side by side of one thread.
+    /// Adjacent rows and columns of one thread.
     values: Vec<i64>,
     ta: Layout,
     tb: Layout,
@@ -112,15 +112,15 @@ struct Config {
     sa: Composed,
     sb: Composed,
     ahead: Ahead,
-    /// Elements that the copies of A and of B move at once.
+    /// Vector widths of the copies of A and of B.
     vec: [i64; 2],
     order: Order,
     alpha_beta: bool,
     batched: bool,
-    /// Which operands come through registers: those contiguous along the depth, all.
+    /// Which operands are copied through registers: those that are not k_major, those that are.
     staged: [bool; 2],
     epilogue: Option<tile::Expr>,
-    /// Copies of single elements, whatever `vec` says.
+    /// Copies of single elements, regardless of `vec`.
     narrow: bool,
     arch: u32,
     overlaps: bool,
@@ -137,7 +137,7 @@ pub fn kernel(args: &[Arg]) -> Outcome {
     }
 }
 
-/// The tile programs of a set of keys, what is wrong with them, and levels of lints.
+/// The tile programs of a set of keys, diagnostics, and lint levels.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
     others: Vec<Alternative>,
@@ -145,7 +145,7 @@ pub(crate) struct Programs {
     levels: Vec<(Name, Level)>,
 }
 
-/// The programs of a set of keys; where the keys make none, what is wrong with them.
+/// The programs of a set of keys, or the diagnostics if there are none.
 pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
@@ -188,7 +188,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
 /// Keys about the tiles of a product by wgmma.
 const OF_WGMMA: [&str; 7] = ["bm", "bn", "bk", "stages", "cluster", "band", "ping_pong"];
 
-/// The product by wgmma, in one variant for each of some sizes, and by mma.sync for what bulk copies cannot take.
+/// The product by wgmma, in one variant for each of some sizes, and by mma.sync for what bulk copies do not
+/// support.
 fn by_wgmma(
     args: &[Arg],
     mut config: Config,
@@ -219,15 +220,15 @@ fn by_wgmma(
     for sizes in more {
         others.push(of(program(sizes, false)?, &[Policy::Aligned]));
     }
-    // Offsets of 64 bits, and leading dimensions of C that bulk copies cannot take.
+    // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     others.push(of(wide.clone(), &[Policy::General]));
     others.push(of(program(first, true)?, &[Policy::Aligned, Policy::Small]));
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels })
 }
 
-/// The same product with copies of single elements, dealt out so that neighbouring threads take neighbours. `None` where
-/// that is what it does already, or where the keys leave no room for it.
+/// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its
+/// copies are so already, or if the keys do not allow it.
 fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     if config.vec == [1, 1] {
         return None;
@@ -275,7 +276,7 @@ impl Reader<'_> {
             .map(|arg| &arg.value)
     }
 
-    /// What the keys say; `narrow` stands for `vec = 1`.
+    /// The values of the keys; `narrow` stands for `vec = 1`.
     fn config(&mut self, narrow: bool) -> Option<Config> {
         self.names();
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
@@ -293,7 +294,7 @@ impl Reader<'_> {
             true => Layout::row_major((16, 16)),
             false => Layout::compact((16, 16)),
         })?;
-        // A swizzle stands over the threads' numbers, not over elements.
+        // The swizzle permutes thread indices, not elements.
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
         let threads = tc.as_layout()?.size().ok()?;
         let values = self.values();
@@ -302,15 +303,15 @@ impl Reader<'_> {
         let wide =
             |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && staged == 0 { 1 } else { vec };
         let vec = [wide(a_rows, self.find("sa")), wide(b_rows, self.find("sb"))];
-        let along = |rows: bool, extent: i64, depth: i64, vec: i64, value: i64| {
+        let along = |rows: bool, extent: i64, k: i64, vec: i64, value: i64| {
             move || {
-                let run = if rows { depth } else { extent } / vec;
-                // Columns that a warp writes are padded by what threads read at once.
+                let run = if rows { k } else { extent } / vec;
+                // Columns that a warp writes are padded by the width of a thread's read.
                 let most = if rows { (32 / value / vec).max(1) } else { 32 };
                 let fast =
                     (1..=run.clamp(1, most)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
                 let slow = threads / fast;
-                // More threads than there are rows go on along the depth.
+                // Threads beyond the number of rows continue along K.
                 let more = slow / extent;
                 match rows {
                     true if more > 1 && slow % extent == 0 && run % (fast * more) == 0 => {
@@ -323,17 +324,17 @@ impl Reader<'_> {
         };
         let ta = self.layout("ta", along(a_rows, bm, bk, vec[0], values[0]))?;
         let tb = self.layout("tb", along(b_rows, bn, bk, vec[1], values[1]))?;
-        // A warp that copies rows writes several columns, whose words must not meet in a bank.
+        // A warp that copies rows writes several columns: padding keeps them in different banks.
         let lanes = if dtype.bytes() == 8 { 16 } else { 32 };
         let pads = |threads: &Composed, rows: bool, vec: i64, value: i64| {
-            let deep = threads.layout().mode(1).and_then(|depth| depth.size()).unwrap_or(1);
-            // Columns begin where 16 bytes can be read at once.
+            let columns = threads.layout().mode(1).and_then(|k| k.size()).unwrap_or(1);
+            // Columns stay aligned to reads of 16 bytes.
             let value = value.min(16 / i64::from(dtype.bytes()));
-            // Those that a warp writes.
-            let deep = deep.min((32 / value / vec).max(1));
+            // Only the columns that one warp writes.
+            let columns = columns.min((32 / value / vec).max(1));
             match rows {
-                true => (lanes / (deep * vec).max(1)).max(1),
-                // Vectors along columns meet no bank twice.
+                true => (lanes / (columns * vec).max(1)).max(1),
+                // Vectors along columns have no bank conflicts.
                 false if vec > 1 => 0,
                 false => value,
             }
@@ -510,7 +511,7 @@ impl Reader<'_> {
             _ => String::new(),
         };
         choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
-            // Of operands it is said what a choice means.
+            // For operands the help explains the choices.
             let about = match key {
                 "a" | "b" | "c" => {
                     KEYS.iter().find(|(name, ..)| *name == key).map(|(_, _, about)| format!("; {about}"))
@@ -552,7 +553,7 @@ impl Reader<'_> {
         let span = self.find(key).map_or(Span::default(), |e| e.span);
         if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
             let modes =
-                if ranks.contains(&3) { "two modes, or three where threads share K" } else { "two modes" };
+                if ranks.contains(&3) { "two modes, or three to split K over threads" } else { "two modes" };
             let what =
                 format!("`{key}` is a layout of threads with {modes}, and {layout} has {}", layout.rank());
             self.error(span, what, format!("write {key} = (16, 16)"));

@@ -1,5 +1,5 @@
-//! Which statements use which register arrays. Questions about all arrays of a block have one answer for all of them:
-//! asking for each array alone takes time in the square of a program's length.
+//! Which statements use which register arrays. Queries are answered for all arrays of a block at once: one
+//! query per array would take quadratic time.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
     }
 }
 
-/// Is the loop over `var`, whose body this is, left from inside of another loop in it?
+/// Does an inner loop in this body leave the loop over `var`?
 pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
     fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
         let inside = inside || matches!(stmt.op, Op::For { .. });
@@ -26,7 +26,7 @@ pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
     body.iter().any(|stmt| is_left(stmt, var, false))
 }
 
-/// For each array that they use, how many of these statements and of those inside them do.
+/// For each array, the number of these statements and their substatements that use it.
 pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<Id, usize> {
     fn add(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
         let mut own = Vec::new();
@@ -73,7 +73,7 @@ fn arrays(value: &Val, to: &mut Vec<Id>) {
     }
 }
 
-/// For each array, the elements of its widest access.
+/// For each array, the vector width of its widest access.
 pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
     fn add(stmt: &Stmt, to: &mut BTreeMap<Id, u32>) {
         if let Op::Load { to: frag, .. } | Op::Store { from: frag, .. } = &stmt.op {
@@ -87,7 +87,7 @@ pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
     all
 }
 
-/// How many statements use the array: this one, and those inside it.
+/// How many statements use the array: this one, and its substatements.
 pub(crate) fn count(stmt: &Stmt, id: Id) -> usize {
     let own = match &stmt.op {
         Op::Assign { reg, value, .. } => *reg == id || value_mentions(value, id),

@@ -43,13 +43,13 @@ pub fn tf32_bits(n: f64) -> u32 {
     if n.is_nan() {
         return 0x7fff_ffff; // the number that the hardware's conversions give
     }
-    // Towards zero, which keeps what decides: the first bit that is dropped.
+    // Truncates, which keeps the deciding bit: the first that is dropped.
     let near = n.abs() as f32;
     let toward_zero = near.to_bits() - u32::from(f64::from(near) > n.abs());
     u32::from(n.is_sign_negative()) << 31 | (toward_zero + 0x1000) & !0x1fff
 }
 
-/// Rounds once, whatever the type of the source was: an f64 holds every f32 and every i32.
+/// Rounds once, whatever the source type was: an f64 represents every f32 and every i32.
 fn round(n: f64, mantissa: i32, least: i32, greatest: i32) -> u16 {
     let sign = u16::from(n.is_sign_negative()) << 15;
     let infinity = ((greatest + 1 - least + 1) as u16) << mantissa;
@@ -57,7 +57,7 @@ fn round(n: f64, mantissa: i32, least: i32, greatest: i32) -> u16 {
     if n.is_nan() {
         return 0x7fff; // the number that the hardware's conversions give
     }
-    // The step between neighbours: that of the exponent, or that of the subnormal numbers.
+    // The unit in the last place: that of the exponent, or that of subnormal numbers.
     let exponent = ((n.to_bits() >> 52) as i32 - 1023).clamp(least, 1024);
     let step = 2f64.powi(exponent - mantissa);
     let steps = (n / step).round_ties_even();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_comes_back() {
+    fn every_number_round_trips() {
         for bits in 0..=u16::MAX {
             for (value, back) in
                 [(f16_value(bits), f16_bits as fn(f64) -> u16), (bf16_value(bits), bf16_bits)]

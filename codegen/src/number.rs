@@ -82,7 +82,7 @@ impl Number {
         }
     }
 
-    /// Are all its bits 0 in every type? The zero with a sign is another.
+    /// Are all its bits 0 in every type? Negative zero is not.
     pub fn is_zero(self) -> bool {
         match self {
             Number::Int(n) => n == 0,
@@ -129,7 +129,7 @@ impl Number {
         }
     }
 
-    /// The bits that an element of a type has for it. Beyond the range of an integer type an integer wraps and a fraction
+    /// Its bits as an element of a type. Beyond the range of an integer type an integer wraps and a fraction
     /// is clamped, as Rust's `as` does; what is not a number has one pattern.
     pub fn bits(self, elem: Elem) -> u64 {
         match elem {
@@ -150,7 +150,7 @@ impl Number {
         }
     }
 
-    /// The value that an element of a type has for it.
+    /// Its value as an element of a type.
     pub fn value(self, elem: Elem) -> f64 {
         let bits = self.bits(elem);
         match elem {
@@ -174,8 +174,8 @@ impl Number {
         }
     }
 
-    /// A double that rounds to a narrow type as the number itself does: an integer that is no double is rounded to odd, so
-    /// that it stays on its side of every tie.
+    /// A double that rounds to a narrow type as the number itself does: an integer that no double represents
+    /// is rounded to odd, so that it remains on its side of every tie.
     fn for_narrow(self) -> f64 {
         let Number::Int(n) = self else { return self.to_f64() };
         let (mut digits, mut shift) = (n.unsigned_abs(), 0);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn integers_round_once() {
-        // Each lies just above a tie, on which a double would put it.
+        // Each lies just above a tie, to which a double would round it.
         holds((1i64 << 60) + (1 << 36) + 1, F32, ((1i64 << 60) + (1 << 37)) as f64);
         holds((1i64 << 60) + (1 << 52) + 1, Bf16, ((1i64 << 60) + (1 << 53)) as f64);
         holds((1i64 << 60) + (1 << 52), Bf16, (1i64 << 60) as f64);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn types_refuse_the_rest() {
+    fn literals_out_of_range_are_refused() {
         refuses(
             3_000_000_000i64,
             I32,

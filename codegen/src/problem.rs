@@ -1,22 +1,22 @@
-//! What is wrong with a statement, before it has a place in the user's text.
+//! Errors of statements, before they have a span.
 
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 
-/// A refusal: a message, what to write instead, and which argument is to blame.
+/// An error: a message, the suggested remedy, and which argument is to blame.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
-    /// What is wrong, with its numbers.
+    /// The violated condition, with its numbers.
     pub message: String,
-    /// What to write instead.
+    /// The suggested remedy.
     pub help: Option<String>,
     /// The argument of the call that caused it, from 0; the whole call otherwise.
     pub arg: Option<usize>,
-    /// What it is about, where somebody puts it into other words.
+    /// The cause, for callers that reword the message.
     pub cause: Option<Box<Cause>>,
 }
 
-/// The condition that was broken, with its numbers: for callers whose users know the same thing by another name.
+/// The violated condition, with its numbers: for callers whose users know it by another name.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cause {
     /// Threads along a mode do not divide its extent.
@@ -27,10 +27,10 @@ pub enum Cause {
         each: i64,
         /// The mode.
         mode: usize,
-        /// Numbers of threads that do, in words; `None` where the elements of one do not.
+        /// Thread counts that do, in words; `None` where the elements of one thread do not.
         near: Option<String>,
     },
-    /// A partition has other threads than the first.
+    /// A partition whose thread count differs from the first one's.
     Threads {
         /// This one.
         here: i64,
@@ -44,9 +44,9 @@ pub enum Cause {
         /// The limit.
         most: i64,
     },
-    /// A thread has not so many registers.
+    /// More registers than a thread can have.
     Registers,
-    /// Products cannot be summed in this type.
+    /// This type cannot accumulate the products.
     Sum,
 }
 
@@ -54,17 +54,17 @@ pub enum Cause {
 pub type Result<T> = std::result::Result<T, Problem>;
 
 impl Problem {
-    /// A refusal.
+    /// An error.
     pub fn new(message: impl Into<String>) -> Problem {
         Problem { message: message.into(), help: None, arg: None, cause: None }
     }
 
-    /// Nothing more to say: whoever found it has complained already.
+    /// An error that has been reported already.
     pub(crate) fn said() -> Problem {
         Problem::new("")
     }
 
-    /// Adds what to write instead.
+    /// Adds the suggested remedy.
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
@@ -76,13 +76,13 @@ impl Problem {
         self
     }
 
-    /// Says what it is about.
+    /// Adds the cause.
     pub fn because(mut self, cause: Cause) -> Problem {
         self.cause = Some(Box::new(cause));
         self
     }
 
-    /// At a place.
+    /// With a span.
     pub fn at(self, span: Span) -> Diagnostic {
         Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
     }

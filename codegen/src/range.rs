@@ -1,5 +1,5 @@
-//! Ranges of coordinates: what the numbers of a tile program can be, over mathematical integers. Nothing here depends on
-//! how they are computed later, and asking changes nothing.
+//! Interval analysis of coordinates: the possible values of a tile program's numbers, over mathematical
+//! integers. Independent of how they are computed later; queries are pure.
 
 use tilewright_layout::Value;
 
@@ -62,7 +62,7 @@ impl Range {
         Range { lo: one.min(other), hi: one.max(other) }
     }
 
-    /// Everything that an integer of a type can be; of a number with a point, what it is cut off to.
+    /// The range of an integer type; of a floating-point type, that of its truncation.
     pub fn of(elem: Elem) -> Range {
         let elem = if elem.is_float() { Elem::I32 } else { elem };
         let (lo, hi) = number::range(elem);
@@ -116,7 +116,7 @@ impl Program {
             }
             Coord::Scalar(id) => Range::of(self.scalars[*id as usize].elem),
             Coord::Loaded { number, .. } => {
-                // What lies outside of its tensor is -1.
+                // Out of bounds the loaded integer is -1.
                 let all = Range::of(self.reads[*number as usize].elem);
                 Range { lo: all.lo.min(-1), ..all }
             }
@@ -143,12 +143,12 @@ impl Program {
         }
     }
 
-    /// A size that a number that is not negative stays below, and the same of its multiples; found for what counts tiles, so
-    /// that those are known to begin inside.
+    /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile
+    /// coordinates, so that tiles are known to begin in bounds.
     pub(crate) fn below(&self, of: &Coord) -> Option<Value> {
         match of {
             Coord::Block(axis) if self.more[usize::from(*axis)].is_empty() => self.grid[usize::from(*axis)],
-            // No more than the last.
+            // Clamped to the last.
             Coord::Two(Arith::Min, of) if of.iter().all(|of| self.range(of).lo >= 0) => {
                 let last = |end: &Affine| match (&end.terms[..], end.constant) {
                     (&[(Coord::Size { of, over }, times)], -1) if times > 0 => {
@@ -171,17 +171,17 @@ impl Program {
     pub(crate) fn most_blocks(&self, axis: usize) -> i64 {
         let more = self.more[axis].iter().map(|size| most(*size));
         let all = self.grid[axis].map_or(MOST_EXTENT, most);
-        // No device launches more.
+        // The limit of all devices.
         more.fold(all, i64::saturating_mul).clamp(1, i64::from(i32::MAX))
     }
 
-    /// A size that a number does not exceed.
+    /// A size that is an upper bound of a number.
     fn not_above(&self, end: &Affine) -> Option<Value> {
         if let Some(size) = end.size() {
             return Some(size);
         }
         match (&end.terms[..], end.constant) {
-            // One more than what stays below it.
+            // One more than an inclusive bound.
             ([(coord, 1)], ..=1) => match coord {
                 Coord::Two(Arith::Min, of) if end.constant <= 0 => {
                     let symbol = |size: &Value| matches!(size, Value::Sym { .. });
@@ -194,7 +194,7 @@ impl Program {
         }
     }
 
-    /// The range of a sum of coordinates, each taken by itself.
+    /// The range of a sum of coordinates, taken as independent.
     pub fn range(&self, sum: &Affine) -> Range {
         sum.terms.iter().fold(Range::only(sum.constant), |all, (coord, factor)| {
             all.plus(self.range_of(coord).times(*factor))

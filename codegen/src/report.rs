@@ -1,4 +1,4 @@
-//! What is known about a kernel without running it.
+//! The static report of a kernel.
 
 use std::fmt;
 
@@ -15,24 +15,24 @@ pub struct Report {
     pub accesses: Vec<Access>,
     /// Arithmetic operations for each byte that threads read from or write to global memory, in the main loop.
     pub intensity: Option<f64>,
-    /// Facts that launch checks, for the fastest variant.
+    /// Facts that the fastest variant assumes and launch checks.
     pub needs: Vec<String>,
     /// What the checks left undecided.
     pub undecided: Vec<String>,
-    /// What the compiler made of it, once it has been asked.
+    /// Results of the compiler, once it has been run.
     pub compiled: Vec<Compiled>,
 }
 
-/// What one thread takes on one architecture, as the compiler says.
+/// Resources of one thread on one architecture, from the compiler.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compiled {
     /// The architecture.
     pub arch: String,
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes that did not fit and are kept in memory.
+    /// Bytes spilled to local memory.
     pub spilled: u32,
-    /// The loop that multiplies and adds most, as it was assembled.
+    /// The loop with the most multiply-adds, in machine code.
     pub inner: Option<Loop>,
 }
 
@@ -60,7 +60,7 @@ pub struct Access {
     pub wavefronts: Option<(u32, u32)>,
     /// Global memory: 32-byte sectors of one warp's access, and the fewest possible.
     pub sectors: Option<(u32, u32)>,
-    /// Why it costs more than it must.
+    /// Why it costs more than the minimum.
     pub note: String,
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Columns two spaces apart; numbers stand at the right of theirs.
+/// Columns two spaces apart; numbers are right-aligned.
 fn table(f: &mut fmt::Formatter<'_>, rows: &[[String; 7]]) -> fmt::Result {
     let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..7).map(wide).collect();

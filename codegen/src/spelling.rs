@@ -1,10 +1,10 @@
-//! Names that are spelt like one that nobody knows, for messages: "did you mean …?".
+//! Spelling suggestions for unknown names: "did you mean …?".
 
-/// Letters that are wrong, missing, too many, or in the place of their neighbour. Capitals are no mistake.
+/// Edit distance with transpositions. Capitals are no mistake.
 fn distance(a: &str, b: &str) -> usize {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let (a, b) = (letters(a), letters(b));
-    // Rows of the table of distances between beginnings: the row before the last one is needed for exchanges.
+    // Rows of the dynamic programming table: the row before the last one is needed for transpositions.
     let (mut before, mut above) = (Vec::new(), (0..=b.len()).collect::<Vec<_>>());
     for i in 1..=a.len() {
         let mut row = vec![i];
@@ -21,7 +21,7 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
-/// All names, those most like this one first; names that are equally near in the order given.
+/// All names, by edit distance to this one; ties in the given order.
 pub(crate) fn by_likeness<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let mut all: Vec<&str> = known.into_iter().collect();
     all.sort_by_cached_key(|known| distance(name, known));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_change_places() {
+    fn transpositions_are_one_edit() {
         check("form", &["a", "from", "to"], "from");
         check("cpoy", &["copy", "cos", "composition"], "copy");
         check("tiel", &["tile", "fill"], "tile");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_was_not_meant() {
+    fn distant_names_are_not_suggested() {
         check("tl", &["to", "t"], "");
         check("relu", &["exp", "rsqrt"], "");
         check("x", &["y"], "");

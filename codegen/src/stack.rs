@@ -1,13 +1,13 @@
-//! Room for recursion. Lowering and printing go down into functions of elements by recursion, and a long sum is as deep as
-//! it is long; whoever calls may have little stack left. Such work gets a thread of its own.
+//! Large stacks for recursion. Lowering and printing recurse on functions of elements, and a long sum nests
+//! as deep as it is long; the caller may have little stack left. Such work gets a thread of its own.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
-/// Enough for what [`limits`](crate::limits) let through, unoptimised, several times over.
+/// Enough for the deepest tree within [`limits`](crate::limits), unoptimised, several times over.
 const BYTES: usize = 32 << 20;
 
-/// Does it with a stack of its own; here, where there can be no other thread.
+/// Runs it on a stack of its own; here, where no other thread can be started.
 pub(crate) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let mut work = Some(work);
     let mut done = None;
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_has_room() {
+    fn recursion_has_stack() {
         fn deep(n: u64) -> u64 {
             let room = std::hint::black_box([n; 128]);
             if n == 0 { 0 } else { room[0] - room[1] + 1 + deep(n - 1) }

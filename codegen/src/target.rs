@@ -1,5 +1,5 @@
-//! Targets: what each architecture has, in one table that everything asks. From the CUDA C++ Programming Guide,
-//! technical specifications per compute capability; rates of tensor cores from NVIDIA's architecture papers.
+//! Targets: the limits of each architecture, in one table. From the CUDA C++ Programming Guide, technical
+//! specifications per compute capability; rates of tensor cores from NVIDIA's architecture papers.
 
 use crate::elem::Elem;
 

@@ -1,7 +1,8 @@
-//! The thread program: what one thread does. The CUDA printer and the simulator read this and nothing else.
+//! The thread program: the imperative IR of one thread. The CUDA printer and the simulator read this and
+//! nothing else.
 //!
-//! Structured and imperative. Everything is an index into one of the kernel's own tables; index expressions live in
-//! [`Exprs`]. A collective statement names the group that must arrive at it.
+//! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
+//! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
@@ -26,7 +27,7 @@ pub struct Kernel {
     pub arch_specific: bool,
     /// Grid and block.
     pub launch: Launch,
-    /// This variant may run only where all of these hold.
+    /// The facts that this variant assumes; launch checks them.
     pub needs: Vec<Fact>,
     /// What the host passes, in order.
     pub params: Vec<Param>,
@@ -51,8 +52,8 @@ pub struct Kernel {
 pub struct Launch {
     /// Blocks along x, y, z.
     pub grid: [Vec<Value>; 3],
-    /// A persistent kernel: as many clusters, along x, as the device holds at once, but no more than there are tiles. The
-    /// axes of `grid` count tiles then, one for a cluster.
+    /// A persistent kernel: as many clusters, along x, as are resident on the device at once, but no more
+    /// than there are tiles. The axes of `grid` count tiles then, one for a cluster.
     pub persistent: bool,
     /// Blocks of a cluster along x, y, z.
     pub cluster: [u32; 3],
@@ -60,52 +61,56 @@ pub struct Launch {
     pub threads: u32,
     /// Bytes of shared memory.
     pub shared_bytes: u32,
-    /// Blocks that should fit on a multiprocessor at once; 0 leaves it to the compiler.
+    /// Blocks that should be resident on a multiprocessor at once (`__launch_bounds__`); 0 leaves it to the
+    /// compiler.
     pub blocks_per_sm: u32,
-    /// May it begin before the kernel ahead of it in the stream has ended? Every thread then waits for that end before it
-    /// touches memory, and lets the next kernel begin in turn. That is for kernels of which few blocks fit a
-    /// multiprocessor: blocks of small ones come to wait side by side wherever there is room, and then run there. From
-    /// compute capability 9.0; older devices, and launches that do not ask the driver for it, run one kernel after the
-    /// other. The simulator runs one launch at a time, for which it makes no difference.
+    /// Programmatic dependent launch: may it start before the previous kernel in the stream has ended? Every
+    /// thread then waits for that end before it touches memory, and lets the next kernel start. For kernels
+    /// of which few blocks fit a multiprocessor: waiting blocks of small kernels would fill the free places
+    /// and then run there. From compute capability 9.0; older devices, and launches without the driver's
+    /// attribute, run one kernel after the other. The simulator runs one launch at a time, for which it makes
+    /// no difference.
     pub overlaps: bool,
-    /// How long it takes; where several variants serve a launch and say so, the quickest is chosen.
+    /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
 }
 
-/// How long a tile of a persistent kernel takes, in clocks: what a launch multiplies by the tiles of the busiest block.
+/// The cost model of a persistent kernel, in clocks of a tile: a launch multiplies it by the tiles of the
+/// busiest block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Steps of a tile's main loop.
+    /// Iterations of a tile's main loop.
     pub steps: Value,
-    /// Clocks of a step.
+    /// Clocks of an iteration.
     pub step: u32,
-    /// Clocks of a tile besides.
+    /// Further clocks of a tile.
     pub tile: u32,
-    /// Clocks of a launch besides.
+    /// Further clocks of a launch.
     pub launch: u32,
 }
 
 impl Kernel {
-    /// How many blocks a multiprocessor can hold where each thread gets the registers that its arrays and so many
-    /// addresses take; a compiler that is told orders work for that many. 0 leaves it to the compiler: where arrays are
-    /// small, and where the roles of a block deal registers out themselves.
+    /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets
+    /// the registers of its arrays and of so many addresses. The compiler schedules for that many. 0 leaves
+    /// it to the compiler: where arrays are small, and where roles redistribute registers themselves
+    /// (setmaxnreg).
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const SMALL: u32 = 64;
-        // Fewer registers than this are never asked for.
+        // The compiler is never limited to fewer registers than this.
         const LEAST: u32 = 128;
         const MOST_BLOCKS: u32 = 16;
-        // Launch bounds are part of the text, which is one for all targets.
+        // Launch bounds are part of the source, which is the same for all targets.
         let shared = Target::of(90).block_shared;
         let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
         let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
-        let deals = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
+        let specialised = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
         let blocks = REGISTERS / each.saturating_mul(self.launch.threads).max(1);
         let blocks = blocks.min(shared / self.launch.shared_bytes.max(1));
-        if deals || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
+        if specialised || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
     }
 }
 
-/// Something that the host checks before it launches a variant.
+/// A fact that the host checks before it launches a variant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// A size or stride is a multiple.
@@ -124,16 +129,16 @@ pub enum Fact {
         /// The bytes.
         bytes: u32,
     },
-    /// Every offset into a tensor fits 32 bits, those past its edges too that whole tiles have.
+    /// Every offset into a tensor fits 32 bits, out-of-bounds offsets of whole tiles included.
     Small {
         /// The parameter.
         param: Id,
-        /// How far past its last coordinate each mode is followed.
+        /// How far beyond its extent each mode is accessed.
         beyond: Vec<u32>,
     },
 }
 
-/// What the host passes.
+/// A parameter that the host passes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Param {
     /// The address of a tensor.
@@ -213,7 +218,7 @@ pub struct Reg {
     pub elem: Elem,
     /// How many elements.
     pub len: u32,
-    /// Kept as 32-bit words that hold several narrow elements, as atoms take them.
+    /// Stored as 32-bit words that pack several narrow elements, as atoms take them.
     pub words: bool,
 }
 
@@ -251,9 +256,9 @@ pub enum Bar {
         slots: u32,
         /// Arrivals that complete a phase.
         count: u32,
-        /// Whose ordinary loads and stores it orders: [`Scope::Cluster`], at the price of a fence at every arrival from
-        /// another block; [`Scope::Block`] suffices where other blocks reach the data by asynchronous copies and products
-        /// alone.
+        /// The scope whose ordinary loads and stores it orders: [`Scope::Cluster`], at the price of a fence
+        /// at every arrival from another block; [`Scope::Block`] suffices where other blocks access the data
+        /// by asynchronous copies and products alone.
         scope: Scope,
     },
 }
@@ -269,7 +274,7 @@ pub struct Var {
     pub wide: bool,
 }
 
-/// Where a statement comes from: what a fault, a comment or a report quotes.
+/// The origin of a statement, for faults, comments and reports.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Site {
     /// The tensor, if it touches one.
@@ -299,7 +304,7 @@ pub struct Mem {
     pub space: Space,
     /// Which element.
     pub index: Ix,
-    /// A peer of the cluster whose shared memory is meant.
+    /// The cluster rank of the peer whose shared memory is accessed; the own block's without.
     pub peer: Option<Ix>,
 }
 
@@ -345,13 +350,13 @@ pub enum Val {
     Cast(Elem, Box<Val>),
     /// The bits of an element of 4 bytes, as another type of 4 bytes.
     Bits(Elem, Box<Val>),
-    /// Where the guard holds the first, elsewhere the second.
+    /// Select by a guard: where it holds the first, elsewhere the second.
     Guarded(Ix, Box<Val>, Box<Val>),
     /// A comparison: 1 or 0.
     Cmp(Cmp, Box<Val>, Box<Val>),
     /// Where the first is not 0 the second, elsewhere the third.
     Pick(Box<[Val; 3]>),
-    /// The value of the lane whose number is this lane's XOR the expression.
+    /// A shuffle: the value of the lane whose index is this lane's XOR the expression.
     ShuffleXor(Box<Val>, Ix),
 }
 
@@ -391,9 +396,9 @@ pub enum Un {
     Round,
     /// To the nearest integer, halves to the even one.
     RoundEven,
-    /// How many bits are set, of all that the type has.
+    /// Population count, in all bits of the type.
     CountOnes,
-    /// How many bits before the first that is set.
+    /// Leading zeros.
     LeadingZeros,
     Not,
 }
@@ -415,7 +420,7 @@ pub enum Bin {
     Shl,
     Shr,
     Pow,
-    /// The size of the first with the sign of the second.
+    /// The magnitude of the first with the sign of the second.
     CopySign,
 }
 
@@ -430,7 +435,7 @@ pub enum Change {
     And,
     Or,
     Xor,
-    /// The new value takes the place of the old one.
+    /// Exchanges: the new value replaces the old one.
     Exchange,
 }
 
@@ -447,7 +452,7 @@ impl Change {
         ("exchange", Change::Exchange),
     ];
 
-    /// The function of the old value and the given one; `None` where the given one stands there afterwards.
+    /// The function of the old value and the given one; `None` for an exchange.
     pub fn function(self) -> Option<Bin> {
         Some(match self {
             Change::Add => Bin::Add,
@@ -461,7 +466,7 @@ impl Change {
         })
     }
 
-    /// Does hardware change elements of this type so?
+    /// Does hardware support this atomic on this type?
     pub fn changes(self, elem: Elem) -> bool {
         let int = matches!(elem, Elem::I32 | Elem::U32);
         match self {
@@ -475,27 +480,27 @@ impl Change {
     }
 }
 
-/// What an atomic update orders.
+/// The memory order of an atomic update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryOrder {
-    /// Nothing but itself.
+    /// Relaxed.
     #[default]
     Relaxed,
-    /// What comes after it sees what the update had seen that it follows.
+    /// Acquire: later accesses see what was visible to the update that it reads from.
     Acquire,
-    /// What came before it is seen by updates that acquire it.
+    /// Release: earlier accesses are visible to updates that acquire it.
     Release,
-    /// Both.
+    /// Acquire and release.
     Both,
 }
 
 impl MemoryOrder {
-    /// Does what comes after it see what came before the update that it follows?
+    /// Is it an acquire?
     pub fn acquires(self) -> bool {
         matches!(self, MemoryOrder::Acquire | MemoryOrder::Both)
     }
 
-    /// Is what came before it seen by those that acquire it?
+    /// Is it a release?
     pub fn releases(self) -> bool {
         matches!(self, MemoryOrder::Release | MemoryOrder::Both)
     }
@@ -529,7 +534,7 @@ pub enum Op {
     Let(Id, Ix),
     /// Changes a named integer.
     Set(Id, Ix),
-    /// Names a value, which is no fraction, as an integer.
+    /// Names a value, rounded to an integer.
     Take(Id, Val),
     /// Sets one element of a register array.
     Assign {
@@ -540,30 +545,30 @@ pub enum Op {
         /// The value.
         value: Val,
     },
-    /// Reads `to.len` elements in one access; `fill` where the guard fails.
+    /// A vector load of `to.len` elements; `fill` where the guard fails.
     Load {
         /// Where they go.
         to: Frag,
         /// Where they are.
         from: Mem,
-        /// Reads only where this holds.
+        /// The guard.
         guard: Option<Ix>,
-        /// What stands there otherwise.
+        /// The value where the guard fails.
         fill: Number,
-        /// The compiler is to leave it where it stands among the others that are so. The term of its index that stays the
-        /// same while loops are unrolled.
+        /// A volatile load, which the compiler cannot reorder with others of its kind or sink. The value is
+        /// the loop-invariant term of its index while loops are unrolled.
         stays: Option<Ix>,
     },
-    /// Writes `from.len` elements in one access; nothing where the guard fails.
+    /// A vector store of `from.len` elements; none where the guard fails.
     Store {
         /// Where they go.
         to: Mem,
         /// Where they are.
         from: Frag,
-        /// Writes only where this holds.
+        /// The guard.
         guard: Option<Ix>,
     },
-    /// Reads, changes and writes one element of memory at once.
+    /// Updates one element of memory atomically.
     Atomic {
         /// Where.
         to: Mem,
@@ -571,17 +576,17 @@ pub enum Op {
         op: Change,
         /// By what.
         value: Val,
-        /// Only where this holds.
+        /// The guard.
         guard: Option<Ix>,
-        /// What it orders.
+        /// Its memory order.
         order: MemoryOrder,
-        /// For whom it is one step: the block, or the whole device.
+        /// Its scope: the block, or the whole device.
         scope: Scope,
-        /// Where the element goes that stood there before.
+        /// The destination of the old value.
         old: Option<Frag>,
     },
-    /// Waits until an `i32` in global memory that others update atomically has reached a value, and sees what whoever raised it
-    /// had written. Stands under [`Op::Elect`].
+    /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
+    /// value, and sees what its writers had written. Stands under [`Op::Elect`].
     AwaitFlag {
         /// Where.
         from: Mem,
@@ -594,23 +599,23 @@ pub enum Op {
         row: &'static Atom,
         /// Its operands, in the row's order.
         args: Vec<AtomArg>,
-        /// Only where this holds, uniformly for the row's group.
+        /// The guard, uniform in the row's group.
         guard: Option<Ix>,
     },
-    /// Closes a group of asynchronous operations.
+    /// Commits a group of asynchronous operations.
     Commit(Queue),
     /// Waits until at most `pending` groups are in flight.
     WaitQueue {
         /// Of this kind.
         queue: Queue,
-        /// How many may be left.
+        /// How many may remain in flight.
         pending: u32,
     },
-    /// Orders memory accesses.
+    /// A memory fence.
     Fence(Fence),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),
-    /// Arrives at an mbarrier; with `bytes`, announces so many bytes of bulk copies.
+    /// Arrives at an mbarrier; with `bytes`, expects so many transaction bytes of bulk copies.
     Arrive {
         /// The mbarriers.
         bar: Id,
@@ -618,10 +623,10 @@ pub enum Op {
         slot: Ix,
         /// A peer of the cluster whose mbarrier is meant.
         peer: Option<Ix>,
-        /// Announced bytes.
+        /// Expected transaction bytes.
         bytes: Option<u32>,
     },
-    /// Waits for an mbarrier's phase. `turn` is the whole count of phases; hardware sees its lowest bit.
+    /// Waits for a phase of an mbarrier. `phase` counts phases; hardware sees its parity, the lowest bit.
     Await {
         /// The mbarriers.
         bar: Id,
@@ -647,11 +652,11 @@ pub enum Op {
         /// Statements.
         body: Vec<Stmt>,
     },
-    /// Leaves a loop around it where the condition holds, the same for all who run it.
+    /// Leaves an enclosing loop where the condition holds; uniform in all threads that run it.
     Leave {
         /// The loop's variable.
         of: Id,
-        /// Not 0 where it holds.
+        /// The condition: not 0 where it holds.
         cond: Ix,
     },
     /// A condition.
@@ -663,7 +668,7 @@ pub enum Op {
         /// Where it does not.
         other: Vec<Stmt>,
     },
-    /// A condition on a value that is the same for the whole grid: scalar arguments.
+    /// A condition on a value that is uniform in the grid: scalar arguments.
     When {
         /// Not 0 where it holds.
         cond: Val,
@@ -672,20 +677,21 @@ pub enum Op {
         /// Where it does not.
         other: Vec<Stmt>,
     },
-    /// Disjoint ranges of warps that do different things, as one chain of branches.
+    /// Warp specialisation: disjoint ranges of warps with different bodies, as one chain of branches.
     Roles(Vec<Role>),
-    /// One thread of each group of this size; of the block means, inside a role, one thread of the role.
+    /// Elects one thread of each group of this size; of the block means, inside a role, one thread of the
+    /// role.
     Elect(Scope, Vec<Stmt>),
 }
 
-/// What some warps do.
+/// The body of some warps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     /// Its name.
     pub name: String,
     /// First warp, and one past the last.
     pub warps: (u32, u32),
-    /// Registers that its threads ask for.
+    /// The register count that its threads request (setmaxnreg).
     pub registers: Option<u32>,
     /// What they do.
     pub body: Vec<Stmt>,
@@ -694,38 +700,38 @@ pub struct Role {
 /// Unrolling of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroll {
-    /// Left to the compiler... which is told not to.
+    /// Not unrolled: `#pragma unroll 1`.
     No,
     /// By a factor.
     By(u32),
-    /// Wholly, because register indices depend on it.
+    /// Fully, because register indices depend on the variable.
     Full,
 }
 
 /// Fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
-    /// Ordinary accesses to shared memory before asynchronous ones.
+    /// Proxy fence: ordinary accesses to shared memory before asynchronous ones.
     ProxyAsync,
-    /// Initialised mbarriers before their use by others.
+    /// mbarrier_init fence: initialised mbarriers before their use by others.
     MbarrierInit,
-    /// Registers before an asynchronous matrix product reads or writes them.
+    /// wgmma fence: registers before an asynchronous matrix product reads or writes them.
     Wgmma,
-    /// Memory as seen by a group of threads.
+    /// A memory fence at the scope of a group of threads.
     Threads(Scope),
 }
 
-/// Queues of asynchronous operations that threads wait for by count.
+/// Queues of asynchronous operations, waited for by commit and wait groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// cp.async groups of a thread.
+    /// cp.async commit groups of a thread.
     CpAsync,
     /// Bulk stores of a thread.
     Bulk,
-    /// Bulk stores of a thread, until they have read shared memory: its array may be reused, the result need not stand
-    /// in global memory yet.
+    /// Bulk stores of a thread, until they have read shared memory: its array may be reused, while the result
+    /// need not be in global memory yet.
     BulkRead,
-    /// Matrix products of a warpgroup.
+    /// wgmma groups of a warpgroup.
     Wgmma,
 }
 
@@ -736,7 +742,7 @@ pub enum AtomArg {
     Frag(Frag),
     /// An address.
     At(Mem),
-    /// A matrix in shared memory, as tensor cores read it.
+    /// A matrix descriptor in shared memory.
     Descriptor {
         /// Where it begins.
         at: Mem,

@@ -1,5 +1,5 @@
-//! The tile program: a choreography over tensors. Each statement says what is done with which views, and by whom; no
-//! statement says how a thread computes an address.
+//! The tile program: the IR above threads. Each statement says what is done with which views, and by which
+//! group; no statement says how a thread computes an address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub struct Program {
     pub tensors: Vec<Tensor>,
     /// Scalar arguments.
     pub scalars: Vec<Scalar>,
-    /// Shared tensors that stand in the place of others, which nothing uses any more once they are used.
+    /// Overlays: shared tensors that reuse the memory of others, which are dead from then on.
     pub overlays: Vec<(Id, Vec<Id>)>,
     /// Groups of threads; the first is the whole block.
     pub groups: Vec<Group>,
@@ -36,13 +36,13 @@ pub struct Program {
     pub vars: Vec<Var>,
     /// Integers that are read from memory.
     pub reads: Vec<Read>,
-    /// Sizes that a launch refuses where they are larger.
+    /// Upper limits of sizes; larger ones are refused at launch.
     pub at_most: Vec<(Value, i64)>,
-    /// How many tokens of started operations there are.
+    /// How many tokens of asynchronous operations there are.
     pub tokens: u32,
-    /// What sizes must satisfy, checked at launch.
+    /// Requirements on sizes, checked at launch.
     pub requires: Vec<Require>,
-    /// How many orders there are in which groups take turns; see [`Op::Ordered`].
+    /// How many orders of alternating groups there are; see [`Op::Ordered`].
     pub orders: u32,
     /// Blocks along x, y, z.
     pub grid: [Option<Value>; 3],
@@ -50,55 +50,58 @@ pub struct Program {
     pub more: [Vec<Value>; 3],
     /// Blocks of a cluster.
     pub cluster: [u32; 3],
-    /// What the grid's size says.
+    /// How the grid's size maps to blocks.
     pub launch: LaunchRule,
-    /// Blocks that should fit on a multiprocessor; 0 leaves it open.
+    /// Blocks that should be resident on a multiprocessor; 0 leaves it open.
     pub blocks_per_sm: u32,
-    /// May it begin before the kernel ahead of it in the stream has ended? See [`crate::thread::Launch::overlaps`].
+    /// Programmatic dependent launch; see [`crate::thread::Launch::overlaps`].
     pub overlaps: bool,
-    /// How long it takes, for a choice among programs that serve the same launch.
+    /// The cost model, for a choice among programs that fit the same launch.
     pub cost: Option<Cost>,
     /// Oldest compute capability.
     pub arch: u32,
     /// What is done.
     pub body: Vec<Stmt>,
-    /// For calls of the user's text, where their arguments stand.
+    /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
-    /// Tensors in registers that are whole tiles, shared by the threads of a group; see [`crate::resolve`].
+    /// Register tensors that are whole tiles, distributed over the threads of a group; see
+    /// [`crate::resolve`].
     pub forms: BTreeMap<Id, Form>,
-    /// Tensors in shared memory whose layouts are found from their uses, if whole tiles are copied to or from them.
+    /// Tensors in shared memory whose layouts are chosen from their uses, if whole tiles are copied to or
+    /// from them.
     pub open: BTreeSet<Id>,
 }
 
-/// How a whole tile in registers is distributed over threads. There are few: the size of the largest does not matter.
+/// The distribution of a whole tile in registers. There are few: the size of the largest does not matter.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Form {
-    /// As its uses want it.
+    /// Derived from its uses.
     Open,
-    /// So.
+    /// This one.
     By(Distribution),
-    /// As sums of a product by instructions.
+    /// That of an accumulator of a tiled MMA.
     Sums(TiledMma),
 }
 
 /// How many blocks are launched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LaunchRule {
-    /// One for each place of the grid.
+    /// One for each tile of the grid.
     #[default]
     PerTile,
-    /// As many as the device holds at once, in whole clusters; [`Op::Tiles`] deals the grid's places out to them.
+    /// As many as are resident on the device at once, in whole clusters; [`Op::Tiles`] is the tile scheduler.
     Persistent,
 }
 
-/// In which order tiles are dealt out.
+/// The raster order of tiles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Raster {
     /// The first mode fastest.
     #[default]
     Plain,
-    /// In bands of so many tiles of the first mode, along the second: what blocks at work share stays near.
+    /// In bands of so many tiles of the first mode, along the second, so that concurrent blocks reuse
+    /// operands in L2.
     Bands(u32),
 }
 
@@ -155,23 +158,24 @@ pub struct Scalar {
     pub elem: Elem,
 }
 
-/// Some warps of the block, or a family: several groups of equally many warps that run the same program, each on its own
-/// tiles. Coordinates of threads, barriers and elected threads of a family are those of one member.
+/// Some warps of the block, or a family: several groups of equally many warps that run the same program, each
+/// on its own tiles. Thread coordinates, barriers and elected threads of a family are those of one member.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
     /// Its name.
     pub name: String,
     /// First warp and one past the last, of all members together; `None` for the whole block.
     pub warps: Option<(u32, u32)>,
-    /// How many groups it is: 1, or the members of a family.
+    /// The number of members: 1 for a plain group.
     pub members: u32,
-    /// How many threads a member has; 0 until a partition says so.
+    /// The threads of a member; 0 until a partition determines them.
     pub threads: u32,
-    /// Registers that each of its threads asks for.
+    /// The register count that each of its threads requests (setmaxnreg).
     pub registers: Option<u32>,
 }
 
-/// A ring: slots of shared memory that one group fills and another empties. It owns its barriers and its turn.
+/// A ring: slots of shared memory that one group fills and another empties. It owns its barriers and its
+/// phase.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ring {
     /// Its name.
@@ -180,11 +184,11 @@ pub struct Ring {
     pub slots: u32,
     /// The shared tensors; the last mode of each is the slot.
     pub buffers: Vec<Id>,
-    /// Who fills it. Of a family, one member fills a slot.
+    /// The producer. Of a family, one member fills a slot.
     pub from: Id,
-    /// Who empties it: all of the group; of a family, one member for each slot.
+    /// The consumer: all of the group; of a family, one member for each slot.
     pub to: Id,
-    /// Arrivals that make a slot full, besides bytes of bulk copies.
+    /// Arrivals that make a slot full, besides transaction bytes of bulk copies.
     pub arrivals: u32,
     /// The cluster mode over which slots are filled together, if any.
     pub over_cluster: Option<u8>,
@@ -197,7 +201,7 @@ pub struct Var {
     pub name: String,
     /// Its first value.
     pub from: Affine,
-    /// It stays below this: an integer, a size, or anything that is known where the loop begins.
+    /// Its exclusive upper bound: an integer, a size, or anything that is known where the loop begins.
     pub to: Affine,
 }
 
@@ -207,7 +211,7 @@ impl Var {
         Var { name: name.into(), from: 0.into(), to: size.into() }
     }
 
-    /// How many values it has, where they begin at 0 and a size says.
+    /// The number of its values, where they begin at 0 and a size determines it.
     pub fn extent(&self) -> Option<Value> {
         self.to.size().filter(|_| self.from.constant() == Some(0))
     }
@@ -218,13 +222,13 @@ impl Var {
 pub struct Read {
     /// Its name.
     pub name: String,
-    /// The type of the element that it comes from. What has a point is cut off to an `i32`.
+    /// The type of the element that it is loaded from. Fractions are truncated to an `i32`.
     pub elem: Elem,
     /// May it differ from thread to thread?
     pub per_thread: bool,
 }
 
-/// What the sizes of a launch must satisfy.
+/// A requirement on the sizes of a launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Require {
     /// The condition, on sizes alone.
@@ -256,7 +260,7 @@ pub struct Stmt {
     pub id: Id,
     /// Where it stands.
     pub span: Span,
-    /// Who does it.
+    /// The group that executes it.
     pub by: Id,
     /// What.
     pub op: Op,
@@ -266,7 +270,7 @@ pub struct Stmt {
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Op {
-    /// Moves elements; views of the same shape.
+    /// Copies elements; views of the same shape.
     Copy {
         /// From here.
         from: View,
@@ -274,26 +278,26 @@ pub enum Op {
         to: View,
         /// By which mechanism.
         how: How,
-        /// What stands in elements whose source lies outside of its tensor, in the type of the source.
+        /// The fill of elements whose source is out of bounds, in the type of the source.
         fill: Number,
         /// In flight until this token has been waited for.
         token: Option<Id>,
     },
-    /// Reads an element as an integer; -1 where it lies outside of its tensor.
+    /// Loads an element as an integer; -1 where it is out of bounds.
     Take {
         /// The integer, in [`Program::reads`].
         number: Id,
         /// The element.
         from: View,
     },
-    /// Sets elements to one value.
+    /// Fills elements with one value.
     Fill {
         /// Where.
         to: View,
         /// The value.
         value: Expr,
     },
-    /// Sets each element of `to` to a function of elements of `ins`; views of the same shape.
+    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape.
     Map {
         /// What the function reads.
         ins: Vec<View>,
@@ -317,36 +321,36 @@ pub enum Op {
         /// In flight until this token has been waited for.
         token: Option<Id>,
     },
-    /// Combines elements along the modes that `to` lacks (extent 1 there).
+    /// Reduces elements along the modes that `to` lacks (extent 1 there).
     Reduce {
         /// What is combined.
         from: View,
-        /// Where it goes; it takes part, so it must hold a value.
+        /// The destination; it takes part, so it must be initialised.
         to: View,
         /// How.
         with: Bin,
-        /// Across which threads, besides each thread's own elements.
+        /// The threads that it spans, besides each thread's own elements.
         across: Across,
-        /// What stands in elements beyond the edge of the user's tensor, where its author says so; otherwise they are found
-        /// and left out.
+        /// The value of out-of-bounds elements of the user's tensor, where its author gives it; otherwise
+        /// they are found and left out.
         beyond: Option<Number>,
     },
-    /// Combines tuples of elements along the modes that targets lack (extent 1 there), by a function that may take them in
-    /// any order.
+    /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
+    /// commutative function.
     Fold {
         /// What is combined, one tensor for each entry of the tuples; all of one shape.
         from: Vec<View>,
-        /// Where each entry goes; it takes part, so it must hold a value.
+        /// The destination of each entry; it takes part, so it must be initialised.
         to: Vec<View>,
-        /// The function, one for each entry: of what has been combined, its first inputs, and of what is next.
+        /// The function, one for each entry: of the accumulated tuple, its first inputs, and of the next one.
         with: Vec<Expr>,
-        /// The tuple that changes nothing.
+        /// The identity.
         nothing: Vec<Number>,
-        /// Across which threads, besides each thread's own elements.
+        /// The threads that it spans, besides each thread's own elements.
         across: Across,
     },
-    /// Changes each element of `to` by that of `from`, at once: others may change the same elements at the same time. What
-    /// lies outside is skipped. Sums of floating-point numbers differ from run to run, as the order does.
+    /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped. Sums
+    /// of floating-point numbers differ from run to run, as their order does.
     Atomic {
         /// By what; views of the same shape.
         from: View,
@@ -355,38 +359,38 @@ pub enum Op {
         /// How.
         update: Update,
     },
-    /// The group has done what comes before: a flag in global memory, one `i32`, is raised by so much, for groups of other
-    /// blocks to wait for.
+    /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
+    /// The flag is one `i32` in global memory, which is raised by so much.
     Signal {
         /// The flag.
         flag: View,
         /// What is added.
         add: i64,
     },
-    /// The group waits until a flag has been raised so far, and sees what was done before that.
+    /// Acquires a flag: the group waits until it has been raised so far, and sees what was done before that.
     AwaitFlag {
         /// The flag.
         flag: View,
         /// The value.
         least: Affine,
     },
-    /// All threads of the cluster meet: what they wrote before is seen by all of it.
+    /// A cluster barrier: what threads wrote before is visible to the whole cluster.
     SyncCluster,
-    /// Waits until all but the last `pending` groups of copies begun by this thread are done.
+    /// Waits until all but the last `pending` commit groups of this thread's copies are done.
     WaitCopies {
         /// How many may be in flight.
         pending: u32,
     },
-    /// Closes a group of copies.
+    /// Commits a group of copies.
     CommitCopies,
-    /// Waits for what was started under a token.
+    /// Waits for operations under a token.
     Wait {
         /// Which.
         token: Id,
-        /// All but so many of the last operations under it.
+        /// How many of the last operations under it may remain in flight.
         but: u32,
     },
-    /// All threads of the group meet.
+    /// A barrier of all threads of the group.
     Sync,
     /// A loop over `from..to` of its variable.
     For {
@@ -397,7 +401,7 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// Leaves a loop around it where the left is not smaller than the right, the same for the whole group.
+    /// Leaves an enclosing loop where the left is not smaller than the right; uniform in the group.
     Leave {
         /// The loop's variable.
         of: Id,
@@ -406,28 +410,30 @@ pub enum Op {
         /// With what.
         right: Value,
     },
-    /// A loop whose copies from global to shared memory run so many stages ahead: each turn finds in the shared
-    /// tensors what its own copies fetch. See [`crate::pipeline`], which writes it out.
+    /// A software-pipelined loop whose copies from global to shared memory run so many stages ahead: each
+    /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
+    /// it.
     Pipelined {
         /// The variable.
         var: Id,
-        /// How far it runs ahead.
+        /// Its stages.
         ahead: Ahead,
-        /// What is done in a turn. Waits and barriers for the copies are not part of it.
+        /// The body of an iteration. Waits and barriers for the copies are not part of it.
         body: Vec<Stmt>,
     },
-    /// One turn of a loop by itself.
+    /// One iteration of a loop by itself, peeled.
     Step {
         /// The variable.
         var: Id,
         /// Its value, which is not negative.
         at: Affine,
-        /// What becomes of a turn that there is not, at the variable's extent or past it.
+        /// How an out-of-range iteration, at the variable's extent or beyond, is handled.
         past: Past,
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A condition on integers. Where it differs from thread to thread, nothing inside waits for other threads.
+    /// A condition on integers. Where it diverges from thread to thread, nothing inside waits for other
+    /// threads.
     If {
         /// The condition.
         test: Test,
@@ -436,7 +442,7 @@ pub enum Op {
         /// Where it does not.
         other: Vec<Stmt>,
     },
-    /// A condition on scalar arguments, so the same for everybody.
+    /// A condition on scalar arguments, uniform in the grid.
     When {
         /// The condition.
         cond: Expr,
@@ -445,87 +451,92 @@ pub enum Op {
         /// Where it does not.
         other: Vec<Stmt>,
     },
-    /// Groups that do different things at the same time.
+    /// Warp specialisation: groups that do different things at the same time.
     Roles(Vec<(Id, Vec<Stmt>)>),
-    /// Waits until the ring's next slot is free, as its filler.
+    /// The producer waits until the ring's next slot is free.
     Acquire {
         /// The ring.
         ring: Id,
-        /// The count of slots taken so far.
+        /// The phase: the count of slots taken so far.
         phase: Affine,
     },
-    /// The slot is filled, by this thread's part; with bytes, once those have arrived.
+    /// The producer arrives: this thread's part of the slot is filled; with bytes, the slot is full once
+    /// those have arrived.
     Publish {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
         phase: Affine,
-        /// Bytes of bulk copies.
+        /// Transaction bytes of bulk copies.
         bytes: Option<u32>,
     },
-    /// Waits until the ring's next slot is full, as its reader.
+    /// The consumer waits until the ring's next slot is full.
     Await {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
         phase: Affine,
     },
-    /// The slot may be filled again.
+    /// The consumer releases the slot.
     Release {
         /// The ring.
         ring: Id,
         /// See [`Op::Acquire`].
         phase: Affine,
     },
-    /// The group is done with the ring's slot at hand: its turn, [`Coord::Phase`], is the next from here on.
+    /// The group advances past the ring's current slot: its phase, [`Coord::Phase`], is the next from here
+    /// on.
     ///
     /// [`Coord::Phase`]: crate::affine::Coord::Phase
     Advance {
         /// The ring.
         ring: Id,
     },
-    /// The tiles of a persistent kernel, distributed over its clusters: the body runs for each tile of a block. Where a
-    /// family performs it, its members take the block's tiles one after the other; rings that they fill or empty skip the
-    /// slots of the others' tiles.
+    /// The tile scheduler of a persistent kernel: tiles are distributed over its clusters, and the body runs
+    /// for each tile of a block. A family's members take the block's tiles round-robin; rings that they fill
+    /// or empty skip the slots of the others' tiles.
     Tiles {
         /// One variable for each mode of the tile grid.
         vars: Vec<Id>,
-        /// In which order.
+        /// The raster order.
         raster: Raster,
         /// What is done for a tile.
         body: Vec<Stmt>,
     },
-    /// Groups go through the body one after the other: the first, the second, …, and the first again when the last is done.
+    /// Groups alternate at the body, round-robin: the first, the second, …, and the first again when the last
+    /// is done.
     Ordered {
         /// Which order: statements with the same number continue one another.
         order: Id,
         /// The groups, in the order of their warps. A family stands for its members.
         groups: Vec<Id>,
-        /// What each does.
+        /// The body of each.
         body: Vec<Stmt>,
     },
 }
 
-/// What becomes of a turn past the last.
+/// How an out-of-range iteration is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Past {
-    /// Nothing is done.
+    /// It is skipped, by a predicate.
     Skip,
-    /// The last turn is done once more, without a condition.
+    /// It is clamped to the last iteration, which runs again, unpredicated.
     Last,
-    /// It is done as if there were one, without a condition: what it does harms nobody.
+    /// It runs unpredicated: its stores go to a slot that no one reads.
     Anyway,
 }
 
-/// How far a loop runs ahead of itself.
+/// The stages of a software-pipelined loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ahead {
-    /// Slots of each shared tensor: copies run one turn less ahead. 1 waits for every copy.
+    /// Slots of each shared tensor: copies run `stages - 1` iterations ahead. 1 waits for every copy.
     pub stages: u32,
-    /// Columns of a product's operands in registers: 2 brings the next while one is multiplied.
+    /// K-steps of a product's operands in registers: 2 is double buffering, which loads the next k-step
+    /// during the current one.
     pub fragments: u32,
-    /// With two columns: between columns a turn asks whether the depth goes on, and is left where it does not, which keeps
-    /// the columns' work apart. Otherwise a turn goes through all of its tile, zeros past the depth included.
+    /// With two k-steps in registers: a loop-exit test after each k-step. It keeps nvcc from interleaving
+    /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
+    /// beyond K included.
     pub exits: bool,
 }
 
@@ -536,19 +547,19 @@ impl From<u32> for Ahead {
     }
 }
 
-/// By which mechanism.
+/// The mechanism of a copy or product.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum How {
-    /// Whatever layouts and architecture allow.
+    /// Chosen from layouts and architecture.
     Derive,
-    /// Without registers in between, in flight until a wait; a refusal where the fastest variant cannot.
+    /// Not through registers, in flight until a wait; a refusal where the fastest variant cannot.
     Async,
     /// Through registers, at once.
     Plain,
-    /// Through registers. A loop that runs ahead reads early in a turn and writes late in it: elements can change their
-    /// order on the way, and are moved as widely as each memory allows.
+    /// Through registers, staged: a pipelined loop loads early in an iteration and stores late in it.
+    /// Elements can be permuted in registers, and each memory is accessed at its own vector width.
     Staged,
-    /// Through registers, at once, and loads stay where they stand: a compiler would move them down to where their values are used.
+    /// Through registers, at once, by volatile loads, which the compiler cannot sink to their uses.
     Here,
     /// A row of the atom table, by name.
     Atom(&'static str),
@@ -557,34 +568,34 @@ pub enum How {
 /// An atomic update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Update {
-    /// How elements change.
+    /// The function of the old and the given element.
     pub with: Change,
-    /// What the update orders.
+    /// Its memory order.
     pub order: MemoryOrder,
-    /// For whom it is one step: [`Scope::Block`], or the device, [`Scope::Grid`].
+    /// Its scope: [`Scope::Block`], or the device, [`Scope::Grid`].
     pub scope: Scope,
-    /// Registers for the elements that stood there before.
+    /// Registers for the old elements.
     pub old: Option<View>,
 }
 
 impl From<Change> for Update {
-    /// A change that orders nothing, for the whole device.
+    /// A relaxed update, at device scope.
     fn from(with: Change) -> Update {
         Update { with, order: MemoryOrder::Relaxed, scope: Scope::Grid, old: None }
     }
 }
 
-/// In which order a product runs through the accumulator.
+/// The order in which a product traverses the accumulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// Column by column.
+    /// Column-major.
     #[default]
     Plain,
-    /// Column by column, every other one backwards.
+    /// Column-major, serpentine: every other column backwards.
     Serpentine,
-    /// Row by row.
+    /// Row-major.
     Rows,
-    /// Row by row, every other one backwards.
+    /// Row-major, serpentine: every other row backwards.
     RowSerpentine,
 }
 
@@ -603,7 +614,7 @@ impl Order {
     }
 }
 
-/// Across which threads a reduction goes.
+/// The threads that a reduction spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Across {
     /// Only each thread's own elements.
@@ -612,11 +623,11 @@ pub enum Across {
     Warp(u32),
     /// The whole block.
     Block,
-    /// Threads whose numbers differ in these digits alone.
+    /// Threads whose indices differ in these digits alone.
     Digits(Digits),
 }
 
-/// Digits of a thread's number: for each how many values it has, and what a step of it adds to the number.
+/// Digits of a thread's index: for each its extent, and its stride in the index.
 ///
 /// ```
 /// use tilewright_codegen::tile::{Across, Digits};
@@ -648,14 +659,14 @@ impl Digits {
         Some(Digits { count: digits.len() as u8, all })
     }
 
-    /// They, as (extent, step).
+    /// Their (extent, step) pairs.
     pub fn all(&self) -> &[(u32, u32)] {
         &self.all[..usize::from(self.count)]
     }
 }
 
 impl Across {
-    /// The first of the threads that are combined with one.
+    /// The first of the threads that are reduced with one.
     pub fn first(self, thread: u32) -> u32 {
         match self {
             Across::Thread => thread,
@@ -676,7 +687,7 @@ impl Program {
         Program { name: name.into(), groups: vec![block], cluster: [1; 3], arch: 80, ..Program::default() }
     }
 
-    /// Gives every statement an identity: its place in the text, those inside others included.
+    /// Numbers every statement: its place in the text, substatements included.
     pub fn number(&mut self) {
         let mut next = 0;
         for stmt in &mut self.body {
@@ -725,7 +736,7 @@ impl Group {
 }
 
 impl Stmt {
-    /// The statements inside it, body by body.
+    /// Its bodies of substatements.
     pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
         match &self.op {
             Op::For { body, .. }
@@ -739,7 +750,7 @@ impl Stmt {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutably.
     pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match &mut self.op {
             Op::For { body, .. }
@@ -753,7 +764,7 @@ impl Stmt {
         }
     }
 
-    /// The views that it reads, without those of the statements inside it.
+    /// The views that it reads, without those of its substatements.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
             Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
@@ -782,7 +793,7 @@ impl Stmt {
         }
     }
 
-    /// The integers that it mentions besides those of its views: in conditions, in functions of elements.
+    /// The integers that it uses besides those of its views: in conditions, in functions of elements.
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
             Op::If { test, .. } => {
@@ -796,7 +807,7 @@ impl Stmt {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutably.
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match &mut self.op {
             Op::If { test, .. } => test.each_mut(f),
@@ -808,7 +819,7 @@ impl Stmt {
         }
     }
 
-    /// All views that it names, to be changed.
+    /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
             Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
@@ -823,7 +834,7 @@ impl Stmt {
         }
     }
 
-    /// This statement and those inside it, in order.
+    /// This statement and its substatements, in order.
     pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
         f(self);
         for stmt in self.bodies().into_iter().flatten() {
@@ -831,7 +842,7 @@ impl Stmt {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutably.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Stmt)) {
         f(self);
         for stmt in self.bodies_mut().into_iter().flatten() {

@@ -1,8 +1,9 @@
-//! Types of scalar expressions: the type of every node is known when a tile program is built, and lowering guesses none.
+//! Type inference of scalar expressions: every node has a type when a tile program is built, and lowering
+//! guesses none.
 //!
-//! The rules are Rust's. Operands have one type, and nothing but `as` converts; a comparison gives a condition; a literal
-//! takes the type of what it meets and must be one of its numbers ([`Number::check`]). What is made of literals alone
-//! stays without a type until it meets one.
+//! The rules are Rust's. Operands have one type, and nothing but `as` converts; a comparison gives a
+//! condition; a literal takes the type of its context and must be one of its numbers ([`Number::check`]).
+//! Expressions of literals alone are untyped until they meet a typed one.
 
 use std::fmt;
 
@@ -31,8 +32,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// An expression and its type: every literal in it stands under the conversion to its own type, unless the whole is made
-/// of literals and has none.
+/// A typed expression: every literal in it is converted to its own type, unless the whole is made of literals
+/// and untyped.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scalar {
     /// The expression.
@@ -41,7 +42,7 @@ pub struct Scalar {
     pub ty: Option<Type>,
 }
 
-/// What leaves of expressions are.
+/// The types of an expression's leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Types<'t> {
     /// Of each input.
@@ -51,7 +52,7 @@ pub struct Types<'t> {
 }
 
 impl Types<'_> {
-    /// An expression with its type; refuses mixtures and what a type cannot do.
+    /// Infers the type of an expression; refuses mixed types and unsupported operations.
     ///
     /// ```
     /// use tilewright_codegen::thread::Bin;
@@ -97,12 +98,12 @@ impl Types<'_> {
         }
     }
 
-    /// The expression as a number of a type, every literal of which has its own.
+    /// The expression as a number of a type, with every literal typed.
     pub fn typed(&self, of: &Expr, to: Elem) -> Result<Expr> {
         limits::with_room_for(of, || self.inside(of)?.into_elem(to))
     }
 
-    /// The expression as something that holds or not.
+    /// The expression as a condition.
     pub fn condition(&self, of: &Expr) -> Result<Expr> {
         limits::with_room_for(of, || self.inside(of)?.settled())
     }
@@ -133,7 +134,7 @@ impl Scalar {
         }
     }
 
-    /// With a type, whatever surrounds it: literals alone are `f32`.
+    /// Defaults the type: expressions of literals alone are `f32`.
     fn settled(self) -> Result<Expr> {
         match self.ty {
             None => settle(self.expr, Elem::F32),
@@ -154,8 +155,8 @@ impl Scalar {
     }
 }
 
-/// Operands of one type, which literals take from the others. The sign is what the user wrote, for messages; a problem
-/// with a literal blames its operand.
+/// Unifies the types of operands; literals take the others' type. The sign is what the user wrote, for
+/// messages; an error in a literal blames its operand.
 pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([Scalar; N], Option<Type>)> {
     let Some(ty) = operands.iter().find_map(|operand| operand.ty) else { return Ok((operands, None)) };
     if let Some(other) = operands.iter().filter_map(|operand| operand.ty).find(|other| *other != ty) {
@@ -185,7 +186,7 @@ pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([
     Ok((operands, Some(ty)))
 }
 
-/// The type to convert to where two meet.
+/// The suggested common type of two.
 fn wider(x: Elem, y: Elem) -> Elem {
     match (x.is_float(), y.is_float()) {
         (true, false) => x,
@@ -197,7 +198,7 @@ fn wider(x: Elem, y: Elem) -> Elem {
     }
 }
 
-/// Gives literals, and what is made of them alone, a type.
+/// Types literals, and expressions of literals alone.
 fn settle(expr: Expr, elem: Elem) -> Result<Expr> {
     let inner = |x: Expr| settle(x, elem);
     Ok(match expr {
@@ -276,7 +277,7 @@ pub fn fma(x: Scalar, y: Scalar, z: Scalar) -> Result<Scalar> {
     Ok(Scalar { expr: Expr::Fma(Box::new(all.map(|x| x.expr))), ty })
 }
 
-/// Where the first holds the second, elsewhere the third.
+/// Select: where the first holds the second, elsewhere the third.
 pub fn pick(condition: Scalar, x: Scalar, y: Scalar) -> Result<Scalar> {
     let ([x, y], ty) = agree("select", [x, y]).map_err(|problem| match problem.arg {
         Some(arg) => problem.arg(arg + 1),
@@ -289,7 +290,7 @@ pub fn pick(condition: Scalar, x: Scalar, y: Scalar) -> Result<Scalar> {
 pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
     let expr = match (x.ty, &x.expr) {
         (Some(_), _) => x.expr.cast(to),
-        // What a literal is converted to is its type. A fraction is cut off, as it is at run time.
+        // The target of a literal's conversion is its type. A fraction is truncated, as it is at run time.
         (None, Expr::Lit(Number::Float(n))) if !to.is_float() => {
             let (least, most) = range(to);
             Expr::lit((*n as i128).clamp(least, most) as i64).cast(to)
@@ -470,7 +471,7 @@ mod tests {
         let ty = ty.into();
         let made = scalar(&expr).unwrap_or_else(|problem| panic!("{problem:?}"));
         assert_eq!(made.ty, ty, "{expr:?}");
-        // What has a type keeps it when it is read again.
+        // Inference is idempotent.
         assert_eq!(scalar(&made.expr).as_ref(), Ok(&made));
     }
 
@@ -628,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_the_type_of_where_it_goes() {
+    fn values_match_the_type_of_their_target() {
         let types = Types { ins: &INS, scalars: &[] };
         assert_eq!(types.typed(&Expr::lit(0.0), I32), Ok(Expr::lit(0).cast(I32)));
         assert_eq!(types.typed(&of(F16), F16), Ok(of(F16)));

@@ -1,6 +1,6 @@
-//! What every tile program must satisfy before it is lowered, whoever made it: arrays of a size that exists, coordinates
-//! that 64 bits hold, and no access beside an array in registers, which has no guard. Front ends refuse most of this with
-//! a better place in the user's text; lowering relies on it.
+//! The verifier of tile programs before they are lowered, whatever made them: arrays within size limits,
+//! coordinates that fit 64 bits, and no out-of-bounds access to an array in registers, which has no guards.
+//! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod groups;
 mod overlays;
@@ -18,10 +18,10 @@ use crate::view::View;
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
 const MOST_BYTES: i128 = i32::MAX as i128;
 
-/// Most elements of a view that one thread goes through in a statement: each is a line of unrolled code.
+/// The most elements of a view that one thread accesses in a statement: each is a line of unrolled code.
 const MOST_ELEMENTS: i128 = 1 << 16;
 
-/// Checks a program whose pipelined loops are written out.
+/// Checks a program whose pipelined loops are lowered.
 pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
     groups::check(program)?;
@@ -30,14 +30,14 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
     together(program, &program.body, None)
 }
 
-/// Why statements are not run by all threads of their group.
+/// Why a statement is not executed by all threads of its group.
 #[derive(Clone, Copy)]
 enum Apart {
     Condition,
     Loop,
 }
 
-/// What takes all threads of a group stands where all of them come.
+/// Collective statements must be reached by all threads of their group.
 fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
         if let (Some(apart), Some(what)) = (apart, collective(&stmt.op)) {
@@ -66,7 +66,7 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::resu
     Ok(())
 }
 
-/// What takes all threads of its group, in words.
+/// A collective statement, in words.
 fn collective(op: &Op) -> Option<&'static str> {
     match op {
         Op::Sync => Some("`sync_threads()`"),
@@ -118,7 +118,7 @@ fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The views of statements. `unrolled` are variables of loops around them that are unrolled wholly.
+/// The views of statements. `unrolled` are variables of fully unrolled loops around them.
 fn statements(
     program: &Program,
     body: &[Stmt],
@@ -169,7 +169,7 @@ fn statements(
     Ok(())
 }
 
-/// What lowering relies on for a number that is no coordinate of a view.
+/// Preconditions of lowering for a number that is no coordinate of a view.
 fn integer(program: &Program, at: &Affine) -> Result<()> {
     let range = program.range(at);
     if !range.is_wide() {
@@ -183,7 +183,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
     quotients(program, at)
 }
 
-/// Sizes are extents and strides of arguments: a launch finds them out there.
+/// Sizes must be extents and strides of arguments, which a launch determines.
 fn known_sizes(program: &Program, at: &Affine) -> Result<()> {
     let used = at.symbols();
     if used.is_empty() {
@@ -197,7 +197,7 @@ fn known_sizes(program: &Program, at: &Affine) -> Result<()> {
     }
 }
 
-/// Integers of the kernel count as `i32` where elements meet them, unless they are converted right away.
+/// Integers of the kernel are `i32` in functions of elements, unless they are converted right away.
 fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
     let mut left = vec![value];
     while let Some(value) = left.pop() {
@@ -221,7 +221,7 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// Divisors are positive, and what a number known at launch divides is not negative.
+/// Divisors must be positive, and the dividend of a number known at launch nonnegative.
 fn quotients(program: &Program, at: &Affine) -> Result<()> {
     for (coord, _) in &at.terms {
         coord.inside().iter().try_for_each(|inner| quotients(program, inner))?;
@@ -277,7 +277,7 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
     }
 }
 
-/// Registers have no addresses: every place is known while compiling, and lies inside.
+/// Registers have no addresses: every index must be known while compiling, and in bounds.
 pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
     let fixed = |coord: &Coord| match coord {
         Coord::Var(var) => unrolled.contains(var),
@@ -296,7 +296,7 @@ pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> R
     inside(program, view)
 }
 
-/// No place of a view of registers lies beside them.
+/// No index of a register view is out of bounds.
 pub(crate) fn inside(program: &Program, view: &View) -> Result<()> {
     let tensor = program.tensor(view.tensor);
     let (name, extents) = (&tensor.name, tensor.layout.layout().modes());
@@ -325,7 +325,7 @@ fn reach(program: &Program, view: &View, mode: usize) -> Range {
     leaves.fold(program.range(&view.base[mode]), Range::plus)
 }
 
-/// A coordinate as its author would write it.
+/// A coordinate in source form.
 pub(crate) fn text(program: &Program, affine: &Affine) -> String {
     let coord = |coord: &Coord| match coord {
         Coord::Block(axis) => format!("block.{}", ["x", "y", "z"][usize::from(*axis)]),
@@ -380,7 +380,7 @@ mod tests {
     use crate::view::At;
     use tilewright_layout::layout;
 
-    /// What is said of a kernel that writes a slice of the registers `r`, (4,2), in a loop over `0..3`.
+    /// The diagnostic of a kernel that writes a slice of the registers `r`, (4,2), in a loop over `0..3`.
     #[track_caller]
     fn check_index(at: impl Fn(Affine) -> Affine, expected: &str) {
         let mut b = Builder::new("beside");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_end_where_they_end() {
+    fn register_indices_are_in_bounds() {
         let beside = |at: i64| {
             format!(
                 "`r` has 2 elements along mode 1, numbered from 0, and this reaches element {at}\nhelp: registers have nothing beyond their ends: stay below 2"
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_goes_through_65536_elements_at_most() {
+    fn one_thread_accesses_65536_elements_at_most() {
         let mut b = Builder::new("long");
         let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
         let tiles = b.tile(&x, (1i64 << 31,), &[At::Index(Coord::Block(0).into())]).unwrap();

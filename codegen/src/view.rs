@@ -1,5 +1,5 @@
-//! Views: what tiles, partitions and slices of a tensor are. A view maps its own coordinates to coordinates of the tensor
-//! behind it, never straight to offsets, so that bounds stay known.
+//! Views: tiles, partitions and slices of tensors. A view maps its own coordinates to coordinates of the
+//! underlying tensor, never straight to offsets, so that bounds remain known.
 
 use tilewright_layout::{Layout, Path, Swizzle, Tiler, Tuple, Value};
 
@@ -15,30 +15,35 @@ pub struct View {
     pub tensor: Id,
     /// The user's name for it.
     pub name: String,
-    /// From its coordinates to multiples of basis elements: `16@0` is 16 steps along mode 0 of the tensor.
+    /// Its layout over scaled basis elements: `16@0` is 16 steps along mode 0 of the tensor.
     pub layout: Layout,
-    /// Where it begins: one coordinate for each mode of the tensor.
+    /// Its origin: one coordinate for each mode of the tensor.
     pub base: Vec<Affine>,
-    /// For each mode of the tensor where a ragged partition may overshoot its tile: where the tile begins, and its extent.
+    /// For each mode of the tensor where a ragged partition may overshoot its tile: the tile's origin, and
+    /// its extent.
     pub limits: Vec<Option<(Affine, i64)>>,
-    /// Modes of the tensor along which some element inside stands for those past the edge; see [`View::clamped`].
+    /// Modes of the tensor along which out-of-bounds coordinates are clamped to some element inside; see
+    /// [`View::clamped`].
     pub clamped: Vec<usize>,
-    /// Modes of the tensor along which its first and last elements stand for those beyond; see [`View::nearest`].
+    /// Modes of the tensor along which out-of-bounds coordinates are clamped to the first or last element;
+    /// see [`View::nearest`].
     pub nearest: Vec<usize>,
-    /// The rank in the cluster of the block whose shared memory is meant; the thread's own block without.
+    /// The cluster rank of the block whose shared memory is accessed; the thread's own block without.
     pub peer: Option<Affine>,
 }
 
-/// How a view is dealt out to threads.
+/// How a view is partitioned over threads.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Deal {
-    /// Which modes of the thread layout take part, dealt over the modes of the view in order; all without a projection.
+    /// The projection: which modes of the thread layout take part, assigned to the modes of the view in
+    /// order; all without a projection.
     pub keep: Option<Vec<bool>>,
-    /// How many consecutive elements of each mode a thread takes at once; 1 where nothing is said.
+    /// The vector width: consecutive elements of each mode that a thread takes at once; 1 where nothing is
+    /// said.
     pub values: Vec<i64>,
-    /// Threads need not divide the extent.
+    /// A ragged partition: threads need not divide the extent.
     pub ragged: bool,
-    /// Over the threads' numbers, before their layout: with the same tiles, other lanes sit side by side.
+    /// A swizzle of thread indices before their layout: with the same tiles, other lanes are neighbours.
     pub swizzle: Swizzle,
 }
 
@@ -61,7 +66,7 @@ impl View {
             .enumerate()
             .map(|(mode, extent)| {
                 let step = Value::Basis { times: 1, path: Path::new(&[mode]).unwrap_or_default() };
-                // A nested extent is walked as one number.
+                // A nested extent is flattened to one number.
                 let extent = match extent.as_leaf() {
                     Some(leaf) => leaf,
                     None => Value::Int(extent.product().unwrap_or(1)),
@@ -102,7 +107,7 @@ impl View {
         self.layout.modes().map(|mode| mode.size().ok()).collect()
     }
 
-    /// Another layout over the same tensor, moved.
+    /// Another layout over the same tensor, with its origin moved.
     fn moved(&self, layout: Layout, by: &[(usize, Affine)]) -> Result<View> {
         let mut view = View { layout, ..self.clone() };
         for (mode, step) in by {
@@ -112,7 +117,7 @@ impl View {
         Ok(view)
     }
 
-    /// Fixes the modes that have a place, keeps those with `_`.
+    /// Fixes the modes that have an index, keeps those with `_`.
     pub fn slice(&self, coord: &[At]) -> Result<View> {
         if coord.len() != self.rank() {
             return Err(Problem::new(format!(
@@ -129,7 +134,7 @@ impl View {
         for (mode, at) in self.layout.modes().zip(coord) {
             let first = steps.len();
             slice_mode(&mode, at, &mut kept, &mut steps)?;
-            // A step from tile to tile takes the tile's limit along; one inside the tile does not.
+            // A step from tile to tile moves the tile's limit; one inside the tile does not.
             let far = |along: usize, extent: i64| {
                 mode.leaves().all(|(_, stride)| match stride {
                     Value::Basis { times, path } => usize::from(path.steps()[0]) != along || times >= extent,
@@ -146,7 +151,7 @@ impl View {
         }
         let layout = match kept.len() {
             0 => Layout::new(1i64, 0i64)?,
-            // A nested mode stays one mode.
+            // A nested mode remains one mode.
             1 if kept[0].depth() == 0 => kept.remove(0),
             _ => Layout::from_modes(kept)?,
         };
@@ -159,7 +164,8 @@ impl View {
         Ok(view)
     }
 
-    /// Divides the tensor into tiles and takes those that `coord` names: `(tile modes, _ modes)`.
+    /// Divides the tensor into tiles and takes those that `coord` names: `(tile modes, _ modes)`
+    /// (`zipped_divide`, then a slice).
     pub fn tile(&self, tiler: &Tiler, coord: &[At]) -> Result<View> {
         let divided = self.layout.zipped_divide(tiler)?;
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
@@ -180,9 +186,9 @@ impl View {
         self.moved(Layout::from_modes(tile.modes().chain(kept))?, &steps)
     }
 
-    /// The part of one thread: mode by mode, every thread takes each `extent`-th element.
+    /// Partitions over threads: mode by mode, a thread takes every `extent`-th element.
     ///
-    /// See [`Deal`] for what else can be said.
+    /// See [`Deal`] for options.
     pub fn parallelize(&self, threads: &Layout, thread: &Affine, deal: &Deal) -> Result<View> {
         let size = threads.size()?;
         let numbering = threads.right_inverse()?;
@@ -202,16 +208,16 @@ impl View {
                 keep.len(),
                 modes.len()
             ))
-            .help("write one entry for each mode of the thread layout: `_` for those that share their part")
+            .help("write one entry for each mode of the thread layout: `_` for modes whose threads have the same part")
             .arg(3));
         }
         let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);
-        let dealt: Vec<&Layout> =
+        let projected: Vec<&Layout> =
             modes.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, mode)| mode).collect();
-        if dealt.len() > self.rank() {
+        if projected.len() > self.rank() {
             return Err(Problem::new(format!(
-                "the thread layout {threads} has {} modes to deal out, and `{}` has {}: {}",
-                dealt.len(),
+                "the thread layout {threads} has {} modes after the projection, and `{}` has {}: {}",
+                projected.len(),
                 self.name,
                 self.rank(),
                 self.shape()
@@ -221,7 +227,7 @@ impl View {
         }
         let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, mode) in self.layout.modes().enumerate() {
-            let Some(share) = dealt.get(index) else {
+            let Some(share) = projected.get(index) else {
                 rests.push(mode);
                 continue;
             };
@@ -259,7 +265,7 @@ impl View {
             {
                 let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
                     return Err(Problem::new(format!(
-                        "mode {index} of `{}` is nested, {}, and cannot be dealt out raggedly",
+                        "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
                         self.name,
                         mode.shape()
                     ))
@@ -285,10 +291,10 @@ impl View {
         Ok(view)
     }
 
-    /// The part of one thread under a thread-value layout: `((values), rest, …)`.
+    /// Partitions by a thread-value layout: `((values), rest, …)`.
     ///
-    /// The view is divided into tiles; `tv` maps (thread, value) to the index in a tile, and groups of threads are dealt
-    /// over the tiles of each mode as `groups` says.
+    /// The view is divided into tiles; `tv` maps (thread, value) to the index in a tile, and groups of
+    /// threads are partitioned over the tiles of each mode by `groups`.
     pub fn partition(
         &self,
         tile: &[i64],
@@ -298,9 +304,9 @@ impl View {
     ) -> Result<View> {
         let divided = self.layout.zipped_divide(Tiler::Modes(tile.iter().map(|&n| n.into()).collect()))?;
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
-        let dealt = tile.composition(tv)?;
-        let (threads, values) = (dealt.mode(0)?, dealt.mode(1)?);
-        // The lane's place is a digit for each leaf of the thread mode, which the composition may have split.
+        let composed = tile.composition(tv)?;
+        let (threads, values) = (composed.mode(0)?, composed.mode(1)?);
+        // The lane index has a digit for each leaf of the thread mode, which the composition may have split.
         let (mut kept, mut steps) = (vec![values], Vec::new());
         slice_mode(&threads, &At::Index(lane.clone()), &mut Vec::new(), &mut steps)?;
         for (index, mode) in rest.modes().enumerate() {
@@ -342,7 +348,7 @@ impl View {
         Ok(self.rearranged(self.layout.composition(Layout::compact(shape)?)?))
     }
 
-    /// The same elements with their modes in another order.
+    /// The same elements with their modes permuted.
     pub fn permute(&self, order: &[usize]) -> Result<View> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
@@ -364,7 +370,7 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// Modes of extent 1 as wide as those of another view: their element stands everywhere along them.
+    /// Broadcasts modes of extent 1 to those of another view.
     pub fn spread(&self, like: &View) -> Result<View> {
         if self.rank() != like.rank() {
             return Ok(self.clone());
@@ -379,7 +385,7 @@ impl View {
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
     }
 
-    /// A vector as a matrix sees it: along `mode`, with extent 1 in the other, so that functions of both can be computed.
+    /// A vector along `mode` of a matrix, with extent 1 in the other, so that functions can broadcast it.
     pub fn along(&self, mode: i64) -> Result<View> {
         if self.rank() != 1 {
             return Err(Problem::new(format!(
@@ -401,7 +407,7 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// The shape of what is made of several views, element by element: each mode as wide as the widest of them has it.
+    /// The broadcast shape of several views: each mode as wide as the widest of them.
     ///
     /// ```
     /// use tilewright_codegen::view::View;
@@ -423,13 +429,13 @@ impl View {
         Tuple::of((0..first.rank()).filter_map(widest))
     }
 
-    /// Another layout of the same coordinates: what a thread-value layout or a regrouping makes of it.
+    /// Another layout of the same coordinates, such as a thread-value layout or a regrouping.
     pub fn rearranged(&self, layout: Layout) -> View {
         View { layout, ..self.clone() }
     }
 
-    /// The same for readers who do not care what lies past the edge along a mode of the tensor: they are given elements
-    /// from inside, and reads need no condition.
+    /// The same with out-of-bounds coordinates along a mode clamped, for readers that ignore those elements:
+    /// reads need no guard.
     pub fn clamped(mut self, mode: usize) -> View {
         if !self.clamped.contains(&mode) {
             self.clamped.push(mode);
@@ -437,7 +443,7 @@ impl View {
         self
     }
 
-    /// The same with the edge repeated along a mode of the tensor: what lies beyond is the element that is nearest to it.
+    /// The same with out-of-bounds coordinates along a mode clamped to the nearest element.
     pub fn nearest(mut self, mode: usize) -> View {
         if !self.nearest.contains(&mode) {
             self.nearest.push(mode);
@@ -445,7 +451,7 @@ impl View {
         self
     }
 
-    /// The elements that lie so many places further along each mode, in the same shape.
+    /// The view shifted by so many elements along each mode, in the same shape.
     pub fn shift(&self, by: &[Affine]) -> Result<View> {
         if by.len() != self.rank() {
             return Err(Problem::new(format!(
@@ -482,7 +488,7 @@ impl View {
         Ok(view)
     }
 
-    /// The same with so many elements more before and after, along its first modes.
+    /// The same with a halo along its first modes: so many elements more before and after.
     pub fn with_halo(&self, halo: &[(i64, i64)]) -> Result<View> {
         let mut view = self.clone();
         let mut modes: Vec<Layout> = self.layout.modes().collect();
@@ -515,8 +521,8 @@ impl View {
         Ok(view)
     }
 
-    /// The same elements along some modes of a larger shape, in order; along the others, whose extents are given, each
-    /// stands everywhere.
+    /// Broadcasts to a larger shape: the modes of the view in order, and further modes, whose extents are
+    /// given, of stride 0.
     pub fn broadcast(&self, shape: &[Option<i64>]) -> Result<View> {
         let own = shape.iter().filter(|extent| extent.is_none()).count();
         if own != self.rank() {
@@ -540,7 +546,7 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// Has it several elements in one place of the tensor, as broadcasting makes them?
+    /// Is it broadcast: do several of its elements alias one of the tensor?
     pub fn repeats(&self) -> bool {
         self.layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1))
     }
@@ -552,7 +558,7 @@ impl View {
     }
 }
 
-/// The position of a thread along one mode of its layout, counted with the leftmost leaf fastest.
+/// The index of a thread along one mode of its layout, colexicographic over its leaves.
 pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
     let mut place = Affine::default();
     let mut step = 1;
@@ -570,7 +576,7 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
     Ok(place)
 }
 
-/// Takes one mode at a place: what stays goes to `kept`, steps along the tensor's modes to `steps`.
+/// Indexes one mode: what remains goes to `kept`, steps along the tensor's modes to `steps`.
 pub(crate) fn slice_mode(
     mode: &Layout,
     at: &At,
@@ -629,7 +635,7 @@ pub(crate) fn slice_mode(
     Ok(())
 }
 
-/// The numbers nearest to `count` that divide `extent`, for advice.
+/// The divisors of `extent` nearest to `count`, for messages.
 fn nearest_divisors(extent: i64, count: i64) -> String {
     let below = (1..=count.min(extent)).rev().find(|n| extent % n == 0);
     let above = (count..=extent).find(|n| extent % n == 0);
@@ -640,9 +646,9 @@ fn nearest_divisors(extent: i64, count: i64) -> String {
     }
 }
 
-/// For tests and messages: which coordinates a view touches for given block, thread and loop indices.
+/// For tests and messages: the tensor coordinates of a view for given block, thread and loop indices.
 impl View {
-    /// The coordinates in the tensor of an integer coordinate of the view.
+    /// The tensor coordinates of an integer coordinate of the view.
     pub fn coordinates(&self, index: i64, lookup: &dyn Fn(&Coord) -> i64) -> Vec<i64> {
         let mut at: Vec<i64> = self.base.iter().map(|base| base.eval(lookup)).collect();
         let mut rest = index;

@@ -1,4 +1,5 @@
-//! Trees as bytes, and back: what a compiled program carries so that a kernel can be specialised again at run time.
+//! Serialisation of trees: what a compiled program carries so that a kernel can be specialised again at run
+//! time.
 //!
 //! Numbers are variable-length, sequences are counted, variants are one byte. Reading never trusts its input: wrong
 //! bytes give `None`, and nesting is bounded.
@@ -14,7 +15,7 @@ pub trait Wire: Sized {
     fn get(from: &mut Bytes<'_>) -> Option<Self>;
 }
 
-/// The bytes that are left, and how deep the reader is.
+/// The remaining bytes, and the nesting depth of the reader.
 #[derive(Debug)]
 pub struct Bytes<'b> {
     left: &'b [u8],
@@ -31,7 +32,7 @@ impl<'b> Bytes<'b> {
         Some(*first)
     }
 
-    /// Takes this variant, if it is what comes next.
+    /// Takes this variant, if it is next.
     pub(crate) fn skip(&mut self, variant: u8) -> bool {
         let found = self.left.first() == Some(&variant);
         if found {
@@ -44,8 +45,8 @@ impl<'b> Bytes<'b> {
         self.byte()
     }
 
-    /// Reads one level further down what may contain itself; `None` where that is too deep. What is deep has a stack of
-    /// its own.
+    /// Reads one level of a recursive type; `None` where that is too deep. Deep trees get a stack of their
+    /// own.
     pub(crate) fn deeper<T: Send>(&mut self, read: impl FnOnce(&mut Self) -> Option<T> + Send) -> Option<T> {
         if self.depth >= DEEPEST {
             return None;
@@ -172,7 +173,7 @@ impl<T: Wire> Wire for Vec<T> {
         if len > from.left.len() as u64 {
             return None;
         }
-        // A plain loop, like the one above: trees nest through here, and what iterators would add to a stack counts.
+        // A plain loop, like the one above: this recurses, and iterators would use more stack.
         let mut all = Vec::new();
         for _ in 0..len {
             all.push(T::get(from)?);
@@ -213,7 +214,7 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
     }
 }
 
-/// Implements [`Wire`] for types by naming their parts, in the order in which they are written.
+/// Implements [`Wire`] for types by listing their parts, in the order in which they are encoded.
 macro_rules! wire {
     () => {};
     (struct $name:ident { $($field:ident),* $(,)? } $($rest:tt)*) => {
@@ -273,7 +274,7 @@ mod tests {
     use crate::ast::*;
 
     #[test]
-    fn trees_survive() {
+    fn trees_round_trip() {
         let name = |text: &str| Name { text: text.into(), span: Span(7) };
         let int = |n| Expr { span: Span(1), kind: ExprKind::Int(n) };
         let call = ExprKind::Call {

@@ -1,4 +1,5 @@
-//! What is said of choreographies that cannot be right: orders that leave somebody out, slots that nobody can count.
+//! Diagnostics of wrong choreographies: orders that omit a warp, ring slots whose count differs between
+//! members.
 
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
@@ -8,7 +9,7 @@ use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
 
-/// What is said of a program that has no kernel.
+/// The diagnostics of a program that is refused.
 #[track_caller]
 fn refused(program: Program) -> String {
     let outcome = generate(program);
@@ -16,7 +17,7 @@ fn refused(program: Program) -> String {
     outcome.diagnostics.iter().map(|d| d.text()).collect::<Vec<_>>().join("\n")
 }
 
-/// What is said of an order of groups with these warps, performed by warps 0..8.
+/// The diagnostics of an order of groups with these warps, executed by warps 0..8.
 fn order(groups: &[(&str, (u32, u32))]) -> String {
     let mut b = Builder::new("order");
     let all = b.group("all", (0, 8), None);
@@ -28,7 +29,7 @@ fn order(groups: &[(&str, (u32, u32))]) -> String {
 }
 
 #[test]
-fn orders_that_leave_somebody_out() {
+fn orders_that_omit_warps() {
     let said = [
         order(&[("left", (0, 4))]),
         order(&[("left", (0, 4)), ("right", (4, 6))]),
@@ -51,8 +52,8 @@ fn a_condition_that_differs_between_members() {
     insta::assert_snapshot!("apart", refused(b.finish()));
 }
 
-/// What is said of a tile that is copied under a token and read: all but so many copies are waited for, and threads meet
-/// where they should.
+/// The diagnostics of a tile that is copied under a token and read: the wait leaves `but` copies in flight,
+/// and `meet` adds the barrier.
 fn copied(but: Option<u32>, meet: bool) -> String {
     let mut b = Builder::new("copied");
     let n = Value::symbol("N");
@@ -103,7 +104,7 @@ fn loops_over_tiles_belong_to_persistent_kernels() {
     insta::assert_snapshot!("persistent", [refused(one.finish()), refused(other.finish())].join("\n\n"));
 }
 
-/// Who reads the ring, and how, in a program whose family of two has tiles of its own.
+/// The diagnostics of a ring with this reader, in a program whose family of two has a tile loop of its own.
 fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
     let mut b = Builder::new("ring");
     b.arch(90).persistent();
@@ -152,7 +153,7 @@ fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
 }
 
 #[test]
-fn slots_that_nobody_can_count() {
+fn slots_without_a_uniform_count() {
     let said = [ring(true, false, false), ring(false, true, false), ring(true, true, true)];
     insta::assert_snapshot!("slots", said.join("\n\n"));
 }

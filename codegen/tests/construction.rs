@@ -1,5 +1,5 @@
-//! How far tile programs reach: kernels that lowering does not know yet can be built from tokens, rings and groups, and
-//! nothing of theirs is said by hand: every tile, part and slot comes from a layout.
+//! Kernels beyond the built-in ones, from tokens, rings and groups. Nothing is spelled by hand: every tile,
+//! partition and slot comes from a layout.
 
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::Atom;
@@ -23,12 +23,12 @@ fn matrix(b: &mut Builder, name: &str, elem: Elem, extents: [&str; 2], mutable: 
     b.tensor(name, elem, shape, Some(stride), mutable)
 }
 
-/// Slots of tiles with rows of 128 bytes, swizzled as copy engine and tensor cores have it.
-fn slots(b: &mut Builder, name: &str, rows: i64, depth: i64, slots: i64) -> Result<View> {
-    // Blocks of 64 columns, each with all rows: (rows, (64, depth / 64), slots)
+/// Ring slots of tiles with rows of 128 bytes, swizzled for the copy engine and the tensor cores.
+fn slots(b: &mut Builder, name: &str, rows: i64, columns: i64, slots: i64) -> Result<View> {
+    // Blocks of 64 columns, each with all rows: (rows, (64, columns / 64), slots)
     let layout = Layout::new(
-        Tuple::of([rows.into(), Tuple::of([64.into(), (depth / 64).into()]), slots.into()]),
-        Tuple::of([64.into(), Tuple::of([1.into(), (rows * 64).into()]), (rows * depth).into()]),
+        Tuple::of([rows.into(), Tuple::of([64.into(), (columns / 64).into()]), slots.into()]),
+        Tuple::of([64.into(), Tuple::of([1.into(), (rows * 64).into()]), (rows * columns).into()]),
     )?;
     b.shared(name, Elem::Bf16, Composed::new(Swizzle::new(3, 3, 3)?, 0, layout))
 }
@@ -53,7 +53,7 @@ fn ring(
     })
 }
 
-/// The last mode at one place.
+/// Slices the last mode.
 fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     let mut coord = vec![At::All; view.rank() - 1];
     coord.push(At::Index(at.clone()));
@@ -67,8 +67,8 @@ fn count(program: &Program, of: impl Fn(&Op) -> bool) -> usize {
     count
 }
 
-/// A step of attention: scores of 128 queries against 128 keys, their softmax as it runs, and the sum of values; two
-/// warpgroups with 64 queries each take turns at the tensor cores.
+/// A step of attention: scores of 128 queries against 128 keys, their online softmax, and the weighted sum of
+/// values; two warpgroups with 64 queries each alternate on the tensor cores.
 struct Attention {
     program: Program,
     scores: View,
@@ -76,7 +76,7 @@ struct Attention {
 }
 
 fn attention() -> Result<Attention> {
-    let (queries, keys, depth) = (128i64, 128i64, 128i64);
+    let (queries, keys, dim) = (128i64, 128i64, 128i64);
     let mut b = Builder::new("attention");
     b.arch(90);
     let q = matrix(&mut b, "q", Elem::Bf16, ["S", "D"], false)?;
@@ -88,18 +88,18 @@ fn attention() -> Result<Attention> {
     let (left, right) = (b.group("left", (0, 4), None), b.group("right", (4, 8), None));
     let producer = b.group("producer", (8, 12), Some(24));
 
-    let sq = slots(&mut b, "sq", queries, depth, 1)?;
-    let sk = slots(&mut b, "sk", keys, depth, 2)?;
-    let sv = slots(&mut b, "sv", keys, depth, 2)?;
+    let sq = slots(&mut b, "sq", queries, dim, 1)?;
+    let sk = slots(&mut b, "sk", keys, dim, 2)?;
+    let sv = slots(&mut b, "sv", keys, dim, 2)?;
     let q_ring = ring(&mut b, "q_ring", &[&sq], 1, producer, consumers, None);
     let k_ring = ring(&mut b, "k_ring", &[&sk], 2, producer, consumers, None);
     let v_ring = ring(&mut b, "v_ring", &[&sv], 2, producer, consumers, None);
 
     let block = || At::Index(Coord::Block(0).into());
-    let gq = b.tile(&q, (queries, depth), &[block(), At::Index(0.into())])?;
-    let gk = b.tile(&k, (keys, depth), &[At::All, At::Index(0.into())])?;
-    let gv = b.tile(&v, (keys, depth), &[At::All, At::Index(0.into())])?;
-    let go = b.tile(&o, (queries, depth), &[block(), At::Index(0.into())])?;
+    let gq = b.tile(&q, (queries, dim), &[block(), At::Index(0.into())])?;
+    let gk = b.tile(&k, (keys, dim), &[At::All, At::Index(0.into())])?;
+    let gv = b.tile(&v, (keys, dim), &[At::All, At::Index(0.into())])?;
+    let go = b.tile(&o, (queries, dim), &[block(), At::Index(0.into())])?;
     let steps = Value::symbol("T").ceil_div(keys).unwrap_or_default();
 
     let (qk, pv) = ("wgmma_m64n128k16_bf16", "wgmma_m64n128k16_ra_bf16");
@@ -136,10 +136,11 @@ fn attention() -> Result<Attention> {
                 let scores = b.operand("scores", row(qk)?, 'd', [queries, keys], &by_warpgroup)?;
                 let shares = b.operand("shares", row(pv)?, 'a', [queries, keys], &by_warpgroup)?;
                 kept = Some((scores.clone(), shares.clone()));
-                // A lane has pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes share a row.
+                // A lane owns pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes
+                // share a row.
                 let groups = keys / 8;
                 let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;
-                let acc_by_row = b.regroup(&acc, (2i64, 2i64, depth / 8))?;
+                let acc_by_row = b.regroup(&acc, (2i64, 2i64, dim / 8))?;
                 let stat = |b: &mut Builder, name: &str| b.registers(name, Elem::F32, (1i64, 2i64, 1i64));
                 let (most, before) = (stat(b, "most")?, stat(b, "before")?);
                 let (total, factor) = (stat(b, "total")?, stat(b, "factor")?);
@@ -153,12 +154,12 @@ fn attention() -> Result<Attention> {
                 let slot = b.slot(q_ring);
                 let queries = last(b, &sq, &slot)?;
                 let queries =
-                    b.tile(&queries, (64, depth), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
+                    b.tile(&queries, (64, dim), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
                 b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
                     b.await_slot(k_ring);
                     let slot = b.slot(k_ring);
                     let keys = last(b, &sk, &slot)?;
-                    // One warpgroup multiplies while the other takes exponentials.
+                    // One warpgroup multiplies while the other computes exponentials.
                     let mut started = None;
                     b.ordered(&[left, right], |b| {
                         b.fill(&scores, Expr::lit(0.0))?;
@@ -175,14 +176,14 @@ fn attention() -> Result<Attention> {
                     b.map(&[by_row.clone(), most.clone()], &by_row, Expr::Un(Un::Exp, less()))?;
                     b.map(&[before.clone(), most.clone()], &factor, Expr::Un(Un::Exp, less()))?;
                     b.map(&[total.clone(), factor.clone()], &total, product(Expr::In(0), Expr::In(1)))?;
-                    // Each lane's part of the sum; lanes are added once, at the end.
+                    // Partial sums of each lane; lanes are reduced once, at the end.
                     b.reduce(&by_row, &total, Bin::Add, Across::Thread)?;
                     b.map(
                         &[acc_by_row.clone(), factor.clone()],
                         &acc_by_row,
                         product(Expr::In(0), Expr::In(1)),
                     )?;
-                    // The sums' registers are the left operand's, eight values for each 16 keys.
+                    // The accumulators' registers are the A operand's, eight values for each 16 keys.
                     let regrouped = b.regroup(&scores, (8i64, 1i64, groups / 2))?;
                     b.copy(&regrouped, &shares)?;
 
@@ -209,7 +210,7 @@ fn attention() -> Result<Attention> {
 }
 
 #[test]
-fn a_step_of_attention_can_be_said() {
+fn a_step_of_attention_can_be_built() {
     let Attention { program, scores, shares } = attention().unwrap();
     assert_eq!(
         (scores.shape().to_string(), shares.shape().to_string()),
@@ -225,10 +226,10 @@ fn a_step_of_attention_can_be_said() {
     assert!(statements <= 48, "{statements} statements");
 }
 
-/// Where a fragment of sums holds an element, the regrouped fragment of the left operand holds it too: the same thread has
-/// the same row and column at the same place.
+/// The regrouped accumulator fragment has the layout of the A operand fragment: the same thread owns the same
+/// row and column at the same position.
 #[test]
-fn sums_are_left_operands_without_moving() {
+fn accumulators_are_a_operands_without_moves() {
     let (d, a) = (row("wgmma_m64n128k16_bf16").unwrap(), row("wgmma_m64n128k16_ra_bf16").unwrap());
     let (sums, left) = (d.tv('d').unwrap(), a.tv('a').unwrap());
     let at = |layout: &Layout, thread: i64, value: i64| layout.at((thread, value)).unwrap().int().unwrap();
@@ -238,7 +239,7 @@ fn sums_are_left_operands_without_moving() {
                 let at = at(&sums, thread, value);
                 (at % 64, at / 64)
             };
-            // (8, 1, 8): eight values of a step of 16 columns
+            // (8, 1, 8): eight values of each k-step of 16
             let (within, step) = (value % 8, value / 8);
             let at = at(&left, thread, within);
             assert_eq!((at % 64, at / 64 + 16 * step), (row, column), "thread {thread}, value {value}");
@@ -246,9 +247,9 @@ fn sums_are_left_operands_without_moving() {
     }
 }
 
-/// A tile written under the promise that what lies past its edge is only read.
-fn fill_past_an_edge() -> Result<Program> {
-    let mut b = Builder::new("fill_past_an_edge");
+/// A write to a tile whose out-of-bounds rows are clamped.
+fn fill_a_clamped_tile() -> Result<Program> {
+    let mut b = Builder::new("fill_a_clamped_tile");
     let x = b.tensor("x", Elem::F32, Tuple::from(Value::symbol("M")), None, true)?;
     let tile = b.tile(&x, 128, &[At::Index(Coord::Block(0).into())])?.clamped(0);
     let mine = b.parallelize(&tile, &layout!(128))?;
@@ -257,8 +258,8 @@ fn fill_past_an_edge() -> Result<Program> {
 }
 
 #[test]
-fn what_is_clamped_is_only_read() {
-    let outcome = generate(fill_past_an_edge().unwrap());
+fn clamped_views_are_only_read() {
+    let outcome = generate(fill_a_clamped_tile().unwrap());
     let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     assert_eq!(
         (outcome.kernel.is_none(), &*said.join("\n")),

@@ -1,4 +1,5 @@
-//! Functions of elements and copies: every arrangement of both sides gives the same elements, as wide as layouts allow.
+//! Elementwise functions and copies: every layout of both sides gives the same elements, with the widest
+//! vectors that layouts allow.
 
 mod common;
 
@@ -34,7 +35,7 @@ struct Case {
     elems: [Elem; 3],
     threads: Layout,
     values: Vec<i64>,
-    /// Through registers that hold the result?
+    /// Through a register fragment?
     registers: bool,
 }
 
@@ -77,7 +78,7 @@ fn check(case: &Case, width: &str) {
             for j in 0..n {
                 let wanted = rounded(x[place(0, i, j)] + y[place(1, i, j)] + i as f64, case.elems[2]);
                 let got = z[place(2, i, j)];
-                // Narrow types round on the way as well.
+                // Narrow types are also rounded in between.
                 assert!(
                     (got - wanted).abs() <= 0.02 * (1.0 + wanted.abs()),
                     "({i}, {j}): {got}, not {wanted}"
@@ -101,13 +102,13 @@ fn functions_are_as_wide_as_layouts_allow() {
         registers,
     };
     for registers in [false, true] {
-        // Four rows of a column at once, everywhere.
+        // Vectors of four rows of a column, on all sides.
         check(&case([false; 3], f32s, &[4, 1], registers, columns()), "float4");
-        // One element at once is what the threads have.
+        // The thread layout has one element at a time.
         check(&case([false; 3], f32s, &[1, 1], registers, layout!((32, 4))), "x[");
-        // Along rows.
+        // Vectors along rows.
         check(&case([true; 3], f32s, &[1, 4], registers, layout!((32, 4) : (4, 1))), "float4");
-        // y runs the other way and is read element by element.
+        // y has the other order and is read element by element.
         check(&case([false, true, false], f32s, &[4, 1], registers, columns()), "float4");
         // Narrow elements: eight of bf16 are as wide as four of f32.
         check(&case([false; 3], [Elem::Bf16; 3], &[8, 1], registers, layout!((4, 16))), "uint4");
@@ -117,9 +118,9 @@ fn functions_are_as_wide_as_layouts_allow() {
     }
 }
 
-/// One element for a whole mode, from registers and from memory.
+/// Broadcast along a mode, from registers and from memory.
 #[test]
-fn single_elements_stand_for_a_mode() {
+fn broadcast_along_a_mode() {
     for from_memory in [false, true] {
         let mut b = Builder::new("spread");
         let x = matrix(&mut b, "x", Elem::F32, false, false).unwrap();
@@ -165,11 +166,11 @@ fn single_elements_stand_for_a_mode() {
     }
 }
 
-/// Elements that change places within one fragment are not overwritten before they are read.
+/// Elements that are permuted within one fragment are not overwritten before they are read.
 #[test]
-fn fragments_turn_in_place() {
-    for (with_map, turned) in [(true, [0, 2, 4, 1, 3, 5]), (false, [0, 2, 4, 1, 3, 5])] {
-        let mut b = Builder::new("turn");
+fn fragments_are_permuted_in_place() {
+    for (with_map, permuted) in [(true, [0, 2, 4, 1, 3, 5]), (false, [0, 2, 4, 1, 3, 5])] {
+        let mut b = Builder::new("permute");
         let x = b.tensor("x", Elem::F32, (6i64,), None, false).unwrap();
         let y = b.tensor("y", Elem::F32, (6i64,), None, true).unwrap();
         let thread = layout!(1 : 1);
@@ -186,12 +187,13 @@ fn fragments_turn_in_place() {
         }
         b.copy(&own, &y).unwrap();
         let args = Args::default().array("x", (0..6).map(f64::from)).array("y", [0.0; 6]);
-        let wanted: Vec<f64> = turned.iter().map(|&n| f64::from(n)).collect();
+        let wanted: Vec<f64> = permuted.iter().map(|&n| f64::from(n)).collect();
         assert_close(&result(b.finish(), &args, "y"), &wanted, 0.0);
     }
 }
 
-/// A copy between any two orders of the same tile, directly and through shared memory, with and without a conversion.
+/// A copy between any two orders of the same tile, directly and through shared memory, with and without a
+/// conversion.
 #[test]
 fn copies_between_all_orders() {
     let orders = [false, true];

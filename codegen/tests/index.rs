@@ -1,7 +1,7 @@
-//! Integer expressions: whatever the arena makes of them, their values stay, and what it claims about them is true.
+//! Integer expressions: the arena's simplifications keep their values, and its claims about them are true.
 //!
-//! Random expressions are made twice, through the arena and as a plain tree, and both are evaluated at the same places:
-//! the tree rounds down, the arena's result divides as CUDA C does, towards zero.
+//! Random expressions are built twice, through the arena and as a plain tree, and both are evaluated at the
+//! same points: the tree rounds down, the arena's result divides as CUDA C does, towards zero.
 
 #[path = "common/compute.rs"]
 mod compute;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::Scope;
 
-/// What leaves stand for at one place.
+/// Values of the leaves at one point.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     thread: i64,
@@ -48,7 +48,7 @@ enum Tree {
     Select(Box<[Tree; 3]>),
     /// The range of its values is stated as a fact.
     Assume(Box<Tree>),
-    /// A number that all of its values are multiples of is stated as a fact.
+    /// A divisor of all of its values is stated as a fact.
     Multiple(Box<Tree>),
 }
 
@@ -98,7 +98,7 @@ fn place() -> impl Strategy<Value = Place> {
     })
 }
 
-/// The value of a tree, rounding down; `None` past 2^62, where generated code promises nothing.
+/// The value of a tree, rounding down; `None` beyond 2^62, where generated code guarantees nothing.
 fn naive(tree: &Tree, at: Place) -> Option<i64> {
     let both = |pair: &[Tree; 2]| Some((naive(&pair[0], at)?, naive(&pair[1], at)?));
     let value = match tree {
@@ -128,7 +128,7 @@ fn naive(tree: &Tree, at: Place) -> Option<i64> {
     (value.unsigned_abs() < 1 << 62).then_some(value)
 }
 
-/// A truth value, as conditions are.
+/// A truth value, as a condition.
 fn truth(e: &mut Exprs, tree: &Tree, places: &[Place]) -> Option<Ix> {
     let zero = e.int(0);
     let of = make(e, tree, places)?;
@@ -232,7 +232,7 @@ fn compiled(e: &Exprs, of: Ix, at: Place) -> i64 {
     }
 }
 
-/// Every expression in the arena is what it claims to be.
+/// The claims of every expression in the arena are true.
 fn claims_hold(e: &Exprs, root: Ix, places: &[Place]) -> Result<(), TestCaseError> {
     let mut open = vec![root];
     while let Some(of) = open.pop() {
@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn values_stay_and_claims_are_true(tree in tree(), places in prop::collection::vec(place(), 24)) {
+    fn values_are_kept_and_claims_are_true(tree in tree(), places in prop::collection::vec(place(), 24)) {
         let values: Option<Vec<i64>> = places.iter().map(|&p| naive(&tree, p)).collect();
         let Some(values) = values else { return Ok(()) };
         let mut e = Exprs::default();
@@ -266,9 +266,9 @@ proptest! {
         claims_hold(&e, root, &places)?;
     }
 
-    /// An expression that a group agrees on has one value for the whole group.
+    /// An expression that is uniform in a group has one value for the whole group.
     #[test]
-    fn groups_agree(tree in tree(), at in place(), threads in prop::collection::vec(0..THREADS, 8), block in 0..BLOCKS) {
+    fn uniform_expressions_are_uniform(tree in tree(), at in place(), threads in prop::collection::vec(0..THREADS, 8), block in 0..BLOCKS) {
         let mut places: Vec<Place> = threads.iter().map(|&thread| Place { thread, ..at }).collect();
         places.push(Place { block, ..at });
         if places.iter().any(|&p| naive(&tree, p).is_none()) {

@@ -1,4 +1,4 @@
-//! What front doors accept: names, sizes, depth and work, of programs that come from the builder and of definitions.
+//! Limits on input: names, sizes, nesting depth and work, for programs of the builder and for definitions.
 
 mod hostile;
 
@@ -15,7 +15,7 @@ use tilewright_codegen::{Definition, Elem, Settings, generate, limits, wire};
 use tilewright_layout::{Layout, Value, layout};
 use tilewright_sim::{Arg as Given, Options, run};
 
-/// A name that would end a comment, and take all conditions with it.
+/// A name that would end a comment and remove all conditions.
 const EVIL: &str = "N\n#define if(x) if(1)\n//";
 
 fn barrier(b: &mut Builder) -> Result<()> {
@@ -23,7 +23,7 @@ fn barrier(b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// What is said about a program.
+/// The diagnostics of a program.
 fn refused(make: impl FnOnce(&mut Builder) -> Result<()>) -> String {
     let mut b = Builder::new("k");
     match make(&mut b) {
@@ -38,7 +38,7 @@ fn said(b: Builder) -> String {
     outcome.diagnostics.iter().map(|said| said.message.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// A tensor of N elements, each block 128 of them, each thread one.
+/// A tensor of N elements, 128 for each block, one for each thread.
 fn vector(b: &mut Builder, name: &str, size: &str) -> Result<tilewright_codegen::view::View> {
     let x = b.tensor(name, Elem::F32, (Value::symbol(size),), None, true)?;
     let tile = b.tile(&x, (128,), &[At::Index(Coord::Block(0).into())])?;
@@ -144,7 +144,7 @@ fn sizes_are_numbers_of_bytes() {
     });
 }
 
-/// A program that no builder made is held against the same limits.
+/// Programs that were not made by the builder are checked against the same limits.
 #[test]
 fn programs_by_hand_have_sizes() {
     let mut program = Builder::new("k").finish();
@@ -162,7 +162,7 @@ fn programs_by_hand_have_sizes() {
     );
 }
 
-/// Where slots multiply what a tile takes.
+/// Slots multiply the size of a tile.
 #[test]
 fn slots_count() {
     let message = refused(|b| {
@@ -178,7 +178,7 @@ fn slots_count() {
     );
 }
 
-/// Runs on a thread with as little stack as any that people start on purpose.
+/// Runs on a thread with the smallest plausible stack.
 fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work).expect("a thread");
     thread.join().expect("it fits the stack");
@@ -211,7 +211,7 @@ fn sum(links: u32) -> ast::Expr {
     (0..links).fold(x(), |left, _| expr(ExprKind::Binary(Binary::Add, Box::new(left), Box::new(x()))))
 }
 
-/// The bytes of a definition through everything that a program does with it.
+/// Encodes, decodes and generates a definition.
 fn made(bytes: Vec<u8>) -> std::result::Result<usize, String> {
     let def = KernelDef::new("k", "", "", &[], bytes.leak(), b"");
     let generated = def.generate().map_err(|why| why.to_string())?;
@@ -230,7 +230,7 @@ fn long_chains_need_little_stack() {
     });
 }
 
-/// `x * 2 + x * 2 + …` becomes fused sums in one another, which were once printed twice each.
+/// `x * 2 + x * 2 + …` becomes nested fused multiply-adds, which were once printed twice each.
 #[test]
 fn long_chains_of_products_take_linear_time() {
     on_a_small_stack(|| {
@@ -265,8 +265,8 @@ fn deep_nesting_is_refused_on_a_small_stack() {
     });
 }
 
-/// Blocks in blocks, as deep as they may be, with an expression as deep as it may be in the innermost. All of its loops
-/// together have more iterations than any check could walk.
+/// Blocks nested to the limit, with an expression nested to the limit in the innermost. All of its loops
+/// together have more iterations than any check could enumerate.
 #[test]
 fn deep_blocks_need_little_stack() {
     let block = |depth: u32| {
@@ -278,7 +278,8 @@ fn deep_blocks_need_little_stack() {
             let range = ExprKind::Range(Box::new(expr(ExprKind::Int(0))), Box::new(expr(ExprKind::Int(2))));
             vec![stmt(ast::StmtKind::For { pattern: Pattern::Name(word("i")), range: expr(range), body })]
         });
-        // Something that has threads: `parallelize(shared::<f32>(layout!(128)), layout!(128), thread.x)`
+        // An expression with a thread layout: `parallelize(shared::<f32>(layout!(128)), layout!(128),
+        // thread.x)`
         let layout = || expr(ExprKind::Layout { shape: Box::new(expr(ExprKind::Int(128))), stride: None });
         let mut tile = call("shared", vec![layout()]);
         if let ExprKind::Call { types, .. } = &mut tile.kind {
@@ -324,7 +325,7 @@ fn keys_have_long_chains() {
     });
 }
 
-/// Functions that no text can say: what the builder is given.
+/// Functions that only the builder can express.
 #[test]
 fn functions_of_the_builder_are_measured() {
     let function = |links: u32| {
@@ -363,7 +364,7 @@ fn too_many_statements_are_refused() {
     assert!(copies(200).kernel.is_some());
 }
 
-/// The longest chain in the simulator, on the stack that threads of tests have.
+/// The longest chain in the simulator, on the default stack of test threads.
 #[test]
 fn long_chains_run() {
     let add = |x, _| Expr::Bin(Bin::Add, Box::new(x), Box::new(Expr::In(0)));

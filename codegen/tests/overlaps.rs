@@ -1,4 +1,4 @@
-//! Launches that overlap: a kernel that may begin early is the ordinary one, behind a wait.
+//! Programmatic dependent launch: the kernel is the ordinary one, after a wait.
 
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::words::Words;
@@ -6,13 +6,13 @@ use tilewright_codegen::{Elem, Generated, generate};
 use tilewright_layout::{Value, layout};
 
 const CALL: &str = "    overlap_launches();\n\n";
-const HEADER: &str = "// launch  may begin before the kernel ahead of it has ended\n";
+const HEADER: &str = "// launch  programmatic dependent launch\n";
 
 fn product(keys: &str) -> Generated {
     Words::read(keys).unwrap().matmul().unwrap_or_else(|wrong| panic!("{keys}: {wrong}"))
 }
 
-/// The function alone, without what it calls.
+/// The kernel function alone, without its helpers.
 fn function(source: &str) -> &str {
     &source[source.find("extern \"C\"").unwrap()..]
 }
@@ -26,12 +26,12 @@ fn check(early: &Generated, ordinary: &Generated) {
         assert!(source.contains(HEADER) && !plain.contains(HEADER), "{source}");
         assert!(source.contains("void overlap_launches() {\n#if __CUDA_ARCH__ >= 900\n"), "{source}");
         assert!(!plain.contains("overlap_launches"), "{plain}");
-        // Nobody promises that what is read stays as it is while the kernel runs.
+        // Inputs may be written while the kernel runs, so `__restrict__` is omitted.
         assert!(!source.contains("__restrict__"), "{source}");
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let without = |text: &str, what: &str| words(&function(text).replace(what, ""));
         assert_eq!(without(source, CALL), without(plain, "__restrict__ "));
-        // Nothing but declarations, and numbers of the hardware's, stands before the wait.
+        // Only declarations and special registers come before the wait.
         let (before, _) = function(source).split_once(CALL).unwrap();
         for line in before.split_once("{\n").unwrap().1.lines().map(str::trim) {
             let declares = ["__shared__", "alignas", "const int"].iter().any(|start| line.starts_with(start));
@@ -57,7 +57,7 @@ fn built() {
         let mut b = Builder::new("copies");
         let (m, n) = (Value::symbol("M"), Value::symbol("N"));
         let x = b.tensor("x", Elem::F32, (m, n), None, false).unwrap();
-        // It would have the name of the function that waits.
+        // This argument would have the name of the wait function.
         let y =
             b.tensor(if overlaps { "overlap_launches" } else { "y" }, Elem::F32, (m, n), None, true).unwrap();
         if overlaps {

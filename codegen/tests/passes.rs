@@ -1,5 +1,5 @@
-//! Passes, each by files: a program above, what the pass makes of it below the line. `cargo xtask snapshots` rewrites what
-//! stands below.
+//! Tests of passes by files: a program above the line, the output of the pass below it. `cargo xtask
+//! snapshots` updates the part below.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tilewright_codegen::{cuda, pipeline, resolve, thread};
 
 const LINE: &str = "\n----\n";
 
-/// What a pass, known by its name, makes of a text.
+/// The output of a pass, by its name.
 fn passed(pass: &str, input: &str) -> Result<String, String> {
     let tile = || input.parse::<Program>().map_err(|wrong| wrong.to_string());
     let said = |said: tilewright_codegen::diagnostic::Diagnostic| said.text();
@@ -25,7 +25,7 @@ fn passed(pass: &str, input: &str) -> Result<String, String> {
 }
 
 #[test]
-fn passes_make_what_the_files_say() {
+fn passes_match_the_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passes");
     let bless = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();

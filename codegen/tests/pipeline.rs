@@ -1,4 +1,4 @@
-//! Pipelined loops: what they compute for every number of stages, what they print, and what they refuse.
+//! Pipelined loops: results for every number of stages, the printed code, diagnostics.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn block(axis: u8) -> At {
     At::Index(Coord::Block(axis).into())
 }
 
-fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &[At::All, At::All, At::Index(at.clone())])
 }
 
@@ -74,7 +74,7 @@ fn product(ahead: impl Into<Ahead>, values: i64) -> Result<Program> {
     let mut b = Builder::new("product");
     let p = parts(&mut b, Elem::F32, values)?;
     b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
-        let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, &k)?, k_tile(b, &p.gb, &k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)?;
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
@@ -113,7 +113,7 @@ fn products_are_right_for_every_number_of_stages() {
 #[test]
 fn fragments_run_ahead() {
     for stages in 2..=4 {
-        // Every remainder of the depth.
+        // Every remainder of K.
         for (m, n, k) in
             [(16, 16, 4), (32, 16, 8), (20, 36, 40), (17, 19, 13), (17, 19, 14), (16, 16, 7), (1, 1, 2)]
         {
@@ -126,14 +126,14 @@ fn fragments_run_ahead() {
     }
     let program = product(Ahead { stages: 3, fragments: 2, exits: true }, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
-    // The first fragment of the next turn is fetched before this turn's last product.
-    let fetched = source.find("const int k_next = min(k + 1,").expect("the next turn");
+    // The first fragment of the next iteration is loaded before this iteration's last product.
+    let fetched = source.find("const int k_next = min(k + 1,").expect("the next iteration");
     assert!(source[fetched..].contains("fmaf("), "{source}");
 }
 
-/// Of every tile only some columns are multiplied: which these are does not depend on how deep the matrices are.
+/// Only a part of the k-steps of each tile is multiplied: which ones does not depend on K.
 #[test]
-fn parts_of_tiles_stay_where_they_are() {
+fn parts_of_tiles_are_in_place() {
     for first in [0, 1] {
         for k in [4, 6, 7, 8, 13] {
             let mut b = Builder::new("parts");
@@ -154,7 +154,7 @@ fn parts_of_tiles_stay_where_they_are() {
             let ahead = Ahead { stages: 2, fragments: 2, exits: true };
             b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
                 for (tiles, shared) in tiles.iter().zip(&shared) {
-                    let tile = column(b, tiles, &k)?;
+                    let tile = k_tile(b, tiles, &k)?;
                     let half = b.tile(&tile, (BM, 2), &[At::Index(0.into()), At::Index(first.into())])?;
                     let (from, to) = (b.parallelize(&half, &threads)?, b.parallelize(shared, &threads)?);
                     b.copy(&from, &to)?;
@@ -184,19 +184,19 @@ fn shared_tensors_get_slots() {
     {
         assert!(source.contains(part), "{part} is not in\n{source}");
     }
-    // The fastest variant has no bounds.
+    // The fastest variant has no bounds checks.
     assert!(!source.contains("_or_zero"), "{source}");
     assert_eq!(source.matches("__syncthreads").count(), 1, "{source}");
 }
 
-/// Another loop over the same shared tensors finds them free.
+/// Another loop over the same shared tensors may reuse them.
 #[test]
-fn loops_share_what_they_fill() {
+fn loops_reuse_shared_tensors() {
     let mut b = Builder::new("twice");
     let p = parts(&mut b, Elem::F32, 4).unwrap();
     for stages in [3, 2] {
         b.pipelined("k", p.steps, stages, |b, k| -> Result<()> {
-            let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+            let (ga, gb) = (k_tile(b, &p.ga, &k)?, k_tile(b, &p.gb, &k)?);
             b.copy(&ga, &p.sa)?;
             b.copy(&gb, &p.sb)?;
             b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
@@ -209,15 +209,15 @@ fn loops_share_what_they_fill() {
     assert_close(&result(b.finish(), &args, "c"), &twice, 1e-6);
 }
 
-/// Copies under a condition and in a loop run ahead as a whole; other loops may stand around it.
+/// Copies under a condition and in a loop run ahead as a whole; an outer loop is allowed.
 #[test]
-fn copies_may_stand_in_loops_and_conditions() {
+fn copies_in_loops_and_conditions() {
     let mut b = Builder::new("nested");
     let p = parts(&mut b, Elem::F32, 4).unwrap();
     let twice = b.scalar("twice", Elem::I32);
     b.repeat("again", Value::Int(2), tilewright_codegen::thread::Unroll::No, |b, _| {
         b.pipelined("k", p.steps, 3, |b, k| -> Result<()> {
-            let (ga, gb) = (column(b, &p.ga, &k)?, column(b, &p.gb, &k)?);
+            let (ga, gb) = (k_tile(b, &p.ga, &k)?, k_tile(b, &p.gb, &k)?);
             b.when(twice.clone(), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
             b.copy(&gb, &p.sb)?;
             b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
@@ -230,12 +230,12 @@ fn copies_may_stand_in_loops_and_conditions() {
     assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
 }
 
-/// What a body does wrong, and what is said.
+/// Diagnostics of wrong bodies.
 #[test]
 fn refusals() {
     type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
     let fetch: Body = |b, p, k| {
-        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)
     };
@@ -251,14 +251,14 @@ fn refusals() {
 
     let read_first: Body = |b, p, k| {
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
-        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)
     };
     check(
         3.into(),
         read_first,
-        "`sa` is read here before the copy that fills it: a turn finds only what it copied itself\n\
+        "`sa` is read here before the copy that fills it: an iteration sees only its own copies\n\
          help: copy first, then read",
     );
     for stages in [0, 99] {
@@ -271,7 +271,7 @@ fn refusals() {
     check(
         3.into(),
         nothing,
-        "no turn of this pipelined loop copies from global to shared memory\n\
+        "this pipelined loop copies nothing from global to shared memory\n\
          help: write a plain loop, or copy its tiles in its body",
     );
     check_all(
@@ -283,14 +283,14 @@ fn refusals() {
          help: make `sa` of f32, and convert where it is read",
     );
     let waits: Body = |b, p, k| {
-        let ga = column(b, &p.ga, k)?;
+        let ga = k_tile(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
         b.wait_copies(0);
         Ok(())
     };
     check(3.into(), waits, "a pipelined loop waits for its copies by itself\nhelp: leave the wait out");
     let fills: Body = |b, p, k| {
-        let ga = column(b, &p.ga, k)?;
+        let ga = k_tile(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
         b.fill(&p.sa, Expr::lit(0.0))
     };
@@ -310,7 +310,7 @@ fn refusals() {
     );
 
     let multiplies: Body = |b, p, k| {
-        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)?;
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
@@ -327,34 +327,34 @@ fn refusals() {
     check(
         Ahead { stages: 1, fragments: 2, exits: true },
         multiplies,
-        "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages\n\
+        "`fragments = 2` loads across the barrier between two iterations, and needs two stages\n\
          help: write stages = 3, fragments = 2",
     );
     let two = Ahead { stages: 3, fragments: 2, exits: true };
     const ALONE: &str =
-        "leave `fragments` out, or let one `gemm` of two shared tiles be all that a turn does";
+        "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
     let twice: Body = |b, p, k| {
-        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)?;
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
         b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
     };
-    let things = "`fragments = 2` is for a turn of one product, and this one does";
-    check(two, twice, &format!("{things} 2 things\nhelp: {ALONE}"));
-    check(two, fetch, &format!("{things} 0 things\nhelp: {ALONE}"));
+    let these = "`fragments = 2` is for iterations of one product, and these have";
+    check(two, twice, &format!("{these} 2 statements\nhelp: {ALONE}"));
+    check(two, fetch, &format!("{these} 0 statements\nhelp: {ALONE}"));
     let fills: Body = |b, p, k| {
-        let ga = column(b, &p.ga, k)?;
+        let ga = k_tile(b, &p.ga, k)?;
         b.copy(&ga, &p.sa)?;
         b.fill(&p.acc, Expr::lit(1.0))
     };
     check(
         two,
         fills,
-        &format!("`fragments = 2` is for a turn of one product, and this is none\nhelp: {ALONE}"),
+        &format!("`fragments = 2` is for iterations of one product, and this is none\nhelp: {ALONE}"),
     );
     let from_registers: Body = |b, p, k| {
-        let gb = column(b, &p.gb, k)?;
+        let gb = k_tile(b, &p.gb, k)?;
         b.copy(&gb, &p.sb)?;
         let own = b.registers("own", Elem::F32, p.left.shape())?;
         b.gemm(&own, &p.right, &p.acc, Order::Plain)
@@ -365,7 +365,7 @@ fn refusals() {
         &format!("`fragments = 2` reads operands from shared memory, and `own` is not there\nhelp: {ALONE}"),
     );
     let odd: Body = |b, p, k| {
-        let (ga, gb) = (column(b, &p.ga, k)?, column(b, &p.gb, k)?);
+        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
         b.copy(&ga, &p.sa)?;
         b.copy(&gb, &p.sb)?;
         let first = [At::Index(0.into()), At::Index(0.into())];
@@ -375,11 +375,11 @@ fn refusals() {
     check(
         two,
         odd,
-        "`fragments = 2` takes columns in pairs, and the product is 1 deep\nhelp: use tiles of an even depth",
+        "`fragments = 2` takes k-steps in pairs, and the tiles have 1\nhelp: use tiles whose extent along K is even",
     );
     // The builder knows no such tiles.
     let unknown: Body = |b, p, k| {
-        let from = column(b, &p.ga, k)?;
+        let from = k_tile(b, &p.ga, k)?;
         let mut to = p.sa.clone();
         to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
         b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0.into(), token: None });
@@ -393,7 +393,7 @@ fn refusals() {
     );
 }
 
-/// It makes no kernel, and this is said about it.
+/// The program is refused with these diagnostics.
 #[track_caller]
 fn refused(program: Program, said: &str) {
     let outcome = generate(program);
@@ -402,7 +402,7 @@ fn refused(program: Program, said: &str) {
     assert_eq!(text.join("\n"), said);
 }
 
-/// Two bytes at once are no asynchronous copy.
+/// Copies of two bytes cannot be asynchronous.
 #[test]
 fn narrow_elements_need_vectors() {
     let mut b = Builder::new("narrow");
@@ -424,7 +424,7 @@ fn narrow_elements_need_vectors() {
     .unwrap();
     refused(
         b.finish(),
-        "`s` cannot be filled ahead: asynchronous copies move 4, 8 or 16 bytes at once, and here 2 lie side by side\n\
+        "`s` cannot be prefetched: asynchronous copies move 4, 8 or 16 bytes at once, and here 2 are contiguous\n\
          help: let each thread take consecutive elements, such as values = (4, 1), along the mode that is contiguous in both memories",
     );
 }

@@ -30,7 +30,7 @@ fn identity(with: Bin, elem: Elem) -> f64 {
     }
 }
 
-/// A fragment of a view, loaded.
+/// A fragment loaded from a view.
 fn load(b: &mut Builder, name: &str, view: &View) -> Result<View> {
     let elem = b.elem(view);
     let fragment = b.registers(name, elem, view.shape())?;
@@ -38,7 +38,7 @@ fn load(b: &mut Builder, name: &str, view: &View) -> Result<View> {
     Ok(fragment)
 }
 
-/// A reduction of all of a fragment to one element.
+/// A full reduction of a fragment to one element.
 fn all(b: &mut Builder, name: &str, from: &View, with: Bin, across: Across) -> Result<View> {
     let elem = b.elem(from);
     let to = b.registers(name, elem, Tuple::flat(&vec![1; from.rank()]))?;
@@ -71,7 +71,7 @@ fn blocks_of_any_size_agree_on_one_total() {
         for with in [Bin::Add, Bin::Max, Bin::Min] {
             let each = 2;
             let tile = (threads * each) as usize;
-            // The last tile is not whole.
+            // The last tile is partial.
             let count = 2 * tile + tile / 2 + 1;
             let x = numbers(count, threads as u64);
             let args = Args::default()
@@ -176,7 +176,7 @@ fn softmax(threads: i64, each: i64) -> Result<Program> {
     let y = b.parallelize_over(&y, &threads, 0, &deal)?.with_name("y_part");
     let own = load(&mut b, "own", &x)?;
     let most = all(&mut b, "most", &own, Bin::Max, Across::Block)?;
-    // exp(x - m): beyond the edge the zeros of the load become numbers that the sum must not see.
+    // exp(x - m): out-of-bounds zeros of the load become nonzero and must be excluded from the sum.
     let less = Expr::Bin(Bin::Sub, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
     b.map(&[own.clone(), most], &own, Expr::Un(Un::Exp, Box::new(less)))?;
     let sum = all(&mut b, "total", &own, Bin::Add, Across::Block)?;
@@ -189,7 +189,7 @@ fn softmax(threads: i64, each: i64) -> Result<Program> {
 #[test]
 fn softmax_of_ragged_columns() {
     for (threads, n, columns) in [(32, 128, 2), (64, 100, 3), (96, 383, 2), (32, 1, 1), (40, 157, 1)] {
-        // All below zero, so that a zero from beyond the edge would be the maximum.
+        // All negative, so that an out-of-bounds zero would be the maximum.
         let x: Vec<f64> = numbers((n * columns) as usize, 3).into_iter().map(|x| x - 5.0).collect();
         let args = Args::default()
             .size("N", n)
@@ -211,7 +211,8 @@ fn softmax_of_ragged_columns() {
     }
 }
 
-/// The running form: chunks of a long column, a maximum and a sum that are corrected from chunk to chunk.
+/// Online softmax: chunks of a long column, with a running maximum and sum that are rescaled from chunk to
+/// chunk.
 #[test]
 fn online_softmax_sums_chunk_by_chunk() {
     let (threads, chunk) = (32i64, 64i64);
@@ -242,7 +243,7 @@ fn online_softmax_sums_chunk_by_chunk() {
         b.map(&[sum.clone(), before, most.clone(), mine], &sum, next)
     })
     .unwrap();
-    // All threads hold the same: each writes both.
+    // All threads have the same value: each writes both.
     let out = b.parallelize(&out, &layout).unwrap();
     let both = b.registers("both", Elem::F32, (2i64,)).unwrap();
     let (first, second) = (At::Index(0.into()), At::Index(1.into()));
@@ -302,9 +303,9 @@ fn one_mode_at_a_time() {
     }
 }
 
-/// A fill of one's own stands where a tensor ends, also on the way through shared memory.
+/// A custom fill replaces out-of-bounds elements, also through shared memory.
 #[test]
-fn fills_stand_beyond_edges() {
+fn fills_replace_out_of_bounds_elements() {
     let build = |fill: Option<f64>| -> Result<Program> {
         let mut b = Builder::new("fills");
         let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
@@ -330,12 +331,12 @@ fn fills_stand_beyond_edges() {
     let y = result(build(Some(f64::NEG_INFINITY)).unwrap(), &args, "y");
     let most = |part: &[f64]| part.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     assert_close(&[y[0], y[69]], &[most(&x[..64]), most(&x[64..])], 0.0);
-    // Zeros would be the maximum, but for the edge that is followed through shared memory.
+    // Zeros would be the maximum if the bounds were lost in shared memory.
     let y = result(build(None).unwrap(), &args, "y");
     assert_close(&[y[0], y[69]], &[most(&x[..64]), most(&x[64..])], 0.0);
 }
 
-/// Neighbours: coordinates below zero and past the end are guarded on both sides, in every variant.
+/// Neighbours: coordinates below zero and beyond the end are guarded on both sides, in every variant.
 #[test]
 fn halos_have_two_sides() {
     let mut b = Builder::new("halo");

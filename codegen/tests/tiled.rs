@@ -1,5 +1,5 @@
-//! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank conflicts, and
-//! what is refused.
+//! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank
+//! conflicts, diagnostics.
 
 mod common;
 
@@ -122,7 +122,7 @@ fn every_order_of_the_operands() {
 #[test]
 fn every_number_of_stages_and_of_k_steps() {
     for stages in 1..=4 {
-        // One k-step, two, three, four: an odd number does not go on from tile to tile.
+        // One k-step, two, three, four: an odd number does not carry over from tile to tile.
         for bk in [16, 32, 48, 64] {
             let case = Case { tile: [32, 32, bk], warps: 2, stages, ..HALF };
             case.check([40, 24, 104]);
@@ -140,7 +140,7 @@ fn tiles_that_are_no_powers_of_two() {
     }
 }
 
-/// Layouts that are found have no bank conflict: not for the copy, not for the fragments.
+/// The chosen layouts have no bank conflicts: neither for the copy nor for the fragments.
 #[test]
 fn layouts_are_free_of_conflicts() {
     let mut tried = 0;
@@ -155,7 +155,7 @@ fn layouts_are_free_of_conflicts() {
                         SharedUses::new(elem, [rows, k], by_rows.into()).unwrap().filled(&fill).unwrap();
                     let uses = uses.multiplied(&mma, operand).unwrap();
                     let layout = uses.layout().unwrap();
-                    // Bytes that lie along M or N are collected one by one: 4 registers of bytes of 4 rows.
+                    // Bytes contiguous along M or N are gathered one by one: 4 registers of bytes of 4 rows.
                     let best = elem == Elem::I8 && !by_rows;
                     let lost = uses.conflicts(&layout).unwrap();
                     assert!(
@@ -185,7 +185,7 @@ fn refused<T: std::fmt::Debug>(of: Result<T>, expected: &str) {
 }
 
 #[test]
-fn what_is_refused_says_what_to_write() {
+fn refusals_have_help() {
     let best = |elem, acc, tile, warps| TiledMma::best(elem, acc, 80, tile, warps);
     refused(
         best(Elem::Bf16, Elem::F32, [40, 64], 4),

@@ -1,5 +1,5 @@
-//! Random expressions of random types: what the simulator computes is what a plain evaluator here computes, with integers
-//! of two's complement and one rounding for each operation.
+//! Random expressions of random types: the simulator agrees with a plain evaluator, with two's complement
+//! integers and one rounding for each operation.
 
 use proptest::prelude::*;
 use tilewright_codegen::affine::Coord;
@@ -19,22 +19,22 @@ const TYPES: [Elem; 8] =
 /// Elements of each input.
 const COUNT: usize = 40;
 
-/// A number of some type: an integer, or a double that the type holds.
+/// A number of some type: an integer, or a double that the type represents.
 #[derive(Clone, Copy, Debug)]
 enum Plain {
     Int(i128),
     Float(f64),
 }
 
-/// A number as a type holds it: integers wrap, others are rounded to nearest.
-fn held(x: Plain, elem: Elem) -> Plain {
+/// Converts a number to a type: integers wrap, others are rounded to nearest.
+fn represented(x: Plain, elem: Elem) -> Plain {
     match (x, elem) {
         (Plain::Int(n), Elem::I32) => Plain::Int((n as i32).into()),
         (Plain::Int(n), Elem::U32) => Plain::Int((n as u32).into()),
         (Plain::Int(n), Elem::I8) => Plain::Int((n as i8).into()),
         (Plain::Int(n), Elem::U8) => Plain::Int((n as u8).into()),
         // Integers of 32 bits are exact in a double.
-        (Plain::Int(n), _) => held(Plain::Float(n as f64), elem),
+        (Plain::Int(n), _) => represented(Plain::Float(n as f64), elem),
         (Plain::Float(x), Elem::F64) => Plain::Float(x),
         (Plain::Float(x), Elem::F32) => Plain::Float((x as f32).into()),
         (Plain::Float(x), Elem::F16) => Plain::Float(narrow(x, 11, -14, 65504.0)),
@@ -64,8 +64,8 @@ fn narrow(x: f64, digits: i32, least: i32, most: f64) -> f64 {
 /// The result of an operation: narrow floating-point types compute in `f32`.
 fn computed(x: Plain, elem: Elem) -> Plain {
     match elem {
-        Elem::F16 | Elem::Bf16 => held(held(x, Elem::F32), elem),
-        _ => held(x, elem),
+        Elem::F16 | Elem::Bf16 => represented(represented(x, Elem::F32), elem),
+        _ => represented(x, elem),
     }
 }
 
@@ -107,14 +107,14 @@ fn apply(f: Bin, x: Plain, y: Plain, elem: Elem) -> Plain {
     computed(made, elem)
 }
 
-/// An expression that the language takes, as it is built and as it is computed.
+/// An expression of the language, as an AST and as an evaluator.
 #[derive(Clone, Debug)]
 struct Case {
     expr: Expr,
     value: Evaluator,
 }
 
-/// The value of an expression where inputs have these values.
+/// The value of an expression for these input values.
 type Evaluate = dyn Fn(&[Plain]) -> Plain;
 
 #[derive(Clone)]
@@ -132,7 +132,7 @@ impl Evaluator {
     }
 }
 
-/// What is drawn: bytes, read one after another.
+/// The source of random choices: bytes, read one after another.
 struct Draw<'b> {
     bytes: &'b [u8],
 }
@@ -172,10 +172,10 @@ impl Draw<'_> {
             0 => {
                 let number = self.literal(elem);
                 let plain = match number {
-                    Number::Int(n) => held(Plain::Int(n), elem),
-                    Number::Float(x) => held(Plain::Float(x), elem),
+                    Number::Int(n) => represented(Plain::Int(n), elem),
+                    Number::Float(x) => represented(Plain::Float(x), elem),
                 };
-                // An operation needs a type, which a literal alone does not have.
+                // An operation needs a typed operand; a literal alone has no type.
                 case(Expr::Lit(number).cast(elem), Evaluator::new(move |_| plain))
             }
             1 => {
@@ -185,11 +185,11 @@ impl Draw<'_> {
             2 => {
                 let from = self.pick(&TYPES);
                 let x = self.number(from, depth - 1);
-                case(x.expr.cast(elem), Evaluator::new(move |ins| held((x.value.0)(ins), elem)))
+                case(x.expr.cast(elem), Evaluator::new(move |ins| represented((x.value.0)(ins), elem)))
             }
             3 => {
                 let x = self.condition(depth - 1);
-                case(x.expr.cast(elem), Evaluator::new(move |ins| held((x.value.0)(ins), elem)))
+                case(x.expr.cast(elem), Evaluator::new(move |ins| represented((x.value.0)(ins), elem)))
             }
             4 => {
                 let (c, x, y) =
@@ -250,7 +250,8 @@ impl Draw<'_> {
             _ => self.pick(&any),
         };
         let y = match f {
-            // What divides is not 0, and shifts stay within the type; the literal takes its type from the other side.
+            // Divisors are nonzero, and shifts are within the type; the literal takes its type from the other
+            // side.
             _ if !elem.is_float() && by_literals.contains(&f) => {
                 let n = 1 + self.below(7) as i64;
                 let expr = Expr::lit(n);
@@ -313,7 +314,7 @@ impl Draw<'_> {
     }
 }
 
-/// An element of an input: some at the ends of their type.
+/// An element of an input: some are extremes of their type.
 fn element(elem: Elem, place: usize, seed: u64) -> Plain {
     let mut bits = (seed ^ place as u64).wrapping_add(1 << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits ^= bits >> 29;
@@ -321,13 +322,15 @@ fn element(elem: Elem, place: usize, seed: u64) -> Plain {
     bits ^= bits >> 32;
     let ends = [0i128, 1, -1, i32::MIN.into(), i32::MAX.into(), u32::MAX.into(), 127, -128];
     match (elem.is_float(), place % 4) {
-        (false, 0) => held(Plain::Int(ends[(bits % 8) as usize]), elem),
-        (false, _) => held(Plain::Int(i128::from(bits)), elem),
+        (false, 0) => represented(Plain::Int(ends[(bits % 8) as usize]), elem),
+        (false, _) => represented(Plain::Int(i128::from(bits)), elem),
         (true, 0) => {
             let special = [0.0, -0.0, f64::INFINITY, f64::NAN, 1e300, -65504.0, 6e-8, 1.0];
-            held(Plain::Float(special[(bits % 8) as usize]), elem)
+            represented(Plain::Float(special[(bits % 8) as usize]), elem)
         }
-        (true, _) => held(Plain::Float((bits as i32 as f64) / f64::from(1u32 << (bits >> 40 & 31))), elem),
+        (true, _) => {
+            represented(Plain::Float((bits as i32 as f64) / f64::from(1u32 << (bits >> 40 & 31))), elem)
+        }
     }
 }
 
@@ -362,7 +365,7 @@ fn tensor(elem: Elem, of: &[Plain]) -> Arg {
     }
 }
 
-/// The elements of the result, as this test has numbers.
+/// The elements of the result as the test's numbers.
 fn simulated(case: &Case, elem: Elem, ins: &[Vec<Plain>]) -> Vec<Plain> {
     let mut b = Builder::new("random");
     let (n, threads) = (Size::symbol("N"), layout!(32 : 1));

@@ -1,5 +1,5 @@
-//! Whole tiles: whatever the extents, the number of threads, and how tensors lie, statements on tiles compute what plain
-//! loops do, in every variant, without a race.
+//! Whole tiles: for any extents, number of threads and tensor layouts, statements on tiles compute the same
+//! as plain loops, in every variant, without a race.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn matrix(b: &mut Builder, name: &str, elem: Elem, of: [&str; 2], rows: bool, mu
     b.tensor(name, elem, shape, Some(stride), mutable)
 }
 
-/// Numbers of a matrix as it lies, and what stands at a place.
+/// Elements of a matrix as stored, and its addressing.
 struct Matrix {
     data: Vec<f64>,
     ld: usize,
@@ -42,7 +42,7 @@ impl Matrix {
     fn new([m, n]: [usize; 2], rows: bool, gap: usize, seed: u64, elem: Elem) -> Matrix {
         let (run, lines) = if rows { (n, m) } else { (m, n) };
         let ld = run + gap;
-        // What a tensor of these extents spans.
+        // The cosize of a tensor of these extents.
         let count = (lines - 1) * ld + run;
         let data = numbers(count, seed).into_iter().map(|x| rounded((x * 8.0).round(), elem)).collect();
         Matrix { data, ld, rows }
@@ -99,7 +99,7 @@ fn sizes([m, n]: [usize; 2], matrices: &[(&str, &Matrix)]) -> Args {
     })
 }
 
-/// `y = 2 x + 1`, on the way through what is named.
+/// `y = 2 x + 1`, through registers, shared memory or a loop.
 fn moved(elems: [Elem; 2], rows: [bool; 2], tile: [i64; 2], threads: i64, through: &str) -> Result<Program> {
     let mut b = Builder::new("moved");
     b.threads(threads)?;
@@ -123,7 +123,7 @@ fn moved(elems: [Elem; 2], rows: [bool; 2], tile: [i64; 2], threads: i64, throug
             b.map(&[s], &gy, value(elems[1]))?;
         }
         _ => {
-            // Twice, and back into what is still being read.
+            // Twice, and back into the tile that is still being read.
             let s = b.shared_tile("s", elems[0], (tile[0], tile[1]))?;
             b.repeat("i", Value::Int(2), Unroll::No, |b, _| -> Result<()> {
                 b.copy_how(&gx, &s, How::Plain, None)?;
@@ -137,7 +137,7 @@ fn moved(elems: [Elem; 2], rows: [bool; 2], tile: [i64; 2], threads: i64, throug
 }
 
 #[test]
-fn tiles_are_moved_from_everywhere_to_everywhere() {
+fn tiles_are_moved_between_all_memories() {
     for (n, (size, tile, threads)) in CASES.into_iter().enumerate() {
         for (k, through) in ["nothing", "registers", "shared", "loop"].into_iter().enumerate() {
             if through == "loop"
@@ -167,7 +167,7 @@ fn tiles_are_moved_from_everywhere_to_everywhere() {
     }
 }
 
-/// Row or column sums, or the largest of all, spread over y.
+/// Row or column sums, or the overall maximum, broadcast over y.
 fn reduced(rows: bool, tile: [i64; 2], threads: i64, with: Bin, modes: [bool; 2]) -> Result<Program> {
     let mut b = Builder::new("reduced");
     b.threads(threads)?;
@@ -326,7 +326,7 @@ fn products_of_whole_tiles_are_right() {
 
 #[test]
 fn accesses_are_wide_and_free_of_conflicts() {
-    // Rows on both sides, and turned: by 16 bytes rows meet twice.
+    // Rows on both sides, and transposed: with vectors of 16 bytes, two rows share banks.
     for (rows, most) in [([true, true], 1), ([false, false], 1), ([true, false], 2)] {
         let program = moved([Elem::F32, Elem::F32], rows, [64, 64], 256, "shared").unwrap();
         let made = generate(program).kernel.expect("a kernel");
@@ -396,7 +396,7 @@ fn products_by_instructions_are_right() {
 }
 
 #[test]
-fn operands_of_instructions_meet_no_bank_twice() {
+fn operands_of_instructions_have_no_bank_conflicts() {
     let made = generate(linear([128, 128, 64], 4, 3, [true, true, true]).unwrap()).kernel.expect("a kernel");
     for access in made.report.accesses.iter().filter(|access| access.space == "shared") {
         let (taken, needed) = access.wavefronts.unwrap();

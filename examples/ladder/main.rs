@@ -1,5 +1,5 @@
-//! A matrix product in ten steps, from naive to fast: what each changes, what the report says about it, what the
-//! simulator counts, and what a GPU measures, if there is one.
+//! A matrix product in ten steps, from naive to fast: the change in each step, its report, the access counts
+//! of the simulator, and the measured time if there is a GPU.
 //!
 //! ```console
 //! $ cargo run --release --example ladder            # 2048 x 2048 x 2048 on a GPU
@@ -8,7 +8,7 @@
 //!
 //! `tilewright bench ladder` measures the same steps against cuBLASLt.
 
-// A library has them as well, `tilewright::kernels::ladder`.
+// The library has the same kernels in `tilewright::kernels::ladder`.
 #[allow(unreachable_pub)]
 mod steps;
 
@@ -19,14 +19,15 @@ use steps::{Figures, Step};
 use tilewright::sim::Outcome;
 use tilewright::{Argument, prelude::*};
 
-/// What is counted in the simulator: whole tiles of every step.
+/// The size whose accesses the simulator counts: whole tiles in every step.
 const COUNTED: [usize; 3] = [256, 128, 128];
-/// What is checked there: tiles do not divide it.
+/// The size whose result is checked: no tile divides it.
 const CHECKED: [usize; 3] = [130, 75, 37];
 const ALPHA: f32 = 0.5;
 const BETA: f32 = 2.0;
 
-/// A, B and C of a product. Integers so small that every sum is exact: results are compared to the bit.
+/// A, B and C of a product. The elements are small integers, so every sum is exact and results compare bit
+/// for bit.
 struct Problem {
     size: [usize; 3],
     row_major: bool,
@@ -50,7 +51,7 @@ impl Problem {
         if self.row_major { [[k, 1], [1, n], [n, 1]] } else { [[1, m], [1, n], [1, m]] }
     }
 
-    /// One element of the result by definition.
+    /// One element of the reference result.
     fn right(&self, row: usize, column: usize, scaled: bool) -> f32 {
         let [[am, ak], [bn, bk], [cm, cn]] = self.strides();
         let products = (0..self.size[2]).map(|k| self.a[row * am + k * ak] * self.b[column * bn + k * bk]);
@@ -58,7 +59,7 @@ impl Problem {
         if scaled { ALPHA * sum + BETA * self.c[row * cm + column * cn] } else { sum }
     }
 
-    /// Is a result right, to the bit? Of a large one, a part is compared.
+    /// Compares a result bit for bit; of a large one, a sample.
     fn is_right(&self, got: &[f32], scaled: bool) -> bool {
         let [m, n, _] = self.size;
         let [_, _, [down, across]] = self.strides();
@@ -70,12 +71,12 @@ impl Problem {
     }
 }
 
-/// Does a kernel take alpha and beta?
+/// Does the kernel have alpha and beta?
 fn is_scaled(step: &Step) -> bool {
     step.kernel.params().len() == 5
 }
 
-/// A step in the simulator: what it cost, if the result is right.
+/// Runs a step in the simulator; returns its access counts if the result is correct.
 fn simulated(step: &Step, size: [usize; 3]) -> Result<Outcome, Box<dyn Error>> {
     let problem = Problem::new(size, step.row_major);
     let ([m, n, k], [a, b, c]) = (size, problem.strides());
@@ -94,7 +95,7 @@ fn simulated(step: &Step, size: [usize; 3]) -> Result<Outcome, Box<dyn Error>> {
     }
 }
 
-/// A step on a device: how long it takes, if the result is right.
+/// Runs a step on a device; returns its time if the result is correct.
 fn measured(step: &Step, stream: &Stream, size: [usize; 3]) -> Result<Duration, Box<dyn Error>> {
     let problem = Problem::new(size, step.row_major);
     let ([m, n, k], strides) = (size, problem.strides());
@@ -109,7 +110,7 @@ fn measured(step: &Step, stream: &Stream, size: [usize; 3]) -> Result<Duration, 
         }
         let (_, time) = stream.time(|| step.kernel.launch_with(stream, &mut arguments))?;
         drop(arguments);
-        // The first compiles.
+        // The first launch compiles the kernel.
         if round > 0 {
             best = best.min(time);
         } else if !problem.is_right(&c.to_host_stored()?, is_scaled(step)) {
@@ -119,7 +120,7 @@ fn measured(step: &Step, stream: &Stream, size: [usize; 3]) -> Result<Duration, 
     Ok(best)
 }
 
-/// The third step in other types: no other line changes.
+/// The third step with other element types; no other line changes.
 fn other_types() -> Result<(), Box<dyn Error>> {
     const TILE_WIDTH: usize = 16;
     let (size, ones) = ([50, 40, 30], vec![1i32; 50 * 40]);
@@ -142,7 +143,7 @@ fn other_types() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the simulator counted of some accesses for each warp's multiply-add.
+/// A count of the simulator per multiply-add of a warp.
 fn for_each_product(done: &Outcome, count: impl Fn(&tilewright::sim::AccessCount) -> u64) -> f64 {
     let products: usize = COUNTED.iter().product();
     done.accesses().iter().map(count).sum::<u64>() as f64 / (products / 32) as f64
@@ -190,9 +191,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         println!("\n   {}\n   {}", step.change, step.why);
     }
-    println!("\na warp's accesses: from the report, one of each kind, and the fewest that they could take");
+    println!("\na warp's accesses: from the report, one of each kind, and the minimum");
     println!(
-        "for each multiply-add of a warp: all accesses that the simulator counts in a product of {COUNTED:?}"
+        "for each multiply-add of a warp: all accesses counted by the simulator in a product of {COUNTED:?}"
     );
     println!("all ten are right in the simulator, also at {CHECKED:?}");
     other_types()

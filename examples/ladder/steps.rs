@@ -1,14 +1,15 @@
-//! Ten steps by which a matrix product becomes fast. Each differs from the last by layouts, or by one line.
+//! Ten steps that optimise a matrix product. Each differs from the previous one in its layouts, or in one
+//! line.
 //!
-//! The first five are C = A·B with everything row-major, as most tutorials have it: A is (M, K), and B, which they write
-//! (K, N), is (N, K) with its columns contiguous. From the sixth on it is C = A·Bᵀ column-major, the kernel of the MoYe.jl
-//! tutorial and its descendants.
+//! The first five compute C = A·B with row-major matrices, as most tutorials do: A is (M, K), and B, usually
+//! written (K, N), is (N, K) with contiguous columns. From the sixth on the product is C = A·Bᵀ column-major,
+//! the kernel of the MoYe.jl tutorial and its descendants.
 
 use tilewright::codegen::report::{Access, Report};
 use tilewright::{KernelDef, prelude::*};
 
-/// One thread for each element of C, with neighbouring threads going down a column: a warp's accesses to A and C are
-/// scattered.
+/// One thread per element of C. Consecutive threads go down a column, so a warp's accesses to A and C are
+/// uncoalesced.
 #[kernel(allow(uncoalesced))]
 pub fn naive<const B: usize = 16>(
     a: &Tensor<f32, (M, K), (lda, _1)>,
@@ -24,7 +25,8 @@ pub fn naive<const B: usize = 16>(
     copy(sum, out);
 }
 
-/// The same with the other thread layout: neighbours go along a row, and a warp's accesses are whole lines.
+/// The same with the other thread layout: consecutive threads go along a row, and global accesses are
+/// coalesced.
 #[kernel]
 pub fn coalesced<const B: usize = 32>(
     a: &Tensor<f32, (M, K), (lda, _1)>,
@@ -40,8 +42,9 @@ pub fn coalesced<const B: usize = 32>(
     copy(sum, out);
 }
 
-/// Tiles of A and B in shared memory, one element of C for each thread, any M, N and K. With `T = i32, W = 16` it is the
-/// integer kernel of one tutorial, with `T = f64` and `W = TILE_WIDTH` the double-precision kernel of another.
+/// Tiles of A and B in shared memory, one thread per element of C, any M, N and K. With `T = i32, W = 16` it
+/// is the integer kernel of one tutorial, with `T = f64` and `W = TILE_WIDTH` the double-precision kernel of
+/// another.
 #[kernel(T = f32 | f64 | i32)]
 pub fn shared_tile<T, const W: usize = 32>(
     a: &Tensor<T, (M, K), (lda, _1)>,
@@ -72,7 +75,7 @@ pub fn shared_tile<T, const W: usize = 32>(
     copy(sum, out);
 }
 
-/// The same for a C that is there already: its old elements are read, scaled and added.
+/// The same with beta·C: the old elements of C are read, scaled and added in the epilogue.
 #[kernel(T = f32 | f64 | i32)]
 pub fn scaled_tile<T, const W: usize = 32>(
     a: &Tensor<T, (M, K), (lda, _1)>,
@@ -107,7 +110,7 @@ pub fn scaled_tile<T, const W: usize = 32>(
     copy(map((sum, old), |s, o| alpha * s + beta * o), out);
 }
 
-/// Eight results for each thread, down a column: an element of B's tile is read once for all of them.
+/// Eight elements of C per thread, down a column: one load of B's tile serves all eight.
 #[kernel]
 pub fn block_tile_1d<const BM: usize = 64, const BN: usize = 64, const BK: usize = 8>(
     a: &Tensor<f32, (M, K), (lda, _1)>,
@@ -143,15 +146,15 @@ pub fn block_tile_1d<const BM: usize = 64, const BN: usize = 64, const BK: usize
     copy(map((sum, old), |s, o| alpha * s + beta * o), out);
 }
 
-/// Sixteen by sixteen threads, each with eight rows and eight columns: the kernel of `tutorial.rs`, by its keys.
+/// 16x16 threads, each with 8x8 elements of C: the kernel of `tutorial.rs`, written with keys.
 pub const BLOCK_TILE_2D: MatmulKernel<f32> =
     matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), ta = (32, 8), tb = (32, 8), pad = 1);
 
-/// Copies of 16 bytes: one key, and a padding that keeps columns aligned.
+/// Vectorised copies of 16 bytes: one key, and a padding that keeps columns aligned.
 pub const VECTORS: MatmulKernel<f32> =
     matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), ta = (32, 8), tb = (32, 8), pad = 4, vec = 4);
 
-/// Two tiles of each operand: one is fetched while the other is multiplied.
+/// Double buffering: the next tile of each operand is copied while the current one is multiplied.
 pub const DOUBLE_BUFFERED: MatmulKernel<f32> = matmul_kernel!(
     bm = 128,
     bn = 128,
@@ -164,7 +167,7 @@ pub const DOUBLE_BUFFERED: MatmulKernel<f32> = matmul_kernel!(
     stages = 2
 );
 
-/// Another layout of the threads: each warp 8 by 4 of them, each thread 4 by 4 neighbours.
+/// Warp tiles: each warp is 8x4 threads, each thread has 4x4 neighbouring elements.
 pub const WARP_TILES: MatmulKernel<f32> = matmul_kernel!(
     bm = 128,
     bn = 128,
@@ -178,7 +181,7 @@ pub const WARP_TILES: MatmulKernel<f32> = matmul_kernel!(
     stages = 2
 );
 
-/// All of it, wider, and with what only measurements tell: `kernels::WIDE`.
+/// All of the above with larger tiles, plus settings found by measurement: `kernels::WIDE`.
 pub const BEST: MatmulKernel<f32> = matmul_kernel!(
     name = wide,
     arch = 90,
@@ -201,17 +204,17 @@ pub const BEST: MatmulKernel<f32> = matmul_kernel!(
 pub struct Step {
     /// Its name.
     pub name: &'static str,
-    /// Its kernel. It takes A, B and C; from the fourth on some take alpha and beta, too.
+    /// Its kernel, with arguments A, B and C; from the fourth step on some have alpha and beta as well.
     pub kernel: KernelDef,
     /// Are its matrices row-major?
     pub row_major: bool,
-    /// In which it differs from the last.
+    /// The difference from the previous step.
     pub change: &'static str,
-    /// What that is good for.
+    /// The effect of that change.
     pub why: &'static str,
 }
 
-/// All ten.
+/// All ten steps.
 pub fn steps() -> Vec<Step> {
     let step = |name, kernel: &KernelDef, row_major, change, why| Step {
         name,
@@ -225,88 +228,88 @@ pub fn steps() -> Vec<Step> {
             "naive",
             naive().def(),
             true,
-            "one thread for each element of C, neighbours down a column",
+            "one thread per element of C, consecutive threads down a column",
             "a warp reads 32 rows of A at once: 32 sectors for 32 words",
         ),
         step(
             "coalesced",
             coalesced().def(),
             true,
-            "the layout of the threads: neighbours along a row",
-            "a warp's accesses are whole lines: as few sectors as can be",
+            "the thread layout: consecutive threads along a row",
+            "global accesses are coalesced: the minimum of sectors",
         ),
         step(
             "shared tile",
             shared_tile().def(),
             true,
             "tiles in shared memory, and barriers around them",
-            "an element is fetched once for a block, not once for a thread: operations per byte",
+            "an element is loaded once per block, not once per thread: more operations per byte",
         ),
         step(
             "alpha and beta",
             scaled_tile().def(),
             true,
-            "the last line: C = alpha·A·B + beta·C",
-            "nothing is gained, and little lost: C is read once, after the loop",
+            "the epilogue: C = alpha·A·B + beta·C",
+            "no gain and little cost: C is read once, after the main loop",
         ),
         step(
             "1-D block tile",
             block_tile_1d().def(),
             true,
-            "the layouts: eight results for each thread, down a column",
-            "an element of B in a register serves eight products: fewer loads for each",
+            "the layouts: eight elements of C per thread, down a column",
+            "an element of B in a register serves eight multiply-adds: fewer loads for each",
         ),
         step(
             "2-D block tile",
             BLOCK_TILE_2D.def(),
             false,
-            "the layouts: eight rows by eight columns for each thread, 128 by 128 for a block; column-major",
-            "sixteen elements in registers serve 64 products",
+            "the layouts: 8x8 elements of C per thread, 128x128 per block; column-major",
+            "sixteen elements in registers serve 64 multiply-adds",
         ),
         step(
             "vectors",
             VECTORS.def(),
             false,
             "vec = 4, and columns padded by four",
-            "copies of 16 bytes: a quarter of their instructions",
+            "copies of 16 bytes: a quarter of the copy instructions",
         ),
         step(
             "double buffered",
             DOUBLE_BUFFERED.def(),
             false,
             "stages = 2",
-            "the next tile is on its way while one is multiplied: as much is moved, and less is waited for, which only a clock shows",
+            "the next tile is copied while the current one is multiplied: the same traffic, latency is hidden; only timing shows it",
         ),
         step(
             "warp tiles",
             WARP_TILES.def(),
             false,
-            "the layout of the threads: a warp has a compact tile, a thread four by four neighbours",
-            "shared memory is read in vectors, and a warp needs fewer rows and columns of it",
+            "the thread layout: each warp has a compact tile, each thread 4x4 neighbouring elements",
+            "shared memory is read in vectors, and a warp reads fewer rows and columns",
         ),
         step(
             "the best",
             BEST.def(),
             false,
-            "128 by 256 for a block, four stages, fragments a column ahead, a swizzle of the threads, a serpentine order",
-            "more products for each load, and sums in registers where multiply-adds read them without a stall",
+            "128x256 per block, four stages, fragments double-buffered by k-step, swizzled threads, serpentine order",
+            "more multiply-adds per load, and accumulators in registers without bank conflicts",
         ),
     ]
 }
 
-/// What a report says of speed.
+/// The performance figures of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// Operations for each byte of global memory.
+    /// Arithmetic intensity: operations per byte of global memory.
     pub intensity: f64,
-    /// Sectors of one warp's accesses to global memory, one of each kind, and the fewest that they could take.
+    /// Sectors of a warp's accesses to global memory, one of each kind, and the minimum.
     pub sectors: (u32, u32),
-    /// Wavefronts of its accesses to shared memory, and the fewest.
+    /// Wavefronts of its accesses to shared memory, and the minimum.
     pub wavefronts: (u32, u32),
 }
 
 impl Figures {
-    /// Those of a report.
+    /// The figures of a report.
     pub fn of(report: &Report) -> Figures {
         let sum = |cost: fn(&Access) -> Option<(u32, u32)>| {
             let costs = report.accesses.iter().filter_map(cost);

@@ -1,9 +1,10 @@
-//! Gravity among bodies, all pairs.
+//! Gravitational forces between all pairs of bodies.
 
 use tilewright::prelude::*;
 
-/// What pulls each body: columns of `bodies` are x, y, z and mass, and rows of `others` the same once more; columns of
-/// `pull` are the acceleration's parts. S groups of L threads share the others, in steps of J for each.
+/// The columns of `bodies` are x, y, z and mass; the rows of `others` are the same, transposed; the columns
+/// of `pull` are the components of the acceleration. S groups of L threads split the others, J per thread and
+/// iteration.
 #[kernel]
 pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
     bodies: &Tensor<f32, (N, _4), (_1, ldb)>,
@@ -24,7 +25,7 @@ pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
     for k in 0..them.size(3) {
         let (u, v) = (registers::<f32>((1, J), 0.0), registers::<f32>((1, J), 0.0));
         let (w, mass) = (registers::<f32>((1, J), 0.0), registers::<f32>((1, J), 0.0));
-        // Bodies beyond the last have no mass.
+        // Bodies out of bounds have mass 0.
         copy(them[(_, _, 0, k)], u, fill = 0.0);
         copy(them[(_, _, 1, k)], v, fill = 0.0);
         copy(them[(_, _, 2, k)], w, fill = 0.0);
@@ -40,7 +41,7 @@ pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
         map((ay, dy, force), ay, |a, d, f| fma(d, f, a));
         map((az, dz, force), az, |a, d, f| fma(d, f, a));
     }
-    // Products with ones are sums: of what a thread has, and of what the groups have.
+    // Products with ones are sums: over a thread's elements, then over the groups.
     let (ones, shares) = (registers::<f32>((1, J), 1.0), registers::<f32>((1, S), 1.0));
     let (sx, sy, sz) =
         (shared::<f32>(layout!((L, S))), shared::<f32>(layout!((L, S))), shared::<f32>(layout!((L, S))));

@@ -1,5 +1,6 @@
-//! Kernels whose speed is the memory's: each reads its data once and writes its result once. A softmax runs in the
-//! simulator, on a size that divides nothing; the others say what each of a warp's accesses costs.
+//! Kernels limited by memory bandwidth: each reads its data once and writes its result once. A softmax runs
+//! in the simulator, with a size that no tile divides; for the others the cost of a warp's accesses is
+//! printed.
 //!
 //! ```console
 //! $ cargo run --release --example memory

@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// y = A·x: a block for each row.
+/// y = A·x: one block per row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4>(
     a: &Tensor<T, (M, N), (lda, _1)>,

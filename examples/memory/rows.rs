@@ -1,9 +1,9 @@
-//! Rows in registers: each is read once and written once, whatever is made of it. `…_row` has a block for each row, which
-//! suits long ones; `…_rows` has warps, each with R rows at a time.
+//! Rows kept in registers: each is read once and written once. The `…_row` kernels use one block per row, for
+//! long rows; the `…_rows` kernels use one warp for R rows at a time.
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x), row by row: a block for each row of at most W elements.
+/// y = exp(x - max x) / Σ exp(x - max x) along rows: one block per row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -42,7 +42,7 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// y = w · (x - mean x) / √(variance x + eps) + b, row by row: a block for each row of at most W elements.
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows: one block per row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn layernorm_row<
     T,
@@ -100,7 +100,7 @@ pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usiz
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
-/// y = w · x / √(mean x² + eps), row by row: a block for each row of at most W elements.
+/// y = w · x / √(mean x² + eps) along rows: one block per row of at most W elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn rmsnorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ldx, _1)>,

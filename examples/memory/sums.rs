@@ -1,8 +1,8 @@
-//! Sums of rows, of columns and of everything.
+//! Sums along rows and along columns, and of all elements.
 
 use tilewright::prelude::*;
 
-/// y = Σ x along each row: a block for each.
+/// y = Σ x along each row: one block per row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -34,8 +34,8 @@ pub fn row_sums_short<T, const W: usize = 256, const R: usize = 2, const V: usiz
     copy(warp_sum(sum(rows, 1)), to);
 }
 
-/// Sums of L pieces of each column: x (N, M, L) has N columns and M rows of each piece. Y warps share the rows of a tile,
-/// and their sums meet in shared memory.
+/// Sums of L pieces of each column: x (N, M, L) has N columns and M rows in each piece. Y warps split the
+/// rows of a tile, and their partial sums are combined in shared memory.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn column_sums<T, const B: usize = 64, const Y: usize = 8, const V: usize = 4>(
     x: &Tensor<T, (N, M, L), (_1, ldx, ldp)>,

@@ -1,11 +1,11 @@
-//! Transposes: a copy between two layouts. Both sides have the coordinates of the matrix; one of them lies the other way
-//! round in memory.
+//! Transposes: a copy between two layouts. Both sides have the coordinates of the matrix, and their strides
+//! are swapped.
 
 use tilewright::prelude::*;
 
-/// b = aᵀ, through shared memory: whole lines are read and whole lines are written. C threads read V neighbours each of a row,
-/// and D threads write U neighbours each of a column; P unused elements behind each row of the tile spread its columns
-/// over the banks.
+/// b = aᵀ through shared memory, so that global loads and stores are coalesced. C threads read V contiguous
+/// elements each along a row, and D threads write U contiguous elements each along a column; a padding of P
+/// elements per row of the tile avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn transpose<
     T,

@@ -1,4 +1,4 @@
-//! What a drawn kernel is run with: sizes, how tensors lie in their buffers, elements, scalar arguments.
+//! The inputs of a random kernel: sizes, strides and offsets of tensors, elements, scalar arguments.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,18 @@ use crate::number;
 use crate::random::Random;
 use crate::reference::{Buffer, Num};
 
-/// Elements in front of every tensor and behind it, which must stay as they are. It keeps addresses aligned.
+/// Guard elements before and after every tensor, which must not be written. Their number keeps addresses
+/// aligned.
 pub const GUARD: usize = 64;
 
 /// How sizes, gaps and offsets are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// What the fastest variant asks for.
+    /// Those that the fastest variant needs.
     Whole,
     /// Aligned addresses and strides, and any sizes.
     Aligned,
-    /// Whatever.
+    /// Any.
     Any,
 }
 
@@ -40,20 +41,20 @@ pub struct Tensor {
     pub written: bool,
     /// Elements along each mode.
     pub extents: Vec<i64>,
-    /// Steps of each mode.
+    /// Strides of each mode.
     pub strides: Vec<i64>,
-    /// Elements in front of the first one.
+    /// Elements before the first one.
     pub offset: usize,
-    /// The elements of the buffer; nothing where no element is.
+    /// The elements of the buffer; `None` in guards and gaps.
     pub all: Vec<Option<f64>>,
 }
 
-/// A run.
+/// The inputs of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// How it was chosen.
+    /// How they were chosen.
     pub fit: Fit,
-    /// What symbols stand for, in the order in which they were found.
+    /// The values of symbols, in the order in which they were found.
     pub symbols: Vec<(Symbol, i64)>,
     /// The tensors, in the order of arguments.
     pub tensors: Vec<Tensor>,
@@ -61,18 +62,18 @@ pub struct Case {
     pub scalars: Vec<f64>,
 }
 
-/// What sizes a draw may have.
+/// Allowed sizes of a draw.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// Set from outside, as shrinking does.
+    /// Fixed by shrinking.
     pub set: BTreeMap<String, i64>,
 }
 
-/// Elements of one tensor at most.
+/// Limit of elements of one tensor.
 const MOST_ELEMENTS: i64 = 60_000;
 
 impl Case {
-    /// Draws one; nothing where no small one suits.
+    /// Draws one; `None` if no small one fits.
     pub fn draw(program: &Program, kernel: &Generated, fit: Fit, seed: u64, sizes: &Sizes) -> Option<Case> {
         let mut random = Random::new(seed);
         let divisors = if fit == Fit::Whole { divisors(kernel)? } else { BTreeMap::new() };
@@ -95,7 +96,7 @@ impl Case {
         Some(Case { fit, symbols, tensors, scalars })
     }
 
-    /// What a symbol stands for.
+    /// The value of a symbol.
     pub fn symbol(&self, symbol: Symbol) -> Option<i64> {
         self.symbols.iter().find(|known| known.0 == symbol).map(|known| known.1)
     }
@@ -115,7 +116,7 @@ impl Case {
         Some(grid)
     }
 
-    /// For the simulator, in the order of the arguments.
+    /// Arguments for the simulator, in order.
     pub fn args(&self, program: &Program) -> Vec<Arg> {
         let mut tensors = self.tensors.iter();
         let one = |arg: &tile::Arg| match arg {
@@ -127,7 +128,7 @@ impl Case {
         program.args.iter().map(one).collect()
     }
 
-    /// For a launch plan, as if each buffer began at a multiple of many bytes.
+    /// Arguments for a launch plan, as if each buffer were aligned to many bytes.
     pub fn given(&self, program: &Program) -> Vec<Given> {
         let mut tensors = self.tensors.iter();
         let one = |(place, arg): (usize, &tile::Arg)| match arg {
@@ -148,7 +149,7 @@ impl Case {
         program.args.iter().enumerate().map(one).collect()
     }
 
-    /// For the reference.
+    /// Buffers for the reference interpreter.
     pub fn buffers(&self) -> Vec<Buffer> {
         let one = |tensor: &Tensor| Buffer {
             all: tensor.all.iter().map(|value| value.map(Num::exact)).collect(),
@@ -159,7 +160,7 @@ impl Case {
         self.tensors.iter().map(one).collect()
     }
 
-    /// In a line.
+    /// A description in one line.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.symbols.iter().map(|(of, n)| format!("{} = {n}", of.name())).collect();
         let offsets: Vec<String> = self
@@ -191,7 +192,7 @@ fn extents(program: &Program) -> Vec<(Symbol, i64)> {
     all
 }
 
-/// By what the fastest variant wants sizes and strides to be divided.
+/// Divisors of sizes and strides that the fastest variant needs.
 fn divisors(kernel: &Generated) -> Option<BTreeMap<String, i64>> {
     let mut all = BTreeMap::new();
     for need in &kernel.variants[0].program.needs {
@@ -330,7 +331,7 @@ impl Tensor {
         }
     }
 
-    /// What is wrong with the bits of a buffer after a run, if anything is.
+    /// The first difference between a buffer after a run and the expected one.
     pub fn wrong(&self, got: &[u64], wanted: &Buffer) -> Option<String> {
         let before = self.bits();
         for (place, (&got, known)) in got.iter().zip(&wanted.all).enumerate() {
@@ -352,7 +353,7 @@ impl Tensor {
                 }
                 None if got != before[place] => {
                     let at = place as i64 - self.offset as i64;
-                    return Some(format!("`{}` was written where no element is, at offset {at}", self.name));
+                    return Some(format!("`{}` was written out of bounds, at offset {at}", self.name));
                 }
                 None => {}
             }

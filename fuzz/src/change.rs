@@ -1,4 +1,4 @@
-//! What text cannot say: changes of a tile program that leave it a right one.
+//! Mutations beyond the text language: changes of a tile program that keep it valid.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -9,12 +9,12 @@ use tilewright_layout::Value;
 
 use crate::random::Random;
 
-/// One change. Statements are counted as they stand, each before those inside it.
+/// One change. Statements are counted in program order, each before those inside it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A reduction across a warp goes across so many lanes.
+    /// A reduction across a warp goes across this many lanes.
     Lanes(usize, Across),
-    /// All threads change places.
+    /// A swizzle of all thread numbers.
     Swizzled((u32, u32, i32)),
     /// A copy by another mechanism.
     How(usize, How),
@@ -28,20 +28,20 @@ pub enum Change {
     When(usize, Expr, bool),
     /// A function that adds a coordinate of an input.
     Coordinate(usize, u8, u8),
-    /// Elements from inside stand for those past an edge of what a copy reads.
-    Held(usize, usize),
-    /// A loop's iterations one by one, and some more.
+    /// The source of a copy is clamped along a mode.
+    Clamped(usize, usize),
+    /// A loop replaced by single iterations, some of them out of range.
     Steps(usize, Vec<(i64, Past)>),
-    /// A loop is left early, before the statement of its body at a place.
+    /// An early exit of a loop, before the statement at this position of its body.
     Leave(usize, usize, i64, i64),
-    /// Blocks in clusters; what a copy reads depends on the rank, by so much along a mode.
+    /// Blocks in clusters; the source of a copy depends on the rank, with this stride along a mode.
     Cluster(usize, usize, i64, [u32; 3]),
-    /// The modes of all views of a statement in another order.
+    /// A permutation of the modes of all views of a statement.
     Permuted(usize, Vec<usize>),
 }
 
 impl Change {
-    /// Makes it. A change that no longer suits the program leaves it as it is.
+    /// Applies it. A change that no longer fits the program has no effect.
     pub fn apply(&self, program: &mut Program) {
         match self {
             Change::Swizzled(parts) => return swizzle(program, *parts),
@@ -61,7 +61,7 @@ impl Change {
         program.body = body;
     }
 
-    /// The same on a statement that stands so much earlier.
+    /// The same for a statement that moved forward by this much.
     pub fn earlier(&self, by: usize) -> Change {
         let mut moved = self.clone();
         match &mut moved {
@@ -73,7 +73,7 @@ impl Change {
             | Change::If(at, ..)
             | Change::When(at, ..)
             | Change::Coordinate(at, ..)
-            | Change::Held(at, _)
+            | Change::Clamped(at, _)
             | Change::Steps(at, _)
             | Change::Leave(at, ..)
             | Change::Cluster(at, ..)
@@ -92,7 +92,7 @@ impl Change {
             | Change::If(at, ..)
             | Change::When(at, ..)
             | Change::Coordinate(at, ..)
-            | Change::Held(at, _)
+            | Change::Clamped(at, _)
             | Change::Steps(at, _)
             | Change::Leave(at, ..)
             | Change::Cluster(at, ..)
@@ -118,7 +118,7 @@ impl Change {
                     *value = Expr::Bin(Bin::Add, Box::new(value.clone()), Box::new(coordinate));
                 }
             }
-            (Change::Held(_, mode), Op::Copy { from, .. }) if *mode < from.base.len() => {
+            (Change::Clamped(_, mode), Op::Copy { from, .. }) if *mode < from.base.len() => {
                 *from = from.clone().clamped(*mode);
             }
             (Change::Cluster(_, mode, by, _), Op::Copy { from, .. }) if *mode < from.base.len() => {
@@ -163,7 +163,7 @@ impl Change {
     }
 }
 
-/// Finds the statement that a number counts down to.
+/// Finds the statement with this number.
 fn at(list: &mut Vec<Stmt>, left: &mut usize, found: &mut dyn FnMut(&mut Vec<Stmt>, usize)) -> bool {
     for place in 0..list.len() {
         if *left == 0 {
@@ -194,14 +194,14 @@ fn swizzle(program: &mut Program, parts: (u32, u32, i32)) {
     }
 }
 
-/// A statement of a program, and what is known where it stands.
+/// A statement of a program, and its context.
 struct Site<'p> {
     stmt: &'p Stmt,
     /// Loop variables around it.
     vars: Vec<Id>,
-    /// Is it inside a loop that runs ahead?
+    /// Is it inside a pipelined loop?
     ahead: bool,
-    /// Was what it writes written before?
+    /// Was its target written before?
     again: bool,
 }
 
@@ -234,14 +234,14 @@ pub fn draw(program: &Program, random: &mut Random) -> Vec<Change> {
     }
     let mut all = Vec::new();
     for _ in 0..random.weighted(&[(4, 1), (4, 2), (2, 3)]) {
-        // One that suits the program, if a few tries find it.
+        // The first that fits the program, within a few tries.
         let found = (0..30).find_map(|_| {
             let at = random.below(sites.len());
             one(program, &sites[at], at, random)
         });
         all.extend(found);
     }
-    // Places are those of the program as it was: from the last to the first, they stay right.
+    // Positions are those of the original program: changes are applied from last to first.
     all.sort_by_key(|change: &Change| std::cmp::Reverse(change.place()));
     all.dedup_by_key(|change| change.place());
     all
@@ -254,7 +254,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     let threads = program.threads();
     let roll = random.below(14);
     Some(match (roll, &site.stmt.op) {
-        // There are few to choose from.
+        // There are few of them.
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
             let digits = |digits: &[(i64, i64)]| Digits::new(digits).map_or(Across::Thread, Across::Digits);
             let mut all = [1, 2, 4, 8, 16].map(Across::Warp).to_vec();
@@ -325,7 +325,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Coordinate(at, input as u8, random.below(ins[input].base.len()) as u8)
         }
         (10, Op::Copy { from, .. }) if is_global(from.tensor) => {
-            Change::Held(at, random.below(from.base.len()))
+            Change::Clamped(at, random.below(from.base.len()))
         }
         (11, Op::For { var, body, .. }) => {
             let extent = program.vars[*var as usize].extent().and_then(|n| n.int()).filter(|&n| n <= 4)?;
@@ -366,7 +366,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     })
 }
 
-/// Can a statement be left out without anybody reading what nobody wrote?
+/// Can a statement be omitted without an uninitialised read?
 fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
     let [to, ..] = site.stmt.writes()[..] else { return false };
     if is_shared(to.tensor) {

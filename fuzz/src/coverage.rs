@@ -1,5 +1,6 @@
-//! What was drawn: in how many kernels each kind of statement, mechanism, coordinate, bound and variant stood that ran and was
-//! right. Matches are exhaustive, so that what the language gains asks for a row here.
+//! Coverage of random kernels: the number of passing kernels with each kind of statement, mechanism,
+//! coordinate, bound and variant. Matches are exhaustive, so that a new feature of the language needs a row
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ use tilewright_codegen::{Elem, pipeline};
 
 use crate::judge::Right;
 
-/// Counts by what is counted.
+/// Counts by feature.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u32>,
     kernels: u32,
 }
 
-/// What must be drawn. What lowering refuses is not among it.
+/// Features that must be drawn. Those that lowering refuses are not among them.
 const WANTED: &[&str] = &[
     "statement: copy",
     "statement: fill",
@@ -51,7 +52,7 @@ const WANTED: &[&str] = &[
     "condition: not",
     "condition: and",
     "condition: or",
-    "condition: differs from thread to thread",
+    "condition: divergent",
     "copy: derived",
     "copy: asynchronous",
     "copy: plain",
@@ -68,7 +69,7 @@ const WANTED: &[&str] = &[
     "copy: registers to shared",
     "copy: registers to global",
     "copy: converts",
-    "copy: fill of its own",
+    "copy: custom fill",
     "gemm: plain",
     "gemm: serpentine",
     "gemm: rows",
@@ -101,7 +102,7 @@ const WANTED: &[&str] = &[
     "past: last",
     "past: anyway",
     "loop: not unrolled",
-    "loop: unrolled wholly",
+    "loop: unrolled fully",
     "loop: unrolled by",
     "loop: ends computed",
     "function: input",
@@ -114,7 +115,7 @@ const WANTED: &[&str] = &[
     "function: binary",
     "function: fma",
     "function: comparison",
-    "function: choice",
+    "function: select",
     "function: cast",
     "function: integer of the kernel",
     "bound: proven read",
@@ -146,7 +147,7 @@ const WANTED: &[&str] = &[
 ];
 
 impl Coverage {
-    /// Takes a kernel in.
+    /// Counts a kernel.
     pub fn add(&mut self, right: &Right) {
         let mut seen = Seen::default();
         seen.program(&right.program);
@@ -160,7 +161,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &Coverage) {
         self.kernels += other.kernels;
         for (what, count) in &other.counts {
@@ -168,7 +169,7 @@ impl Coverage {
         }
     }
 
-    /// Rows that stood in fewer kernels than this.
+    /// Features in fewer kernels than this.
     pub fn below(&self, least: u32) -> Vec<&'static str> {
         WANTED.iter().copied().filter(|what| self.count(what) < least).collect()
     }
@@ -187,7 +188,7 @@ impl Coverage {
     }
 }
 
-/// What one kernel has.
+/// The features of one kernel.
 #[derive(Default)]
 struct Seen(BTreeMap<&'static str, ()>);
 
@@ -277,7 +278,7 @@ impl Seen {
                 }
                 self.has(match unroll {
                     Unroll::No => "loop: not unrolled",
-                    Unroll::Full => "loop: unrolled wholly",
+                    Unroll::Full => "loop: unrolled fully",
                     Unroll::By(_) => "loop: unrolled by",
                 });
                 "statement: for"
@@ -323,9 +324,9 @@ impl Seen {
             Op::Wait { .. } => "statement: wait for a token",
             Op::Advance { .. } => "statement: advance",
             Op::Tiles { .. } => "statement: tiles",
-            // Drawn by nothing: programs of the builder in `codegen/tests/choreography` have it.
+            // Not drawn: tested by programs of the builder in `codegen/tests/choreography`.
             Op::Ordered { .. } => return,
-            // Blocks that work together are in no draw either.
+            // Cooperating blocks are not drawn either.
             Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster => return,
         };
         self.has(what);
@@ -341,7 +342,7 @@ impl Seen {
             Test::Either(_) => "condition: or",
         });
         if test.per_thread() {
-            self.has("condition: differs from thread to thread");
+            self.has("condition: divergent");
         }
         test.inside().iter().for_each(|inner| self.test(inner));
     }
@@ -372,7 +373,7 @@ impl Seen {
             self.has("copy: converts");
         }
         if fill != 0.0 {
-            self.has("copy: fill of its own");
+            self.has("copy: custom fill");
         }
     }
 
@@ -384,7 +385,7 @@ impl Seen {
                 Coord::Thread(_) => "coordinate: thread",
                 Coord::Swizzled(..) => "coordinate: swizzled thread",
                 Coord::ClusterRank => "coordinate: cluster rank",
-                // Families are drawn by nothing either.
+                // Families are not drawn either.
                 Coord::Member(_) => return,
                 Coord::Begin { iteration, .. } => {
                     self.coordinates(iteration);
@@ -430,14 +431,14 @@ impl Seen {
             Expr::Bin(_, x, y) => ("function: binary", vec![x, y]),
             Expr::Fma(x) => ("function: fma", x.iter().collect()),
             Expr::Cmp(_, x, y) => ("function: comparison", vec![x, y]),
-            Expr::Pick(x) => ("function: choice", x.iter().collect()),
+            Expr::Pick(x) => ("function: select", x.iter().collect()),
             Expr::Cast(_, x) => ("function: cast", vec![x]),
         };
         self.has(what);
         parts.into_iter().for_each(|part| self.function(part));
     }
 
-    /// What the thread programs have that ran.
+    /// The features of the thread programs that ran.
     fn variants(&mut self, right: &Right) {
         let ran = |at: usize| right.ran[at] > 0;
         for (_, variant) in right.kernel.variants.iter().enumerate().filter(|(at, _)| ran(*at)) {
@@ -454,7 +455,7 @@ impl Seen {
         ];
         let all = right.kernel.variants.len();
         for (place, (policy, what)) in policies.into_iter().enumerate() {
-            // Variants that need the same are made once.
+            // Variants with the same needs are generated once.
             let at = match all {
                 4 => Some(place),
                 _ => lower(&right.program, policy).ok().and_then(|program| {

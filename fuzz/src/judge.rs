@@ -1,4 +1,4 @@
-//! A kernel in the simulator against the reference: every variant, on sizes of every kind.
+//! Compares a kernel in the simulator with the reference interpreter: every variant, on sizes of every kind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,16 +15,16 @@ use crate::random::Random;
 use crate::reference::{self, Buffer, Launch, Moment, Undefined};
 use crate::said;
 
-/// What is run: a kernel of the front door and what text cannot say, or a program of the builder.
+/// The subject of a run: a kernel as text with changes, or a program of the builder.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// From where.
+    /// Its source.
     pub source: Source,
-    /// What is changed in its tile program, in order.
+    /// Changes of its tile program, in order.
     pub changes: Vec<Change>,
 }
 
-/// Where a tile program comes from.
+/// The source of a tile program.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Source {
@@ -36,20 +36,20 @@ pub enum Source {
     Refused(String),
 }
 
-/// What came of a subject.
+/// The verdict on a subject.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// It was refused while compiling: why.
+    /// It was refused while compiling, for this reason.
     Refused(String),
-    /// It has no meaning: why.
+    /// Its behaviour is undefined, for this reason.
     Undefined(String),
     /// Reference and simulator agree.
     Right(Box<Right>),
-    /// They do not.
+    /// Reference and simulator differ.
     Wrong(Box<Wrong>),
 }
 
-/// An agreement.
+/// A passing subject.
 #[derive(Clone, Debug)]
 pub struct Right {
     /// The program as it was run.
@@ -58,31 +58,31 @@ pub struct Right {
     pub kernel: Generated,
     /// How often each variant ran.
     pub ran: Vec<u32>,
-    /// Why launches were refused altogether.
+    /// Reasons of refused launches.
     pub refused: Vec<String>,
-    /// Elements that were held against the reference, and of those, ones that anything could be.
+    /// Elements that were compared with the reference, and those of them with unknown values.
     pub elements: [u64; 2],
 }
 
-/// A disagreement.
+/// A failing subject.
 #[derive(Clone, Debug)]
 pub struct Wrong {
-    /// The run that shows it, if the kernel could be made at all.
+    /// The run that shows it, unless the kernel could not be generated.
     pub case: Option<Case>,
     /// Which variant.
     pub variant: usize,
-    /// What is wrong.
+    /// The difference.
     pub why: String,
 }
 
 /// How a subject is run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which sizes, elements and schedules.
+    /// The seed of sizes, elements and schedules.
     pub seed: u64,
-    /// How many runs of each fit.
+    /// How many runs of each choice of sizes.
     pub runs: u32,
-    /// Sizes that are given.
+    /// Fixed sizes.
     pub sizes: Sizes,
 }
 
@@ -130,16 +130,16 @@ pub fn judge(subject: &Subject, plan: &Plan) -> Verdict {
     }
 }
 
-/// The tile program of a subject and its kernel, or why it was refused.
+/// The tile program of a subject and its kernel, or the diagnostics.
 pub fn prepare(subject: &Subject) -> Result<(Program, Generated), String> {
     let program = subject.program()?;
     let kernel = subject.kernel(&program)?;
     Ok((program, kernel))
 }
 
-/// What must be in the buffers of a run after it.
+/// The expected buffers after a run.
 pub fn wanted(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
-    let grid = case.grid(program).ok_or_else(|| Undefined("nobody knows the grid".into()))?;
+    let grid = case.grid(program).ok_or_else(|| Undefined("the grid is unknown".into()))?;
     let (symbols, scalars, buffers) = (case.symbols.clone(), case.scalars.clone(), case.buffers());
     reference::run(Launch { program, grid, symbols, scalars, buffers })
 }
@@ -168,10 +168,10 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
     Verdict::Right(Box::new(right))
 }
 
-/// What of a tile program is not what its text says, looked at in a few moments.
+/// The first difference between a tile program and its text, sampled at a few points.
 fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
     let Source::Text(Definition::Function(kernel, _)) = &subject.source else { return None };
-    // What text cannot say, it does not say.
+    // Changes are not in the text.
     if !subject.changes.is_empty() {
         return None;
     }
@@ -186,7 +186,7 @@ fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Optio
 }
 
 impl Right {
-    /// One run of every variant; a verdict where that ends it.
+    /// One run of every variant; `Some` if that ends the test.
     fn run(&mut self, case: Case, seed: u64) -> Option<Verdict> {
         const MOST_BLOCKS: i64 = 64;
         let grid = case.grid(&self.program)?;

@@ -1,5 +1,6 @@
-//! Kernels drawn at random: each runs in the simulator, every variant on sizes of every kind, and is held against a plain
-//! evaluation of its tile program. A kernel that disagrees is made as small as it stays wrong, and printed as text.
+//! Random kernels: each runs in the simulator, every variant on sizes of every kind, and is compared with a
+//! reference interpreter of its tile program. A failing kernel is shrunk while it fails in the same way, and
+//! printed as text.
 
 pub mod case;
 pub mod change;

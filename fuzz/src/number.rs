@@ -35,12 +35,12 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
     }
 }
 
-/// All bits of an element set: a float that is no number, and an integer that catches the eye.
+/// All bits of an element set: NaN for a float, and a conspicuous integer.
 pub fn poison(elem: Elem) -> u64 {
     u64::MAX >> (64 - 8 * elem.bytes())
 }
 
-/// The least and the greatest integer of a type of integers.
+/// The least and the greatest value of an integer type.
 pub fn range(elem: Elem) -> (f64, f64) {
     match elem {
         Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
@@ -51,7 +51,7 @@ pub fn range(elem: Elem) -> (f64, f64) {
     }
 }
 
-/// Whether a type holds exactly this number.
+/// Does a type represent exactly this number?
 pub fn holds(elem: Elem, x: f64) -> bool {
     match elem {
         _ if x.is_nan() => false,
@@ -60,7 +60,7 @@ pub fn holds(elem: Elem, x: f64) -> bool {
     }
 }
 
-/// Up to which size every integer is a number of the type, so that sums of integers are exact in any order.
+/// The limit up to which a type represents every integer, so that sums of integers are exact in any order.
 pub fn whole(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 2f64.powi(53),
@@ -74,7 +74,7 @@ pub fn whole(elem: Elem) -> f64 {
     }
 }
 
-/// How far a result that is rounded once may be off, for each 1 of its size.
+/// The relative error bound of a result that is rounded once.
 pub fn roundoff(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 2f64.powi(-53),

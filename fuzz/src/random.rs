@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats on every machine.
+//! Random choices, reproducible by a seed on every machine.
 
 /// A generator: splitmix64.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number from 0 to before `n`.
+    /// A number in `0..n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.bits() % n.max(1) as u64) as usize
     }
@@ -28,7 +28,7 @@ impl Random {
         lo + self.below((hi - lo + 1) as usize) as i64
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.below(100) < percent as usize
     }
@@ -38,7 +38,7 @@ impl Random {
         all[self.below(all.len())].clone()
     }
 
-    /// One of these, each as often as its weight says.
+    /// One of these, with the probability of its weight.
     pub fn weighted<T: Clone>(&mut self, all: &[(u32, T)]) -> T {
         let total: u32 = all.iter().map(|(weight, _)| weight).sum();
         let mut at = self.below(total as usize) as u32;
@@ -51,7 +51,7 @@ impl Random {
         all[0].1.clone()
     }
 
-    /// These in any order.
+    /// A random permutation of these.
     pub fn shuffled<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
         let mut left = all.to_vec();
         let mut order = Vec::new();

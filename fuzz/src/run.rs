@@ -1,4 +1,4 @@
-//! Many kernels on some threads: what came of them, counted.
+//! Runs many kernels on several threads and tallies the verdicts.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use crate::coverage::Coverage;
 use crate::judge::{Plan, Subject, Verdict, judge};
 use crate::{draw, shrink, source};
 
-/// What is run.
+/// A batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The first seed.
@@ -19,11 +19,11 @@ pub struct Batch {
     pub count: u64,
     /// Threads of the host.
     pub threads: usize,
-    /// Disagreements after which no new kernel is begun.
+    /// Failures after which no new kernel is started.
     pub most_wrong: usize,
-    /// No new kernel is begun after so long.
+    /// Time after which no new kernel is started.
     pub time: Duration,
-    /// Whether disagreements are made as small as they stay.
+    /// Whether failures are shrunk.
     pub shrinks: bool,
 }
 
@@ -41,26 +41,26 @@ impl Default for Batch {
     }
 }
 
-/// What came of a batch.
+/// The tally of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Kernels that agree with the reference.
     pub right: u64,
-    /// Of those, kernels of which no variant ran on any sizes.
+    /// Of those, kernels without a variant that ran on any sizes.
     pub idle: u64,
     /// Runs of variants.
     pub runs: u64,
-    /// Why kernels were refused while compiling, and one seed for each.
+    /// Reasons of kernels that were refused while compiling, and one seed for each.
     pub refused: BTreeMap<String, (u64, u64)>,
-    /// Why they have no meaning.
+    /// Reasons of undefined behaviour.
     pub undefined: BTreeMap<String, (u64, u64)>,
-    /// Why launches were refused.
+    /// Reasons of refused launches.
     pub launches: BTreeMap<String, (u64, u64)>,
-    /// Elements that were compared, and those of them that could be anything.
+    /// Elements that were compared, and those of them with unknown values.
     pub elements: [u64; 2],
-    /// The disagreements as text, by seed.
+    /// The failures as text, by seed.
     pub wrong: BTreeMap<u64, String>,
-    /// What was drawn.
+    /// The coverage.
     pub coverage: Coverage,
 }
 
@@ -148,7 +148,7 @@ impl Tally {
         self.refused.values().map(|(count, _)| count).sum()
     }
 
-    /// How many have no meaning.
+    /// How many have undefined behaviour.
     pub fn meaningless(&self) -> u64 {
         self.undefined.values().map(|(count, _)| count).sum()
     }
@@ -158,7 +158,7 @@ impl Tally {
         self.right + self.wrong.len() as u64 + self.refusals() + self.meaningless()
     }
 
-    /// What is not as it should be. `least`: in so many kernels everything must have been drawn.
+    /// The thresholds that are missed. `least`: every feature must have been drawn in this many kernels.
     pub fn complaints(&self, least: u32) -> Vec<String> {
         let mut all: Vec<String> = self.wrong.values().cloned().collect();
         let share = |part: u64| part * 100 / self.drawn().max(1);
@@ -167,12 +167,12 @@ impl Tally {
         }
         if share(self.meaningless()) > 3 {
             all.push(format!(
-                "{} % of the kernels have no meaning, and 3 is the most",
+                "{} % of the kernels have undefined behaviour, and 3 is the most",
                 share(self.meaningless())
             ));
         }
         if self.elements[1] * 20 > self.elements[0] {
-            all.push("more than 5 % of the elements could be anything".into());
+            all.push("more than 5 % of the elements have unknown values".into());
         }
         let few = self.coverage.below(least);
         if !few.is_empty() {
@@ -181,7 +181,7 @@ impl Tally {
         all
     }
 
-    /// What was drawn and what came of it.
+    /// The coverage and the tally.
     pub fn text(&self) -> String {
         let list = |title: &str, of: &BTreeMap<String, (u64, u64)>| {
             let mut rows: Vec<_> = of.iter().collect();
@@ -196,7 +196,7 @@ impl Tally {
              never ran; {} elements compared, {} of them could be anything",
             self.coverage.text(),
             list("refused while compiling", &self.refused),
-            list("without a meaning", &self.undefined),
+            list("undefined behaviour", &self.undefined),
             list("launches refused", &self.launches),
             self.drawn(),
             self.right,
@@ -211,7 +211,7 @@ impl Tally {
     }
 }
 
-/// A disagreement for a person.
+/// A failure as text.
 fn failure(seed: u64, first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
     let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
     format!(

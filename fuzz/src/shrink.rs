@@ -1,14 +1,14 @@
-//! Makes a kernel that is wrong as small as it stays wrong in the same way.
+//! Shrinks a failing kernel while it fails in the same way.
 
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
 use tilewright_codegen::{Definition, Elem, Settings};
 
 use crate::judge::{Plan, Source, Subject, Verdict, Wrong, judge};
 
-/// Runs of smaller kernels at most.
+/// Limit of runs of smaller kernels.
 const MOST: u32 = 4000;
 
-/// The smallest subject like this one that was found, how it is run, and what is wrong with it.
+/// The smallest failing subject like this one, its plan, and its failure.
 pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, Wrong) {
     let mut best = (subject, plan, wrong);
     let mut left = MOST;
@@ -33,7 +33,7 @@ pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, W
 
 type Best = (Subject, Plan, Wrong);
 
-/// Of which kind a mistake is: its first words, without names and numbers.
+/// The class of a failure: its first words, without names and numbers.
 pub fn kind(why: &str) -> String {
     let mut of = String::new();
     let mut quoted = false;
@@ -47,7 +47,7 @@ pub fn kind(why: &str) -> String {
     of
 }
 
-/// Is a smaller subject wrong in the same way?
+/// Does a smaller subject fail in the same way?
 fn tried(best: &Best, subject: &Subject, plan: &Plan, left: &mut u32) -> Option<Best> {
     *left = left.checked_sub(1)?;
     match judge(subject, plan) {
@@ -58,7 +58,7 @@ fn tried(best: &Best, subject: &Subject, plan: &Plan, left: &mut u32) -> Option<
     }
 }
 
-/// The same with the sizes that showed it.
+/// The same with the failing sizes fixed.
 fn pinned(best: &Best, left: &mut u32) -> Option<Best> {
     let case = best.2.case.as_ref()?;
     let mut plan = best.1.clone();
@@ -109,7 +109,7 @@ fn texts(best: &mut Best, left: &mut u32) {
             return;
         }
         let source = Source::Text(Definition::Function(kernel, Settings::default()));
-        // A statement of the text can be several of the tile program, before those that are changed.
+        // A statement of the text can be several of the tile program, before the changed ones.
         let most = if best.0.changes.is_empty() { 0 } else { 3 };
         let found = (0..=most).find_map(|by| {
             let changes = best.0.changes.iter().map(|change| change.earlier(by)).collect();
@@ -123,14 +123,14 @@ fn texts(best: &mut Best, left: &mut u32) {
     }
 }
 
-/// Makes the change that a number counts down to.
+/// Applies the shrinking step with this number.
 struct Edit {
     left: usize,
     done: bool,
 }
 
 impl Edit {
-    /// Is it this one?
+    /// Counts down to this step.
     fn hit(&mut self) -> bool {
         if self.done {
             return false;

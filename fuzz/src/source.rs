@@ -1,4 +1,4 @@
-//! Kernels as text, as their authors would write them.
+//! Prints kernels as source text.
 
 use std::fmt::Write;
 
@@ -126,7 +126,7 @@ fn args(of: &[Arg]) -> String {
     of.iter().map(arg).collect::<Vec<_>>().join(", ")
 }
 
-/// An operand, in parentheses where it is made of others.
+/// An operand, in parentheses where needed.
 fn operand(of: &Expr) -> String {
     match &of.kind {
         ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Cast(..) | ExprKind::If { .. } => {
@@ -202,7 +202,7 @@ fn operator(of: Binary) -> &'static str {
     }
 }
 
-/// All of a subject: its text, or the statements of its tile program, and what is changed in it.
+/// The whole of a subject: its text, or the statements of its tile program, and its changes.
 pub fn subject(of: &Subject) -> String {
     let mut text = match &of.source {
         Source::Text(text) => definition(text),
@@ -272,9 +272,10 @@ fn place(view: &View, program: &tile::Program) -> String {
     } else {
         String::new()
     };
-    let held = if view.clamped.is_empty() { String::new() } else { format!(" held {:?}", view.clamped) };
+    let clamped =
+        if view.clamped.is_empty() { String::new() } else { format!(" clamped {:?}", view.clamped) };
     format!(
-        "`{}` of `{}` {} {}: {} from ({}){ragged}{held}",
+        "`{}` of `{}` {} {}: {} from ({}){ragged}{clamped}",
         view.name,
         tensor.name,
         tensor.elem,

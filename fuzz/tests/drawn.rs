@@ -1,4 +1,4 @@
-//! A sample of what `cargo xtask fuzz kernels` runs at length.
+//! A short run of `cargo xtask fuzz kernels`.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn a_seed_draws_the_same_kernel_again() {
     }
 }
 
-/// Nothing of a subject is lost in its text: two of them never look alike.
+/// The text of a subject is complete: two of them never have the same text.
 #[test]
 fn kernels_differ() {
     let texts: std::collections::BTreeSet<String> = (0..200)
@@ -37,7 +37,7 @@ fn kernels_differ() {
     assert!(texts.len() > 150, "only {} of 200 are different kernels", texts.len());
 }
 
-/// Whoever changes a line that a fault is planted in is told which row of the table to adapt.
+/// A changed line under a fault of the table is reported with the row to adapt.
 #[test]
 fn planted_faults_still_apply() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");

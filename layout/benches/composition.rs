@@ -1,12 +1,12 @@
-//! How fast the algebra is. `bench/NOTES.md` has measured figures; `cargo xtask bench` runs this.
+//! Speed of the algebra. `bench/NOTES.md` has measured figures; `cargo xtask bench` runs this.
 
 use criterion::{Criterion, Throughput};
 use std::fmt::Write;
 use std::hint::black_box;
 use tilewright_layout::{Composed, Layout, Reader, Tiler, layout};
 
-/// 60,000 random pairs, a third of them without an answer: read, composed, and printed as `tilewright layout --batch`
-/// does it.
+/// 60,000 random pairs, a third of them without an answer: parsed, composed, and printed as by
+/// `tilewright layout --batch`.
 fn batch(c: &mut Criterion) {
     let pairs: Vec<(&str, &str)> = include_str!("../tests/vectors/composition_truth.txt")
         .lines()
@@ -36,7 +36,7 @@ fn batch(c: &mut Criterion) {
     group.finish();
 }
 
-/// Nothing is enumerated: 67 million elements take as long as a hundred.
+/// Nothing is enumerated: 67 million elements cost as much as a hundred.
 fn large(c: &mut Criterion) {
     let mut group = c.benchmark_group("8192x8192");
     let columns = layout!((8192, 8192) : (1, 8192));

@@ -1,5 +1,5 @@
-//! [`WarpAccess`]: the addresses that one load or store instruction of a warp touches. Knows nothing of banks, sectors
-//! or caches.
+//! [`WarpAccess`]: the byte addresses of one load or store instruction of a warp. Knows nothing of banks,
+//! sectors or caches.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use crate::layout::Layout;
 use crate::swizzle::Composed;
 use crate::value::Value;
 
-/// How many lanes a warp has.
+/// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
-/// What kind of instruction makes an access.
+/// The kind of memory instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transfer {
-    /// Each lane reads a vector at an address of its own.
+    /// A load: each lane reads a vector at its own address.
     Load,
-    /// Each lane writes a vector at an address of its own.
+    /// A store: each lane writes a vector at its own address.
     Store,
-    /// `ldmatrix` or `stmatrix`: each lane names a row of 16 bytes, eight lanes to a matrix. Instructions that take
-    /// fewer than 32 rows ignore the other lanes: mask them.
+    /// `ldmatrix` or `stmatrix`: each lane supplies the address of a row of 16 bytes, eight lanes to a
+    /// matrix. Instructions that take fewer than 32 rows ignore the other lanes: mask them.
     Matrix,
 }
 
-/// One memory instruction of one warp: a byte address for every lane, which lanes take part, and how many bytes each
-/// moves. Addresses count from the beginning of a buffer.
+/// One memory instruction of one warp: a byte address for every lane, the active lanes, and the bytes per
+/// lane. Addresses count from the start of a buffer.
 ///
 /// ```
 /// use tilewright_layout::{Transfer, WarpAccess, layout};
-/// // 32 lanes, four floats each, side by side
+/// // 32 lanes, four floats each, contiguous
 /// let access = WarpAccess::new(layout!((32, 4) : (4, 1)), 4, Transfer::Load)?;
 /// assert_eq!((access.bytes(), access.address(3)), (16, Some(48)));
-/// // four floats that do not lie side by side are no vector
+/// // four floats that are not contiguous are no vector
 /// assert!(WarpAccess::new(layout!((32, 4) : (1, 32)), 4, Transfer::Load).is_err());
 /// # Ok::<(), tilewright_layout::LayoutError>(())
 /// ```
@@ -44,8 +44,9 @@ pub struct WarpAccess {
 }
 
 impl WarpAccess {
-    /// The access of a layout from (lane, vector element) to offsets in elements of `element_bytes` bytes. The first
-    /// mode is the lane, at most 32; all others together are the vector, whose elements must lie side by side.
+    /// The access of a layout from (lane, vector element) to offsets in elements of `element_bytes` bytes.
+    /// The first mode is the lane, at most 32; all others together are the vector, whose elements must be
+    /// contiguous.
     ///
     /// For a layout in bytes, `element_bytes` is 1.
     pub fn new(layout: impl Into<Composed>, element_bytes: i64, transfer: Transfer) -> Result<WarpAccess> {
@@ -70,7 +71,7 @@ impl WarpAccess {
         let bytes = vector_bytes(width as i64, element_bytes, transfer)?;
 
         let far = || LayoutError::new("", Condition::Overflow { leaf: None });
-        // A vector in a row that begins at a multiple of its width stays whole; any other is looked at by elements.
+        // An aligned vector in the innermost mode is kept whole; any other is checked element by element.
         let in_a_row = (0..width).all(|element| vector[element] == element as i64);
         let kept = if swizzle.is_identity() { 1 } else { width as i64 };
         let kept = kept <= 1 << swizzle.base() && kept.count_ones() == 1;
@@ -93,7 +94,7 @@ impl WarpAccess {
         Ok(WarpAccess { addresses, active: first_lanes(lane_count), bytes, transfer })
     }
 
-    /// The access with these byte addresses, one for each lane; a lane without one does not take part.
+    /// The access with these byte addresses, one for each lane; a lane without one is inactive.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess};
@@ -119,7 +120,7 @@ impl WarpAccess {
         Ok(access)
     }
 
-    /// The access with these byte addresses by the lanes whose bits are set.
+    /// The access with these byte addresses, by the lanes of a mask.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess};
@@ -149,12 +150,12 @@ impl WarpAccess {
         WarpAccess { active: self.active & lanes, ..self }
     }
 
-    /// The lanes that take part, as bits.
+    /// The active lanes, as a mask.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// How many bytes each lane moves: 1, 2, 4, 8 or 16.
+    /// The bytes of each lane: 1, 2, 4, 8 or 16.
     pub fn bytes(&self) -> i64 {
         self.bytes
     }
@@ -164,7 +165,7 @@ impl WarpAccess {
         self.transfer
     }
 
-    /// The byte address of a lane, if it takes part.
+    /// The byte address of a lane, if it is active.
     pub fn address(&self, lane: usize) -> Option<i64> {
         (lane < LANES && self.active >> lane & 1 == 1).then(|| self.addresses[lane])
     }
@@ -179,7 +180,7 @@ pub(crate) fn not_a_vector(lane: usize, element: usize, expected: i64, found: i6
     LayoutError::new("", Condition::NotAVector { lane, element, expected, found })
 }
 
-/// The width of a vector in bytes, if there is an instruction for it.
+/// The width of a vector in bytes, if an instruction supports it.
 pub(crate) fn vector_bytes(elements: i64, element_bytes: i64, transfer: Transfer) -> Result<i64> {
     let bytes = elements.saturating_mul(element_bytes);
     let bad = |what| Err(LayoutError::new("", Condition::BadArgument { what, value: bytes }));
@@ -191,7 +192,7 @@ pub(crate) fn vector_bytes(elements: i64, element_bytes: i64, transfer: Transfer
     }
 }
 
-/// The offsets of these leaves, leftmost fastest, and how many there are.
+/// The offsets of these leaves, leftmost fastest, and their number.
 fn span(layout: &Layout, leaves: Range<usize>, out: &mut [i64], what: &'static str) -> Result<usize> {
     let mut count = 1;
     for leaf in leaves {

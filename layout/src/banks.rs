@@ -1,9 +1,9 @@
 //! Bank conflicts of one warp's access to shared memory.
 //!
 //! # The model
-//! 32 banks, each 4 bytes wide; in one pass, a *wavefront*, every bank serves one word, to as many lanes as want it.
-//! An access is cut into groups of lanes, and a group takes as many wavefronts as the busiest bank has distinct words
-//! to serve.
+//! 32 banks, each 4 bytes wide; in one *wavefront* every bank serves one word, as a broadcast to all lanes
+//! that read it. An access is split into groups of lanes, and a group takes as many wavefronts as the busiest
+//! bank has distinct words to serve.
 //!
 //! | bytes per lane | lanes in a group |
 //! |---|---|
@@ -11,13 +11,13 @@
 //! | 8 | 16; a load whose lanes pair up: 32 |
 //! | 16 | 8; a load whose lanes pair up: 16 |
 //!
-//! Lanes pair up when every active lane `i` reads the same address as lane `i^1` (or that lane is inactive), or every
-//! active lane the same as lane `i^2`; it is all or nothing for the whole warp. Stores, `ldmatrix` and `stmatrix` are
-//! never merged. Writing the same word, or different bytes of one, costs nothing extra.
+//! Lanes pair up when every active lane `i` reads the same address as lane `i^1` (or that lane is inactive),
+//! or every active lane the same as lane `i^2`; it is all or nothing for the whole warp. Stores, `ldmatrix`
+//! and `stmatrix` are never merged. Writing the same word, or different bytes of one, costs nothing extra.
 //!
 //! An H100 counts the same wavefronts for each of the 1,664 random and structured accesses of
-//! `tests/vectors/wavefronts.txt`, partial masks included; `tests/vectors/wavefronts.cu` beside it counts them again.
-//! Should another chip differ, `lanes_in_group` and `pairs_up` below are the rule to change.
+//! `tests/vectors/wavefronts.txt`, partial masks included; `tests/vectors/wavefronts.cu` beside it counts
+//! them again. If another chip differs, change `lanes_in_group` and `pairs_up` below.
 
 use std::fmt;
 
@@ -27,47 +27,48 @@ use crate::f2::BitMatrix;
 
 /// Bytes in one row of all banks.
 pub(crate) const BANK_ROW: i64 = 128;
-/// Bytes in one bank of one row.
+/// Bytes of a bank in one row.
 pub(crate) const BANK: i64 = 4;
 
-/// What one access of a warp to shared memory costs; see [`WarpAccess::banks`].
+/// The cost of a warp's access to shared memory; see [`WarpAccess::banks`].
 ///
 /// `Display` prints a sentence for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BankReport {
-    /// Passes that the access takes.
+    /// Wavefronts of the access.
     pub wavefronts: u32,
-    /// Passes that it would take if no two words shared a bank.
+    /// Wavefronts without bank conflicts.
     pub ideal: u32,
-    /// The most distinct words that one bank must serve to one group of lanes: 1 without conflicts, 0 without lanes.
+    /// The conflict degree: the most distinct words that one bank must serve to one group of lanes. 1 without
+    /// conflicts, 0 without lanes.
     pub degree: u32,
-    /// Where the worst conflict is, if there is one.
+    /// The worst conflict, if there is one.
     pub worst: Option<BankConflict>,
 }
 
-/// The bank that holds up an access most.
+/// The bank with the worst conflict.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BankConflict {
     /// The bank, 0 to 31; for wide accesses the first of the banks that conflict alike.
     pub bank: u32,
-    /// The lanes that want words of this bank in the same pass, as bits.
+    /// The lanes whose words conflict in this bank, as a mask.
     pub lanes: u32,
 }
 
 impl BankReport {
-    /// Does no bank serve two words in one pass?
+    /// Is there no bank conflict?
     pub fn is_conflict_free(&self) -> bool {
         self.wavefronts == self.ideal
     }
 
-    /// Passes lost to conflicts.
+    /// Wavefronts lost to conflicts.
     pub fn excess(&self) -> u32 {
         self.wavefronts - self.ideal
     }
 }
 
 impl BankConflict {
-    /// The numbers of the lanes.
+    /// The lanes of the conflict.
     pub fn lanes(&self) -> impl Iterator<Item = u32> + use<> {
         let lanes = self.lanes;
         (0..LANES as u32).filter(move |lane| lanes >> lane & 1 == 1)
@@ -93,7 +94,8 @@ impl fmt::Display for BankReport {
     }
 }
 
-/// The rule of the hardware: how many neighbouring lanes are served together. `paired` says whether the lanes pair up.
+/// The rule of the hardware: how many consecutive lanes form a group. `paired` tells whether the lanes pair
+/// up.
 const fn lanes_in_group(transfer: Transfer, bytes: i64, paired: bool) -> usize {
     let plain = match bytes {
         16 => 8,
@@ -107,8 +109,8 @@ const fn lanes_in_group(transfer: Transfer, bytes: i64, paired: bool) -> usize {
 }
 
 impl WarpAccess {
-    /// The wavefronts that this access takes in shared memory, and what stands in the way of fewer. The buffer must
-    /// begin at a multiple of the bytes per lane, and of 4; every address must be a multiple of the bytes per lane.
+    /// The wavefronts of this access in shared memory, and the worst bank conflict. The buffer must be
+    /// aligned to the bytes per lane, and to 4; so must every address be to the bytes per lane.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess, layout};
@@ -128,7 +130,8 @@ impl WarpAccess {
                 return Err(misaligned(lane, self.addresses[lane], self.bytes));
             }
         }
-        // Aligned vectors of one width are equal or disjoint: it is enough to count vectors, each in its slot of banks.
+        // Aligned vectors of one width are equal or disjoint: it suffices to count vectors, each in its slot
+        // of banks.
         let unit = self.bytes.max(BANK);
         let slots = (BANK_ROW / unit) as usize;
         let bits = unit.trailing_zeros();
@@ -153,7 +156,7 @@ impl WarpAccess {
         Ok(report)
     }
 
-    /// Does every active lane share its address with its partner, for one of the two ways to pair lanes?
+    /// Does every active lane share its address with its partner, for one of the two pairings?
     fn pairs_up(&self) -> bool {
         self.paired_by(1) || self.paired_by(2)
     }
@@ -170,8 +173,8 @@ impl WarpAccess {
         true
     }
 
-    /// The slot with the most distinct vectors among these lanes, and how many. Plain loops over small arrays: this
-    /// runs unoptimised inside macros.
+    /// The slot with the most distinct vectors among these lanes, and their number. Plain loops over small
+    /// arrays: this runs unoptimised inside macros.
     fn busiest(&self, first: usize, group: usize, bits: u32, slots: usize) -> (u32, usize) {
         const NONE: usize = usize::MAX;
         let mut newest = [NONE; LANES]; // per slot: the last lane that brought a new vector
@@ -213,11 +216,12 @@ fn misaligned(lane: usize, address: i64, bytes: i64) -> LayoutError {
 }
 
 impl BitMatrix {
-    /// The wavefronts of a whole warp's access, from ranks alone: the matrix takes the five bits of the lane to byte
-    /// addresses. Agrees with [`WarpAccess::banks`] and needs no addresses.
+    /// The wavefronts of a whole warp's access, from ranks alone: the matrix maps the five bits of the lane
+    /// to byte addresses. Agrees with [`WarpAccess::banks`] and needs no addresses.
     ///
-    /// Within a group of lanes, a subspace of the lane bits, the distinct vectors are `2^rank`; the slots of banks that
-    /// they fall into are `2^rank` of the projection on the bank bits; and every slot gets equally many.
+    /// Within a group of lanes, a subspace of the lane bits, there are `2^rank` distinct vectors; they fall
+    /// into `2^rank` slots of banks, with the rank of the projection on the bank bits; and every slot gets
+    /// equally many.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, Transfer, layout};
@@ -242,7 +246,8 @@ impl BitMatrix {
     }
 }
 
-/// See [`BitMatrix::wavefronts`]; and how many it would be without conflicts. Addresses must be multiples of `bytes`.
+/// See [`BitMatrix::wavefronts`]; and the wavefronts without conflicts. Addresses must be multiples of
+/// `bytes`.
 pub(crate) fn wavefronts(columns: [u64; 5], bytes: i64, transfer: Transfer) -> (u32, u32) {
     let unit = bytes.max(BANK) as u64;
     let paired = columns[0] == 0 || columns[1] == 0;

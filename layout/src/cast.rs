@@ -6,9 +6,9 @@ use crate::obligation::{Obligation, distinct};
 use crate::value::Value;
 
 impl Layout {
-    /// The layout in units of `n` elements: leaf by leaf, groups of coordinates become one, and an offset becomes the
-    /// number of the `n` elements in which it lies. Each group begins at a multiple of `n` and all of it lies in the same
-    /// `n` elements; where no groups do that, it is refused. What a symbol leaves open comes back as obligations.
+    /// The layout in units of `n` elements: leaf by leaf, groups of coordinates become one, and offsets are
+    /// divided by `n`. Each group must start at a multiple of `n` and stay within `n` elements; otherwise it
+    /// is refused. Conditions on symbols are returned as obligations.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -24,7 +24,7 @@ impl Layout {
         const OP: &str = "upcast";
         self.width(OP, n)?;
         let (mut wide, mut needs) = (self.clone(), Vec::new());
-        let mut within = 0i64; // how far the elements of one group reach
+        let mut within = 0i64; // the span of one group's elements
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
             let refuse = |value: i64, by: i64| {
                 Err(LayoutError::new(OP, Condition::WidthDoesNotDivide { leaf, value, by }).with(self))

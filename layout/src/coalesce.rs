@@ -32,7 +32,8 @@ impl Layout {
         Layout::flat_of(&modes)
     }
 
-    /// Coalesces each mode on its own where `pattern` has a number, and each of its modes where it has a tuple.
+    /// Coalesces each mode on its own where `pattern` has a number, and each of its modes where it has a
+    /// tuple.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -60,7 +61,7 @@ impl Layout {
         Layout::from_modes(modes?)
     }
 
-    /// Without the modes that do not move: extents 1 and strides 0 are dropped, and the rest is coalesced.
+    /// Without the modes of stride 0: extents 1 and strides 0 are dropped, and the rest is coalesced.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -71,7 +72,7 @@ impl Layout {
         Layout::flat_of(&moving).coalesce()
     }
 
-    /// All leaves side by side, without nesting.
+    /// All leaves as top-level modes, without nesting.
     ///
     /// ```
     /// use tilewright_layout::layout;

@@ -1,4 +1,4 @@
-//! Complement: what a layout leaves out; and what two layouts have in common.
+//! Complement: the offsets that a layout leaves out; and the common part of two layouts.
 
 use crate::differences::closest;
 use crate::error::{Condition, LayoutError, Result};
@@ -6,7 +6,7 @@ use crate::few::Few;
 use crate::layout::Layout;
 use crate::value::Value;
 
-/// A leaf that moves: extent, stride, and the stride of its coordinate in the layout's own index.
+/// A leaf of nonzero stride: extent, stride, and the stride of its coordinate in the layout's own index.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moving {
     pub(crate) extent: i64,
@@ -14,21 +14,21 @@ pub(crate) struct Moving {
     pub(crate) index: i64,
 }
 
-/// Modes that interleave, with what fills the gaps between their elements.
+/// Modes that interleave, with the fill of the gaps between their elements.
 #[derive(Clone, Copy, Default)]
 struct Block {
     /// Its first mode, of those sorted by stride.
     first: usize,
-    /// The end of the block below it: what must fit between two elements.
+    /// The end of the block below it, which must fit between two elements.
     below: i64,
-    /// How far apart the closest two elements are.
+    /// The distance of the closest two elements.
     apart: i64,
-    /// Where a copy of it may begin.
+    /// The alignment of further copies.
     end: i64,
 }
 
 impl Layout {
-    /// Leaves with extent over 1 as integers, with the index at which each starts.
+    /// Leaves with extent over 1 as integers, with the index stride of each.
     pub(crate) fn moving(&self, op: &'static str) -> Result<Few<Moving>> {
         let (mut all, mut index) = (Few::empty(Moving::default()), 1);
         for (extent, stride) in self.leaves() {
@@ -42,17 +42,20 @@ impl Layout {
         Ok(all)
     }
 
-    /// The layout `R` that fills what this one leaves out of `0..size`. Negative strides count by their magnitude, zero
-    /// strides not at all. Each gap between what the smaller strides fill and the next stride gets as many whole copies
-    /// of what is below it as fit; then all of that is repeated until it fills `size`. So
+    /// The layout `R` that fills the gaps of this one in `0..size`. Negative strides count by their
+    /// magnitude, zero strides not at all. Each gap between the part that smaller strides fill and the next
+    /// stride gets as many whole copies of the part below as fit; then all of that is repeated until it fills
+    /// `size`. So
     ///
     /// - `R` is ordered: each of its strides is at least the extent times the stride before;
     /// - no two sums of an offset of this layout and one of `R` are equal;
-    /// - all of them lie below `size`, rounded up to whole periods: what repeats has the period of the largest extent times
-    ///   its stride, or, where modes interleave, the largest offset more than the closest two elements are apart;
-    /// - where each stride is a multiple of the extent times the stride before it, nothing below that is left out.
+    /// - all of them lie below `size`, rounded up to whole periods: what repeats has the period of the
+    ///   largest extent times its stride, or, where modes interleave, the largest offset more than the
+    ///   closest two elements are apart;
+    /// - where each stride is a multiple of the extent times the stride before it, everything below that is
+    ///   covered.
     ///
-    /// There is one for every layout whose moving modes are injective, and for no other.
+    /// There is one for every layout that is injective in its modes of nonzero stride, and for no other.
     ///
     /// ```
     /// use tilewright_layout::{Value, layout};
@@ -84,17 +87,17 @@ impl Layout {
         let rest = size.ceil_div(end).ok_or_else(|| self.symbolic(op, size))?;
         gaps.push((rest, Value::Int(end)));
         let full = Layout::flat_of(&gaps).recheck(op)?.coalesce();
-        // Nothing left out: keep the stride at which the next copy would begin.
+        // No gaps: keep the stride at which the next copy would begin.
         let nothing = full.size() == Ok(1);
         Ok(if nothing { Layout::leaf(Value::Int(1), Value::Int(end)) } else { full })
     }
 
-    /// After how many elements a copy of this layout, and of what fills its gaps, may follow.
+    /// The period at which a copy of this layout, with its gaps filled, may follow.
     pub(crate) fn period(&self, op: &'static str) -> Result<i64> {
         Ok(self.blocks(op)?.last().map_or(1, |block| block.end))
     }
 
-    /// The modes that move, by magnitude of their strides, in blocks: a block is a mode, or several that interleave.
+    /// The modes of nonzero stride, by magnitude, in blocks: a block is a mode, or several that interleave.
     fn blocks(&self, op: &'static str) -> Result<Few<Block>> {
         let mut moving: Few<Moving> = self.moving(op)?.iter().copied().filter(|m| m.stride != 0).collect();
         moving.sort_unstable_by_key(|m| (m.stride.abs(), m.extent));
@@ -103,7 +106,7 @@ impl Layout {
             let mut first = mode;
             let mut apart = m.stride.abs();
             let mut below = blocks.last().map_or(1, |block| block.end);
-            // No room between its elements for what is below: they interleave.
+            // The block below does not fit between its elements: they interleave.
             while apart < below {
                 let Some(block) = blocks.pop() else { break };
                 (first, below) = (block.first, block.below);
@@ -117,8 +120,8 @@ impl Layout {
         Ok(blocks)
     }
 
-    /// How far apart the closest two elements of these modes are, sorted by magnitude of their strides. An error if they
-    /// share an offset.
+    /// The distance of the closest two elements of these modes, sorted by magnitude of their strides. An
+    /// error if they share an offset.
     pub(crate) fn closest(&self, modes: &[Moving], op: &'static str) -> Result<i64> {
         let refuse = |condition| Err(LayoutError::new(op, condition).with(self));
         let plain: Vec<(i64, i64)> = modes.iter().map(|m| (m.extent, m.stride.abs())).collect();
@@ -140,7 +143,7 @@ impl Layout {
         refuse(Condition::NotInjective { coords: (one.min(other), one.max(other)), offset })
     }
 
-    /// Does every coordinate have an offset of its own? `None` when symbols or size keep it from being decided.
+    /// Is the layout injective? `None` when symbols or size keep it from being decided.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -162,7 +165,7 @@ impl Layout {
         if apart {
             return Some(true);
         }
-        // More coordinates than room between the smallest and the largest offset.
+        // More coordinates than offsets between the smallest and the largest.
         let size = self.size().ok()?;
         if size - 1 > reach {
             return Some(false);
@@ -186,8 +189,8 @@ impl Layout {
         Some(self.offsets().ok()?.all(|at| seen.insert(at)))
     }
 
-    /// Coordinates that both layouts send, in the same order, to consecutive offsets from 0: as many as whole modes and the
-    /// beginning of one more lead to.
+    /// Coordinates that both layouts map, in the same order, to consecutive offsets from 0: as far as whole
+    /// modes and a part of one more lead.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -223,8 +226,8 @@ impl Layout {
         Ok(Layout::flat_of(&modes).coalesce())
     }
 
-    /// The layout of the places where groups of `width` coordinates begin, if the first `width` coordinates of `common`
-    /// and their copies cover this layout and each copy is a line of consecutive offsets.
+    /// The layout of the start of each group of `width` coordinates, if the first `width` coordinates of
+    /// `common` and their copies cover this layout and each copy has consecutive offsets.
     pub(crate) fn vector_starts(&self, common: &Layout, width: i64) -> Option<Layout> {
         let group = common.composition(Layout::leaf(width.into(), 1.into())).ok()?;
         let rest = group.complement(self.size().ok()?).ok()?;
@@ -238,8 +241,8 @@ impl Layout {
         self.composition(copies).ok()?.mode(1).ok()
     }
 
-    /// How many consecutive elements of both layouts lie side by side, everywhere: the widest copy between them, in
-    /// elements. Whether its vectors are aligned is another question.
+    /// The number of elements that are contiguous in both layouts, everywhere: the widest vector copy between
+    /// them, in elements. Alignment of the vectors is a separate question.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -260,7 +263,7 @@ impl Layout {
 
 /// The largest number of elements of `common` that fits; 1 if none does.
 pub(crate) fn widest_vector(common: &Layout, fits: impl Fn(i64) -> bool) -> Result<i64> {
-    /// A width is found when it, or what it divides `common` into, is at most this.
+    /// The search finds a width if it, or its cofactor in `common`, is at most this.
     const MOST: i64 = 1 << 12;
     let all = common.size()?;
     let most = MOST.min(all);

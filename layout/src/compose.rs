@@ -1,21 +1,22 @@
 //! Composition: `R(c) = A(B(c))`, answered exactly when a layout is an answer.
 //!
-//! Seen as a function of an integer, a layout with extents n₀, n₁, … and strides a₀, a₁, … is a straight line that is
-//! bent wherever one of its modes wraps around:
+//! Seen as a function of an integer, a layout with extents n₀, n₁, … and strides a₀, a₁, … is a straight line
+//! that is bent wherever one of its modes wraps around:
 //!
 //! ```text
 //! A(x) = a₀·x + Σⱼ wⱼ·⌊x / Nⱼ⌋,     Nⱼ = n₀·…·nⱼ₋₁,     wⱼ = aⱼ − nⱼ₋₁·aⱼ₋₁
 //! ```
 //!
-//! `R` exists exactly when `A∘B` is additive over the leaves of `B` and along each leaf is a nested layout itself. Both
-//! are questions about the bends alone:
+//! `R` exists exactly when `A∘B` is additive over the leaves of `B` and along each leaf is a nested layout
+//! itself. Both are questions about the bends alone:
 //!
-//! 1. Along a leaf `s:d`, let `L` be the first multiple of `d` at which the line is bent. A nested layout must break
-//!    there, so `L` divides `s`; what remains is the leaf `s/L : L·d`. That gives the only candidate.
-//! 2. The candidate is right if no sum of its parts carries: for every bend, the remainders `d mod Nⱼ` of the parts,
-//!    each taken as often as its extent allows, add up to less than `Nⱼ`. Remainders only add, so the largest
-//!    coordinate decides for all. If one bend carries, the candidate is wrong; if several do, they may cancel, and then
-//!    the carries themselves are walked through.
+//! 1. Along a leaf `s:d`, let `L` be the first multiple of `d` at which the line is bent. A nested layout
+//!    must break there, so `L` divides `s`; what remains is the leaf `s/L : L·d`. That gives the only
+//!    candidate.
+//! 2. The candidate is right if no sum of its parts carries: for every bend, the remainders `d mod Nⱼ` of the
+//!    parts, each taken as often as its extent allows, add up to less than `Nⱼ`. Remainders only add, so the
+//!    largest coordinate decides for all. If one bend carries, the candidate is wrong; if several do, they
+//!    may cancel, and then the carries themselves are walked through.
 //!
 //! No step enumerates the domain.
 
@@ -27,16 +28,16 @@ use crate::tiler::Tiler;
 use crate::tuple::Tuple;
 use crate::value::Value;
 
-/// How many carries are walked through before giving up on a cancellation. Random operands need none, and a
-/// cancellation that repeats soon is seen to repeat: only one that lasts for millions of carries passes this.
+/// The limit of carries to walk before giving up on a cancellation. Random operands need none, and a short
+/// cycle is detected: only a cancellation that lasts for millions of carries exceeds this.
 const MOST_CARRIES: u32 = 1 << 20;
 
-/// A place where the line of the left operand is bent.
+/// A bend of the left operand's line.
 #[derive(Clone, Copy, Default)]
 struct Bend {
     /// At multiples of this index.
     every: i64,
-    /// By how much; `None` when strides of different kinds meet, which never cancel.
+    /// The change of slope; `None` when strides of different kinds meet, which never cancel.
     by: Option<i128>,
     /// The mode that wraps there.
     mode: usize,
@@ -46,11 +47,12 @@ struct Bend {
 struct Line<'a> {
     layout: &'a Layout,
     bends: Few<Bend>,
-    /// From this index on a symbolic extent decides what happens.
+    /// From this index on the result depends on a symbolic extent.
     unknown: Option<(i64, Value)>,
 }
 
-/// A leaf of the candidate: `extent` steps of `stride` through the left operand, from leaf `of` of the right one.
+/// A leaf of the candidate: `extent` steps of `stride` through the left operand, from leaf `of` of the right
+/// one.
 #[derive(Clone, Copy, Default)]
 struct Part {
     extent: i64,
@@ -65,7 +67,8 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// Before it is bent: [`bend`](Line::bend) does that where the line lies, for moving one costs more than bending it.
+    /// The line without its bends: [`bend`](Line::bend) adds them in place, since moving a line costs more
+    /// than bending it.
     fn straight(layout: &'a Layout) -> Line<'a> {
         Line { layout, bends: Few::empty(Bend::default()), unknown: None }
     }
@@ -132,26 +135,28 @@ impl<'a> Line<'a> {
 
     /// The first multiple `1 <= u < extent` of `stride` at which the line is bent.
     fn first_bend(&self, extent: i64, stride: i64) -> Result<Option<i64>> {
-        // Bends that fall on the same step can cancel, so they are taken in order until one is left over.
-        let mut turns: Few<i64> = self.bends.iter().map(|_| 1).collect();
-        let mut again = i64::MAX; // where everything repeats; not worth knowing before something cancels
+        // Bends at the same step can cancel, so they are taken in order until one does not cancel.
+        let mut multiples: Few<i64> = self.bends.iter().map(|_| 1).collect();
+        let mut again = i64::MAX; // the period of all bends; computed once something cancels
         for _ in 0..MOST_CARRIES {
-            let step = |bend: &Bend, turn: i64| -> i64 {
+            let step = |bend: &Bend, multiple: i64| -> i64 {
                 let rest = stride % bend.every;
                 if rest == 0 {
                     return i64::MAX;
                 }
-                let (turn, every, rest) = (i128::from(turn), i128::from(bend.every), i128::from(rest));
-                i64::try_from((turn * every + rest - 1) / rest).unwrap_or(i64::MAX)
+                let (multiple, every, rest) =
+                    (i128::from(multiple), i128::from(bend.every), i128::from(rest));
+                i64::try_from((multiple * every + rest - 1) / rest).unwrap_or(i64::MAX)
             };
-            let next = self.bends.iter().zip(turns.iter()).map(|(bend, turn)| step(bend, *turn)).min();
+            let next =
+                self.bends.iter().zip(multiples.iter()).map(|(bend, multiple)| step(bend, *multiple)).min();
             let Some(next) = next.filter(|&u| u < extent && u <= again) else {
                 return Ok(None);
             };
             let mut sum = Some(0i128);
-            for (bend, turn) in self.bends.iter().zip(turns.iter_mut()) {
-                if step(bend, *turn) == next {
-                    *turn += 1;
+            for (bend, multiple) in self.bends.iter().zip(multiples.iter_mut()) {
+                if step(bend, *multiple) == next {
+                    *multiple += 1;
                     sum = sum.zip(bend.by).map(|(a, b)| a + b);
                 }
             }
@@ -178,7 +183,7 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     ///
-    /// With a tiler by mode each mode is composed on its own, and further modes stay as they are:
+    /// With a tiler by mode each mode is composed on its own, and further modes are unchanged:
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -187,8 +192,8 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     ///
-    /// There is an answer exactly when some layout is one. Otherwise the error says which mode is to blame, and the
-    /// first coordinate at which every candidate is wrong.
+    /// There is an answer exactly when some layout is one. Otherwise the error names the failing mode, and
+    /// the first coordinate at which every candidate is wrong.
     pub fn composition(&self, tiler: impl Into<Tiler>) -> Result<Layout> {
         let tiler = tiler.into();
         match &tiler {
@@ -199,7 +204,7 @@ impl Layout {
     }
 }
 
-/// Applies an operation to each mode that the tiler names; the other modes stay.
+/// Applies an operation to each mode that the tiler names; the other modes are unchanged.
 pub(crate) fn by_mode(
     left: &Layout,
     tiler: &Tiler,
@@ -228,7 +233,7 @@ pub(crate) fn by_mode(
 }
 
 impl Layout {
-    /// For how many of `extent` steps of `stride` the offsets stay on a straight line.
+    /// The number of steps of `stride`, up to `extent`, for which the offsets are linear.
     pub(crate) fn straight_for(&self, extent: i64, stride: i64) -> Result<i64> {
         Ok(Line::new(self).first_bend(extent, stride)?.unwrap_or(extent))
     }
@@ -298,7 +303,7 @@ impl Composer<'_> {
         result.recheck("composition")
     }
 
-    /// Splits one leaf of the right operand where the left one is bent.
+    /// Splits one leaf of the right operand at a bend of the left one.
     fn leaf(&mut self, leaf: usize, extent: i64, stride: i64, result: &mut Layout) -> Result<()> {
         let (mut extent, mut stride) = (extent, stride);
         if extent < 1 {
@@ -377,8 +382,8 @@ impl Composer<'_> {
             .filter(|_| self.parts.len() > 1 || self.parts.iter().any(|p| p.extent > 1))
     }
 
-    /// The smallest coordinate, one digit for each part, whose remainders reach the bend: greedy from the top, because
-    /// lower digits can then be as large as they need be.
+    /// The smallest coordinate, one digit for each part, whose remainders reach the bend: greedy from the
+    /// top, because lower digits can then be as large as needed.
     fn first_carry(&self, bend: &Bend) -> Vec<i64> {
         let mut missing = i128::from(bend.every);
         let mut below: i128 = self.parts.iter().map(|p| i128::from(p.extent - 1) * rest(p, bend)).sum();
@@ -395,11 +400,11 @@ impl Composer<'_> {
         digits
     }
 
-    /// Several bends carry: do they cancel everywhere? Walks along the first part from carry to carry, for each
-    /// coordinate of the others, in the order of coordinates.
+    /// Several bends carry: do they cancel everywhere? Walks along the first part from carry to carry, for
+    /// each coordinate of the others, in the order of coordinates.
     fn walk_carries(&self, carries: &[Bend]) -> Result<()> {
         let mut digits: Few<i64> = self.parts.iter().map(|_| 0).collect();
-        // If all is well up to where the carries of a part repeat, it is well beyond.
+        // If it holds up to the period of the carries, it holds beyond.
         let shortened = |part: &Part| Part {
             extent: part.extent.min(period(part.stride, carries).saturating_add(1)),
             ..*part
@@ -465,7 +470,7 @@ impl Composer<'_> {
 
     fn carry(&self, bend: &Bend, digits: &[i64]) -> LayoutError {
         let (mut index, mut sum, mut coord) = (0i64, Some(Value::Int(0)), Vec::new());
-        let mut within = (usize::MAX, 1i64); // the leaf at hand and the size of its parts so far
+        let mut within = (usize::MAX, 1i64); // the current leaf and the size of its parts so far
         for (part, &digit) in self.parts.iter().zip(digits) {
             if within.0 != part.of {
                 within = (part.of, 1);
@@ -492,7 +497,7 @@ impl Composer<'_> {
     }
 }
 
-/// After how many steps of `stride` every bend is where it began. The bends divide each other, so it fits.
+/// The period of the bends in steps of `stride`. The bends divide each other, so it fits.
 fn period(stride: i64, bends: &[Bend]) -> i64 {
     let gcd = |mut a: i64, mut b: i64| {
         while b != 0 {

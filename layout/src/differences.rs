@@ -1,6 +1,6 @@
-//! How close two elements of a layout can come: the smallest difference of two offsets. Asked of strides alone.
+//! The smallest difference of two offsets of a layout. Depends on strides alone.
 
-/// How many partial sums are looked at before giving up. Strides that lie apart need one for each mode.
+/// The limit of partial sums before giving up. Well-separated strides need one for each mode.
 const MOST: u32 = 1 << 20;
 
 /// The smallest `|Σ xᵢ·strideᵢ|` with `|xᵢ| < extentᵢ`, not all zero: 0 if two coordinates share an offset.
@@ -10,8 +10,8 @@ pub(crate) struct Closest {
     pub(crate) steps: Vec<i64>,
 }
 
-/// Searches modes (extent, stride) with extents over 1 and positive strides, smallest stride first. `None` if that takes
-/// too long, which two modes never do.
+/// Searches modes (extent, stride) with extents over 1 and positive strides, smallest stride first. `None` if
+/// that takes too long, which two modes never do.
 pub(crate) fn closest(modes: &[(i64, i64)]) -> Option<Closest> {
     if let [one, other] = modes {
         return Some(of_two(*one, *other));
@@ -27,8 +27,8 @@ pub(crate) fn closest(modes: &[(i64, i64)]) -> Option<Closest> {
     search.walk(modes.len(), 0, true).then_some(search.best)
 }
 
-/// By Euclid's algorithm on the strides: its remainders, and the multiples that make them, are the best that any multiples
-/// up to those reach.
+/// By Euclid's algorithm on the strides: its remainders and their multipliers are the best approximations
+/// among multipliers of that size.
 fn of_two((n, d): (i64, i64), (m, e): (i64, i64)) -> Closest {
     // `distance = |x·d − y·e|`, with the signs of `x` and `y` alike
     let (mut before, mut now) = ((e, 0, 1), (d, 1, 0));
@@ -53,8 +53,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Chooses the steps of the first `open` modes, largest stride first, given the sum of the others. False when out of
-    /// time. `still`: all others are zero; then a step and its negative are alike.
+    /// Chooses the steps of the first `open` modes, largest stride first, given the sum of the others. False
+    /// when out of time. `still`: all others are zero; then a step and its negative are equivalent.
     fn walk(&mut self, open: usize, sum: i128, still: bool) -> bool {
         if self.left == 0 {
             return false;
@@ -67,7 +67,7 @@ impl Search<'_> {
             return true;
         };
         let (extent, stride) = (i128::from(self.modes[mode].0), i128::from(self.modes[mode].1));
-        // What the smaller modes cannot bring back below the best is not worth a look.
+        // Prune sums that the smaller modes cannot bring below the best.
         let within = |best: i64| i128::from(best) - 1 + self.reach[mode];
         let most = within(self.best.distance);
         let first = (-(most + sum)).div_euclid(stride) + i128::from((-(most + sum)).rem_euclid(stride) != 0);

@@ -1,14 +1,15 @@
-//! [`Distribution`]: who holds what of a tile. A layout from (thread, value) to a coordinate of the tile, so its strides
-//! are steps along modes; a stride of 0 replicates. What the tile is made of, and in which memory, it does not know.
+//! [`Distribution`]: the thread-value layout of a tile. A layout from (thread, value) to a coordinate of the
+//! tile, so its strides are steps along modes; a stride of 0 replicates. It knows neither element type nor
+//! memory.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
 use crate::tuple::Tuple;
 use crate::value::{Path, Value};
 
-/// How the threads of a group hold a tile.
+/// How a tile is distributed over the threads of a group.
 ///
-/// Threads and values may cover more than the tile: coordinates beyond its extents stand for nothing.
+/// Threads and values may cover more than the tile: coordinates beyond its extents are out of bounds.
 ///
 /// ```
 /// use tilewright_layout::{Distribution, layout};
@@ -25,35 +26,35 @@ pub struct Distribution {
     values: Vec<Digit>,
 }
 
-/// A digit of the number of a thread or a value, leftmost fastest: how many, and how far each goes along which mode.
+/// A digit of a thread or value number, leftmost fastest: its extent, and its step along one mode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Digit {
-    /// How many.
+    /// Its extent.
     pub extent: i64,
     /// Along which mode of the tile.
     pub mode: usize,
-    /// How far each goes; 0 replicates.
+    /// Its step; 0 replicates.
     pub step: i64,
 }
 
-/// What moves a tile from one distribution to another.
+/// The data movement between two distributions of a tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchange {
-    /// Every thread has what it needs: perhaps in other registers, the same for all threads.
+    /// Within each thread: at most a renumbering of registers, the same for all threads.
     Registers,
-    /// Some thread of the same warp has it.
+    /// Within each warp: shuffles.
     Warp,
-    /// It passes through shared memory.
+    /// Through shared memory.
     Shared,
 }
 
 const OP: &str = "distribution";
 
 impl Distribution {
-    /// From digits of the thread's number and of the value's.
+    /// From digits of the thread number and of the value number.
     pub fn new(tile: &[i64], threads: Vec<Digit>, values: Vec<Digit>) -> Distribution {
         let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1);
-        // Digits that make no difference are along no mode, and one where they are neighbours.
+        // Digits of stride 0 have no mode; adjacent ones are merged.
         let mut apart: Vec<Digit> = Vec::new();
         for digit in trim(threads) {
             match apart.last_mut() {
@@ -65,8 +66,8 @@ impl Distribution {
         Distribution { tile: tile.to_vec(), threads: apart, values: trim(values).collect() }
     }
 
-    /// Threads arranged over the modes of the tile: a layout from a position to the thread's number. Each takes `values[m]`
-    /// neighbours along mode `m` at once.
+    /// Threads arranged over the modes of the tile: a layout from a position to the thread number. Each
+    /// thread takes `values[m]` contiguous elements along mode `m` at once.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, layout};
@@ -82,7 +83,7 @@ impl Distribution {
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(threads));
         }
         let each = |mode: usize| values.get(mode).copied().unwrap_or(1).max(1);
-        // Sorted by how far apart their numbers are, digits of positions are digits of the thread's number.
+        // Sorted by stride, digits of positions are digits of the thread number.
         let mut digits: Vec<(i64, Digit)> = Vec::new();
         let mut own = Vec::new();
         for (mode, along) in threads.modes().enumerate() {
@@ -101,7 +102,7 @@ impl Distribution {
             let step = each(mode) * count;
             own.push(Digit { extent: (extent + step - 1) / step, mode, step });
         }
-        // The vectors first, then what is left of each mode.
+        // The vectors first, then the rest of each mode.
         own.sort_by_key(|digit| digit.step != 1 || digit.extent == 1);
         let (vectors, rest): (Vec<Digit>, Vec<Digit>) =
             own.into_iter().partition(|digit| digit.step == 1 && each(digit.mode) > 1);
@@ -109,9 +110,9 @@ impl Distribution {
         Ok(Distribution::new(tile, threads, [vectors, rest].concat()))
     }
 
-    /// An instruction's thread-value layout, tiled over groups of its threads. `tv` maps (thread, value) to the index in
-    /// `atom`, leftmost mode fastest; `groups` has a mode for each mode of the tile, a layout from a position to the
-    /// number of the group.
+    /// An instruction's thread-value layout, tiled over groups of its threads. `tv` maps (thread, value) to
+    /// the index in `atom`, leftmost mode fastest; `groups` has a mode for each mode of the tile, a layout
+    /// from a position to the group number.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, layout};
@@ -146,8 +147,8 @@ impl Distribution {
         Ok(Distribution::new(tile, threads, values))
     }
 
-    /// Groups of these threads, each with a tile of its own, side by side: a mode of `groups` for each mode of the tile, a
-    /// layout from a position to the number of the group.
+    /// Groups of these threads, each with its own tile, side by side: a mode of `groups` for each mode of the
+    /// tile, a layout from a position to the group number.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, layout};
@@ -164,7 +165,7 @@ impl Distribution {
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
         }
         if let Some(mode) = (0..self.tile.len()).find(|&mode| self.reach(mode) > self.tile[mode]) {
-            // What goes beyond a tile would be another's.
+            // Out-of-bounds elements would fall into a neighbouring tile.
             let (tile, extent) = (Value::Int(self.reach(mode)), Value::Int(self.tile[mode]));
             return Err(
                 LayoutError::new(OP, Condition::TileDoesNotDivide { mode, tile, extent }).with(groups)
@@ -185,8 +186,9 @@ impl Distribution {
         Ok(Distribution::new(&tile, threads.collect(), self.values.clone()))
     }
 
-    /// So many threads over a tile, `vector` neighbours along `order[0]` at once, then threads along the modes in order:
-    /// accesses of a warp lie side by side along the first. What threads do not divide is covered and goes beyond.
+    /// This many threads over a tile, vectors of `vector` elements along `order[0]`, then threads along the
+    /// modes in order: accesses of a warp are coalesced along the first. Extents that threads do not divide
+    /// are rounded up, out of bounds.
     ///
     /// ```
     /// use tilewright_layout::Distribution;
@@ -204,7 +206,7 @@ impl Distribution {
             let last = place + 1 == order.len();
             let count = match last {
                 true => left,
-                // The fewest that cover the mode at once and divide what is left.
+                // The fewest threads that cover the mode at once and divide the remaining ones.
                 false => (pieces..=left).find(|n| left % n == 0).unwrap_or(left),
             };
             left /= count;
@@ -220,27 +222,27 @@ impl Distribution {
         &self.tile
     }
 
-    /// Digits of the thread's number, leftmost fastest.
+    /// Digits of the thread number, leftmost fastest.
     pub fn thread_digits(&self) -> &[Digit] {
         &self.threads
     }
 
-    /// Digits of the value's number, leftmost fastest.
+    /// Digits of the value number, leftmost fastest.
     pub fn value_digits(&self) -> &[Digit] {
         &self.values
     }
 
-    /// How many threads.
+    /// The number of threads.
     pub fn threads(&self) -> i64 {
         self.threads.iter().map(|digit| digit.extent).product()
     }
 
-    /// How many values each thread holds.
+    /// The number of values of each thread.
     pub fn values(&self) -> i64 {
         self.values.iter().map(|digit| digit.extent).product()
     }
 
-    /// The coordinate of a value of a thread. Beyond the tile's extents it stands for nothing.
+    /// The coordinate of a value of a thread; out of bounds if beyond the tile's extents.
     pub fn coordinate(&self, thread: i64, value: i64) -> Vec<i64> {
         let mut at = vec![0; self.tile.len()];
         for (digits, mut rest) in [(&self.threads, thread), (&self.values, value)] {
@@ -252,13 +254,14 @@ impl Distribution {
         at
     }
 
-    /// How far coordinates along a mode go: its extent, or more.
+    /// The bound of coordinates along a mode: its extent, or more.
     pub fn reach(&self, mode: usize) -> i64 {
         let along = self.threads.iter().chain(&self.values).filter(|digit| digit.mode == mode);
         1 + along.map(|digit| (digit.extent - 1) * digit.step).sum::<i64>()
     }
 
-    /// The same threads over a tile without some modes: those have extent 1, and threads along them hold the same.
+    /// The same threads over a tile without some modes: those have extent 1, and threads along them have
+    /// replicas.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, layout};
@@ -279,8 +282,8 @@ impl Distribution {
         Distribution::new(&tile, threads.collect(), values.collect())
     }
 
-    /// Digits of the thread's number along the modes that a projection leaves out, as (extent, stride): threads that
-    /// differ in them alone share what it keeps.
+    /// Digits of the thread number along the projected modes, as (extent, stride): threads that differ only
+    /// in them have replicas of the projection.
     pub fn combined(&self, keep: &[bool]) -> Vec<(i64, i64)> {
         let (mut all, mut stride) = (Vec::new(), 1);
         for digit in &self.threads {
@@ -292,7 +295,7 @@ impl Distribution {
         all
     }
 
-    /// Digits of the thread's number that make no difference, as (extent, stride).
+    /// Replicating digits of the thread number, as (extent, stride).
     pub fn replicated(&self) -> Vec<(i64, i64)> {
         let (mut all, mut stride) = (Vec::new(), 1);
         for digit in &self.threads {
@@ -304,8 +307,8 @@ impl Distribution {
         all
     }
 
-    /// (thread, value) to the index in the tile, leftmost mode fastest, for analyses of accesses; `None` where it goes
-    /// beyond the tile.
+    /// (thread, value) to the index in the tile, leftmost mode fastest, for analyses of accesses; `None`
+    /// where it is out of bounds.
     ///
     /// ```
     /// use tilewright_layout::Distribution;
@@ -328,7 +331,7 @@ impl Distribution {
         Ok(Some(Layout::from_modes([of(&self.threads)?, of(&self.values)?])?))
     }
 
-    /// What moves a tile from this distribution to another.
+    /// The data movement from this distribution to another.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, Exchange};

@@ -8,8 +8,8 @@ use crate::tuple::Tuple;
 use crate::value::Value;
 
 impl Layout {
-    /// Each mode becomes `(tile, rest)`: the elements that the tiler selects, and how often it repeats. A tile that
-    /// does not divide rounds the rest up.
+    /// Each mode becomes `(tile, rest)`: the elements that the tiler selects, and its repetitions. A tile
+    /// that does not divide rounds the rest up.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -45,7 +45,7 @@ impl Layout {
         })
     }
 
-    /// `((tiles), (rests))`: the first mode is one tile, the second walks over the tiles.
+    /// `((tiles), (rests))`: the first mode is one tile, the second enumerates the tiles.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -60,7 +60,8 @@ impl Layout {
         Layout::from_modes([tile, rest])
     }
 
-    /// `((tiles), rest, rest, …)`: like [`zipped_divide`](Layout::zipped_divide), with the rests as modes of their own.
+    /// `((tiles), rest, rest, …)`: like [`zipped_divide`](Layout::zipped_divide), with the rests as modes of
+    /// their own.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -120,7 +121,7 @@ impl Layout {
         let count = right.cosize().map_err(within)?;
         let mut rest = self.complement_in(Value::Int(room), op).map_err(within)?;
         if rest.size().map_err(within)? < count {
-            // Gaps that are no multiple of a copy hold too few: leave room for the others behind.
+            // Gaps that do not fit a whole copy hold too few: the others need room after the block.
             let behind = self.cosize().ok().and_then(|reach| reach.checked_mul(2)?.checked_mul(count));
             let behind =
                 behind.ok_or_else(|| within(LayoutError::new(op, Condition::Overflow { leaf: None })))?;
@@ -220,11 +221,11 @@ impl Layout {
         padded
     }
 
-    /// This block, repeated to fill `shape`, with the blocks laid down in `order` (leftmost first when none is given).
-    /// The block must divide the shape, and be injective where it moves.
+    /// This block, repeated to fill `shape`, with the blocks in `order` (leftmost first by default). The
+    /// block must divide the shape, and be injective in its modes of nonzero stride.
     ///
-    /// Blocks stand in the gaps of one another where the block has gaps and a layout can say so, as in a
-    /// [`logical_product`](Layout::logical_product); else one behind the other.
+    /// Blocks interleave with the gaps of one another where the block has gaps and a layout can express it,
+    /// as in a [`logical_product`](Layout::logical_product); otherwise they follow one another.
     ///
     /// ```
     /// use tilewright_layout::layout;

@@ -1,4 +1,4 @@
-//! What can go wrong, as values: one catalogue, each entry with its numbers and its remedy.
+//! Errors as values: one catalogue, each entry with its numbers and its remedy.
 
 use std::fmt;
 
@@ -33,13 +33,13 @@ struct Parts {
     counterexample: Option<Tuple>,
 }
 
-/// What an operation was applied to.
+/// An operand of the failed operation.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Operand {
     /// A layout.
     Layout(Layout),
-    /// A layout seen through a swizzle.
+    /// A swizzled layout.
     Composed(Composed),
     /// A shape, stride or coordinate.
     Tuple(Tuple),
@@ -65,7 +65,7 @@ pub enum Condition {
     BadLeaf {
         /// Which leaf, from the left.
         leaf: usize,
-        /// What stands there.
+        /// The text or value of the leaf.
         value: Value,
         /// `extent` or `stride`.
         role: &'static str,
@@ -75,7 +75,7 @@ pub enum Condition {
         /// The leaf at which it happens, where known.
         leaf: Option<usize>,
     },
-    /// The operation must know the number behind a symbol.
+    /// The operation needs the value of a symbol.
     Symbolic {
         /// The symbolic value.
         value: Value,
@@ -107,11 +107,11 @@ pub enum Condition {
     HoleInCoordinate,
     /// A coordinate, projection or tiler that does not fit the nesting of the layout.
     DoesNotFit {
-        /// What does not fit.
+        /// Its description.
         what: &'static str,
         /// Its rank.
         rank: usize,
-        /// The rank of what it is laid against.
+        /// The expected rank.
         against: usize,
     },
     /// A coordinate outside its mode.
@@ -125,13 +125,13 @@ pub enum Condition {
     Parse {
         /// 1-based column, in characters.
         column: usize,
-        /// What would have been right there.
+        /// The expected token.
         expected: &'static str,
-        /// What stands there.
+        /// The token found.
         found: String,
     },
-    /// Along one leaf of the right operand the left one is not a nested layout: it runs straight for `run` elements,
-    /// and the leaf's extent is not a multiple of that.
+    /// Along one leaf of the right operand the left one is not a nested layout: it is linear for `run`
+    /// elements, and the leaf's extent is not a multiple of that.
     RunDoesNotDivide {
         /// Elements before the first break.
         run: i64,
@@ -141,10 +141,11 @@ pub enum Condition {
         stride: i64,
         /// The offset at the break.
         found: Value,
-        /// The offset that a straight line would reach.
+        /// The offset of a linear continuation.
         straight: Value,
     },
-    /// The offset of a coordinate is not the sum of the offsets of its parts: adding them carries into a later mode.
+    /// The offset of a coordinate is not the sum of the offsets of its parts: adding them carries into a
+    /// later mode.
     Carry {
         /// The left operand's mode that overflows.
         mode: usize,
@@ -155,7 +156,7 @@ pub enum Condition {
         /// The sum of the offsets of its parts.
         sum: Value,
     },
-    /// Whether parts carry could not be decided within the work allowed.
+    /// Whether parts carry could not be decided within the limit of work.
     TooMuchWork,
     /// A negative index falls outside the left operand.
     NegativeIndex {
@@ -178,23 +179,23 @@ pub enum Condition {
         /// The extent to be tiled.
         extent: Value,
     },
-    /// A tile with gaps that does not fit a whole number of times into what it tiles.
+    /// A tile with gaps whose repetitions do not tile the extent.
     TilesReachBeyond {
         /// The mode.
         mode: usize,
-        /// After how many elements tiles repeat.
+        /// The period of the tiles.
         period: i64,
-        /// Over how many of them they reach.
+        /// The span of a tile.
         reach: i64,
         /// The extent to be tiled.
         extent: i64,
     },
-    /// No layout takes the offsets back to their coordinates, although each has one of its own.
+    /// The layout is injective, but no layout is its inverse.
     NoLayoutThrough {
         /// The largest offset.
         last: i64,
     },
-    /// A question whose answer would take too long to find.
+    /// A question that would take too long to decide.
     Undecided {
         /// The question, beginning with `whether`.
         whether: &'static str,
@@ -234,24 +235,24 @@ pub enum Condition {
         /// The offset.
         offset: i64,
     },
-    /// The elements that a lane moves at once do not lie side by side.
+    /// The elements of a lane's vector are not contiguous.
     NotAVector {
         /// The lane.
         lane: usize,
-        /// The first element that is out of place.
+        /// The first element that is not contiguous.
         element: usize,
-        /// The offset that would be next to the element before.
+        /// The offset that would be contiguous.
         expected: i64,
         /// Its offset.
         found: i64,
     },
-    /// An address that its access is too wide for.
+    /// The lane of a misaligned address.
     Misaligned {
         /// The lane.
         lane: usize,
         /// Its byte address.
         address: i64,
-        /// How many bytes it moves at once.
+        /// The bytes of its access.
         bytes: i64,
     },
     /// A swizzle whose bits overlap or do not fit.
@@ -285,7 +286,7 @@ impl LayoutError {
         self
     }
 
-    /// The same error as seen by the operation that the user called.
+    /// The same error, attributed to the operation that the user called.
     pub(crate) fn within(
         mut self,
         op: &'static str,
@@ -316,7 +317,7 @@ impl LayoutError {
         &self.0.operands
     }
 
-    /// The mode of the last operand in which it failed, where one mode is to blame.
+    /// The mode of the last operand in which it failed, where a single mode causes it.
     pub fn mode(&self) -> Option<usize> {
         self.0.mode
     }
@@ -331,13 +332,13 @@ impl LayoutError {
         self.0.counterexample.as_ref()
     }
 
-    /// Is it that no layout follows the bends of the left operand?
+    /// Is the cause a bend of the left operand?
     pub(crate) fn is_a_bend(&self) -> bool {
         matches!(self.0.condition, Condition::Carry { .. } | Condition::RunDoesNotDivide { .. })
     }
 
-    /// The nearest right operand for which the operation has an answer, where one was found nearby. Searches, so ask
-    /// only when somebody will read it.
+    /// The nearest right operand for which the operation has an answer, if the search finds one. The search
+    /// takes time: call it only for an error that is shown.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -372,7 +373,7 @@ impl fmt::Display for LayoutError {
             return self.write_line(f);
         }
         let Parts { op, operands, mode, condition, counterexample } = &*self.0;
-        // Modes and coordinates are those of the operand on the right.
+        // Modes and coordinates are those of the right operand.
         let of = match operands.as_slice() {
             [] | [_] => String::new(),
             [.., last] => format!(" of {last}"),
@@ -429,7 +430,7 @@ impl fmt::Display for Operand {
     }
 }
 
-/// Text of users may be long; an error shows its beginning.
+/// User text may be long; an error shows its beginning.
 pub(crate) fn shortened(text: &str) -> String {
     const MOST: usize = 60;
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
@@ -539,7 +540,7 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// What to do about it.
+    /// The remedy.
     fn remedy(&self) -> Option<&'static str> {
         use Condition::*;
         Some(match self {

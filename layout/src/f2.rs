@@ -1,7 +1,8 @@
-//! [`BitMatrix`]: layouts whose extents are powers of two, seen as linear maps over the field of two elements.
+//! [`BitMatrix`]: layouts whose extents are powers of two as linear maps over F2, the field of two elements.
 //!
-//! The bits of the coordinate are the input, the bits of the offset the output, and addition is XOR. There a swizzle is
-//! a matrix like any other, conflicts of banks are ranks, and what two coordinates share is a kernel.
+//! The bits of the coordinate are the input, the bits of the offset the output, and addition is XOR. A
+//! swizzle is a matrix like any other, bank conflicts are ranks, and coordinates that share an offset differ
+//! by a kernel element.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use crate::value::Value;
 
 /// `x ↦ origin ^ (the XOR of a column for every bit set in x)`.
 ///
-/// Written as its columns, lowest input bit first, and the origin if it is not 0: `[1,2,36]^8`. The alternate form
-/// `{:#}` draws the matrix, one line for each output bit, highest first.
+/// Written as its columns, lowest input bit first, and the origin if it is not 0: `[1,2,36]^8`. The alternate
+/// form `{:#}` draws the matrix, one line for each output bit, highest first.
 ///
 /// ```
 /// use tilewright_layout::{BitMatrix, Composed, layout};
@@ -39,8 +40,9 @@ pub struct BitMatrix {
 impl BitMatrix {
     /// The matrix of a layout: a column for every bit of the coordinate, leaf by leaf, leftmost leaf first.
     ///
-    /// There is one exactly when every extent is a power of two and no two bits of the coordinate change the same bit of
-    /// the offset, for then adding never carries; the error names the two that do. A swizzle never stands in the way.
+    /// There is one exactly when every extent is a power of two and no two bits of the coordinate change the
+    /// same bit of the offset, for then adding never carries; the error names the two that do. Swizzles are
+    /// always linear.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, layout};
@@ -58,8 +60,9 @@ impl BitMatrix {
     fn read(view: &Composed) -> Result<BitMatrix> {
         let refuse = |condition| Err(LayoutError::new("", condition));
         let (swizzle, offset) = (view.swizzle(), view.offset());
-        // With `d` the bits in which `offset + column` differs from `offset`: sums of columns are XORs exactly when the
-        // `d` are disjoint, since the sum of a pair differs from the XOR by twice what they share, signs included.
+        // With `d` the bits in which `offset + column` differs from `offset`: sums of columns are XORs
+        // exactly when the `d` are disjoint, since the sum of a pair differs from the XOR by twice what they
+        // share, signs included.
         let mut plain: Few<u64> = Few::empty(0);
         let (mut lowest, mut highest) = (offset, offset);
         for (leaf, (extent, stride)) in view.layout().leaves().enumerate() {
@@ -127,7 +130,7 @@ impl BitMatrix {
         BitMatrix::from_columns(&columns, 0)
     }
 
-    /// What each bit of the coordinate changes in the offset, lowest bit first.
+    /// The change of the offset by each bit of the coordinate, lowest bit first.
     pub fn columns(&self) -> &[u64] {
         &self.columns
     }
@@ -137,7 +140,7 @@ impl BitMatrix {
         self.origin
     }
 
-    /// How many bits the coordinate has.
+    /// The number of bits of the coordinate.
     pub fn inputs(&self) -> u32 {
         self.columns.len() as u32
     }
@@ -159,7 +162,8 @@ impl BitMatrix {
         offset
     }
 
-    /// First `inner`, then `self`: `x ↦ self.apply(inner.apply(x))`. All bits that `inner` can set must be inputs here.
+    /// First `inner`, then `self`: `x ↦ self.apply(inner.apply(x))`. All bits that `inner` can set must be
+    /// inputs here.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, Swizzle, layout};
@@ -226,12 +230,12 @@ impl BitMatrix {
         rank(&mut self.columns.clone())
     }
 
-    /// Does every coordinate have an offset of its own?
+    /// Is the map injective?
     pub fn is_injective(&self) -> bool {
         self.rank() == self.inputs()
     }
 
-    /// A basis of the coordinates that change nothing: `apply(x) == apply(x ^ k)` for every `k` among them.
+    /// A basis of the kernel: `apply(x) == apply(x ^ k)` for every `k` in it.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, layout};
@@ -261,7 +265,8 @@ impl BitMatrix {
         kernel
     }
 
-    /// The layout with this matrix, if one without a swizzle has it: the origin is 0 and no two columns share a bit.
+    /// The layout with this matrix, if one without a swizzle has it: the origin is 0 and no two columns share
+    /// a bit.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, layout};
@@ -295,7 +300,7 @@ fn clip(range: &Range<u32>, most: u32) -> Range<u32> {
     range.start.min(end)..end
 }
 
-/// The rank of these columns, which are used up.
+/// The rank of these columns, which are overwritten.
 pub(crate) fn rank(columns: &mut [u64]) -> u32 {
     let mut rank = 0;
     let mut at = 0;

@@ -1,15 +1,16 @@
 //! The algebra from zero.
 //!
-//! Memory is a line of numbered places. What we keep there is a matrix, a tile of one, or what a thread holds of it. A
-//! *layout* says which element is at which place. That is all: a layout is a function from coordinates to offsets.
+//! Memory is a line of numbered places. It holds a matrix, a tile of one, or a thread's part of it. A
+//! *layout* says which element is at which place. That is all: a layout is a function from coordinates to
+//! offsets.
 //!
 //! You can follow along without writing a program: `tilewright layout --table '(4,6):(1,4)'` draws, and
 //! `tilewright layout --explain '…'` says why a result is what it is.
 //!
 //! # Shape and stride
 //!
-//! A layout is written `shape:stride`. The shape says which coordinates there are, the stride how far one step along each
-//! mode goes. The offset of a coordinate is the sum of its steps.
+//! A layout is written `shape:stride`. The shape says which coordinates there are, the stride how far one
+//! step along each mode goes. The offset of a coordinate is the sum of its steps.
 //!
 //! ```
 //! use tilewright_layout::{draw::Picture, layout};
@@ -46,8 +47,8 @@
 //!
 //! # One number is a coordinate, too
 //!
-//! An integer walks through the shape with the leftmost mode fastest, like the digits of a number read from the left. So
-//! every layout is also a function of one integer, whatever its shape:
+//! An integer walks through the shape with the leftmost mode fastest, like the digits of a number read from
+//! the left. So every layout is also a function of one integer, whatever its shape:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -60,9 +61,9 @@
 //!
 //! # Modes inside modes
 //!
-//! Cut the columns of that matrix into pairs. A column then has two coordinates, which one of the pair and which pair,
-//! and each has a stride of its own. We still want to say "column 3", so the two stay together in one mode: `(2,3)` takes
-//! the place of `6`.
+//! Cut the columns of that matrix into pairs. A column then has two coordinates, which one of the pair and
+//! which pair, and each has a stride of its own. We still want to say "column 3", so the two stay together in
+//! one mode: `(2,3)` takes the place of `6`.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -74,11 +75,11 @@
 //!
 #![doc = include_str!("pictures/nested.svg")]
 //!
-//! No stride of a plain `(4,6)` matrix could do this. Nesting is what lets a layout describe tiles, tiles of tiles, and
-//! the registers of a tensor core, and still be used as the matrix that it stands for.
+//! No stride of a plain `(4,6)` matrix could do this. Nesting is what lets a layout describe tiles, tiles of
+//! tiles, and the registers of a tensor core, and still be indexed as a matrix.
 //!
-//! Where nesting says nothing, [`coalesce`](crate::Layout::coalesce) takes it away. The function of one integer stays the
-//! same:
+//! Where nesting says nothing, [`coalesce`](crate::Layout::coalesce) takes it away. The function of one
+//! integer stays the same:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -89,9 +90,9 @@
 //!
 //! # Composition: one layout seen through another
 //!
-//! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. Read `B` as a choice and an order
-//! of elements, by number; `A` says where these elements are. With one operation you take every second row, reshape,
-//! transpose, or hand each thread its part.
+//! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. Read `B` as a choice
+//! and an order of elements, by number; `A` says where these elements are. With one operation you take every
+//! second row, reshape, transpose, or hand each thread its part.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -105,8 +106,8 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! Write a tuple, and each mode is composed on its own. That is the everyday way to cut a tile out of a corner; `_`
-//! ([`ALL`](crate::ALL)) leaves a mode alone:
+//! Write a tuple, and each mode is composed on its own. That is the everyday way to cut a tile out of a
+//! corner; `_` ([`ALL`](crate::ALL)) leaves a mode alone:
 //!
 //! ```
 //! use tilewright_layout::{ALL, layout};
@@ -116,8 +117,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! Not every pair has an answer. Steps of 4 through columns of 7 do not come round evenly, and no shape and stride
-//! describe where they go. Then you get an error, never a wrong layout, and the error says where and what would work:
+//! Not every pair has an answer. Steps of 4 through columns of 7 do not come round evenly, and no shape and
+//! stride describe where they go. Then you get an error, never a wrong layout, and the error says where and
+//! what would work:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -128,10 +130,10 @@
 //!     Choose a tile that stays inside that mode or covers it whole. The nearest operand that works is 6:4.");
 //! ```
 //!
-//! # Division: tiles, and what walks over them
+//! # Division: tiles, and the layout of tiles
 //!
-//! Choose the elements of one tile: `4:2` takes every second element, four of them. What is left over,
-//! the [`complement`](crate::Layout::complement), says where the other tiles begin:
+//! Choose the elements of one tile: `4:2` takes every second element, four of them. The rest, the
+//! [`complement`](crate::Layout::complement), says where the other tiles begin:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -142,9 +144,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! A *divide* composes with both at once. The result reaches the same elements in another order: first coordinate within
-//! the tile, second coordinate which tile. With a shape each mode is divided, and the four divides differ only in how
-//! they gather the pieces:
+//! A *divide* composes with both at once. The result reaches the same elements in another order: first
+//! coordinate within the tile, second coordinate which tile. With a shape each mode is divided, and the four
+//! divides differ only in how they gather the pieces:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -164,13 +166,14 @@
 //!
 #![doc = include_str!("pictures/zipped.svg")]
 //!
-//! A size that the tile does not divide is rounded up, so that no element is lost. The elements beyond the end are for
-//! the kernel to guard against; [`tile_obligations`](crate::Layout::tile_obligations) says whether there are any.
+//! A size that the tile does not divide is rounded up, so that no element is lost. The elements beyond the
+//! end are for the kernel to guard against; [`tile_obligations`](crate::Layout::tile_obligations) says
+//! whether there are any.
 //!
 //! # Products: copies of a block
 //!
-//! The other direction: a block, and how copies of it are arranged. A *product* finds room for the copies after the
-//! block, in its complement.
+//! The other direction: a block, and how copies of it are arranged. A *product* finds room for the copies
+//! after the block, in its complement.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -183,14 +186,14 @@
 //!
 #![doc = include_str!("pictures/blocked.svg")]
 //!
-//! [`raked_product`](crate::Layout::raked_product) interleaves the blocks instead of laying them side by side, and
-//! [`tile_to_shape`](crate::Layout::tile_to_shape) repeats a block until it fills a shape.
+//! [`raked_product`](crate::Layout::raked_product) interleaves the blocks instead of laying them side by
+//! side, and [`tile_to_shape`](crate::Layout::tile_to_shape) repeats a block until it fills a shape.
 //!
 //! # Inverses: from an offset back to a coordinate
 //!
-//! [`right_inverse`](crate::Layout::right_inverse) gives back which element is at an offset: `A(R(i)) = i`, as far as the
-//! offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout, gaps or not: `L(A(i)) = i`, where a
-//! layout can.
+//! [`right_inverse`](crate::Layout::right_inverse) returns the element at an offset: `A(R(i)) = i`, as far as
+//! the offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout, gaps or not:
+//! `L(A(i)) = i`, where a layout can.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -201,13 +204,14 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! With it you can ask what two layouts have in common: [`max_common_vector`](crate::Layout::max_common_vector) is how
-//! many elements a copy between them may move at once.
+//! With it you can ask what two layouts have in common:
+//! [`max_common_vector`](crate::Layout::max_common_vector) is how many elements a copy between them may move
+//! at once.
 //!
 //! # Threads
 //!
-//! Threads are numbered, and so are elements. How 32 threads share a tile is one more layout.
-//! [`parallelize`](crate::Layout::parallelize) deals the elements of a tile out, like cards:
+//! Threads are numbered, and so are elements. A partition of a tile over 32 threads is one more layout.
+//! [`parallelize`](crate::Layout::parallelize) distributes the elements of a tile over threads, cyclically:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -218,8 +222,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! For wide loads each thread should hold neighbours. A [`TiledCopy`](crate::TiledCopy) is made of two layouts: how the
-//! threads are arranged, and how the values of one thread are. It is a layout from (thread, value) to the element:
+//! For wide loads each thread needs contiguous elements. A [`TiledCopy`](crate::TiledCopy) is made of two
+//! layouts: the arrangement of the threads, and the arrangement of the values of one thread. It is a
+//! thread-value layout, from (thread, value) to the element:
 //!
 //! ```
 //! use tilewright_layout::{TiledCopy, draw::Picture, layout};
@@ -238,17 +243,18 @@
 //!
 #![doc = include_str!("pictures/copy.svg")]
 //!
-//! A tensor core's registers are such a layout, too. This is where the 32 threads of a warp keep the 16x8 results of one
-//! `mma.sync.m16n8k8`:
+//! A fragment in the registers of a tensor core is such a layout, too. This is the accumulator of
+//! `mma.sync.m16n8k8`, 16x8 results over the 32 threads of a warp:
 //!
 #![doc = include_str!("pictures/accumulator.svg")]
 //!
 //! # Swizzles
 //!
-//! Shared memory has 32 banks, and threads that reach into the same bank at the same time wait for each other. Suppose
-//! there were only 8, one for each colour of our pictures. A row-major tile with rows of 8 then has every column in a
-//! single bank. Padding mends that at the price of unused memory. A [`Swizzle`](crate::Swizzle) mends it for free: it flips
-//! some bits of the offset by some higher bits, so that each row is shuffled in its own way. No element leaves its row.
+//! Shared memory has 32 banks, and accesses of different words in one bank are serialised: a bank conflict.
+//! Suppose there were only 8 banks, one for each colour of our pictures. A row-major tile with rows of 8 then
+//! has every column in a single bank. Padding avoids that at the price of unused memory. A
+//! [`Swizzle`](crate::Swizzle) avoids it for free: it XORs some bits of the offset with some higher bits, so
+//! that each row is permuted in its own way. No element leaves its row.
 //!
 //! ```
 //! use tilewright_layout::{Composed, Swizzle, layout};
@@ -260,14 +266,15 @@
 //!
 #![doc = include_str!("pictures/swizzled.svg")]
 //!
-//! [`Composed`](crate::Composed) is a layout seen through a swizzle, and it slices, tiles and divides like any other.
+//! [`Composed`](crate::Composed) is a layout seen through a swizzle, and it slices, tiles and divides like
+//! any other.
 //!
-//! # Names for what only launch knows
+//! # Symbols: sizes known at launch
 //!
-//! The matrices that a kernel works on have sizes `M` and `K` that are known when it is launched. Extents and strides may
-//! be such names. Operations whose result does not depend on them go through; the others refuse, by name, and what is
-//! left to be seen at launch comes back as an [`Obligation`](crate::Obligation), or, for tiles, a
-//! [`TileObligation`](crate::TileObligation):
+//! The matrices that a kernel works on have sizes `M` and `K` that are known when it is launched. Extents and
+//! strides may be such symbols. Operations whose result does not depend on them go through; the others
+//! refuse, by name, and conditions to check at launch are returned as an [`Obligation`](crate::Obligation),
+//! or, for tiles, a [`TileObligation`](crate::TileObligation):
 //!
 //! ```
 //! use tilewright_layout::{ALL, Layout};
@@ -281,7 +288,7 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! # In one breath
+//! # Summary
 //!
 //! | You want | Take |
 //! |---|---|
@@ -290,9 +297,9 @@
 //! | the same function, simpler | [`coalesce`](crate::Layout::coalesce), [`filter`](crate::Layout::filter), [`flatten`](crate::Layout::flatten) |
 //! | some elements, in some order | [`composition`](crate::Layout::composition) |
 //! | a row, a column, a corner | [`slice`](crate::Layout::slice) |
-//! | tiles | [`zipped_divide`](crate::Layout::zipped_divide) and its kin, or [`tile`](crate::Layout::tile) for one block's share |
-//! | one thread's share | [`parallelize`](crate::Layout::parallelize), [`TiledCopy`](crate::TiledCopy), [`TiledMma`](crate::TiledMma) |
+//! | tiles | [`zipped_divide`](crate::Layout::zipped_divide) and its kin, or [`tile`](crate::Layout::tile) for one block's tile |
+//! | one thread's part | [`parallelize`](crate::Layout::parallelize), [`TiledCopy`](crate::TiledCopy), [`TiledMma`](crate::TiledMma) |
 //! | copies of a block | [`blocked_product`](crate::Layout::blocked_product), [`tile_to_shape`](crate::Layout::tile_to_shape) |
-//! | the way back | [`right_inverse`](crate::Layout::right_inverse), [`left_inverse`](crate::Layout::left_inverse) |
+//! | an inverse | [`right_inverse`](crate::Layout::right_inverse), [`left_inverse`](crate::Layout::left_inverse) |
 //! | wider or narrower elements | [`recast`](crate::Layout::recast) |
 //! | a picture | [`draw::Picture`](crate::draw::Picture) |

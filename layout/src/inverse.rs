@@ -1,4 +1,4 @@
-//! Inverses: how to get back from offsets to coordinates.
+//! Inverses: from offsets back to coordinates.
 
 use crate::complement::Moving;
 use crate::error::{Condition, LayoutError, Result};
@@ -7,16 +7,17 @@ use crate::layout::Layout;
 use crate::points::layout_through;
 use crate::value::Value;
 
-/// The most elements for which a layout that leads back is searched for without a divisible chain.
+/// The largest number of elements for which an inverse is searched without a divisible chain of strides.
 const MOST_POINTS: i64 = 1 << 12;
 
 impl Layout {
-    /// The `R` with `self(R(i)) = i` that follows whole modes: one of stride 1, then one that begins where it ends, and
-    /// so on. Of all such chains it is the longest; of those equally long the one that takes the left mode first. Stride-0
-    /// modes are left out. Where the layout is a permutation of `0..size`, that is all of it.
+    /// The `R` with `self(R(i)) = i` that follows whole modes: one of stride 1, then one that begins where it
+    /// ends, and so on. Of all such chains it is the longest; of those equally long the one that takes the
+    /// left mode first. Stride-0 modes are left out. Where the layout is a permutation of `0..size`, that is
+    /// all of it.
     ///
-    /// No part of a mode is followed, so where offsets repeat there may be larger ones: `(4,4):(1,2)` takes 0 and 1, 4, 8
-    /// and 12 to `0..8`, and the answer is `4:1`.
+    /// Modes are followed as a whole only, so where offsets repeat there may be larger inverses:
+    /// `(4,4):(1,2)` maps 0 and 1, 4, 8 and 12 to `0..8`, and the answer is `4:1`.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -28,7 +29,7 @@ impl Layout {
     /// ```
     pub fn right_inverse(&self) -> Result<Layout> {
         let moving = self.moving("right_inverse")?;
-        // What a mode reaches if it is the next, and the mode after it; those of larger stride first.
+        // The reach of each mode if it is the next, and the mode after it; larger strides first.
         let mut order: Few<usize> = (0..moving.len()).filter(|&mode| moving[mode].stride > 0).collect();
         order.sort_unstable_by_key(|&mode| (std::cmp::Reverse(moving[mode].stride), mode));
         let mut chains: Few<(i64, Option<usize>)> = moving.iter().map(|_| (0, None)).collect();
@@ -50,11 +51,12 @@ impl Layout {
         Ok(Layout::flat_of(&modes).coalesce())
     }
 
-    /// The `L` with `L(self(i)) = i`, where a layout is one. The layout must be injective and its strides positive.
+    /// The `L` with `L(self(i)) = i`, where a layout is one. The layout must be injective and its strides
+    /// positive.
     ///
-    /// Where its strides, sorted, divide each other in turn and each lies past the mode before, there always is one,
-    /// gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096 of them below 65,536; the error says
-    /// whether there is none or it could not be decided.
+    /// If the strides, sorted, divide one another and each is at least the span of the modes before it, there
+    /// always is one, gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096 of them
+    /// below 65,536; the error says whether there is none or it could not be decided.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -83,7 +85,7 @@ impl Layout {
             let back = Layout::flat_of(&modes).recheck(OP);
             return Ok(back.map_err(|e| e.with(self))?.coalesce());
         }
-        self.closest(&moving, OP)?; // refuses what is not injective
+        self.closest(&moving, OP)?; // refuses a layout that is not injective
         if self.size()? > MOST_POINTS {
             return refuse(Condition::Undecided { whether: "whether some layout leads back" });
         }
@@ -91,7 +93,7 @@ impl Layout {
         layout_through(points, OP).map_err(|e| e.with(self))?.recheck(OP)
     }
 
-    /// The layout of the coordinates that do not move: `self(nullspace(i)) = 0` for all of it.
+    /// The layout of the coordinates that map to offset 0: `self(nullspace(i)) = 0` for all of it.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -109,7 +111,8 @@ impl Layout {
     }
 }
 
-/// The modes of a left inverse, if the strides, sorted and positive, divide each other and leave room for the modes.
+/// The modes of a left inverse, if the strides, sorted and positive, divide each other and leave room for the
+/// modes.
 fn back_along_a_chain(moving: &[Moving]) -> Option<Few<(Value, Value)>> {
     let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
     let mut before = Moving { extent: 1, stride: 1, index: 0 };

@@ -1,4 +1,4 @@
-//! [`Layout`]: the value itself, how it is made, and what can be read off it. The operations live elsewhere.
+//! [`Layout`]: the value itself, its constructors and accessors. The operations are in other modules.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::few::{Few, INLINE};
@@ -9,9 +9,9 @@ use crate::value::{Symbol, Value};
 
 /// A function from coordinates to offsets, written `shape:stride`.
 ///
-/// Shape and stride are [`Tuple`]s of the same nesting. A coordinate is multiplied with the stride, leaf by leaf,
-/// and summed. An integer stands for a coordinate too: it walks the shape with the leftmost mode fastest, and the
-/// last mode is never wrapped, so a layout answers beyond its size as well.
+/// Shape and stride are [`Tuple`]s of the same nesting. A coordinate is multiplied with the stride, leaf by
+/// leaf, and summed. An integer is a coordinate too: it enumerates the shape with the leftmost mode fastest,
+/// and the last mode is never wrapped, so a layout is defined beyond its size as well.
 ///
 /// ```
 /// use tilewright_layout::Layout;
@@ -105,7 +105,7 @@ impl Layout {
         Layout::checked(shape.leaves, stride, shape.profile, op)
     }
 
-    /// The first mode contiguous, every later one `pad` elements further apart than it need be: `(BM,BK):(1,BM+1)`.
+    /// The first mode contiguous, with `pad` unused elements in every later stride: `(BM,BK):(1,BM+1)`.
     ///
     /// ```
     /// use tilewright_layout::Layout;
@@ -175,7 +175,7 @@ impl Layout {
         all.recheck("from_modes")
     }
 
-    /// The layout of rank 0, which stands for a single element after every mode was sliced away.
+    /// The layout of rank 0: a single element, after every mode was sliced away.
     pub(crate) const fn nothing() -> Layout {
         let none = Few::empty(Value::Int(0));
         Layout { shape: none, stride: Few::empty(Value::Int(0)), profile: Profile::empty() }
@@ -205,8 +205,8 @@ impl Layout {
         }
     }
 
-    /// Every layout that leaves the crate has passed here: positive extents, and no size or offset past 63 bits. No
-    /// modes at all are a single element.
+    /// Every layout that leaves the crate is checked here: positive extents, and no size or offset beyond 63
+    /// bits. No modes at all are a single element.
     pub(crate) fn checked(
         shape: Few<Value>,
         stride: Few<Value>,
@@ -226,7 +226,7 @@ impl Layout {
         }
     }
 
-    /// What [`checked`](Layout::checked) asks, without moving the layout.
+    /// The checks of [`checked`](Layout::checked), without moving the layout.
     pub(crate) fn check(&self, op: &'static str) -> Result<()> {
         let depth = self.profile.depth();
         if depth > MAX_DEPTH {
@@ -263,8 +263,8 @@ impl Layout {
     /// For [`layout!`](crate::layout!): the layout of integer leaves, in a constant.
     ///
     /// # Panics
-    /// When shape and stride do not nest alike, an extent is not positive, or there are more than twelve leaves.
-    /// In a `const` that is a compile error.
+    /// When shape and stride do not nest alike, an extent is not positive, or there are more than twelve
+    /// leaves. In a `const` that is a compile error.
     #[doc(hidden)]
     pub const fn literal(shape: &[Token], stride: Option<&[Token]>) -> Layout {
         use crate::profile::Nest;
@@ -438,8 +438,8 @@ impl Layout {
         Ok(size)
     }
 
-    /// One more than the distance between the smallest and the largest offset: the room that the layout needs.
-    /// Negative strides count by their magnitude.
+    /// One more than the distance between the smallest and the largest offset: the room that the layout
+    /// needs. Negative strides count by their magnitude.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -476,8 +476,8 @@ impl Layout {
         self.leaves().all(|(n, d)| n.int().is_some() && d.int().is_some())
     }
 
-    /// The offset of an integer coordinate `0 <= index`; the last mode is not wrapped. `None` when a symbol is in the
-    /// way or the offset passes 63 bits. A `const fn`.
+    /// The offset of an integer coordinate `0 <= index`; the last mode is not wrapped. `None` when a symbol
+    /// is in the way or the offset passes 63 bits. A `const fn`.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};

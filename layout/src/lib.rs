@@ -1,11 +1,12 @@
 //! The algebra of tensor layouts.
 //!
-//! A layout is a function from coordinates to offsets. This crate is that idea as values: layouts are built, composed,
-//! divided into tiles, dealt out to threads, swizzled, inverted, and judged for bank conflicts and coalescing. It does no
-//! IO and knows nothing of any language or device beyond how wide a memory bank is.
+//! A layout is a function from coordinates to offsets. This crate provides layouts as values: they are built,
+//! composed, divided into tiles, partitioned over threads, swizzled, inverted, and analysed for bank
+//! conflicts and coalescing. It does no IO and knows nothing of any language or device except the banks and
+//! sectors of memory.
 //!
-//! Every operation is sound and says why when it has no answer: see [`LayoutError`]. New to layouts? The [`guide`] teaches
-//! them from zero, with pictures.
+//! Every operation is sound and explains why when it has no answer: see [`LayoutError`]. New to layouts? The
+//! [`guide`] teaches them from zero, with pictures.
 
 mod access;
 mod banks;

@@ -1,7 +1,8 @@
 //! `layout!`: a layout written as it is printed.
 
-/// A layout literal: `layout!((4, (2, 3)) : (1, (4, 8)))`, or without a stride the compact column-major layout of a
-/// shape. Numbers may be any constant expression, so it works in a `const` with constants of your own.
+/// A layout literal: `layout!((4, (2, 3)) : (1, (4, 8)))`, or without a stride the compact column-major
+/// layout of a shape. Numbers may be any constant expression, so it works in a `const` with constants of your
+/// own.
 ///
 /// ```
 /// use tilewright_layout::{Layout, layout};
@@ -16,7 +17,8 @@
 /// A shape or stride that is a single expression with an operator needs parentheses: `layout!((BM + 1) : 1)`.
 ///
 /// # Panics
-/// When shape and stride do not nest alike or an extent is not positive. In a `const` that is a compile error:
+/// When shape and stride do not nest alike or an extent is not positive. In a `const` that is a compile
+/// error:
 ///
 /// ```compile_fail
 /// use tilewright_layout::{Layout, layout};
@@ -38,7 +40,7 @@ macro_rules! layout {
     };
 }
 
-/// `[tokens so far] [what is left of this tuple] [what is left of the tuples around it, innermost first]`
+/// `[tokens so far] [rest of this tuple] [rest of the enclosing tuples, innermost first]`
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layout_tokens {
@@ -64,7 +66,7 @@ macro_rules! __layout_tokens {
     };
 }
 
-/// Parentheses are a tuple when they hold a comma, and only parentheses otherwise, as in Rust.
+/// Parentheses with a comma are a tuple, and otherwise only parentheses, as in Rust.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layout_paren {

@@ -1,10 +1,10 @@
-//! For an operation without an answer: the nearest right operand that has one. Only error messages ask.
+//! For an operation without an answer: the nearest right operand that has one. Only error messages use it.
 
 use crate::error::{LayoutError, Operand};
 use crate::layout::Layout;
 use crate::value::Value;
 
-/// How far extents and strides are varied.
+/// The range of the variation of extents and strides.
 const REACH: i64 = 64;
 
 pub(crate) fn nearest(error: &LayoutError) -> Option<Operand> {
@@ -26,7 +26,8 @@ pub(crate) fn nearest(error: &LayoutError) -> Option<Operand> {
     }
 }
 
-/// Layouts like this one in which a single number differs, nearest first: extents before strides, smaller before larger.
+/// Layouts like this one in which a single number differs, nearest first: extents before strides, smaller
+/// before larger.
 fn around(layout: &Layout) -> impl Iterator<Item = Layout> + '_ {
     let leaves = layout.shape.len();
     (1..REACH).flat_map(move |by| {

@@ -1,4 +1,4 @@
-//! Obligations: what a symbol leaves open here, and launch must find true.
+//! Obligations: conditions on symbols, to be checked at launch.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::tiler::Tiler;
 use crate::value::{Symbol, Value};
 
-/// Something that launch must find true, because a symbol leaves it open here.
+/// A condition on a symbol, to be checked at launch.
 ///
 /// ```
 /// use tilewright_layout::{Layout, Symbol};
@@ -21,7 +21,7 @@ use crate::value::{Symbol, Value};
 pub struct Obligation {
     /// The divisor.
     pub divisor: i64,
-    /// What it must divide.
+    /// The value that it must divide.
     pub of: Value,
 }
 
@@ -38,7 +38,8 @@ impl fmt::Display for Obligation {
     }
 }
 
-/// What launch must find true for every tile along one mode to be whole; see [`Layout::tile_obligations`].
+/// The condition for every tile along one mode to be whole, to be checked at launch; see
+/// [`Layout::tile_obligations`].
 ///
 /// ```
 /// use tilewright_layout::{Layout, layout};
@@ -49,9 +50,9 @@ impl fmt::Display for Obligation {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TileObligation {
-    /// After how many elements tiles repeat.
+    /// The period of the tiles.
     pub period: i64,
-    /// Over how many of them they reach: all, unless they leave a gap at the end.
+    /// The span of a tile: the period, unless there is a gap at the end.
     pub reach: i64,
     /// The extent that they tile.
     pub of: Value,
@@ -68,7 +69,7 @@ impl TileObligation {
         rest == 0 || rest >= self.reach
     }
 
-    /// Does it hold whatever the symbol is?
+    /// Does it hold for every value of the symbol?
     fn is_settled(&self) -> bool {
         match self.of {
             Value::Int(extent) => self.holds_for(extent),
@@ -76,7 +77,7 @@ impl TileObligation {
         }
     }
 
-    /// Does it hold wherever the other does?
+    /// Is it implied by the other?
     fn follows_from(&self, other: &TileObligation) -> bool {
         let divides = other.reach == other.period && other.period % self.period == 0;
         self.of == other.of && (divides || self.period == other.period && self.reach <= other.reach)
@@ -93,7 +94,7 @@ impl fmt::Display for TileObligation {
     }
 }
 
-/// Each obligation once, without those that follow from others.
+/// Each obligation once, without implied ones.
 pub(crate) fn distinct(needs: Vec<Obligation>) -> Vec<Obligation> {
     without_implied(needs, |one, other| one.of == other.of && other.divisor % one.divisor == 0)
 }
@@ -110,9 +111,9 @@ fn without_implied<T: Copy>(needs: Vec<T>, follows: impl Fn(&T, &T) -> bool) -> 
 }
 
 impl Layout {
-    /// What must hold at launch for every tile to be whole: that no coordinate of a tile lies beyond the layout. It is
-    /// exact: tiles are whole for the sizes for which all of this holds, and for no others. A tile that is never whole
-    /// is not an obligation: it shows as [`Condition::TileDoesNotDivide`] or [`Condition::TilesReachBeyond`].
+    /// The conditions at launch for every tile to be whole: no coordinate of a tile is out of bounds. They
+    /// are exact: tiles are whole for the sizes that satisfy all of them, and for no others. A tile that is
+    /// never whole is an error instead: [`Condition::TileDoesNotDivide`] or [`Condition::TilesReachBeyond`].
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};

@@ -1,4 +1,4 @@
-//! [`Padding`]: a shared tile's modes moved apart, or together, until no bank serves two words at once.
+//! [`Padding`]: strides of a shared tile increased, or decreased, until there are no bank conflicts.
 
 use crate::banks::BANK_ROW;
 use crate::few::Few;
@@ -12,11 +12,11 @@ use crate::value::Value;
 pub struct Padding {
     /// The layout; the plain one if padding does not help.
     pub layout: Layout,
-    /// The stride of the plain layout that is changed, and with it all larger ones.
+    /// The stride of the plain layout that is changed; all larger ones move along.
     pub every: i64,
-    /// By how much it grows; negative where less padding than the plain layout has is better, 0 if none helps.
+    /// Its increase; negative where less padding than the plain layout has is better, 0 if none helps.
     pub by: i64,
-    /// How many elements larger the tile becomes.
+    /// The growth of the tile in elements.
     pub extra: i64,
     /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
     pub excess: Option<u32>,
@@ -24,10 +24,10 @@ pub struct Padding {
 
 /// A tile with other strides, which keep the order of its modes.
 pub(crate) struct Spread {
-    /// Old and new distance of the parts at each level, smallest first. Below the smallest nothing changes; leaves whose
+    /// Old and new stride of each level, smallest first. Nothing below the smallest changes; leaves whose
     /// strides are multiples of the smallest move with it.
     steps: Few<(i64, i64)>,
-    /// How far the new layout reaches.
+    /// The span of the new layout.
     reach: i64,
 }
 
@@ -42,7 +42,7 @@ impl Spread {
         moved + rest
     }
 
-    /// Do the elements of every vector stay side by side? Offsets keep their order, so first and last decide.
+    /// Do the elements of every vector stay contiguous? Offsets keep their order, so first and last decide.
     fn keeps(&self, access: &TileAccess) -> bool {
         let more = access.vector - 1;
         let mut starts = access.warps.iter().flat_map(|(_, starts)| starts);
@@ -50,7 +50,7 @@ impl Spread {
     }
 }
 
-/// The leaves that move, smallest stride first.
+/// The leaves of nonzero stride, smallest stride first.
 fn sorted(layout: &Layout) -> Vec<(i64, i64)> {
     let leaves = layout.leaves().map(|(extent, stride)| (extent.factor(), stride.factor()));
     let mut moving: Vec<(i64, i64)> = leaves.filter(|leaf| leaf.0 > 1 && leaf.1 > 0).collect();
@@ -59,7 +59,7 @@ fn sorted(layout: &Layout) -> Vec<(i64, i64)> {
 }
 
 impl SharedTile {
-    /// Tries the strides that each level of the tile may have, from where it begins right behind the one below.
+    /// Tries the possible strides of each level of the tile, from the end of the level below.
     pub(crate) fn pad(&self, plain: Option<u32>, tried: &mut u32) -> Padding {
         let mut best =
             Padding { layout: self.plain.clone(), every: self.cosize, by: 0, extra: 0, excess: plain };
@@ -77,7 +77,8 @@ impl SharedTile {
                     break;
                 }
                 *tried += 1;
-                // as good as the best is good enough if it is smaller, but more is not needed than to beat it
+                // An equally good layout wins only if it is smaller; stop counting once it is worse than the
+                // best.
                 let smaller = best.by != 0 && extra < best.extra;
                 let limit = best.excess.map_or(u32::MAX, |e| e.saturating_add(u32::from(smaller)));
                 if let Some(excess) = self.excess(&|at| spread.moved(at), limit)
@@ -90,13 +91,13 @@ impl SharedTile {
         best
     }
 
-    /// The tile with `stride` in place of the stride `every`. Leaves above whose strides are multiples of it move along;
-    /// from the first on that is not, each begins behind what is below it, as well aligned as it was, up to a row of banks.
-    /// `None` where modes interleave or a vector would break.
+    /// The tile with `stride` in place of the stride `every`. Larger leaves whose strides are multiples of it
+    /// move along; from the first other leaf on, each begins after the end of the levels below, with its old
+    /// alignment, up to a row of banks. `None` where modes interleave or a vector would be split.
     fn spread(&self, leaves: &[(i64, i64)], every: i64, stride: i64) -> Option<Spread> {
         let row = BANK_ROW / self.element_bytes;
         let mut steps: Few<(i64, i64)> = Few::from_iter([(every, stride)]);
-        // How far the leaves so far reach, as they are and as they will be.
+        // The spans of the leaves so far, old and new.
         let (mut before, mut reach) = (0, 0);
         for &(extent, old) in leaves {
             let new = match old {
@@ -124,7 +125,7 @@ impl SharedTile {
         Layout::new(self.plain.shape(), Tuple { leaves: moved.collect(), profile: stride.profile }).ok()
     }
 
-    /// The tile without any padding, if it has some and can do without: each mode right behind the one below it.
+    /// The tile without any padding, if it has some: each mode begins at the end of the one below it.
     pub(crate) fn packed(&self) -> Option<SharedTile> {
         let leaves = sorted(&self.plain);
         let (mut steps, mut before, mut reach) = (Few::empty((0, 0)), 0, 0);

@@ -1,4 +1,4 @@
-//! Slices, tiles and partitions: how a kernel picks its part of a tensor.
+//! Slices, tiles and partitions: a kernel's part of a tensor.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
@@ -7,7 +7,8 @@ use crate::tuple::Tuple;
 use crate::value::Value;
 
 impl Layout {
-    /// Fixes the modes that have a number and keeps those with `_`. Returns what is kept and the offset of the rest.
+    /// Fixes the modes that have a number and keeps those with `_`. Returns the kept modes and the offset of
+    /// the fixed ones.
     ///
     /// ```
     /// use tilewright_layout::{ALL, layout};
@@ -109,7 +110,8 @@ impl Layout {
         Ok(kept)
     }
 
-    /// The coordinate of an index in this layout's shape, nested like the shape. The last mode is not wrapped.
+    /// The coordinate of an index in this layout's shape, nested like the shape. The last mode is not
+    /// wrapped.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -134,8 +136,8 @@ impl Layout {
         Ok(Tuple { leaves, profile: self.profile.clone() })
     }
 
-    /// The coordinate at an offset: each leaf's `offset / stride % extent`, and 0 where the stride is 0. It is the
-    /// inverse of the layout where the strides are ordered and compact.
+    /// The coordinate at an offset: each leaf's `offset / stride % extent`, and 0 where the stride is 0. It
+    /// is the inverse of the layout where the strides are ordered and compact.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -155,8 +157,8 @@ impl Layout {
         Ok(Tuple { leaves, profile: self.profile.clone() })
     }
 
-    /// One tile of a tensor, or all tiles along the modes where `coord` has `_`. Returns the tile's layout and where it
-    /// begins.
+    /// One tile of a tensor, or all tiles along the modes where `coord` has `_`. Returns the tile's layout
+    /// and its offset.
     ///
     /// ```
     /// use tilewright_layout::{ALL, Layout};
@@ -175,7 +177,7 @@ impl Layout {
         if coord.is_leaf() {
             tiles.extend(left.modes().filter(|_| coord.leaves().contains(&Value::Any)));
         } else {
-            // each mode with a `_` stays one mode, however it is nested
+            // each mode with a `_` remains one mode, however it is nested
             for (mode, coord) in rest.modes().zip(coord.modes()) {
                 if coord.leaves().contains(&Value::Any) {
                     tiles.push(mode.slice(coord).map_err(within)?.0);
@@ -185,9 +187,9 @@ impl Layout {
         Ok((Layout::from_modes(tiles)?, offset))
     }
 
-    /// The part of this tensor that belongs to one thread of `threads`: mode by mode, every thread takes each
-    /// `extent`-th element. A projection leaves modes of the thread layout out: `(1, _)` means that threads which differ
-    /// only in the second mode share their part.
+    /// The part of this tensor that one thread of `threads` has: mode by mode, every thread takes each
+    /// `extent`-th element. A projection drops modes of the thread layout: `(1, _)` means that threads which
+    /// differ only in the second mode have the same part.
     ///
     /// ```
     /// use tilewright_layout::{ALL, layout};

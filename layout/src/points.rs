@@ -1,20 +1,21 @@
-//! A layout through points: given values at some indices, one layout that has them all, or the proof that none has.
+//! Interpolation: given values at some indices, a layout that has all of them, or a proof that there is none.
 //!
-//! A layout reads the digits of an index in a mixed base, its extents, and takes their sum weighted by its strides. Every
-//! base is a refinement of prime extents, so it is enough to try those; for each the strides solve a linear system
-//! over the integers, which is solved point by point. The last mode is never wrapped: an extent beyond the largest index
-//! is no different from none.
+//! A layout writes an index in a mixed radix, its extents, and sums the digits weighted by its strides. Every
+//! radix is a coarsening of one with prime extents, so it suffices to try those; for each the strides solve a
+//! linear system over the integers, which is solved point by point. The last mode is never wrapped: an extent
+//! beyond the largest index makes no difference.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
 use crate::value::Value;
 
-/// Larger indices are not begun with.
+/// Larger indices are refused.
 const MOST: i64 = 1 << 16;
-/// How many bases are tried before giving up.
+/// The limit of tried radices.
 const MOST_BASES: u32 = 1 << 15;
 
-/// The layout with the fewest prime extents that takes every index to its value. Indices must not be negative.
+/// The layout with the fewest prime extents that takes every index to its value. Indices must not be
+/// negative.
 pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> Result<Layout> {
     let refuse = |condition| Err(LayoutError::new(op, condition));
     let undecided = Condition::Undecided { whether: "whether some layout leads back" };
@@ -47,10 +48,10 @@ pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> R
 /// A number passed 63 bits.
 struct Overflow;
 
-/// What a search to some depth says.
+/// The outcome of a search to a depth limit.
 enum Found {
     Strides(Vec<i64>),
-    /// None so far, and there are deeper bases.
+    /// None so far, and there are radices with more extents.
     Deeper,
     Nothing,
     OutOfTime,
@@ -64,8 +65,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Bases that begin with the present one, whose extents have the product `place`, with at most `deep` more extents.
-    /// The strides fit the first `fitted` points, those below `place`.
+    /// Tries radices that begin with the present one, whose extents have the product `place`, with at most
+    /// `deep` more extents. The strides fit the first `fitted` points, those below `place`.
     fn extend(&mut self, deep: u32, place: i64, fitted: usize, strides: &Strides) -> Found {
         if self.left == 0 {
             return Found::OutOfTime;
@@ -100,7 +101,7 @@ impl Search<'_> {
         if deeper { Found::Deeper } else { Found::Nothing }
     }
 
-    /// Narrows the strides down to those that fit the points below `end`, too. `Err` is an overflow.
+    /// Restricts the strides to those that also fit the points below `end`. `Err` is an overflow.
     fn fit(
         &self,
         mut strides: Strides,
@@ -112,7 +113,7 @@ impl Search<'_> {
             let mut digits = Vec::with_capacity(strides.one.len());
             let mut rest = index;
             for mode in 0..strides.one.len() {
-                // The mode that is being added takes all the rest.
+                // The mode that is being added takes the rest.
                 let extent = if mode + 1 < strides.one.len() { self.base[mode] } else { i64::MAX };
                 digits.push(rest % extent);
                 rest /= extent;
@@ -127,7 +128,7 @@ impl Search<'_> {
     }
 }
 
-/// All strides that fit the points so far: one solution, and what may be added to it any number of times.
+/// All strides that fit the points so far: one solution, and the basis of the homogeneous ones.
 #[derive(Clone)]
 struct Strides {
     one: Vec<i64>,
@@ -152,13 +153,13 @@ impl Strides {
         more
     }
 
-    /// Keeps those with `digits · strides = value`; false if there are none. `None` is an overflow.
+    /// Restricts to `digits · strides = value`; false if there are none. `None` is an overflow.
     fn narrowed(&mut self, digits: &[i64], value: i64) -> Option<bool> {
         let dot = |strides: &[i64]| {
             digits.iter().zip(strides).try_fold(0i64, |sum, (a, b)| sum.checked_add(a.checked_mul(*b)?))
         };
         let missing = value.checked_sub(dot(&self.one)?)?;
-        // Euclid's algorithm among the directions, until at most one of them changes this sum.
+        // Euclid's algorithm on the directions, until at most one of them changes this sum.
         let mut moves: Vec<i64> = self.free.iter().map(|direction| dot(direction)).collect::<Option<_>>()?;
         let pivot = loop {
             let changing = || (0..moves.len()).filter(|&i| moves[i] != 0);

@@ -48,7 +48,7 @@ impl Profile {
         self.len() == 1 && self.0[0].opens == 0
     }
 
-    /// Adds the leaves of one more mode, as it stands.
+    /// Appends the leaves of one more mode.
     pub(crate) fn append(&mut self, mode: &Profile) {
         self.0.extend_from(&mode.0);
     }

@@ -1,7 +1,7 @@
 //! Coalescing of one warp's access to global memory: which 32-byte sectors and 128-byte lines it touches.
 //!
-//! Global memory moves in sectors of 32 bytes, four to a cache line of 128. What a warp does not use of a sector is
-//! moved all the same; the order of the lanes does not matter.
+//! Global memory is transferred in sectors of 32 bytes, four to a cache line of 128. Unused bytes of a sector
+//! are transferred all the same; the order of the lanes does not matter.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ use crate::error::{Condition, LayoutError, Result};
 const SECTOR: i64 = 32;
 const LINE: i64 = 128;
 
-/// What one access of a warp to global memory moves; see [`WarpAccess::sectors`].
+/// The traffic of one access of a warp to global memory; see [`WarpAccess::sectors`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SectorReport {
     /// Distinct sectors of 32 bytes.
     pub sectors: u32,
     /// Distinct lines of 128 bytes.
     pub lines: u32,
-    /// The fewest sectors that could hold the bytes used.
+    /// The fewest sectors that could contain the used bytes.
     pub ideal_sectors: u32,
     /// Distinct bytes that the lanes use.
     pub bytes_used: u32,
-    /// The largest power of two that divides the address of every lane, as far as the alignment of the base tells. An
-    /// access of `n` bytes per lane is legal only if this is at least `n`.
+    /// The largest power of two that divides the address of every lane, as far as the alignment of the base
+    /// is known. An access of `n` bytes per lane is legal only if this is at least `n`.
     pub alignment: i64,
 }
 
 impl SectorReport {
-    /// Bytes that travel: whole sectors.
+    /// Transferred bytes: whole sectors.
     pub fn bytes_moved(&self) -> u32 {
         self.sectors * SECTOR as u32
     }
 
-    /// Bytes used for each byte moved, at most 1; 1 for an access of no lanes.
+    /// Used bytes for each transferred byte, at most 1; 1 for an access of no lanes.
     pub fn efficiency(&self) -> f64 {
         if self.sectors == 0 {
             return 1.0;
@@ -41,7 +41,7 @@ impl SectorReport {
         f64::from(self.bytes_used) / f64::from(self.bytes_moved())
     }
 
-    /// Does it move as few sectors as it can?
+    /// Does it touch the fewest sectors possible?
     pub fn is_coalesced(&self) -> bool {
         self.sectors == self.ideal_sectors
     }
@@ -65,9 +65,9 @@ impl fmt::Display for SectorReport {
 }
 
 impl WarpAccess {
-    /// The sectors and lines that this access touches in global memory, when the buffer begins at a multiple of
-    /// `base_alignment` bytes, a power of two. Where that leaves several positions relative to a line, the numbers are
-    /// those of the worst.
+    /// The sectors and lines that this access touches in global memory, when the buffer is aligned to
+    /// `base_alignment` bytes, a power of two. If several positions relative to a line are possible, the
+    /// numbers are those of the worst.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess, layout};

@@ -1,4 +1,4 @@
-//! XOR swizzles, and layouts seen through one.
+//! XOR swizzles, and swizzled layouts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ pub struct Swizzle {
 }
 
 impl Swizzle {
-    /// The swizzle that changes nothing.
+    /// The identity swizzle.
     pub const IDENTITY: Swizzle = Swizzle { bits: 0, base: 0, shift: 0 };
 
     /// A swizzle. The source bits and the target bits must not overlap, `|shift| >= bits`, and fit 62 bits.
@@ -51,7 +51,7 @@ impl Swizzle {
         self.bits
     }
 
-    /// The lowest bit that takes part: groups of `2^base` elements stay together.
+    /// The lowest bit of the swizzle: groups of `2^base` elements stay contiguous.
     pub fn base(self) -> u32 {
         self.base
     }
@@ -61,7 +61,7 @@ impl Swizzle {
         self.shift
     }
 
-    /// Does it change nothing?
+    /// Is it the identity?
     pub fn is_identity(self) -> bool {
         self.bits == 0
     }
@@ -145,11 +145,10 @@ impl fmt::Debug for Swizzle {
     }
 }
 
-/// A layout seen through a swizzle: `c ↦ swizzle(offset + layout(c))`. Every [`Layout`] is one, with the swizzle that
-/// changes nothing.
+/// A swizzled layout: `c ↦ swizzle(offset + layout(c))`. Every [`Layout`] is one, with the identity swizzle.
 ///
-/// Whatever rearranges coordinates acts on the layout inside; the offset stays apart, because a swizzle does not
-/// commute with addition.
+/// Rearrangements of coordinates act on the layout inside; the offset is kept apart, because a swizzle does
+/// not commute with addition.
 ///
 /// ```
 /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -185,7 +184,7 @@ impl From<&Composed> for Composed {
 }
 
 impl Composed {
-    /// `c ↦ swizzle(offset + layout(c))`. All swizzles that change nothing are alike here.
+    /// `c ↦ swizzle(offset + layout(c))`. All identity swizzles compare equal.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -240,8 +239,8 @@ impl Composed {
         self.layout.rank()
     }
 
-    /// One more than the largest offset, which the swizzle may raise to the end of its block; never less than one. A plain
-    /// layout has the [`cosize`](Layout::cosize) of a layout.
+    /// One more than the largest offset, which the swizzle may raise to the end of its block; at least one.
+    /// That of a plain layout is its [`cosize`](Layout::cosize).
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -255,7 +254,7 @@ impl Composed {
         }
         let overflow = || LayoutError::new("cosize", Condition::Overflow { leaf: None });
         let (_, most) = self.range("cosize")?;
-        /// Larger layouts are rounded up to the block of the swizzle without a look at each offset.
+        /// For larger layouts it is rounded up to the block of the swizzle, without enumeration.
         const MOST: i64 = 1 << 16;
         let most = if self.swizzle.is_identity() {
             most
@@ -326,7 +325,7 @@ impl Composed {
         Ok(offsets.map(|at| self.swizzle.apply(at + self.offset)))
     }
 
-    /// The same swizzle over a rearranged layout: for every operation that only changes how coordinates are written.
+    /// The same swizzle over a rearranged layout: for every operation that only rearranges coordinates.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -420,8 +419,8 @@ impl Composed {
         self.map(|layout| layout.zipped_divide(tiler))
     }
 
-    /// See [`Layout::tile_to_shape`]. Copies of a block that fills whole blocks of the swizzle are all swizzled alike;
-    /// others are each swizzled by where they lie.
+    /// See [`Layout::tile_to_shape`]. Copies of a block that fills whole blocks of the swizzle are all
+    /// swizzled alike; otherwise the swizzle of a copy depends on its position.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -469,8 +468,9 @@ impl Composed {
         Ok(Composed { swizzle: self.swizzle.downcast(n)?, offset, layout: self.layout.downcast(n)? })
     }
 
-    /// The widest copy between this and another layout, in elements; see [`Layout::max_common_vector`]. A swizzle keeps
-    /// groups of `2^base` together, so vectors must be aligned to stay inside one.
+    /// The widest vector copy between this and another layout, in elements; see
+    /// [`Layout::max_common_vector`]. A swizzle keeps groups of `2^base` contiguous, so vectors must be
+    /// aligned to stay inside one.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -479,7 +479,7 @@ impl Composed {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn max_common_vector(&self, other: &Composed) -> Result<i64> {
-        self.layout.max_common_vector(&other.layout)?; // refuses what is not known
+        self.layout.max_common_vector(&other.layout)?; // refuses symbols
         let common = self.layout.max_common_layout(&other.layout)?;
         widest_vector(&common, |width| {
             [self, other].iter().all(|side| {
@@ -493,7 +493,7 @@ impl Composed {
         })
     }
 
-    /// Does every coordinate have an offset of its own? A swizzle changes nothing about that.
+    /// Is it injective? A swizzle does not change that.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -505,9 +505,9 @@ impl Composed {
         self.layout.is_injective()
     }
 
-    /// The layout that gives back the coordinate: `R(i)` with `self(R(i)) = i`, where the swizzle keeps to it. A swizzle
-    /// is its own inverse, so the answer is the function `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only
-    /// without a swizzle.
+    /// The layout that gives back the coordinate: `R(i)` with `self(R(i)) = i`, where the swizzle keeps to
+    /// it. A swizzle is its own inverse, so the answer is the function
+    /// `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only without a swizzle.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -560,8 +560,8 @@ impl Reader<'_> {
         Ok(composed)
     }
 
-    /// The same, into a value that is used again and again: moving layouts about is most of what reading them costs.
-    /// After an error the value means nothing.
+    /// The same, into a value that is reused: moving layouts is most of the cost of parsing them. After an
+    /// error the value is unspecified.
     pub fn composed_into(&mut self, composed: &mut Composed) -> Result<()> {
         (composed.swizzle, composed.offset) = (Swizzle::IDENTITY, 0);
         if !self.rest().starts_with("Sw<") {

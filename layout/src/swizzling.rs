@@ -10,15 +10,15 @@ use crate::synthesis::{SharedTile, TileAccess};
 pub struct Swizzling {
     /// The layout; the plain one if no swizzle helps.
     pub layout: Composed,
-    /// How many elements larger the tile becomes: none, unless its room is no power of two; negative where the layout
-    /// does without padding that the plain one has.
+    /// The growth of the tile in elements: none, unless its size is not a power of two; negative where the
+    /// layout drops padding of the plain one.
     pub extra: i64,
     /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
     pub excess: Option<u32>,
 }
 
 impl SharedTile {
-    /// The best swizzle of the tile without its padding, or, if that leaves conflicts, of the tile as it is.
+    /// The best swizzle of the tile without its padding, or, if that leaves conflicts, of the tile with it.
     pub(crate) fn swizzle(&self, plain: Option<u32>, tried: &mut u32) -> Swizzling {
         let mut best = Swizzling { layout: self.plain.clone().into(), extra: 0, excess: plain };
         if let Some(packed) = self.packed() {
@@ -28,12 +28,13 @@ impl SharedTile {
         best
     }
 
-    /// Replaces the best by what is better, if the vectors are aligned: no swizzle aligns one.
+    /// Replaces the best by a better swizzle, if the vectors are aligned: no swizzle aligns one.
     ///
-    /// A swizzle changes the words of an access in pairs of bits, each XORed onto another. A pair matters only if it lets
-    /// a bit inside a word tell words apart, or a bit beyond the banks tell banks apart. Any other permutes words within
-    /// each bank, or banks, or bytes within words, after all other pairs have done their work. So the pairs at both ends
-    /// must matter, or a smaller swizzle does the same.
+    /// A swizzle changes the words of an access in pairs of bits, each XORed onto another. A pair matters
+    /// only if it XORs a bit inside a word onto a bit that selects the word, or a bit beyond the banks onto a
+    /// bit that selects the bank. Any
+    /// other only permutes words within each bank, or banks, or bytes within words, after all other pairs
+    /// have acted. So the pairs at both ends must matter, or a smaller swizzle does the same.
     fn swizzle_of(&self, best: &mut Swizzling, room: i64, tried: &mut u32) {
         let Some(before) = self.excess(&|at| at, u32::MAX).filter(|_| best.excess != Some(0)) else {
             return;
@@ -75,7 +76,8 @@ impl SharedTile {
         }
     }
 
-    /// As [`SharedTile::excess`], by ranks where the lanes are linear: a swizzle moves columns like offsets.
+    /// As [`SharedTile::excess`], by ranks where the lanes are linear: a swizzle acts on columns as on
+    /// offsets.
     fn swizzled_excess(&self, swizzle: Swizzle, limit: u32) -> Option<u32> {
         let mut excess = 0;
         for access in &self.accesses {
@@ -108,8 +110,8 @@ impl SharedTile {
 }
 
 impl TileAccess {
-    /// Do the elements of every vector stay side by side? A swizzle that leaves the bits inside a vector alone sees to
-    /// that; another one might, if the access keeps to a part of the tile.
+    /// Do the elements of every vector stay contiguous? They do if the swizzle does not change the bits
+    /// inside a vector; otherwise they still may, if the access covers only a part of the tile.
     fn stays_whole(&self, swizzle: Swizzle) -> bool {
         if 1 << swizzle.base() >= self.vector {
             return true;

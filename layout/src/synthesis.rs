@@ -1,5 +1,5 @@
-//! [`SharedTile`]: a tile in shared memory and everything that touches it; from that, the padding or the XOR swizzle
-//! that leaves no bank conflict, or the statement that there is none.
+//! [`SharedTile`]: a tile in shared memory and all accesses to it. Finds the padding or the XOR swizzle
+//! without bank conflicts, or reports that there is none.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::swizzle::Composed;
 use crate::swizzling::Swizzling;
 use crate::value::Value;
 
-/// A tile in shared memory, laid out plainly, with the accesses that threads make to it.
+/// A tile in shared memory with its plain layout, and the accesses of threads to it.
 ///
 /// ```
 /// use tilewright_layout::{SharedTile, Transfer, layout};
@@ -28,7 +28,7 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct SharedTile {
     pub(crate) plain: Layout,
-    /// The plain layout once more, as a table.
+    /// The offsets of the plain layout, as a table.
     pub(crate) offsets: Vec<i64>,
     pub(crate) cosize: i64,
     pub(crate) element_bytes: i64,
@@ -38,19 +38,19 @@ pub struct SharedTile {
 #[derive(Clone, Debug)]
 pub(crate) struct TileAccess {
     pub(crate) transfer: Transfer,
-    /// Elements that a lane moves at once.
+    /// The vector width of a lane, in elements.
     pub(crate) vector: i64,
-    /// For each instruction of each warp: which lanes, and where in the plain layout they begin.
+    /// For each instruction of each warp: the active lanes, and their offsets in the plain layout.
     pub(crate) warps: Vec<(u32, [i64; LANES])>,
-    /// The warps once more for the fast path: those that are linear in the bits of the lane, by their columns and how
-    /// many have them; the others by their place in `warps`.
+    /// The warps again for the fast path: linear ones by their columns, with their number; the others by
+    /// their index in `warps`.
     pub(crate) linear: Vec<([u64; 5], u32)>,
     pub(crate) curved: Vec<usize>,
 }
 
-/// What was found for a [`SharedTile`], and how much was tried.
+/// The result of a search for a [`SharedTile`], and its size.
 ///
-/// `Display` says it in a sentence.
+/// `Display` summarises it in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Synthesis {
     /// Wavefronts lost to conflicts in the plain layout; `None` if some vector is misaligned.
@@ -59,14 +59,15 @@ pub struct Synthesis {
     pub padding: Padding,
     /// The best XOR swizzle.
     pub swizzle: Swizzling,
-    /// How many paddings were tried.
+    /// The number of tried paddings.
     pub paddings_tried: u32,
-    /// How many swizzles were tried.
+    /// The number of tried swizzles.
     pub swizzles_tried: u32,
 }
 
 impl SharedTile {
-    /// A tile with this layout, in elements of so many bytes. Strides must be positive or 0, and it must fit a mebibyte.
+    /// A tile with this layout, in elements of this width. Strides must be positive or 0, and it must fit a
+    /// mebibyte.
     pub fn new(plain: &Layout, element_bytes: i64) -> Result<SharedTile> {
         let within = |e: LayoutError| e.within("shared tile", [plain.into()]);
         vector_bytes(1, element_bytes, Transfer::Load).map_err(within)?;
@@ -92,9 +93,9 @@ impl SharedTile {
         })
     }
 
-    /// Adds an access: `tv` takes (thread, value) to the index of an element in the tile, as
-    /// [`TiledCopy::tv`](crate::TiledCopy::tv) does. Each thread moves `vector` values at once, and 32 threads with
-    /// consecutive numbers are a warp.
+    /// Adds an access: `tv` maps (thread, value) to the index of an element in the tile, as
+    /// [`TiledCopy::tv`](crate::TiledCopy::tv) does. Each thread accesses vectors of `vector` values, and 32
+    /// threads with consecutive numbers are a warp.
     pub fn access(mut self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<SharedTile> {
         let access = self
             .read(tv, vector, transfer)
@@ -142,8 +143,8 @@ impl SharedTile {
         Ok(TileAccess { transfer, vector, warps, linear, curved })
     }
 
-    /// What each access costs in a layout of this tile: the plain one, or what was synthesized. One report for every
-    /// access in the order in which they were added, that of its worst warp.
+    /// The cost of each access in a layout of this tile: the plain one, or a synthesized one. One report for
+    /// every access in the order in which they were added, for its worst warp.
     ///
     /// ```
     /// use tilewright_layout::{SharedTile, Transfer, layout};
@@ -155,7 +156,7 @@ impl SharedTile {
     pub fn report(&self, layout: impl Into<Composed>) -> Result<Vec<BankReport>> {
         let layout: Composed = layout.into();
         let within = |e: LayoutError| e.within("shared tile", [Operand::from(&layout)]);
-        // what stands in the plain layout at each offset
+        // the element at each offset of the plain layout
         let mut moved = vec![0i64; self.cosize as usize];
         for (at, to) in self.offsets.iter().zip(layout.offsets().map_err(within)?) {
             moved[*at as usize] = to;
@@ -202,20 +203,20 @@ impl SharedTile {
 
     /// Looks for the smallest padding and the smallest XOR swizzle without bank conflicts.
     ///
-    /// **Padding** gives one stride of the plain layout another value, and moves larger strides along:
-    /// `(32,32):(1,32)` becomes `(32,32):(1,33)`. The stride begins where the modes below it end, so a plain layout with
-    /// padding may lose some; larger values are tried up to a row of banks (128 bytes) beyond, and that is all there is
-    /// for that stride: a whole row more moves every address by whole rows, so each stays in its bank. So for a tile of
-    /// two modes, one of them contiguous, "no padding" means none at all. Several strides are not changed apart from one
-    /// another. Of two paddings without conflicts the one that makes the tile less large wins.
+    /// **Padding** increases one stride of the plain layout, and moves larger strides along: `(32,32):(1,32)`
+    /// becomes `(32,32):(1,33)`. The smallest candidate is the end of the modes below, so a plain layout with
+    /// padding may lose some; the largest is a row of banks (128 bytes) beyond, since another whole row
+    /// leaves every address in its bank. So for a tile of two modes, one of them contiguous, "no padding" is
+    /// a proof. Several strides are not changed independently. Of two paddings without conflicts the smaller
+    /// tile wins.
     ///
-    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards, all that can
-    /// make a difference: those that let bits beyond the banks select the bank, and those that let bits inside a word,
-    /// of elements of one or two bytes, select the word. Every other one leaves as many conflicts as a smaller one,
-    /// or breaks vectors. They are tried on the layout without the padding that it may have, then on the plain one. "No
-    /// swizzle" means that no XOR of one group of bits onto another will do on either.
+    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards,
+    /// all that can make a difference: those that XOR bits beyond the banks onto bank bits, and, for elements
+    /// of one or two bytes, bits inside a word onto word bits. Every other one leaves as many conflicts as a
+    /// smaller one, or splits vectors. They are tried on the layout without its padding, then on the plain
+    /// one. "No swizzle" means that no XOR of one group of bits onto another is free of conflicts on either.
     ///
-    /// If nothing is free of conflicts, the answer is what has the fewest; see [`Synthesis::conflict_free`].
+    /// If nothing is free of conflicts, the answer has the fewest; see [`Synthesis::conflict_free`].
     pub fn synthesize(&self) -> Synthesis {
         let plain = self.excess(&|at| at, u32::MAX);
         let mut paddings_tried = 0;
@@ -242,8 +243,8 @@ impl SharedTile {
 }
 
 impl Synthesis {
-    /// The layout without bank conflicts: the plain one if it has none, else the swizzled or the padded one, whichever
-    /// takes less room.
+    /// The layout without bank conflicts: the plain one if it has none, otherwise the swizzled or the padded
+    /// one, whichever is smaller.
     ///
     /// ```
     /// use tilewright_layout::{SharedTile, Transfer, layout};
@@ -265,7 +266,7 @@ impl Synthesis {
         }
     }
 
-    /// Is there a padding without conflicts that takes less room than the swizzle?
+    /// Is there a padding without conflicts that is smaller than the swizzle?
     fn is_padding_smaller(&self) -> bool {
         self.padding.excess == Some(0) && self.padding.extra < self.swizzle.extra
     }
@@ -342,7 +343,7 @@ mod tests {
     use super::*;
     use Transfer::{Load, Matrix, Store};
 
-    /// A tile, its element bytes, its accesses, and what is said about it.
+    /// A tile, its element bytes, its accesses, and the summary.
     #[track_caller]
     fn check(tile: &str, element_bytes: i64, accesses: &[(&str, i64, Transfer)], expected: &str) {
         let plain: Layout = tile.parse().unwrap();
@@ -365,16 +366,18 @@ mod tests {
 
     #[test]
     fn the_tutorial_matmul() {
-        // Written by (32,8) threads from a column-major matrix, read by (16,16) threads by rows and by columns. Nothing
-        // conflicts, padded or not: a warp writes a column, and reads 16 places of one, or two places.
+        // Written by (32,8) threads from a column-major matrix, read by (16,16) threads by rows and by
+        // columns. There are no conflicts, padded or not: a warp writes a column, and reads 16 elements of
+        // one, or two elements.
         let write = ("(256,4):(1,256)", 1, Store);
         let rows = ("((16,16),(8,8)):((1,0),(16,128))", 1, Load);
         let columns = ("((16,16),(8,8)):((0,1),(16,128))", 1, Load);
         for tile in ["(128,8):(1,128)", "(128,8):(1,129)"] {
             check(tile, 4, &[write, rows, columns], "no bank conflict as it is");
         }
-        // Written from a row-major matrix, eight lanes along k: there are conflicts, and one element of padding leaves
-        // some of them. Four elements leave none: a lane steps by four banks along k, and by one along m.
+        // Written from a row-major matrix, eight lanes along k: there are conflicts, and one element of
+        // padding leaves some of them. Four elements leave none: a lane advances four banks along k, and one
+        // along m.
         let across = ("((8,32),4):((128,1),32)", 1, Store);
         check(
             "(128,8):(1,128)",
@@ -409,14 +412,14 @@ mod tests {
              none with Sw<4,0,5> o 0 o (48,20):(1,48)",
         );
         check(
-            "(64,64):(64,1)", // eight rows of 16 bytes, 128 bytes apart: the 128-byte mode of bulk copies
+            "(64,64):(64,1)", // eight rows of 16 bytes, 128 bytes apart: the 128-byte swizzle mode of TMA
             2,
             &[("((8,32),8):((512,1),64)", 8, Store), ("(32,8):(1,64)", 8, Matrix)],
             "28 wavefronts lost to bank conflicts; none with (64,64):(72,1), 504 elements larger; \
              none with Sw<3,3,3> o 0 o (64,64):(64,1)",
         );
         check(
-            "(128,32):(32,1)", // the same 64 bytes apart: the 64-byte mode. No padding suits both accesses
+            "(128,32):(32,1)", // the same 64 bytes apart: the 64-byte swizzle mode. No padding suits both accesses
             2,
             &[("((4,64),8):((1024,1),128)", 8, Store), ("(128,(8,4)):(1,(128,1024))", 8, Matrix)],
             "192 wavefronts lost to bank conflicts; no padding of 63 avoids them all, the best is (128,32):(40,1) with \
@@ -440,7 +443,7 @@ mod tests {
 
     #[test]
     fn nothing_helps() {
-        // Any two of 64 places are read together: two of them share a bank wherever they go.
+        // Any two of 64 elements are read together: two of them share a bank in any layout.
         let pairs: Vec<String> = (1..64).map(|apart| format!("(2,{}):({apart},1)", 64 - apart)).collect();
         let pairs: Vec<_> = pairs.iter().map(|tv| (tv.as_str(), 1, Load)).collect();
         check(

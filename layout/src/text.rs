@@ -10,7 +10,7 @@ use crate::profile::{Nest, Profile};
 use crate::tuple::Tuple;
 use crate::value::{Path, Symbol, Value};
 
-/// Deepest nesting of a text and of a layout. Other tuples that are built in code may go deeper.
+/// The deepest nesting of a text and of a layout. Other tuples that are built in code may be deeper.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile: &Profile) -> fmt::Result {
@@ -32,7 +32,7 @@ pub(crate) fn write_tuple(f: &mut fmt::Formatter<'_>, leaves: &[Value], profile:
     Ok(())
 }
 
-/// Digits without the detour through `Formatter`'s padding: half of the time that printing a layout took.
+/// Digits without `Formatter`'s padding, which took half of the time of printing a layout.
 pub(crate) fn write_int(f: &mut fmt::Formatter<'_>, n: i64) -> fmt::Result {
     let mut digits = [b'0'; 20];
     let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
@@ -63,7 +63,7 @@ impl fmt::Debug for Tuple {
     }
 }
 
-/// Prints numbers as they are: width and precision mean nothing here.
+/// Prints numbers as they are: width and precision are ignored.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_tuple(f, &self.shape, &self.profile)?;
@@ -100,7 +100,7 @@ impl FromStr for Layout {
     }
 }
 
-/// Reads tuples and layouts from the front of a text. The expressions of the command line use it too.
+/// Parses tuples and layouts from the front of a text. The expressions of the command line use it too.
 pub struct Reader<'t> {
     what: &'static str,
     text: &'t str,
@@ -113,7 +113,7 @@ impl<'t> Reader<'t> {
         Reader { what, text, at: 0 }
     }
 
-    /// What is left, without leading spaces.
+    /// The remaining text, without leading spaces.
     pub fn rest(&mut self) -> &'t str {
         self.peek();
         &self.text[self.at..]
@@ -137,7 +137,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// Takes one character, or says what was expected.
+    /// Takes one character, or returns an error with what was expected.
     pub fn need(&mut self, wanted: u8, expected: &'static str) -> Result<()> {
         if self.take(wanted) { Ok(()) } else { Err(self.expected(expected)) }
     }
@@ -178,7 +178,7 @@ impl<'t> Reader<'t> {
         Ok(layout)
     }
 
-    /// Reads into a layout that is there already; after an error it is none.
+    /// Parses into an existing layout; after an error its value is unspecified.
     pub(crate) fn layout_into(&mut self, layout: &mut Layout) -> Result<()> {
         self.shape_into(layout)?;
         self.need(b':', "`:` and the stride")?;
@@ -226,8 +226,8 @@ impl<'t> Reader<'t> {
         Ok(tuple)
     }
 
-    /// A tuple, into leaves and nests that are empty. In place: moving tuples about was most of the time that reading
-    /// took.
+    /// A tuple, into leaves and nests that are empty. In place: moving tuples was most of the time of
+    /// parsing.
     fn tuple_into(&mut self, leaves: &mut Few<Value>, nests: &mut Few<Nest>) -> Result<()> {
         let (mut depth, mut opens) = (0usize, 0u16);
         loop {
@@ -259,8 +259,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Nearly every leaf is a small number with `,` or `)` or `:` or nothing behind it. Anything else is for
-    /// [`leaf`](Reader::leaf).
+    /// Nearly every leaf is a small number followed by `,` or `)` or `:` or nothing. [`leaf`](Reader::leaf)
+    /// parses everything else.
     #[inline]
     fn plain_integer(&mut self) -> Option<i64> {
         let bytes = &self.text.as_bytes()[self.at..];
@@ -360,7 +360,7 @@ impl<'t> Reader<'t> {
         let rest = &self.text[self.at..];
         let len = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
         let starts = rest.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        // `_` alone is no name: it stands for a whole mode.
+        // `_` alone is not a name: it is a whole mode.
         (starts && &rest[..len] != "_").then(|| {
             self.at += len;
             &rest[..len]

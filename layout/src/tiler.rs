@@ -1,4 +1,4 @@
-//! [`Tiler`]: what composition, division and products take on their right side.
+//! [`Tiler`]: the right operand of composition, division and products.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use crate::value::Value;
 
 /// A layout for the whole left operand, or one tiler for each of its modes.
 ///
-/// A shape is a tiler by mode: `(128,8)` takes 128 consecutive elements of the first mode and 8 of the second.
-/// `_` leaves a mode as it is. In text, `<4:2,8:1>` is a tiler by mode made of layouts.
+/// A shape is a tiler by mode: `(128,8)` takes 128 consecutive elements of the first mode and 8 of the
+/// second. `_` leaves a mode as it is. In text, `<4:2,8:1>` is a tiler by mode made of layouts.
 ///
 /// ```
 /// use tilewright_layout::{ALL, Tiler, layout};

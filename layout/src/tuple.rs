@@ -121,7 +121,7 @@ impl Tuple {
         })
     }
 
-    /// Same nesting, whatever the numbers?
+    /// The same nesting, whatever the numbers?
     ///
     /// ```
     /// use tilewright_layout::Tuple;
@@ -132,7 +132,8 @@ impl Tuple {
         self.profile == other.profile
     }
 
-    /// Does every coordinate of `self` split into one of `finer`: same size, mode by mode, down to the leaves?
+    /// Does every coordinate of `self` split into one of `finer`: same size, mode by mode, down to the
+    /// leaves?
     ///
     /// ```
     /// use tilewright_layout::Tuple;

@@ -1,4 +1,5 @@
-//! Thread-value layouts: which element of a tile each thread holds as its which value, and what is built on them.
+//! Thread-value layouts: from thread and value number to an element of a tile; and copies and products made
+//! of them.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;
@@ -6,11 +7,12 @@ use crate::tiler::Tiler;
 use crate::tuple::{ALL, Tuple};
 use crate::value::Value;
 
-/// How a group of threads shares a tile: a layout from (thread, value) to the index of an element in the tile.
+/// A tile partitioned over a group of threads: a layout from (thread, value) to the index of an element in
+/// the tile.
 ///
 /// ```
 /// use tilewright_layout::{TiledCopy, layout};
-/// // 32x8 threads, each with four rows side by side: a 16-byte access of floats
+/// // 32x8 threads, each with four contiguous rows: a 16-byte access of floats
 /// let copy = TiledCopy::new(&layout!((32, 8)), &layout!((4, 1)))?;
 /// assert_eq!(copy.tile().to_string(), "(128,8)");
 /// assert_eq!(copy.tv().to_string(), "(256,4):(4,1)");
@@ -25,8 +27,8 @@ pub struct TiledCopy {
 }
 
 impl TiledCopy {
-    /// Threads arranged in the tile, each with its values arranged in its part: both are layouts from a position to the
-    /// number of the thread or value.
+    /// Threads arranged in the tile, each with its values arranged in its part: both are layouts from a
+    /// position to the thread or value number.
     ///
     /// ```
     /// use tilewright_layout::{TiledCopy, layout};
@@ -70,8 +72,8 @@ impl TiledCopy {
         Ok(TiledCopy { tile, tv })
     }
 
-    /// The shape of the tile. All threads together cover it once, unless [`from_tv`](TiledCopy::from_tv) was given a
-    /// layout that does not.
+    /// The shape of the tile. All threads together cover it once, unless the layout given to
+    /// [`from_tv`](TiledCopy::from_tv) does not.
     pub fn tile(&self) -> &Tuple {
         &self.tile
     }
@@ -81,12 +83,13 @@ impl TiledCopy {
         &self.tv
     }
 
-    /// How many threads.
+    /// The number of threads.
     pub fn threads(&self) -> Result<i64> {
         self.tv.mode(0)?.size()
     }
 
-    /// `((thread, value), (rest, …))`: a tensor of the tile's rank, divided into tiles and seen by thread and value.
+    /// `((thread, value), (rest, …))`: a tensor of the tile's rank, divided into tiles and indexed by thread
+    /// and value.
     ///
     /// ```
     /// use tilewright_layout::{TiledCopy, layout};
@@ -100,7 +103,7 @@ impl TiledCopy {
         Layout::from_modes([tile.composition(&self.tv).map_err(within)?, rest])
     }
 
-    /// The part of a tensor that one thread copies, `(value, rest, …)`, and where it begins.
+    /// The part of a tensor that one thread copies, `(value, rest, …)`, and its offset.
     ///
     /// ```
     /// use tilewright_layout::{TiledCopy, layout};
@@ -121,7 +124,7 @@ impl TiledCopy {
         Ok((Layout::from_modes([value].into_iter().chain(rest.modes()))?, offset))
     }
 
-    /// A fragment that another partition made, `(value, rest, …)`, regrouped so that its first mode has this copy's
+    /// A fragment of another partition, `(value, rest, …)`, regrouped so that its first mode has this copy's
     /// number of values.
     ///
     /// ```
@@ -165,11 +168,11 @@ fn inside(tv: &Layout, room: i64, op: &'static str) -> Result<()> {
     Err(LayoutError::new(op, condition).with(tv))
 }
 
-/// One matrix instruction: its shape, and how its threads hold the operands. `a` maps (thread, value) to the index in an
-/// `m×k` tile, `b` into `n×k`, `c` into `m×n`, all column-major.
+/// One matrix instruction: its shape, and the thread-value layouts of its operands. `a` maps (thread, value)
+/// to the index in an `m×k` tile, `b` into `n×k`, `c` into `m×n`, all column-major.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MmaAtom {
-    /// Rows, columns and depth of one instruction.
+    /// M, N and K of one instruction.
     pub shape: (i64, i64, i64),
     /// Fragments of the left operand.
     pub a: Layout,
@@ -209,7 +212,8 @@ pub struct TiledMma {
 }
 
 impl TiledMma {
-    /// `groups` arranges groups of the atom's threads over (M, N, K): a layout from position to the group's number.
+    /// `groups` arranges groups of the atom's threads over (M, N, K): a layout from position to the group's
+    /// number.
     pub fn new(atom: MmaAtom, groups: Layout) -> Result<TiledMma> {
         const OP: &str = "tiled mma";
         let (m, n, k) = atom.shape;
@@ -248,19 +252,19 @@ impl TiledMma {
         &self.atom
     }
 
-    /// All threads together.
+    /// The number of threads.
     pub fn threads(&self) -> Result<i64> {
         times(self.atom.c.mode(0)?.size()?, self.groups.size()?)
     }
 
-    /// What all groups compute with one instruction each.
+    /// The tile of all groups with one instruction each.
     pub fn tile(&self) -> Result<(i64, i64, i64)> {
         let (m, n, k) = self.atom.shape;
         let of = |mode: usize| self.groups.mode(mode)?.size();
         Ok((times(m, of(0)?)?, times(n, of(1)?)?, times(k, of(2)?)?))
     }
 
-    /// The part of an `M×K` tensor that a thread reads: `(value, rest of M, rest of K)`, and where it begins.
+    /// The part of an `M×K` tensor that a thread reads: `(value, rest of M, rest of K)`, and its offset.
     ///
     /// ```
     /// use tilewright_layout::{MmaAtom, TiledMma, layout};

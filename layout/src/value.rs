@@ -1,8 +1,8 @@
-//! The numbers that stand in the leaves of shapes, strides and coordinates.
+//! The leaves of shapes, strides and coordinates.
 //!
 //! Most are integers. A few are not: an extent that is known only at launch (`M`, `ceil(M/128)`), a leading
 //! dimension (`128*lda`), or a basis element (`1@0`), whose multiples are coordinates instead of offsets.
-//! There is no general symbolic arithmetic here: what cannot be said in one term is refused.
+//! There is no general symbolic arithmetic here: a result that is not a single term is refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -56,7 +56,7 @@ impl Symbol {
         Symbol(bytes)
     }
 
-    /// The name it was made with.
+    /// The name of the symbol.
     ///
     /// ```
     /// use tilewright_layout::Symbol;
@@ -75,7 +75,7 @@ impl fmt::Debug for Symbol {
     }
 }
 
-/// Where a basis element points: `[0]` is mode 0, `[1, 0]` is mode 0 of mode 1. At most four levels.
+/// The axis of a basis element: `[0]` is mode 0, `[1, 0]` is mode 0 of mode 1. At most four levels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Path {
     len: u8,
@@ -123,7 +123,7 @@ pub enum Value {
     Sym {
         /// The factor in front, not zero.
         times: i64,
-        /// What it is a multiple of.
+        /// The symbol.
         of: Symbol,
         /// The divisor, at least 1.
         over: u32,
@@ -199,7 +199,7 @@ impl Value {
         }
     }
 
-    /// Are both multiples of the same thing?
+    /// Are both multiples of the same symbol or basis element, or both integers?
     pub(crate) fn same_kind(self, other: Value) -> bool {
         self.with_factor(1) == other.with_factor(1)
     }
@@ -266,7 +266,7 @@ impl Value {
         }
     }
 
-    /// The value once the symbols are known; `None` for a basis element, an unknown symbol or overflow.
+    /// The value for given symbols; `None` for a basis element, an unknown symbol or overflow.
     ///
     /// ```
     /// use tilewright_layout::Value;

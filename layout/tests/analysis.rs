@@ -1,4 +1,4 @@
-//! The analyses against brute force, against each other, and against what hardware counted.
+//! The analyses against brute force, against each other, and against hardware counters.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tilewright_layout::{
 
 const TRANSFERS: [Transfer; 3] = [Transfer::Load, Transfer::Store, Transfer::Matrix];
 
-/// The lanes that are served together, as the table in the documentation has it.
+/// The groups of lanes, by the table in the documentation.
 fn groups(addresses: &[Option<i64>; 32], bytes: i64, transfer: Transfer) -> Vec<Vec<i64>> {
     let alike = |flip: usize| {
         (0..32).all(|lane| match (addresses[lane], addresses[lane ^ flip]) {
@@ -23,7 +23,7 @@ fn groups(addresses: &[Option<i64>; 32], bytes: i64, transfer: Transfer) -> Vec<
     all.filter(|group: &Vec<i64>| !group.is_empty()).collect()
 }
 
-/// The distinct words of each bank that a group wants.
+/// The distinct words of each bank that a group accesses.
 fn words(group: &[i64], bytes: i64) -> Vec<BTreeSet<i64>> {
     let mut banks = vec![BTreeSet::new(); 32];
     for byte in group.iter().flat_map(|address| *address..address + bytes) {
@@ -66,7 +66,7 @@ fn transfer_and_bytes() -> impl Strategy<Value = (Transfer, i64)> {
     })
 }
 
-/// Addresses of a warp in units of its width: anything, few places, arithmetic, or shared by lanes.
+/// Addresses of a warp in units of its width: random, few distinct, arithmetic, or shared by lanes.
 fn places() -> impl Strategy<Value = [i64; 32]> {
     let any = prop::array::uniform32(-200i64..1000);
     let few = (1..40i64, prop::array::uniform32(0..1000i64)).prop_map(|(n, all)| all.map(|p| p % n));
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(report.degree as usize, by_hand.iter().copied().max().unwrap_or(0));
         prop_assert_eq!(report.worst.is_none(), report.is_conflict_free());
         if let Some(worst) = report.worst {
-            // the lanes that it names want so many words of the bank that it names
+            // the reported lanes access that many words of the reported bank
             let lanes: Vec<i64> = worst.lanes().map(|lane| addresses[lane as usize].unwrap()).collect();
             prop_assert_eq!(words(&lanes, bytes)[worst.bank as usize].len(), report.degree as usize);
         }
@@ -142,7 +142,7 @@ proptest! {
         prop_assert_eq!(matrix.wavefronts(bytes, transfer).unwrap(), access.banks().unwrap().wavefronts);
     }
 
-    /// The same from layouts: whatever is linear is counted alike by ranks and by enumeration.
+    /// The same from layouts: linear accesses are counted alike by ranks and by enumeration.
     #[test]
     fn ranks_of_layouts(
         shape in prop::sample::select(WARPS),
@@ -300,7 +300,7 @@ fn shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
                     2 => threads((32 / n).max(1).min(groups), n, vector, m),
                     3 => threads(n, (32 / n).clamp(1, groups), m, vector),
                     4 => threads(4, 4.min(groups), m, vector),
-                    _ => threads(2, n, 0, m), // pairs of lanes alike
+                    _ => threads(2, n, 0, m), // pairs of lanes with equal addresses
                 };
                 tile = tile.access(&tv, vector, TRANSFERS[transfer]).ok()?;
             }
@@ -309,7 +309,8 @@ fn shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
     )
 }
 
-/// A tile with up to two accesses of any kind: linear in the bits of the lane, along a line, or by part of a warp.
+/// A tile with up to two accesses of any kind: linear in the bits of the lane, along a line, or by part of a
+/// warp.
 fn any_shared_tile() -> impl Strategy<Value = (Layout, SharedTile)> {
     let shape =
         (prop::sample::select(&[8i64, 12, 16, 32, 64][..]), prop::sample::select(&[8i64, 10, 16, 32][..]));
@@ -348,7 +349,7 @@ fn lost(tile: &SharedTile, layout: impl Into<Composed>) -> Option<u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Nothing free of conflicts is missed, nothing smaller is passed over, and what is found is true.
+    /// No layout without conflicts is missed, no smaller one is skipped, and the reported costs are right.
     #[test]
     fn synthesis_is_complete((plain, tile) in prop_oneof![shared_tile(), any_shared_tile()]) {
         let found = tile.synthesize();
@@ -362,7 +363,7 @@ proptest! {
         prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));
         prop_assert_eq!(found.swizzle.extra, room(&found.swizzle.layout));
 
-        // every distance of the columns, from none between them to well beyond a row of banks
+        // every padding of the columns, from none to well beyond a row of banks
         let (shape, stride) = (plain.shape().ints().unwrap(), plain.stride().ints().unwrap());
         let (m, n, stride) = (shape[0], shape[1], stride[1]);
         let free = |apart: &i64| lost(&tile, layout!((m, n) : (1, *apart))) == Some(0);
@@ -383,7 +384,7 @@ proptest! {
     }
 }
 
-/// Searches that used to end too early.
+/// Regressions of searches that ended too early.
 #[test]
 fn what_synthesis_finds() {
     let check = |tile: &str, element_bytes: i64, accesses: &[(&str, i64, Transfer)], expected: &str| {
@@ -394,15 +395,15 @@ fn what_synthesis_finds() {
         assert_eq!(tile.synthesize().to_string(), expected);
     };
     let store = Transfer::Store;
-    // Bytes 0 and 130 are words of one bank, and every other bank is taken in one access or the other. Bit 1 lies inside
-    // a word, and 7 beyond the banks: if that is flipped, byte 130 comes to lie in the word of byte 0.
+    // Bytes 0 and 130 are words of one bank, and every other bank is used in one access or the other. Bit 1
+    // is inside a word, and 7 beyond the banks: if that is flipped, byte 130 falls into the word of byte 0.
     check(
         "(256,2):(1,256)",
         1,
         &[("((2,16),1):((130,4),0)", 1, store), ("((2,16),1):((130,8),0)", 1, store)],
         "2 wavefronts lost to bank conflicts; no padding of 127 helps; none with Sw<1,1,-6> o 0 o (256,2):(1,256)",
     );
-    // Padding is what conflicts: without it, columns are 31 words apart.
+    // Padding causes the conflicts: without it, columns are 31 words apart.
     check(
         "(31,8):(1,32)",
         4,
@@ -410,7 +411,7 @@ fn what_synthesis_finds() {
         "7 wavefronts lost to bank conflicts; none with (31,8):(1,31), 7 elements smaller; \
          none with (31,8):(1,31), 7 elements smaller",
     );
-    // The slots begin at a multiple of four words, which is none of 32: they move along all the same.
+    // The slots begin at a multiple of four words, but not of 32: they move along all the same.
     check(
         "(32,9,3):(1,32,292)",
         4,

@@ -1,27 +1,27 @@
-//! Distributions against brute force and against partitions, which know nothing of them.
+//! Distributions against brute force and against partitions, which are implemented independently.
 
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use tilewright_layout::{Digit, Distribution, Exchange, Layout, MmaAtom, TiledMma, layout};
 
-/// The coordinates that a thread holds, in the order of its values, without those beyond the tile.
-fn held(d: &Distribution, thread: i64) -> Vec<Vec<i64>> {
+/// The coordinates of a thread's values, in order, without out-of-bounds ones.
+fn owned(d: &Distribution, thread: i64) -> Vec<Vec<i64>> {
     let inside = |at: &Vec<i64>| at.iter().zip(d.tile()).all(|(at, extent)| at < extent);
     (0..d.values()).map(|value| d.coordinate(thread, value)).filter(inside).collect()
 }
 
-/// How many threads hold each element.
+/// The number of threads that have each element.
 fn owners(d: &Distribution) -> HashMap<Vec<i64>, i64> {
     let mut owners = HashMap::new();
-    for at in (0..d.threads()).flat_map(|thread| held(d, thread)) {
+    for at in (0..d.threads()).flat_map(|thread| owned(d, thread)) {
         *owners.entry(at).or_default() += 1;
     }
     owners
 }
 
 proptest! {
-    /// Whatever the extents, every element is held, and by one thread.
+    /// Whatever the extents, every element belongs to exactly one thread.
     #[test]
     fn threads_spread_over_a_tile_hold_all_of_it_once(
         m in 1i64..70, n in 1i64..70, vector in 0u32..3, threads in 1i64..130, turned: bool,
@@ -34,7 +34,7 @@ proptest! {
         let owners = owners(&d);
         prop_assert_eq!(owners.len() as i64, m * n);
         prop_assert!(owners.values().all(|&count| count == 1));
-        // A vector is inside as a whole, or outside.
+        // A vector is inside as a whole, or out of bounds.
         for thread in 0..threads {
             for value in (0..d.values()).step_by(vector as usize) {
                 let at: Vec<i64> = (0..vector).map(|e| d.coordinate(thread, value + e)[order[0]]).collect();
@@ -44,7 +44,7 @@ proptest! {
         }
     }
 
-    /// What threads share after a projection is what they held before, along the modes that stay.
+    /// A projection keeps the coordinates along the remaining modes.
     #[test]
     fn projections_keep_what_stands_along_other_modes(m in 1i64..20, n in 1i64..20, threads in 1i64..65) {
         let d = Distribution::spread(&[m, n], &[1, 0], 1, threads);
@@ -55,7 +55,7 @@ proptest! {
             let after: HashSet<i64> = (0..rows.values()).map(|v| rows.coordinate(thread, v)[0]).collect();
             prop_assert_eq!(before, after);
         }
-        // Threads that differ in combined digits alone share their rows.
+        // Threads that differ only in combined digits have the same rows.
         for (extent, stride) in d.combined(&[true, false]) {
             for thread in 0..threads {
                 let first = thread - thread / stride % extent * stride;
@@ -74,7 +74,7 @@ fn check_threads(tile: [i64; 2], threads: &Layout) {
     for thread in 0..threads.size().unwrap() {
         let (part, begin) = plain.parallelize(threads, thread, None).unwrap();
         let expected: HashSet<i64> = part.offsets().unwrap().map(|at| at + begin.int().unwrap()).collect();
-        let own: HashSet<i64> = held(&d, thread).iter().map(|at| at[0] + tile[0] * at[1]).collect();
+        let own: HashSet<i64> = owned(&d, thread).iter().map(|at| at[0] + tile[0] * at[1]).collect();
         assert_eq!(own, expected, "thread {thread}");
     }
 }
@@ -102,7 +102,7 @@ fn check_atom(tile: [i64; 2], groups: &Layout) {
     for thread in 0..d.threads() {
         let (part, begin) = mma.partition_c(&plain, thread).unwrap();
         let expected: Vec<i64> = part.offsets().unwrap().map(|at| at + begin.int().unwrap()).collect();
-        let own: Vec<i64> = held(&d, thread).iter().map(|at| at[0] + tile[0] * at[1]).collect();
+        let own: Vec<i64> = owned(&d, thread).iter().map(|at| at[0] + tile[0] * at[1]).collect();
         assert_eq!(own, expected, "thread {thread}");
     }
 }
@@ -144,7 +144,7 @@ fn exchanges_are_judged() {
     let tv = layout!(((4, 8), (2, 2)) : ((32, 1), (16, 8)));
     let acc = Distribution::of_atom(&[16, 8], &[16, 8], &tv, &layout!((1, 1))).unwrap();
     let rows = Distribution::spread(&[16, 8], &[1, 0], 4, 32);
-    // One warp: whatever is needed is in the same one.
+    // One warp: every needed element is in the same warp.
     assert_eq!(acc.exchange(&rows), Exchange::Warp);
     let digit = |extent, mode, step| Digit { extent, mode, step };
     let swapped = Distribution::new(
@@ -155,7 +155,7 @@ fn exchanges_are_judged() {
     assert_eq!(acc.exchange(&swapped), Exchange::Registers);
     let four = |order: &[usize]| Distribution::spread(&[64, 64], order, 1, 128);
     assert_eq!(four(&[0, 1]).exchange(&four(&[1, 0])), Exchange::Shared);
-    // What is everywhere is here.
+    // A replicated element is in every thread.
     let everywhere = Distribution::new(&[4, 1], vec![digit(32, 0, 0)], vec![digit(4, 0, 1)]);
     let apart = Distribution::new(&[4, 1], vec![digit(4, 0, 1), digit(8, 0, 0)], vec![]);
     assert_eq!(apart.exchange(&everywhere), Exchange::Warp);

@@ -1,4 +1,5 @@
-//! What errors say: one line and one paragraph for every condition, the smallest counterexample, a remedy that works.
+//! Error messages: one line and one paragraph for every condition, the smallest counterexample, a remedy that
+//! works.
 
 mod common;
 
@@ -10,7 +11,7 @@ fn text<T: std::str::FromStr<Err = LayoutError>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-/// The two forms of an error, under what was asked.
+/// The two forms of an error, under the operation.
 fn says<T>(asked: &str, result: tilewright_layout::Result<T>) -> String {
     let error = result.err().unwrap_or_else(|| panic!("{asked} has an answer"));
     let (line, paragraph) = (error.line(), error.to_string());
@@ -65,7 +66,8 @@ fn every_condition() {
 }
 
 /// The first argument of every error is a tuple within the right operand, and nothing before it is wrong: see
-/// `composition` in `laws.rs`. Here: what is said to be the nearest that works does work, and nothing nearer does.
+/// `composition` in `laws.rs`. Here: what is said to be the nearest that works does work, and nothing nearer
+/// does.
 fn failing() -> impl Strategy<Value = (Layout, Layout)> {
     (positive(), positive()).prop_filter("fails", |(a, b)| a.composition(b).is_err())
 }

@@ -1,4 +1,5 @@
-//! Long random runs, behind `cargo xtask fuzz`: text of any kind, and every operation on operands of any size.
+//! Long random runs, behind `cargo xtask fuzz`: text of any kind, and every operation on operands of any
+//! size.
 
 mod common;
 
@@ -6,7 +7,7 @@ use common::*;
 use proptest::prelude::*;
 use tilewright_layout::*;
 
-/// Numbers where overflow lurks.
+/// Numbers close to overflow.
 fn number() -> impl Strategy<Value = i64> {
     prop_oneof![
         6 => 0i64..=9,
@@ -68,7 +69,7 @@ fn coordinate() -> BoxedStrategy<Tuple> {
     tuple(prop_oneof![4 => value(), 1 => Just(Value::Any)].boxed())
 }
 
-/// What leaves an operation is a layout that all others can take, or an error with something to say.
+/// The result of an operation is a layout that all others accept, or an error with a message.
 fn sound(result: tilewright_layout::Result<Layout>) -> Option<Layout> {
     match result {
         Ok(layout) => {
@@ -224,7 +225,7 @@ proptest! {
         let tiler = Tiler::Modes(vec![Tiler::from(&a), Tiler::Keep]).to_string();
         let swizzled = Composed::new(Swizzle::new(2, 1, 3).unwrap(), 5, a.clone()).to_string();
         for valid in ["", &a.to_string(), &tiler, &swizzled, "(M,ceil(K/8),3*lda):(1@0,-2@1@0,ceil(M/3))"] {
-            // a piece of something valid gives way to noise
+            // a part of a valid text is replaced by noise
             let at = |n: u16| valid.char_indices().map(|(at, _)| at).nth(n as usize % (valid.chars().count() + 1)).unwrap_or(valid.len());
             let (from, to) = (at(cut.0), at(cut.0.saturating_add(cut.1 % 4)));
             let text = format!("{}{noise}{}", &valid[..from], &valid[to.max(from)..]);
@@ -236,7 +237,7 @@ proptest! {
     }
 }
 
-/// Reads the text, and what it prints is read as the same; or an error that points into the text.
+/// The text parses, and its printed form parses to the same; or an error points into the text.
 fn reads<T: std::str::FromStr<Err = LayoutError> + std::fmt::Display + PartialEq + std::fmt::Debug>(
     text: &str,
 ) {

@@ -1,4 +1,4 @@
-//! The guide's pictures are what the crate draws today. `cargo xtask snapshots` draws them again; look at them.
+//! The guide's pictures are up to date. `cargo xtask snapshots` draws them again; look at them.
 
 use std::path::Path;
 use tilewright_layout::draw::Picture;

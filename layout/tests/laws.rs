@@ -6,7 +6,7 @@ use common::*;
 use proptest::prelude::*;
 use tilewright_layout::{ALL, Composed, Condition, Layout, Swizzle, Tiler, Tuple};
 
-/// What composition must answer, by brute force: the values of `A∘B`.
+/// The values of `A∘B`, by brute force.
 fn composed(a: &Layout, b: &Layout) -> Vec<i64> {
     let a = leaves(a);
     offsets(b).into_iter().map(|index| eval(&a, index)).collect()
@@ -261,18 +261,19 @@ proptest! {
         prop_assert!(places.windows(2).all(|w| w[0].0 * w[0].1 <= w[1].1), "ordered: {}", rest);
         let mut both: Vec<i64> = offsets(&rest).iter().flat_map(|j| apart.iter().map(move |i| i + j)).collect();
         prop_assert!(all_different(&both), "disjoint: {} with {}", a, rest);
-        // The period says where the next copy begins: `size` is rounded up to whole periods, and all lies below that.
+        // The period is the start of the next copy: `size` is rounded up to whole periods, and everything is
+        // below that.
         let period = period(&a);
         let bound = (size + period - 1) / period * period;
         prop_assert!(both.iter().all(|at| (0..bound).contains(at)), "{} with {} passes {}", a, rest, bound);
-        // Nothing is left out that another copy of everything could fill: one more begins at the bound.
+        // Everything is covered up to the bound, where another copy would begin.
         let gaps = a.complement(1).unwrap().size().unwrap();
         prop_assert_eq!(rest.size().unwrap(), gaps * (bound / period), "{} with {}", a, rest);
         let mut sorted = own.clone();
         sorted.sort_unstable_by_key(|l| l.1);
         if sorted.windows(2).all(|w| w[0].0 * w[0].1 <= w[1].1) {
             prop_assert_eq!(period, sorted.last().map_or(1, |l| l.0 * l.1));
-            // and each gap of a chain holds as many copies of what is below it as fit
+            // each gap of a chain holds as many copies of the part below as fit
             let mut below = 1;
             let mut expected = 1;
             for (n, d) in sorted {
@@ -437,7 +438,7 @@ proptest! {
         let grid = order.map_or_else(|| Layout::compact(Tuple::flat(&times)), |o| Layout::ordered(Tuple::flat(&times), Tuple::flat(&o))).unwrap();
         let found = found.unwrap();
         prop_assert_eq!(found.rank(), shape.len());
-        // Each block is a copy of the first, none touches another, and they begin in the order asked for.
+        // Each block is a copy of the first, none overlaps another, and they begin in the order asked for.
         let mut begins = vec![0; grid.size().unwrap() as usize];
         for which in positions(&times) {
             let begin: Vec<i64> = which.iter().zip(&sizes).map(|(x, n)| x * n).collect();
@@ -452,7 +453,7 @@ proptest! {
         if all_different(&offsets(&a)) {
             prop_assert!(all_different(&offsets(&found)), "{} to {:?}: {}", a, shape, found);
         }
-        // Where the complement has room in that order, the blocks stand in it.
+        // Where the complement has room in that order, the blocks interleave.
         if let Ok(begin) = copies_of(&a, grid.size().unwrap()).unwrap().composition(&grid) {
             prop_assert!(positions(&times).iter().all(|which| by_modes(&begin, which) == begins[by_modes(&grid, which) as usize]));
         }
@@ -477,7 +478,7 @@ fn reached(leaves: &[(i64, i64)]) -> Vec<i64> {
     (0..size).map(|index| eval(leaves, index)).collect()
 }
 
-/// The distance between the copies that a complement makes of a layout, from one of unknown size.
+/// The period of the copies in the complement of a layout, from one of unknown size.
 fn period(a: &Layout) -> i64 {
     let rest = a.complement(tilewright_layout::Value::symbol("S")).unwrap();
     let last = rest.leaves().last().unwrap();
@@ -485,13 +486,13 @@ fn period(a: &Layout) -> i64 {
     last.1.int().unwrap()
 }
 
-/// The largest number of offsets, from 0, that whole modes reach one after another, whichever is taken next.
+/// The largest number of offsets, from 0, that a chain of whole modes covers, in any order.
 fn longest_chain(leaves: &[(i64, i64)], next: i64) -> i64 {
     let follow = leaves.iter().filter(|l| l.0 > 1 && l.1 == next);
     follow.map(|l| longest_chain(leaves, next * l.0)).max().unwrap_or(next)
 }
 
-/// Is there a layout of up to three modes, with small strides, that takes these indices to these values?
+/// Is there a layout of up to three modes, with small strides, that maps these indices to these values?
 fn some_layout_goes_through(points: &[(i64, i64)]) -> bool {
     let far = points.iter().map(|p| p.0).max().unwrap();
     let strides = || -4i64..=8;
@@ -509,7 +510,7 @@ fn some_layout_goes_through(points: &[(i64, i64)]) -> bool {
         })
 }
 
-/// What has no left inverse: every layout of two small modes, against every small layout that could be one.
+/// Layouts without a left inverse: every layout of two small modes, against every small candidate.
 #[test]
 fn left_inverses_that_do_not_exist() {
     let (mut found, mut refused) = (0, 0);
@@ -534,7 +535,7 @@ fn left_inverses_that_do_not_exist() {
     assert!(found >= 100 && refused >= 6, "{found} have one, {refused} have none");
 }
 
-/// What is answered without a divisible chain of strides.
+/// Answers without a divisible chain of strides.
 #[test]
 fn gaps_and_interleaved_modes() {
     let check = |found: tilewright_layout::Result<Layout>, expected: &str| {
@@ -545,7 +546,7 @@ fn gaps_and_interleaved_modes() {
     check(l("(3,3):(4,16)").complement(49), "(4,2):(1,48)");
     check(l("(2,3):(2,3)").complement(24), "3:9"); // 0 2 3 5 6 8, and then again
     check(l("(2,2):(4,6)").complement(24), "(2,2):(1,12)"); // pairs fit between 0 4 6 10
-    check(l("(2,2,2):(0,2,3)").complement(24), "4:6"); // what does not move is left out
+    check(l("(2,2,2):(0,2,3)").complement(24), "4:6"); // strides of 0 are left out
     check(l("(2,3,4):(2,3,100)").complement(800), "(11,2):(9,400)");
     check(
         l("(2,2,2):(0,1,1)").complement(8),
@@ -558,7 +559,7 @@ fn gaps_and_interleaved_modes() {
     check(l("(2,2):(3,5)").tile_to_shape((4, 4), None), "((2,2),4):((3,1),5)");
 }
 
-/// Where copies of a layout begin: a complement with room for at least this many.
+/// The starts of copies of a layout: a complement with room for at least this many.
 fn copies_of(a: &Layout, count: i64) -> tilewright_layout::Result<Layout> {
     let rest = a.complement(a.size()? * count)?;
     let enough = rest.size()? >= count;
@@ -584,7 +585,7 @@ fn check_common(a: &Layout, b: &Layout) -> Result<(), TestCaseError> {
     let width = a.max_common_vector(b).unwrap();
     prop_assert!(width >= 1 && common.size().unwrap() % width == 0);
     if width > 1 && a.size() == b.size() {
-        // every group of coordinates that begins where a multiple of `width` lies is consecutive in both
+        // every group of coordinates that begins at a multiple of `width` is consecutive in both
         for l in [a, b] {
             prop_assert!(groups_are_consecutive(l, &common, width), "{} and {} by {}: {}", a, b, width, l);
         }
@@ -592,7 +593,8 @@ fn check_common(a: &Layout, b: &Layout) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Do the coordinates fall into groups, each a shifted copy of the first `width` of `common`, and each consecutive?
+/// Do the coordinates fall into groups, each a shifted copy of the first `width` of `common`, and each
+/// consecutive?
 fn groups_are_consecutive(layout: &Layout, common: &Layout, width: i64) -> bool {
     let group: Vec<i64> = offsets(common).into_iter().take(width as usize).collect();
     let mut seen = vec![false; layout.size().unwrap() as usize];
@@ -648,7 +650,7 @@ fn check_composition_text(a: &str, b: &str, expected: &str) {
     assert!(found.contains(expected), "{a}: {found}");
 }
 
-/// What random operands never meet.
+/// Cases that random operands do not reach.
 #[test]
 fn composition_of_tall_layouts() {
     let check = check_composition_text;

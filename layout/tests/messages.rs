@@ -1,4 +1,4 @@
-//! The whole text of errors, as a kernel's author reads it. Bless with `cargo xtask snapshots`.
+//! Complete error messages. Bless with `cargo xtask snapshots`.
 
 use tilewright_layout::{Layout, Result, Tiler};
 

@@ -40,7 +40,7 @@ fn swizzle() -> impl Strategy<Value = Swizzle> {
     })
 }
 
-/// A matrix of leaves that tiles divide well.
+/// A matrix whose extents tiles divide well.
 fn matrix() -> impl Strategy<Value = Layout> {
     (1i64..=4, 1i64..=4, 1i64..=3, 1i64..=3, -2i64..=40, -2i64..=40)
         .prop_map(|(m, n, i, j, d, e)| Layout::new((m * i * 2, n * j), (d, e)).unwrap())
@@ -65,7 +65,8 @@ fn strided_tile() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Does every tile of a mode lie inside it? By the definition of a division: the tile, and copies of it in its complement.
+/// Does every tile of a mode lie inside it? By the definition of a division: the tile, and copies of it in
+/// its complement.
 fn tile_is_whole(tile: &Layout, size: i64) -> bool {
     let Ok(rest) = tile.complement(size) else { return false };
     offsets(&rest).iter().all(|from| offsets(tile).iter().all(|at| from + at < size))
@@ -77,7 +78,7 @@ fn all_coordinates(extents: &[i64]) -> Vec<Vec<i64>> {
     (0..size).map(digits).collect()
 }
 
-/// Obligations as text; or the refusal.
+/// Obligations as text, or the error.
 #[test]
 fn obligations_in_words() {
     let check = |layout: &str, tiler: &str, expected: &str| {
@@ -98,7 +99,7 @@ fn obligations_in_words() {
     check("6*M:1", "4:1", "4 divides 6*M");
     check("8*M:1", "4:1", "");
     check("4*ceil(M/3):1", "4:1", "");
-    // 0 1 3 4, again from 6 on: five of six are as good as all
+    // 0 1 3 4, period 6: five of six suffice
     check("M:1", "(2,2):(1,3)", "M leaves a remainder of 0 or at least 5 when divided by 6");
     check("5:1", "(2,2):(1,3)", "");
     check(
@@ -124,7 +125,8 @@ proptest! {
     fn upcast(a in prop_oneof![any_layout(), dense()], n in prop_oneof![Just(2i64), Just(3), Just(4), Just(6), Just(8)]) {
         if let Ok((wide, needs)) = a.upcast(n) {
             prop_assert!(needs.is_empty() && wide.shape().congruent(&a.shape()));
-            // leaf by leaf a group of coordinates becomes one, and its offset the number of the wide element it lies in
+            // leaf by leaf a group of coordinates becomes one, and its offset the number of the wide element
+            // it lies in
             let groups: Vec<i64> = leaves(&a).iter().zip(leaves(&wide)).map(|(a, w)| a.0 / w.0).collect();
             let flat = leaves(&wide);
             for (index, at) in offsets(&a).into_iter().enumerate() {
@@ -149,7 +151,7 @@ proptest! {
         }
     }
 
-    /// Refused means that no groups will do, whichever divisors of the extents they are.
+    /// Refused means that no grouping works, whichever divisors of the extents it uses.
     #[test]
     fn upcasts_exist_exactly_when_groups_do(modes in proptest::collection::vec((1i64..=6, -3i64..=12), 1..=3), n in 1i64..=8) {
         let (shape, stride): (Vec<i64>, Vec<i64>) = modes.iter().copied().unzip();
@@ -264,7 +266,7 @@ proptest! {
                 }
             }
         }
-        // together: every element once, and once more for each thread that shares it
+        // together: every element once for each thread that has it
         let divides = a_sizes.iter().zip(&share).all(|(n, s)| n % s == 0);
         if divides {
             let copies = n / share.iter().product::<i64>();

@@ -1,4 +1,5 @@
-//! Answers confirmed by brute force elsewhere: pointwise equality on the whole file, equal text on nearly all of it.
+//! Answers confirmed by brute force elsewhere: pointwise equality on the whole file, equal text on nearly all
+//! of it.
 
 use tilewright_layout::{Layout, Result};
 
@@ -22,8 +23,8 @@ fn apply(op: &str, a: &Layout, b: &str) -> Result<Layout> {
     }
 }
 
-/// The copies of a product are `A*(B(j))`, with `A*` the complement of `A`. Where that is not a layout we refuse, and
-/// a recorded answer is something else: this shows a `j` for which it differs.
+/// The copies of a product are `A*(B(j))`, with `A*` the complement of `A`. Where that is not a layout we
+/// refuse, although an answer is recorded: this finds a `j` for which the recorded answer is wrong.
 fn is_not_the_product(a: &Layout, b: &Layout, recorded: &Layout) -> bool {
     let room = a.size().unwrap() * b.cosize().unwrap();
     let rest = a.complement(room).unwrap();

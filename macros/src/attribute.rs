@@ -1,4 +1,4 @@
-//! What stands in `#[kernel(…)]`: element types, levels of lints, and whether launches overlap.
+//! The arguments of `#[kernel(…)]`: element types, levels of lints, and whether launches overlap.
 
 use crate::text::Text;
 use proc_macro2::TokenStream;
@@ -7,14 +7,14 @@ use syn::{Ident, Token, parenthesized};
 use tilewright_codegen::ast::{Level, Name, TypeParam};
 use tilewright_codegen::diagnostic::LINTS;
 
-/// Everything that an attribute says.
+/// The contents of an attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Attribute {
     pub(crate) types: Vec<TypeParam>,
     pub(crate) levels: Vec<(Name, Level)>,
-    /// `overlaps` stands in it.
+    /// `overlaps` is set.
     pub(crate) overlaps: bool,
-    /// It has a mistake of its own: what is not in it may have been meant.
+    /// It has an error of its own: a missing entry may have been meant.
     pub(crate) unreadable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A kernel as tokens: what a program carries of it.
+//! A kernel as tokens: the part of it that a compiled program carries.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -18,7 +18,7 @@ pub(crate) fn def(name: &str, kernel: &Generated, definition: &Definition, place
     }}
 }
 
-/// What stands in its place after an error.
+/// The placeholder after an error.
 pub(crate) fn empty(name: &str) -> TokenStream {
     quote!(::tilewright::__private::KernelDef::new(#name, "", "", &[], b"", b""))
 }

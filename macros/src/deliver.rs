@@ -1,4 +1,4 @@
-//! What is said to the author: errors and warnings on tokens.
+//! Errors and warnings at the user's tokens.
 
 use crate::text::{Place, Text};
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
@@ -7,7 +7,7 @@ use tilewright_codegen::ast::Level;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::kernel_def::Places;
 
-/// Everything that was said, sorted by what the compiler does with it.
+/// All diagnostics, sorted by what the compiler does with them.
 #[derive(Default)]
 pub(crate) struct Said {
     /// `compile_error!` calls, each an expression.
@@ -16,7 +16,7 @@ pub(crate) struct Said {
     pub(crate) warnings: Vec<TokenStream>,
 }
 
-/// What is being made, for warnings, whose headlines the compiler begins with words of its own.
+/// What is being expanded, for warnings: the compiler begins their headlines with its own words.
 #[derive(Clone, Copy)]
 pub(crate) enum Made<'n> {
     /// A `#[kernel]`, of this name.
@@ -34,7 +34,8 @@ impl Said {
         said
     }
 
-    /// The same at a use of a definition that stands elsewhere: what belongs to the definition is said at `at`.
+    /// The same at a use of a definition that is elsewhere: diagnostics about the definition are reported at
+    /// `at`.
     pub(crate) fn far_from(
         definition: &Places,
         at: Place,
@@ -70,7 +71,7 @@ impl Said {
     }
 }
 
-/// As the text is read.
+/// In the order of the text.
 fn in_order<'d>(diagnostics: &'d [Diagnostic], text: &Text) -> Vec<&'d Diagnostic> {
     let mut all: Vec<_> = diagnostics.iter().collect();
     all.sort_by_cached_key(|one| {
@@ -90,7 +91,7 @@ pub(crate) fn error(place: Place, text: &str) -> TokenStream {
     quote!(#name #braces)
 }
 
-/// The text of a warning: which kernel, which line, what is wrong, what to write, and how to say that it is meant.
+/// The text of a warning: which kernel, which line, what is wrong, what to write, and how to allow it.
 fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
     let line = place.first.start().line;
     let (name, allowed) = match made {
@@ -100,17 +101,20 @@ fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
     format!("{name}, line {line}: {text}\nhelp: if it is meant, write {allowed}")
 }
 
-/// One warning. On stable Rust a macro can only cause one of the compiler's own, and these show a text of ours:
+/// One warning. On stable Rust a macro can only trigger the compiler's own warnings, and these can carry a
+/// text of ours:
 ///
-/// - the use of something deprecated: "use of deprecated `…`: text". Functions, constants, fields, methods and modules are
-///   shown with their whole path, `crate::transpose::_::bank_conflicts`; a macro with the name that was written, and no more;
-/// - an unused value that is `#[must_use = "text"]`: the headline says "unused `…` that must be used", the text comes below,
-///   and `cargo fix` would write `let _ =` into the kernel;
-/// - `#[warn(dead_code, reason = "text")]` on something unused, and `#[expect(…, reason = "text")]`: the headline says
-///   "constant `…` is never used" or "this lint expectation is unfulfilled", and the text comes below it.
+/// - the use of something deprecated: "use of deprecated `…`: text". Functions, constants, fields, methods
+///   and modules are shown with their whole path, `crate::transpose::_::bank_conflicts`; a macro with the
+///   name that was written, and no more;
+/// - an unused value that is `#[must_use = "text"]`: the headline says "unused `…` that must be used", the
+///   text comes below, and `cargo fix` would write `let _ =` into the kernel;
+/// - `#[warn(dead_code, reason = "text")]` on something unused, and `#[expect(…, reason = "text")]`: the
+///   headline says "constant `…` is never used" or "this lint expectation is unfulfilled", and the text comes
+///   below it.
 ///
-/// A deprecated macro it is, of the lint's name: the text stands in the headline, next to the name that levels are set by,
-/// and the compiler underlines the user's token.
+/// We use a deprecated macro with the lint's name: the text is in the headline, next to the name that sets
+/// the lint's level, and the compiler underlines the user's token.
 fn warning(place: Place, lint: &str, text: &str) -> TokenStream {
     let declared = syn::Ident::new(lint, Span::call_site());
     let used = syn::Ident::new(lint, place.first);

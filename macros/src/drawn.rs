@@ -1,4 +1,4 @@
-//! Kernels drawn at random, printed and read: the text of a kernel says all of it.
+//! Randomly drawn kernels, printed and parsed back: the text of a kernel is complete.
 
 use crate::function;
 use crate::text::Text;

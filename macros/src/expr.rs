@@ -1,4 +1,4 @@
-//! Expressions: syn's tree to the small one. What the language does not have is refused with what to write instead.
+//! Expressions: from syn's tree to the AST. Unsupported Rust is refused, with what to write instead.
 
 use crate::pattern::pattern;
 use crate::text::{Place, Text};
@@ -9,7 +9,7 @@ use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
 use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
 use tilewright_codegen::limits::LONGEST_CHAIN;
 
-/// Reads an expression. After a mistake the result is a hole, and the mistake is in the text.
+/// Converts an expression. After an error the result is a hole, and the error is recorded in the text.
 pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
     if let Some(attr) = attrs(from).first() {
         text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
@@ -28,8 +28,8 @@ fn hole(from: &Expr, text: &mut Text) -> ast::Expr {
     ast::Expr { span: text.span(Place::of(&Shallow(from))), kind: ExprKind::Hole }
 }
 
-/// Where it stands, and what it is; nothing after a mistake. Every place is made of the places of its parts: asking syn
-/// would print the whole tree again at every level.
+/// The place and kind of an expression; nothing after an error. Every place is combined from the places of
+/// its parts: asking syn would print the whole tree again at every level.
 fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
     Some(match from {
         Expr::Lit(lit) => (lit.lit.span().into(), literal(&lit.lit, text)?),
@@ -94,7 +94,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let place = text.place(base.span).to(index.bracket_token.span.close().into());
             (place, ExprKind::Index { base, index: boxed(&index.index, text) })
         }
-        // Tiles are values: whether a call reads or changes one is the call's matter.
+        // Tiles are values: the call determines whether it reads or writes one.
         Expr::Reference(reference) => {
             let inner = expr(&reference.expr, text);
             (Place::from(reference.and_token.spans[0]).to(text.place(inner.span)), inner.kind)
@@ -178,7 +178,7 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
     })
 }
 
-/// A chain of operators: to Rust a tree as deep as it is long, all of it on the left. It is gone through without recursion.
+/// A chain of operators: syn nests it to the left, as deep as it is long. It is walked without recursion.
 fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
     let mut links = vec![last];
     let first = loop {
@@ -214,7 +214,7 @@ fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
     None
 }
 
-/// What Rust has and the language has not: where it is seen, what it is called, what to write.
+/// Rust that the language does not support: where it is, what it is called, what to write instead.
 fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
     let first = first(from);
     let (what, instead) = match from {
@@ -247,7 +247,7 @@ fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
     (first, what, instead)
 }
 
-/// The first token: enough to say what is refused, without printing all of it.
+/// The first token: enough for the message, without printing the whole expression.
 fn first(from: &Expr) -> Place {
     match from {
         Expr::While(x) => x.while_token.span.into(),
@@ -279,7 +279,7 @@ fn attrs(from: &Expr) -> &[syn::Attribute] {
     }
 }
 
-/// An expression that prints as its first token, so that a mistake far down costs little.
+/// An expression that prints as its first token, so that an error deep in the tree costs little.
 struct Shallow<'e>(&'e Expr);
 
 impl quote::ToTokens for Shallow<'_> {
@@ -439,7 +439,7 @@ fn argument(from: &Expr, text: &mut Text) -> Arg {
     Arg { name: None, value: expr(from, text) }
 }
 
-/// A block that stands for a value: an expression, behind names for parts of it.
+/// A block with a value: `let` statements for subexpressions, then an expression.
 fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
     let whole = around(block.brace_token.span);
     let Some((syn::Stmt::Expr(value, None), before)) = block.stmts.split_last() else {
@@ -508,7 +508,7 @@ pub(crate) fn assigning(op: &BinOp) -> Option<Binary> {
     })
 }
 
-/// `layout!(shape : stride)`, as tokens in between.
+/// `layout!(shape : stride)`, as tokens.
 struct LayoutTokens {
     shape: Expr,
     stride: Option<Expr>,

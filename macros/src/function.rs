@@ -13,14 +13,14 @@ use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::wire::encode;
 use tilewright_codegen::{Definition, Elem, Generated, Settings, ast};
 
-/// What of the function stands on the items that it becomes. Read on its own, so that a mistake in the body does not
-/// make the name unknown where it is used.
+/// The head of the function, for the items that it expands to. Parsed separately, so that an error in the
+/// body does not make the name unknown where it is used.
 struct Head {
     attrs: Vec<SynAttribute>,
     vis: Visibility,
     name: Ident,
     types: Vec<ast::TypeParam>,
-    /// Is it an `unsafe fn`, and what does it take? Nothing where that could not be read.
+    /// Is it an `unsafe fn`, and what are its parameters? Nothing where they could not be parsed.
     takes: Option<(bool, Vec<ast::Param>)>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) 
     quote!(#said #items #used #tracked)
 }
 
-/// The kernel, as far as it can be read; what cannot is noted in the text.
+/// The kernel, as far as it can be parsed; errors are recorded in the text.
 pub(crate) fn read(attr: TokenStream, item: TokenStream, text: &mut Text) -> Option<ast::Kernel> {
     for tokens in [&attr, &item] {
         if let Err(refused) = guard::check(tokens.clone()) {
@@ -101,7 +101,7 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     ast::Kernel { name, is_unsafe, consts, types, params, body, levels, overlaps }
 }
 
-/// Attributes, visibility and name: what stands in front of `fn`, and the word behind it.
+/// Attributes, visibility and name: the tokens before `fn`, and the word after it.
 fn head(item: TokenStream) -> Option<Head> {
     let mut tokens = item.into_iter();
     let before = tokens.by_ref().take_while(|token| !matches!(token, TokenTree::Ident(word) if word == "fn"));
@@ -121,11 +121,12 @@ fn head(item: TokenStream) -> Option<Head> {
     Some(Head { attrs, vis, name, types: Vec::new(), takes: None })
 }
 
-/// More element types than this have no place in [`tilewright_codegen::kernel_value::Specialized`].
+/// The largest number of element types: [`tilewright_codegen::kernel_value::Specialized`] has no room for
+/// more.
 pub(crate) const MOST_TYPES: usize = 4;
 
 impl Head {
-    /// The items. After an error they are there as well, with nothing in them: one mistake is one error.
+    /// The items. After an error they are emitted too, with empty bodies: one mistake is one error.
     fn items(&self, made: Option<(&Generated, &Definition)>, places: &Places) -> TokenStream {
         let Head { attrs, vis, name, types, .. } = self;
         let text = name.to_string();
@@ -184,7 +185,7 @@ impl Head {
         }
     }
 
-    /// What a kernel can do anywhere; what needs a device is made by `launch`.
+    /// The methods that need no device; `launch` makes the others.
     fn methods(&self, list: &Option<TokenStream>) -> TokenStream {
         let name = &self.name;
         let other = (!self.types.is_empty()).then(|| {
@@ -209,12 +210,12 @@ impl Head {
                 self.def().source()
             }
 
-            /// What is known about the kernel without running it.
+            /// The static report of the kernel: what is known without running it.
             pub fn report(&self) -> &::core::primitive::str {
                 self.def().report()
             }
 
-            /// The loop nest of the kernel: what the grid, the threads of a block, and each thread run through.
+            /// The loop nest of the kernel: loops of the grid, of the threads of a block, and of each thread.
             pub fn explain(
                 &self,
             ) -> ::core::result::Result<::std::string::String, ::tilewright::__private::KernelErrors> {
@@ -226,7 +227,7 @@ impl Head {
                 self.def().params()
             }
 
-            /// What the kernel is made from; `None` when another version of tilewright wrote it.
+            /// The kernel's definition; `None` when another version of tilewright wrote it.
             pub fn definition(&self) -> ::core::option::Option<::tilewright::__private::Definition> {
                 self.def().definition()
             }
@@ -249,8 +250,8 @@ impl Head {
         }
     }
 
-    /// `name!(BM = 64)`. It is exported from the crate's root under a name of its own, and found under the kernel's
-    /// beside the kernel; it knows the kernel's type by a number.
+    /// `name!(BM = 64)`. It is exported from the crate root under a mangled name, and re-exported under the
+    /// kernel's name beside the kernel; it refers to the kernel's type by a number.
     fn macro_items(&self, made: Option<&Definition>, places: &Places) -> TokenStream {
         let Head { vis, name, types, .. } = self;
         let number = self.number(made, places);
@@ -264,7 +265,7 @@ impl Head {
                 let (definition, places) = (carry::bytes(definition), carry::bytes(places));
                 quote!(::tilewright::__private::__specialize! { #number #definition #places $($setting)* })
             }
-            // The error stands at the definition: a use says nothing more.
+            // The error is reported at the definition: a use reports nothing more.
             None => specialize::value(&number, &quote!(::tilewright::__private::Broken)),
         };
         let about =

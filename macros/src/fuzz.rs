@@ -1,5 +1,5 @@
-//! Random text through the macros: code or errors, never a panic. Kernels are mutated as trees of tokens, so that what
-//! comes out is still tokens.
+//! Random text through the macros: code or errors, never a panic. Kernels are mutated as token trees, so that
+//! the result still consists of tokens.
 
 use crate::{carry, function, matmul, specialize};
 use proc_macro2::{Delimiter, Group, Literal, Spacing, TokenStream, TokenTree};
@@ -9,7 +9,7 @@ use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::wire::{decode, encode};
 use tilewright_codegen::{Definition, Settings};
 
-/// Kernels to begin with.
+/// Seed kernels.
 const KERNELS: &[&str] = &[
     include_str!("../fuzz/matmul.rs"),
     include_str!("../fuzz/elementwise.rs"),
@@ -23,7 +23,7 @@ const KEYS: &[&str] = &[
     "alpha_beta = false, order = serpentine, arch = 80, sa = layout!((128, 8) : (1, 132)), deny = bank_conflicts",
 ];
 
-/// What takes the place of a token.
+/// Replacements for a token.
 const WORDS: &[&str] = &[
     "0",
     "1",
@@ -100,7 +100,7 @@ const WORDS: &[&str] = &[
     "\"text\"",
 ];
 
-/// One change: where, what, and with what.
+/// One mutation: which token, what kind, and the replacement.
 type Change = (usize, u8, usize);
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
@@ -124,7 +124,7 @@ fn count(tokens: &TokenStream) -> usize {
     tokens.clone().into_iter().map(|token| 1 + inner(token)).sum()
 }
 
-/// Changes the token that `left` counts down to; was it in here?
+/// Mutates the token that `left` counts down to; returns whether it was found.
 fn change(tokens: TokenStream, left: &mut usize, kind: u8, with: usize) -> (TokenStream, bool) {
     let mut all: Vec<TokenTree> = tokens.into_iter().collect();
     for at in 0..all.len() {
@@ -159,7 +159,7 @@ fn change(tokens: TokenStream, left: &mut usize, kind: u8, with: usize) -> (Toke
     (all.into_iter().collect(), false)
 }
 
-/// Any tokens at all.
+/// Random tokens.
 fn soup() -> impl Strategy<Value = TokenStream> {
     let leaf = prop_oneof![
         prop::sample::select(WORDS).prop_map(|word| word.parse::<TokenStream>().expect("tokens")),
@@ -181,7 +181,7 @@ fn soup() -> impl Strategy<Value = TokenStream> {
     })
 }
 
-/// Items, or an expression: what the compiler is handed.
+/// The expansion must parse as items, or as an expression.
 #[track_caller]
 fn check_items(tokens: TokenStream) {
     if let Err(error) = syn::parse2::<syn::File>(tokens.clone()) {
@@ -213,7 +213,8 @@ fn mutated_keys(keys: usize, changes: &[Change]) {
     check_expr(matmul::expand(mutate(KEYS[keys % KEYS.len()], changes), None));
 }
 
-/// A kernel's definition in bytes, some of them changed; names among them are replaced by worse ones of the same length.
+/// A kernel's encoded definition with some bytes changed; some names are replaced by hostile ones of the same
+/// length.
 fn mutated_bytes(kernel: usize, changes: &[Change]) -> Vec<u8> {
     let mut text = crate::text::Text::new(proc_macro2::Span::call_site());
     let item = KERNELS[kernel % KERNELS.len()].parse().expect("tokens");
@@ -237,7 +238,7 @@ fn mutated_bytes(kernel: usize, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
-/// Whatever bytes say, the answer is a kernel of plain text or a refusal.
+/// Whatever the bytes say, the answer is a kernel of plain text or a refusal.
 #[track_caller]
 fn check_bytes(bytes: Vec<u8>) {
     let Some(definition) = decode::<Definition>(&bytes) else { return };
@@ -265,7 +266,8 @@ fn what_is_mutated_is_right() {
     assert!(!made.contains("compile_error"), "{made:.1000}");
 }
 
-/// What the guard lets through needs at most half of the stack that the compiler gives us, unoptimised as we are.
+/// The deepest nesting that the guard accepts needs at most half of the compiler's stack, in an unoptimised
+/// build.
 #[test]
 fn the_deepest_that_is_read_fits_the_stack() {
     const HALF: usize = 4 << 20;
@@ -291,7 +293,7 @@ fn the_deepest_that_is_read_fits_the_stack() {
         ("role(x, || { ", "})"),
     ];
     for (open, close) in shapes {
-        // The deepest of this shape that is still let through.
+        // The deepest nesting of this shape that the guard accepts.
         let text = |n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
         let accepted = |n: &usize| crate::guard::check(text(*n).parse().expect("tokens")).is_ok();
         let text = text((1..1100).take_while(accepted).last().unwrap_or(1));
@@ -305,7 +307,7 @@ fn the_deepest_that_is_read_fits_the_stack() {
     }
 }
 
-/// What is carried is never trusted.
+/// Carried bytes are never trusted.
 #[test]
 fn foreign_bytes_are_refused() {
     let good = carry::bytes(&Places::default());

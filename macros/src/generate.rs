@@ -1,10 +1,11 @@
-//! The call of the generator.
+//! Calls the generator.
 
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Level, Name};
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::{Definition, Outcome};
 
-/// Makes the kernel of a definition, with levels that the environment sets and the definition may override.
+/// Makes the kernel of a definition, with lint levels from the environment, which the definition may
+/// override.
 pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Outcome {
     let mut definition = definition.clone();
     match &mut definition {

@@ -1,13 +1,14 @@
-//! What syn must not see. It reads by recursion, so that deep nesting overflows the compiler's stack; here nesting is
-//! measured without recursion, before anybody reads.
+//! Bounds nesting before syn parses. syn is a recursive-descent parser, so deep nesting overflows the
+//! compiler's stack; here nesting is measured without recursion.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use tilewright_codegen::limits::DEEPEST;
 
-/// Most tokens in a row without `,`, `;` or a block's end: a chain of operators is a tree as deep as it is long.
+/// Most tokens in a row without `,`, `;` or the end of a block: syn nests a chain of operators as deep as it
+/// is long.
 const LONGEST: u32 = 1024;
 
-/// Why tokens cannot be read.
+/// Why tokens are refused.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) at: Span,
@@ -15,19 +16,19 @@ pub(crate) struct Unreadable {
     pub(crate) instead: &'static str,
 }
 
-/// How deep the reader will be: `deep` counts brackets and what opens a level without one, `long` all tokens.
+/// The parser's depth: `deep` counts brackets and prefixes that open a level without one, `long` all tokens.
 #[derive(Clone, Copy, Default)]
 struct Level {
     deep: u32,
     long: u32,
 }
 
-/// One bracket that is being read: its tokens, where its level began, where it is now.
+/// One open bracket: its tokens, the level at its start, the current level.
 struct Open {
     tokens: std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
     start: Level,
     now: Level,
-    /// Is the token before a value, so that an operator here has two operands?
+    /// Is the previous token a value, so that an operator here is binary?
     after_value: bool,
 }
 
@@ -37,7 +38,7 @@ impl Open {
     }
 }
 
-/// Refuses tokens that nest too deep to be read.
+/// Refuses tokens that are nested too deep for the parser.
 pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
     let mut open = vec![Open::new(tokens, Level::default())];
     while let Some(here) = open.last_mut() {
@@ -52,8 +53,8 @@ pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
                 here.after_value = false;
             }
             TokenTree::Punct(mark) => {
-                // `-` in `a - b` is one more link of a chain; in `- - a` it is one more level, and so are `a = b = …`
-                // and `A<A<…>>`.
+                // `-` in `a - b` is one more link of a chain; in `- - a` it is one more level, and so are
+                // `a = b = …` and `A<A<…>>`.
                 let links = here.after_value && mark.spacing() == Spacing::Alone && mark.as_char() != '=';
                 let opens =
                     !(links && "+-*/%^&|.?".contains(mark.as_char()) || ":>'#".contains(mark.as_char()));
@@ -82,13 +83,13 @@ pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// Words that begin an expression, a type or a pattern that may begin with the same word again.
+/// Keywords that begin an expression, a type or a pattern that may begin with the same keyword again.
 const KEYWORDS: [&str; 16] = [
     "if", "else", "match", "while", "for", "loop", "move", "return", "break", "let", "mut", "dyn", "impl",
     "fn", "box", "as",
 ];
 
-/// After a block: does what follows begin something new?
+/// After a block: does the next token begin a new statement?
 fn ends_statement(next: Option<&TokenTree>) -> bool {
     match next {
         None => true,

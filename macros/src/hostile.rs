@@ -1,4 +1,4 @@
-//! Kernels that were never meant to be written: definitions that no text can say, and texts that ask for too much.
+//! Hostile kernels: definitions that no text can express, and texts that ask for too much work.
 
 use crate::function;
 use crate::text::Text;
@@ -14,7 +14,7 @@ const COPY: &str = "fn dup(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     for k in 0..4 { copy(px, py); }
 }";
 
-/// A name that would end a comment, and take all conditions with it.
+/// A name that would end a comment, and disable all guards.
 const EVIL: &str = "N\n#define if(x) if(1)\n//";
 
 fn kernel(text: &str) -> Kernel {
@@ -24,7 +24,7 @@ fn kernel(text: &str) -> Kernel {
     kernel.expect("a kernel")
 }
 
-/// What is said about a kernel of bytes whose tree was changed behind the macro's back.
+/// The error for an encoded kernel whose tree was modified after the macro.
 #[track_caller]
 fn forged(what: &str, change: impl Fn(&mut Kernel)) {
     let mut kernel = kernel(COPY);
@@ -65,7 +65,7 @@ fn forged_names_are_refused() {
     });
 }
 
-/// What the macro says about a kernel: its first error.
+/// The first error that the macro reports for a kernel.
 fn said(text: &str) -> String {
     let kernel = kernel(text);
     let outcome = Definition::Function(kernel, Settings::default()).generate();
@@ -73,7 +73,7 @@ fn said(text: &str) -> String {
     outcome.diagnostics[0].text()
 }
 
-/// The body of a kernel that copies, with something in place of `…`.
+/// The body of a kernel that copies, with a text in place of the copies.
 fn body(text: &str) -> String {
     COPY.replace("for k in 0..4 { copy(px, py); }", text)
 }
@@ -87,7 +87,7 @@ fn names_are_ascii() {
     );
 }
 
-/// Work is counted, whatever it is made of, and refused before it takes long.
+/// Work is counted, whatever causes it, and refused before it takes long.
 #[test]
 fn too_much_work_is_refused() {
     const STATEMENTS: &str = "this is statement 2001 of the kernel, as loops are written out, and together they cost more than 2000 plain copies\nhelp: use a loop that the kernel runs, `for i in 0..n` without `unroll`";

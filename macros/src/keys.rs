@@ -1,4 +1,4 @@
-//! `key = value, …`: what stands in `matmul_kernel!(…)` and in `name!(…)`.
+//! `key = value, …`: the arguments of `matmul_kernel!(…)` and of `name!(…)`.
 
 use crate::expr::expr;
 use crate::text::Text;
@@ -65,7 +65,8 @@ fn pair(input: ParseStream<'_>) -> Pair {
     Ok((name, input.parse()?))
 }
 
-/// Goes on behind the next comma. It may stand between the parameters of a closure; then the next key is wrong too.
+/// Continues after the next comma. It may be a comma between the parameters of a closure; then the next key
+/// is an error too.
 fn skip(input: ParseStream<'_>) {
     while !input.is_empty() {
         if input.parse::<Option<Token![,]>>().is_ok_and(|comma| comma.is_some()) {
@@ -75,7 +76,7 @@ fn skip(input: ParseStream<'_>) {
     }
 }
 
-/// What a use of a kernel sets: constants and element types.
+/// The settings of a kernel's specialisation: constants and element types.
 pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
     let mut settings = Settings::default();
     for arg in keys(tokens, text) {
@@ -115,7 +116,7 @@ fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
     text.wrong(place, what, &instead);
 }
 
-/// Arithmetic over literals; where it is anything else, the part that is.
+/// Evaluates arithmetic over literals; otherwise returns the subexpression that is something else.
 fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
     match &from.kind {
         ExprKind::Int(value) => Ok(*value),

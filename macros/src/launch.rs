@@ -1,5 +1,6 @@
-//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler compares. It is made of
-//! the head of the function alone, so that a mistake in the body is not told again where the kernel is launched.
+//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler checks. It
+//! is made from the head of the function alone, so that an error in the body is not reported again where the
+//! kernel is launched.
 
 use crate::carry;
 use proc_macro2::{Span, TokenStream};
@@ -8,11 +9,11 @@ use syn::{Ident, Lifetime};
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{ExprKind, Param, ParamKind, TypeParam};
 
-/// The method. Names that the user did not write are invisible to what they wrote.
+/// The method. Hygiene: names that the user did not write are invisible to the user's code.
 pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> TokenStream {
     let names: Vec<&str> = params.iter().map(|param| &*param.name.text).collect();
     if names.iter().enumerate().any(|(at, name)| names[..at].contains(name)) {
-        return TokenStream::new(); // That is a mistake of its own.
+        return TokenStream::new(); // Reported as an error elsewhere.
     }
     let (mut lives, mut declared, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for (place, param) in params.iter().enumerate() {
@@ -38,7 +39,7 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
         false => (None, quote!(::tilewright::__private::Launch::launch_with #call), None),
     };
     quote! {
-        /// Launches the kernel on a device. What is wrong with the arguments is found before anything runs.
+        /// Launches the kernel on a device. Arguments are checked before anything runs.
         ///
         #[doc = #takes]
         #danger
@@ -53,7 +54,7 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
     }
 }
 
-/// A parameter of the method, and what it passes on.
+/// A parameter of the method, and the value that it passes on.
 fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, TokenStream) {
     // A user's name may be a keyword only in raw form, which the tree does not keep.
     let name =
@@ -72,7 +73,7 @@ fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, T
     }
 }
 
-/// Of a tensor: is it written, and how many modes has it?
+/// Of a tensor: whether it is written, and its number of modes.
 fn rank(param: &Param) -> Option<(bool, usize)> {
     match &param.kind {
         ParamKind::Scalar => None,
@@ -83,12 +84,13 @@ fn rank(param: &Param) -> Option<(bool, usize)> {
     }
 }
 
-/// How long a tensor is lent.
+/// The lifetime for which a tensor is borrowed.
 fn life(place: usize) -> Lifetime {
     Lifetime::new(&format!("'t{place}"), Span::call_site())
 }
 
-/// The element type: one of the kernel's own, or a type of Rust. Any other is a mistake that is told elsewhere.
+/// The element type: a type parameter of the kernel, or a Rust type. Any other is an error that is reported
+/// elsewhere.
 fn element(written: &str, types: &[TypeParam]) -> TokenStream {
     match types.iter().find(|ty| ty.name.text == written) {
         Some(ty) => {
@@ -116,7 +118,7 @@ mod tests {
     use crate::function::expand;
     use proc_macro2::TokenStream;
 
-    /// What stands in the expansion, without the spaces that tokens are printed with.
+    /// Asserts that the expansion contains these parts, ignoring white space.
     #[track_caller]
     fn check(kernel: &str, parts: &[&str]) {
         let kernel: TokenStream = kernel.parse().expect("tokens");
@@ -145,7 +147,7 @@ mod tests {
             "#Safety",
         ];
         check(&format!("unsafe {head} {body}"), &vouched);
-        // A mistake in the body does not take the method away.
+        // An error in the body does not remove the method.
         check(&format!("{head} {{ copy(y, x); }}"), &takes);
     }
 

@@ -1,4 +1,5 @@
-//! Levels of lints that the environment sets, for all kernels at once: `TILEWRIGHT_LINTS="deny(bank_conflicts)"`.
+//! Levels of lints that the environment sets, for all kernels at once:
+//! `TILEWRIGHT_LINTS="deny(bank_conflicts)"`.
 
 use crate::attribute::attribute;
 use crate::text::Text;

@@ -1,9 +1,9 @@
 //! The macros of tilewright: a shell around `tilewright-codegen`.
 //!
-//! Tokens are measured (`guard`), read by syn, turned into the generator's small tree whose spans are numbers
-//! (`text` keeps the table back to tokens), generated, and quoted. What a kernel means is decided elsewhere; nothing
-//! here knows what `tile` does. The functions below work on `proc_macro2` tokens, so that tests call them without a
-//! compiler.
+//! Tokens are bounded (`guard`), parsed by syn, converted to the generator's AST whose spans are numbers
+//! (`text` keeps the table from numbers to tokens), generated, and quoted. Semantics are decided in the
+//! generator: nothing here knows what `tile` does. The functions below work on `proc_macro2` tokens, so that
+//! tests call them without a compiler.
 
 mod attribute;
 mod carry;
@@ -51,7 +51,7 @@ pub fn matmul_kernel(tokens: TokenStream) -> TokenStream {
     matmul::expand(tokens.into(), lints().as_deref()).into()
 }
 
-/// What the macro of a kernel, `name!(BM = 64)`, calls.
+/// Called by the macro of a kernel, `name!(BM = 64)`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __specialize(tokens: TokenStream) -> TokenStream {

@@ -24,7 +24,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let (warnings, tracked) = (said.items(), levels::tracked());
     let def = carry::def(&made.name, &made, &definition, &text.lines());
     let elem = carry::elem(made.params.first().map_or(Elem::F32, |param| param.elem));
-    // Where the elements are not those that are expected, the compiler points here.
+    // Where another element type is expected, the compiler points here.
     let at = Place::of(&tokens).first;
     let elements = quote_spanned!(at=> &<#elem as ::tilewright::__private::Element>::ZERO);
     quote! {{
@@ -38,7 +38,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     }}
 }
 
-/// The definition, as far as it can be read; what cannot is noted in the text.
+/// The definition, as far as it can be parsed; errors are recorded in the text.
 pub(crate) fn read(tokens: TokenStream, text: &mut Text) -> Definition {
     match guard::check(tokens.clone()) {
         Ok(()) => Definition::Matmul(keys::keys(tokens, text)),

@@ -1,6 +1,6 @@
-//! The compile-fail cases of the workspace as a table: each file of `tests/compile_fail` goes through the macros here,
-//! without a compiler, and must say what stands beside it. Fast enough to run at every change; the compiler's own run
-//! shows in addition where the text points.
+//! The compile-fail cases of the workspace as a table: each file of `tests/compile_fail` is expanded here,
+//! without a compiler, and must report the messages of its `.stderr` file. Fast enough to run at every
+//! change; the compiler's own run also checks the spans.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{function, matmul};
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// What the expansion says with `compile_error!`.
+/// The messages of `compile_error!` in the expansion.
 fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
     let mut named = false;
     for token in tokens {
@@ -47,7 +47,7 @@ fn said(file: &str) -> Vec<String> {
     found
 }
 
-/// `matmul_kernel!(…)` wherever it stands.
+/// `matmul_kernel!(…)` anywhere in the tokens.
 fn keys_in(tokens: TokenStream, found: &mut Vec<String>) {
     let all: Vec<TokenTree> = tokens.into_iter().collect();
     for (at, token) in all.iter().enumerate() {
@@ -60,7 +60,7 @@ fn keys_in(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Messages of ours in what the compiler printed: those without a code, with their help.
+/// Our messages in the compiler's output: those without an error code, with their help.
 fn recorded(stderr: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut open = false;
@@ -99,7 +99,7 @@ fn every_case_says_what_stands_beside_it() {
                 path.display()
             );
         }
-        // The rest is said where a kernel is used with other constants, or by the compiler itself.
+        // The others are reported where a kernel is specialised, or by the compiler itself.
         if !found.is_empty() {
             assert_eq!(found, expected, "{}", path.display());
             compared += 1;

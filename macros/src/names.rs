@@ -1,5 +1,5 @@
-//! Names of the language that a kernel uses. They are ordinary items of the prelude: repeated in dead code, they count
-//! as used, and an editor finds their documentation.
+//! Names of the language that a kernel uses. They are ordinary items of the prelude: repeated in dead code,
+//! they count as used, and an editor finds their documentation.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tilewright_codegen::Elem;
 use tilewright_codegen::evaluate::FUNCTIONS;
 
-/// How a name is recognised, so that a variable of the same name is none.
+/// How a name is recognised, so that a variable of the same name is not.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// `tile(…)`, `shared::<f32>(…)`
@@ -42,10 +42,10 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
     if found.is_empty() {
         return TokenStream::new();
     }
-    // Each on its own and at its token: what is not imported is said there, as in any other function.
+    // One by one and at its token: a missing import is reported there, as in any other function.
     let uses = found.values().map(|name| match Elem::named(&name.to_string()) {
-        // Some are names of types that Rust itself has, if not yet on stable: an import of such a name is ambiguous with
-        // the prelude's glob, a mention in a type is not.
+        // Some are names of types that Rust itself has, if not yet on stable: an import of such a name is
+        // ambiguous with the prelude's glob, a mention in a type is not.
         Some(_) => quote_spanned! {name.span()=>
             #[allow(dead_code, deprecated)]
             const _: ::core::marker::PhantomData<#name> = ::core::marker::PhantomData;

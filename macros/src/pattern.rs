@@ -1,11 +1,11 @@
-//! What stands left of `=` in a `let`, and what a loop or a closure binds.
+//! Patterns: the left side of `=` in a `let`, and the variables of a loop or a closure.
 
 use crate::expr::around;
 use crate::text::{Place, Text};
 use syn::Pat;
 use tilewright_codegen::ast::Pattern;
 
-/// Reads a pattern; nothing after a mistake.
+/// Converts a pattern; nothing after an error.
 pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {
     Some(match from {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {

@@ -128,7 +128,7 @@ fn is_tensor(path: &syn::TypePath) -> bool {
     path.path.segments.last().is_some_and(|last| last.ident == "Tensor")
 }
 
-/// `Tensor<f32, (M, K)>`, with a layout in place of the extents, or with strides behind them.
+/// `Tensor<f32, (M, K)>`, with a layout instead of the extents, or with strides after them.
 fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
     let path = match ty {
         Type::Path(path) if is_tensor(path) => path,
@@ -184,7 +184,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
     Some((elem?, ParamKind::Tensor { mutable, shape, stride }))
 }
 
-/// Extents or strides in the place of a type.
+/// Extents or strides as a generic argument.
 fn extents(from: &GenericArgument, text: &mut Text) -> Option<ast::Expr> {
     match from {
         GenericArgument::Type(ty) => type_value(ty, text),

@@ -1,4 +1,4 @@
-//! `name!(BM = 64)`: a definition from elsewhere, with other constants, to a value.
+//! `name!(BM = 64)`: specialises a definition from elsewhere with other constants, as a value.
 
 use crate::deliver::{Made, Said};
 use crate::function::MOST_TYPES;
@@ -11,7 +11,7 @@ use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::wire::{Wire, decode};
 use tilewright_codegen::{Definition, Elem, Settings, ast};
 
-/// What the macro of a kernel hands over: its number, its definition, its places; and what the user wrote.
+/// The input from the kernel's macro: its number, its definition, its places; and the user's tokens.
 struct Given {
     number: Literal,
     kernel: ast::Kernel,
@@ -63,18 +63,18 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     }}
 }
 
-/// The value of a kernel's own type that its number stands for.
+/// The value of the kernel's own type, which its number identifies.
 pub(crate) fn value(number: &Literal, made: &TokenStream) -> TokenStream {
     quote!(<::tilewright::__private::Number<#number> as ::tilewright::__private::Makes<_, #made>>::KERNEL)
 }
 
-/// An expression of no type: it says the errors, and nothing follows from it.
+/// An expression of no type: it reports the errors and causes no further ones.
 pub(crate) fn failed(said: &Said) -> TokenStream {
     let (errors, warnings) = (&said.errors, &said.warnings);
     quote!({ #(#warnings)* #(#errors);* })
 }
 
-/// What the element types of the kernel stand for here.
+/// The element types of the kernel in this specialisation.
 fn types(kernel: &ast::Kernel, set: &Settings) -> Vec<TokenStream> {
     let chosen = kernel.types.iter().map(|ty| {
         let set = set.types.iter().find(|(name, _)| name.text == ty.name.text).map(|(_, elem)| *elem);
@@ -97,13 +97,13 @@ fn given(tokens: TokenStream) -> Option<Given> {
     Some(Given { number, kernel, places, settings: tokens.collect() })
 }
 
-/// What [`carry::bytes`] wrote.
+/// Decodes what [`carry::bytes`] encoded.
 fn carried<T: Wire>(token: TokenTree) -> Option<T> {
     let literal = syn::parse2::<syn::LitByteStr>(bare(token).into()).ok()?;
     decode(&literal.value())
 }
 
-/// A token that went through a macro may stand in invisible brackets.
+/// A token that went through a macro may be in invisible brackets.
 fn bare(token: TokenTree) -> TokenTree {
     match token {
         TokenTree::Group(group) => group.stream().into_iter().next().unwrap_or(TokenTree::Group(group)),

@@ -1,4 +1,4 @@
-//! Statements: syn's tree to the small one.
+//! Statements: from syn's tree to the AST.
 
 use crate::expr::{arguments, assigning, expr};
 use crate::pattern::pattern;
@@ -34,7 +34,7 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
             let (pattern, value) = (pattern(&local.pat, text), expr(&init.expr, text));
             (start.to(text.place(value.span)), StmtKind::Let { pattern: pattern?, value })
         }
-        // A constant of the body is a name for a value, as `let` makes one.
+        // A constant in the body names a value, as `let` does.
         syn::Stmt::Item(syn::Item::Const(item)) => {
             attributes(&item.attrs, text);
             let pattern = Pattern::Name(text.name(&item.ident));
@@ -59,7 +59,7 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
     Some(Stmt { span: text.span(place), kind })
 }
 
-/// An expression that is a statement.
+/// An expression as a statement.
 fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
     let (place, kind) = match from {
         Expr::ForLoop(x) => {
@@ -139,7 +139,7 @@ fn attributes(attrs: &[syn::Attribute], text: &mut Text) {
     }
 }
 
-/// The word that an item begins with.
+/// The keyword that an item begins with.
 fn first(item: &syn::Item) -> Place {
     use quote::ToTokens;
     let mut tokens = item.to_token_stream().into_iter();

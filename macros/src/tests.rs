@@ -1,4 +1,4 @@
-//! Text to trees, and text to what is said about it.
+//! Text to trees, and text to messages.
 
 use crate::text::Text;
 use crate::{compact, function, keys, matmul};
@@ -7,7 +7,7 @@ use tilewright_codegen::Definition;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::wire::{decode, encode};
 
-/// The kernel of this text, or what is said about it; every line with the text that it points at.
+/// The kernel of this text, or its messages; every line with the text that it underlines.
 fn read(attr: &str, item: &str) -> String {
     let mut text = Text::new(Span::call_site());
     let kernel = function::read(tokens(attr), tokens(item), &mut text);
@@ -52,7 +52,7 @@ fn head(attr: &str, text: &str, expected: &str) {
     assert_eq!(read(attr, &format!("{text} {{}}")), expected);
 }
 
-/// A mistake in an expression: the text that is underlined, and what is said.
+/// An error in an expression: the underlined text, and the message.
 #[track_caller]
 fn wrong(text: &str, underlined: &str, expected: &str) {
     check_wrong("", &format!("fn f() {{ {text} }}"), underlined, expected);
@@ -145,7 +145,7 @@ fn heads() {
     head("", "pub(crate) unsafe fn f() -> ()", "unsafe fn f() {}");
     head("", "fn f<const BM: usize = 128, const BN: usize = { 2 }>()", "fn f<BM = 128, BN = 2>() {}");
     head("", "fn f<const BM: usize>()", "fn f<BM>() {}");
-    // Numbers in the place of a type: braces, or an underscore.
+    // Numbers in place of a type: braces, or an underscore.
     head("", "fn f(a: &Tensor<f32, {(N, 4)}>)", "fn f(a: &f32(N, 4)) {}");
     head("", "fn f(a: &Tensor<f32, (N, _4), {(ld, 1)}>)", "fn f(a: &f32(N, 4) : (ld, 1)) {}");
     head(
@@ -378,7 +378,7 @@ fn mistakes_in_heads() {
 }
 
 #[test]
-fn mistakes_are_all_told() {
+fn all_mistakes_are_reported() {
     let text = "fn f(a: &[f32]) -> f32 { while x {} let y: f32 = z?; loop {} }";
     assert_eq!(read("nonsense", text).lines().count(), 7, "{}", read("nonsense", text));
 }

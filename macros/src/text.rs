@@ -1,4 +1,4 @@
-//! What the author wrote, as places: the table from the numbers in the tree back to tokens, and what is wrong so far.
+//! The author's text as places: the table from span numbers back to tokens, and the errors so far.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -37,26 +37,26 @@ impl From<Span> for Place {
     }
 }
 
-/// Places and mistakes of one use of a macro.
+/// Places and errors of one macro invocation.
 #[derive(Debug)]
 pub(crate) struct Text {
-    /// All of it: what number 0 stands for.
+    /// The whole invocation: span number 0.
     whole: Place,
-    /// Numbers below this belong to a definition that is not here: see `__specialize!`.
+    /// Numbers below this belong to a definition in another invocation: see `__specialize!`.
     base: u32,
     places: Vec<Place>,
-    /// What is wrong so far.
+    /// The errors so far.
     pub(crate) problems: Vec<Diagnostic>,
     depth: u32,
 }
 
 impl Text {
-    /// Number 0 is the whole use: what is said about no part of it points here.
+    /// Number 0 is the whole invocation: errors without a narrower place point at it.
     pub(crate) fn new(whole: impl Into<Place>) -> Text {
         Text { whole: whole.into(), base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
-    /// The text of a use that refers to a definition elsewhere, which has taken this many numbers.
+    /// The text of an invocation that refers to a definition elsewhere, which has used this many numbers.
     pub(crate) fn after(places: &Places, whole: Place) -> Text {
         Text { base: places.lines.len() as u32, ..Text::new(whole) }
     }
@@ -66,13 +66,13 @@ impl Text {
         ast::Span(self.base + self.places.len() as u32 - 1)
     }
 
-    /// The tokens of a number; the whole use for 0 and for numbers of a definition elsewhere.
+    /// The tokens of a number; the whole invocation for 0 and for numbers of a definition elsewhere.
     pub(crate) fn place(&self, span: ast::Span) -> Place {
         let known = span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
         known.copied().unwrap_or(self.whole)
     }
 
-    /// Does the number belong to a definition that is not here?
+    /// Does the number belong to a definition in another invocation?
     pub(crate) fn is_elsewhere(&self, span: ast::Span) -> bool {
         (1..self.base).contains(&span.0)
     }
@@ -82,13 +82,13 @@ impl Text {
         ast::Name { text: text.strip_prefix("r#").unwrap_or(&text).into(), span: self.span(ident.span()) }
     }
 
-    /// Notes a mistake.
+    /// Records an error.
     pub(crate) fn wrong(&mut self, place: impl Into<Place>, what: impl Into<String>, instead: &str) {
         let span = self.span(place);
         self.problems.push(Diagnostic::error(span, what).help(instead));
     }
 
-    /// Notes what the parser says: already written for the author, without a remedy.
+    /// Records a message of the parser: already written for the author, without a remedy.
     pub(crate) fn unreadable(&mut self, error: &syn::Error) {
         for one in error {
             let span = self.span(one.span());
@@ -96,7 +96,7 @@ impl Text {
         }
     }
 
-    /// Runs `read` one level further down; refuses what is too deep for the tree.
+    /// Runs `read` one level deeper; refuses nesting that is too deep for the tree.
     pub(crate) fn deeper<T>(&mut self, at: &impl Spanned, read: impl FnOnce(&mut Text) -> T) -> Option<T> {
         if self.depth >= DEEPEST {
             let instead = "give parts of it names, with `let`";
@@ -117,7 +117,7 @@ impl Text {
         Places { file: whole.file(), lines: lines.collect() }
     }
 
-    /// Reads tokens with syn; nothing after a mistake.
+    /// Parses tokens with syn; nothing after an error.
     pub(crate) fn parse<T>(
         &mut self,
         parser: impl syn::parse::Parser<Output = T>,

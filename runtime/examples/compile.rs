@@ -1,7 +1,7 @@
-//! Compiles CUDA C files and says what came out: `cargo run --release --example compile -- sm_90a kernel.cu …`
+//! Compiles CUDA C files and prints the result: `cargo run --release --example compile -- sm_90a kernel.cu …`
 //!
-//! Each file is compiled five times; the middle time is shown. The first line of a file that is a snapshot's header, up
-//! to its second `---`, is left out.
+//! Each file is compiled five times; the median time is shown. A snapshot header at the start of a file, up
+//! to its second `---`, is skipped.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

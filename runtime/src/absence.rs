@@ -1,4 +1,5 @@
-//! What a machine may lack. Each absence says what was looked for, how to get it, and what works without it.
+//! Missing prerequisites of a machine. Each absence says what was looked for, how to get it, and what works
+//! without it.
 
 use std::fmt;
 
@@ -10,16 +11,16 @@ use crate::nvrtc;
 pub enum Absence {
     /// There is no driver.
     Driver {
-        /// Libraries that were looked for, and why they did not serve.
+        /// Libraries that were tried, and why each failed.
         tried: Vec<(String, String)>,
     },
-    /// What was found is the toolkit's stand-in for linking.
+    /// The library found is the toolkit's stub for linking.
     Stub,
     /// The driver is too old.
     OldDriver {
-        /// The version of CUDA that it is made for.
+        /// The CUDA version that the driver supports.
         version: (i32, i32),
-        /// A function that it lacks.
+        /// A missing function.
         lacks: &'static str,
     },
     /// The driver cannot be used.
@@ -31,7 +32,7 @@ pub enum Absence {
     },
     /// There is no device.
     Device,
-    /// There is no device of this number.
+    /// There is no device with this number.
     Ordinal {
         /// The number.
         ordinal: usize,
@@ -40,11 +41,11 @@ pub enum Absence {
     },
     /// There is no compiler.
     Nvrtc(nvrtc::Absent),
-    /// The compiler makes binaries that the driver does not know.
+    /// The compiler makes binaries that the driver does not load.
     NewNvrtc {
         /// The compiler's version.
         nvrtc: (i32, i32),
-        /// The version of CUDA that the driver is made for.
+        /// The CUDA version that the driver supports.
         driver: (i32, i32),
     },
 }

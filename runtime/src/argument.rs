@@ -1,4 +1,4 @@
-//! What a launch passes: tensors and numbers, whatever their types.
+//! Arguments of a launch: tensors and numbers of any types.
 
 use cudarc::driver::{CudaStream, SyncOnDrop};
 use tilewright_codegen::Elem;
@@ -7,8 +7,8 @@ use tilewright_codegen::launch::{Given, Tensor};
 
 use crate::tensor::{Buffer, DeviceTensor, Place, TensorMut, TensorRef};
 
-/// An argument of a kernel whose types are not known while compiling: a tensor that is read, one that is written, or a
-/// number.
+/// An argument of a kernel whose types are known only at run time: a tensor that is read, a tensor that is
+/// written, or a number.
 ///
 /// ```no_run
 /// # use tilewright_runtime::{Argument, DeviceTensor};
@@ -41,18 +41,18 @@ pub(crate) struct Lent<'a> {
 
 impl<'a> Lent<'a> {
     fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
-        // Larger numbers than these are refused by name when the launch is planned.
+        // Values that do not fit are refused by name when the launch is planned.
         let all = |values: [usize; R]| values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).to_vec();
         let (extents, strides) = (all(place.extents), all(place.strides));
         Argument { kind: Kind::Tensor(Lent { buffer, elem, extents, strides, offset: place.offset }) }
     }
 
-    /// The tensor as the planner sees it, and what tells cudarc of the launch when it is dropped. `to` is a clone of the
-    /// buffer's stream.
+    /// The tensor as the planner sees it, and a guard that records the launch with cudarc when it is dropped.
+    /// `to` is a clone of the buffer's stream.
     pub(crate) fn resolve<'b>(&'b mut self, to: &'b CudaStream) -> (Given, Option<SyncOnDrop<'b>>) {
         let bytes = self.elem.bytes() as usize;
         let (len, mutable) = (self.buffer.len() / bytes, self.buffer.is_writable());
-        // Past the buffer's end there are no elements, and the address does not matter.
+        // Beyond the buffer's end there are no elements, and the address does not matter.
         let offset = self.offset.min(len);
         let (start, tracked) = self.buffer.address(to);
         let tensor = Tensor {

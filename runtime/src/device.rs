@@ -1,4 +1,4 @@
-//! Devices: what they are and what they hold.
+//! Devices: properties, limits and loaded kernels.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use crate::error::{Error, While};
 use crate::jit::Modules;
 use crate::stream::Stream;
 
-/// A device, open for the life of the program: whoever opens it again gets the same one, with the kernels that were
-/// loaded before.
+/// A device, open for the life of the program: opening it again gives the same device, with the kernels that
+/// were loaded before.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -24,11 +24,11 @@ struct Inner {
     context: Arc<CudaContext>,
     properties: Properties,
     modules: Modules,
-    /// A stream for copies that are waited for; see [`Device::copies`].
+    /// A stream for synchronous copies; see [`Device::copies`].
     copies: Mutex<Option<Arc<CudaStream>>>,
 }
 
-/// What a device is, as the driver says.
+/// The device's properties, as the driver reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// Its number.
@@ -53,9 +53,9 @@ pub struct Properties {
     pub l2_bytes: u32,
     /// Bytes of constant memory.
     pub constant_bytes: u32,
-    /// Bytes of shared memory that a block has without asking.
+    /// Bytes of shared memory of a block without opting in.
     pub shared_bytes_per_block: u32,
-    /// Bytes of shared memory that a block may ask for.
+    /// Bytes of shared memory that a block may opt in to.
     pub shared_bytes_per_block_optin: u32,
     /// Bytes of shared memory of a multiprocessor.
     pub shared_bytes_per_multiprocessor: u32,
@@ -67,9 +67,9 @@ pub struct Properties {
     pub threads_per_block: u32,
     /// Threads of a multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Blocks along x, y, z.
+    /// The largest grid along x, y, z.
     pub grid: [u32; 3],
-    /// Can memory be allocated in the order of a stream?
+    /// Are stream-ordered allocations supported?
     pub has_memory_pools: bool,
 }
 
@@ -92,7 +92,7 @@ impl Device {
         Device::known(known, || CudaContext::new(ordinal).doing("opening the device"))
     }
 
-    /// All devices. There is at least one; otherwise the error says why there is none.
+    /// All devices. There is at least one; otherwise the error explains why there is none.
     pub fn all() -> Result<Vec<Device>, Error> {
         (0..driver()?.devices()?).map(Device::open).collect()
     }
@@ -103,8 +103,8 @@ impl Device {
         Device::known(|device| device.context() == context, || Ok(context.clone()))
     }
 
-    /// The device of this kind if it was opened before. Devices are never closed: kernels that run would lose their
-    /// code with their modules.
+    /// The device of this kind if it was opened before. Devices are never closed: closing one would unload
+    /// modules whose kernels still run.
     fn known(
         is_it: impl Fn(&Device) -> bool,
         context: impl FnOnce() -> Result<Arc<CudaContext>, Error>,
@@ -122,12 +122,12 @@ impl Device {
         Ok(device)
     }
 
-    /// What the device is.
+    /// The properties of the device.
     pub fn properties(&self) -> &Properties {
         &self.inner.properties
     }
 
-    /// The version of CUDA that the driver is made for.
+    /// The CUDA version that the driver supports.
     pub fn driver_version(&self) -> Result<(i32, i32), Error> {
         Ok(driver()?.version)
     }
@@ -142,12 +142,12 @@ impl Device {
         self.context().synchronize().doing("waiting for the device")
     }
 
-    /// The context that cudarc knows the device by.
+    /// The context that cudarc uses for the device.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.inner.context
     }
 
-    /// What launches may ask of it.
+    /// The limits of launches on the device.
     pub fn limits(&self) -> Limits {
         let p = self.properties();
         Limits {
@@ -163,8 +163,8 @@ impl Device {
         &self.inner.modules
     }
 
-    /// A stream of this crate's own, on which nothing waits for an event and which nobody else reaches: what is submitted to
-    /// it is never captured into a graph.
+    /// A private stream of this crate, on which nothing waits for an event: work that is submitted to it is
+    /// never captured into a graph.
     pub(crate) fn copies(&self) -> Result<Arc<CudaStream>, Error> {
         let mut copies = self.inner.copies.lock().unwrap_or_else(PoisonError::into_inner);
         match &*copies {

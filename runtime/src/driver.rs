@@ -1,4 +1,5 @@
-//! The driver's library, looked at before cudarc uses it: cudarc panics where a library or a function is missing.
+//! The driver's library, checked before cudarc uses it: cudarc panics where a library or a function is
+//! missing.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -9,7 +10,7 @@ use libloading::Library;
 
 use crate::absence::Absence;
 
-/// cudarc tries these names, in this order, among others that nobody has.
+/// The names that cudarc tries, in this order.
 const NAMES: &[&str] = if cfg!(windows) {
     &["nvcuda.dll"]
 } else if cfg!(target_os = "macos") {
@@ -18,8 +19,8 @@ const NAMES: &[&str] = if cfg!(windows) {
     &["libcuda.so", "libcuda.so.1"]
 };
 
-/// Every function that is called here or by the parts of cudarc that this crate uses. The newest of them came with
-/// CUDA 12.0.
+/// Every function that is called here or by the parts of cudarc that this crate uses. The newest of them came
+/// with CUDA 12.0.
 pub const FUNCTIONS: &[&str] = &[
     "cuInit",
     "cuDriverGetVersion",
@@ -81,11 +82,11 @@ const STUB_LIBRARY: c_int = 34;
 #[derive(Debug)]
 pub(crate) struct Driver {
     library: Library,
-    /// The version of CUDA that it is made for.
+    /// The CUDA version that it supports.
     pub(crate) version: (i32, i32),
 }
 
-/// Finds the driver and starts it. What is missing is looked for again the next time.
+/// Finds the driver and initialises it. A failure is not remembered: the next call tries again.
 pub(crate) fn driver() -> Result<&'static Driver, Absence> {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     if let Some(driver) = DRIVER.get() {
@@ -132,7 +133,7 @@ fn open(names: &[&str]) -> Result<Library, Absence> {
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
             Err(why) => {
-                // What the system's loader says is the error's source.
+                // The message of the system's loader is the source of the error.
                 let said =
                     std::error::Error::source(&why).map_or_else(|| why.to_string(), |said| said.to_string());
                 tried.push((name.to_string(), without(name, &said).to_owned()));
@@ -142,7 +143,7 @@ fn open(names: &[&str]) -> Result<Library, Absence> {
     Err(Absence::Driver { tried })
 }
 
-/// What is said about a library, less its name: most loaders begin with it, and so does each line of the message.
+/// A loader's message without the library's name, which most loaders put first, and so does our message.
 fn without<'s>(name: &str, said: &'s str) -> &'s str {
     said.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(said)
 }
@@ -170,10 +171,11 @@ impl Driver {
         unsafe { self.library.get::<*const c_void>(name.as_bytes()) }.is_ok()
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     pub(crate) fn devices(&self) -> Result<usize, Absence> {
         let mut count = 0;
-        // SAFETY: the type is that of NVIDIA's header; the integer lives through the call; the driver is initialised.
+        // SAFETY: the type is that of NVIDIA's header; the integer lives through the call; the driver is
+        // initialised.
         let code = unsafe {
             match self.library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"cuDeviceGetCount\0") {
                 Ok(function) => function(&mut count),
@@ -187,16 +189,16 @@ impl Driver {
         }
     }
 
-    /// Milliseconds between two events that have happened. Which function cudarc calls depends on the version of CUDA
-    /// that it was built for, and this driver may lack it; the older of both is always there.
+    /// Milliseconds between two completed events. Which function cudarc calls depends on the CUDA version
+    /// that it was built for, and this driver may lack it; the older of both always exists.
     ///
     /// # Safety
     /// Both are events of one context that is alive, with timing.
     pub(crate) unsafe fn elapsed(&self, start: *mut c_void, end: *mut c_void) -> Result<f32, c_int> {
         type Elapsed = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> c_int;
         let mut milliseconds = 0.0;
-        // SAFETY: the type is that of NVIDIA's header; the number lives through the call; the caller vouches for both
-        // events.
+        // SAFETY: the type is that of NVIDIA's header; the number lives through the call; the caller
+        // guarantees both events.
         let code = unsafe {
             match self.library.get::<Elapsed>(b"cuEventElapsedTime\0") {
                 Ok(function) => function(&mut milliseconds, start, end),

@@ -1,4 +1,4 @@
-//! What can go wrong with a device, a tensor or a launch.
+//! Errors of devices, tensors and launches.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tilewright_codegen::launch::Refusal;
 use crate::absence::Absence;
 use crate::nvrtc;
 
-/// Why something did not happen on a device.
+/// Why an operation on a device failed.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,7 @@ pub enum Error {
     Absent(Absence),
     /// The kernel could not be made from its definition.
     Kernel(KernelErrors),
-    /// What was asked is wrong; nothing ran.
+    /// The request is invalid; nothing ran.
     Refused(Refusal),
     /// The kernel could not be compiled.
     Compile(nvrtc::Error),
@@ -34,7 +34,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What was being done.
+    /// The operation that failed.
     pub fn doing(&self) -> &'static str {
         self.doing
     }
@@ -44,7 +44,7 @@ impl Fault {
         self.error
     }
 
-    /// Was the kernel submitted already? Then it is no longer running: whoever reports the error has waited for it.
+    /// Was the kernel submitted? Then it has ended: the error is reported only after waiting for it.
     pub fn was_submitted(&self) -> bool {
         self.submitted
     }
@@ -100,7 +100,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// The same text as `Display`: `unwrap` prints this.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -127,14 +127,14 @@ impl From<Refusal> for Error {
     }
 }
 
-/// What cudarc returns, where its calls stand between ours.
+/// An error of cudarc between our own calls.
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Error {
         Error::Driver(Fault { doing: "doing what cudarc was asked for", error, submitted: false })
     }
 }
 
-/// Absence of the compiler is one of the absences.
+/// A missing compiler is one of the absences.
 impl From<nvrtc::Error> for Error {
     fn from(error: nvrtc::Error) -> Error {
         match error {
@@ -144,7 +144,7 @@ impl From<nvrtc::Error> for Error {
     }
 }
 
-/// Says what was being done when the driver reported an error.
+/// Names the operation during which the driver reported an error.
 pub(crate) trait While<T> {
     fn doing(self, doing: &'static str) -> Result<T, Error>;
 }

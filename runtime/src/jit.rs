@@ -1,4 +1,4 @@
-//! Kernels of a definition, their binaries, and their functions on a device: each is made once.
+//! Generated kernels, their binaries, and their functions on a device: each is made once.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -20,18 +20,18 @@ use crate::error::{Error, While};
 use crate::nvrtc::{self, Nvrtc};
 use crate::raw::{self, Shape};
 
-/// A kernel as the generator of this program made it from its definition. The source that a definition's carrier holds
-/// is never looked at.
+/// A kernel as this program's generator made it from its definition. The source that a definition carries is
+/// never used.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// No two have the same.
+    /// A unique number.
     number: u64,
     pub(crate) generated: Generated,
     /// Was it written as an `unsafe fn`?
     pub(crate) is_unsafe: bool,
 }
 
-/// Values by key, each made once by whoever asks first; the others wait for it, and for no other.
+/// Values by key, each made once by its first caller; other callers of that key wait for it, and only for it.
 struct Once<K, V> {
     slots: Mutex<HashMap<K, Arc<Mutex<Option<V>>>>>,
 }
@@ -43,7 +43,7 @@ impl<K, V> Default for Once<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Once<K, V> {
-    /// A failure is forgotten, and tried again by the next.
+    /// A failure is not stored: the next caller tries again.
     fn get<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,12 +57,13 @@ impl<K: Eq + Hash, V: Clone> Once<K, V> {
     }
 }
 
-/// More kernels than this are not remembered: a program that tries out thousands must not keep them all.
+/// The limit of remembered kernels: a program that tries thousands must not keep them all.
 const MOST_KNOWN: usize = 1024;
 
 /// The kernel of a definition.
 pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
-    /// By fingerprint, which anybody can make equal for two definitions: what was made is kept with its definition.
+    /// Keyed by fingerprint. Collisions can be forged, so each kernel is stored and compared with its
+    /// definition.
     type Known = HashMap<u128, Vec<(Box<[u8]>, Arc<Made>)>>;
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
     let find = |known: &Known| {
@@ -75,7 +76,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     let generated = def.generate()?;
     let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have been quicker; what is loaded is found by the number of the one that is kept.
+    // Another thread may have been faster; loaded functions are found by the number of the stored kernel.
     if let Some(made) = find(&known) {
         return Ok(made);
     }
@@ -87,7 +88,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     Ok(made)
 }
 
-/// A kernel that was generated before. Its number, and what is loaded under it, is its own.
+/// An already generated kernel. Its number, and the functions loaded under it, are its own.
 pub(crate) fn built(generated: Generated) -> Arc<Made> {
     Arc::new(Made { number: number(), generated, is_unsafe: false })
 }
@@ -97,26 +98,26 @@ fn number() -> u64 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What the compiler made of one variant for one device.
+/// The compilation of one variant for one device.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Which of the kernel's variants.
+    /// The variant.
     pub variant: usize,
-    /// What it needs, one line each; nothing if it serves everywhere.
+    /// Its preconditions, one line each; nothing if it serves every launch.
     pub needs: Vec<String>,
-    /// What it was compiled for, such as `sm_90a`.
+    /// The target, such as `sm_90a`.
     pub arch: String,
-    /// Registers, spills, stack, shared memory: what the assembler said.
+    /// Registers, spills, stack and shared memory, as reported by ptxas.
     pub usage: nvrtc::Usage,
-    /// Messages of the compiler that mean that the kernel became slow without a mistake in it.
+    /// Messages of ptxas about lost performance.
     pub slow: Vec<String>,
-    /// What else the compiler said.
+    /// Other messages of the compiler.
     pub notes: Vec<String>,
-    /// Did the cache have it?
+    /// Was it in the cache?
     pub from_cache: bool,
-    /// How long it took to compile, or to read.
+    /// Time to compile or to load it.
     pub time: Duration,
-    /// Why it is not kept for the next time, if so.
+    /// Why it could not be stored in the cache, if so.
     pub not_kept: Option<String>,
 }
 
@@ -135,7 +136,7 @@ impl fmt::Display for Compiled {
     }
 }
 
-/// Messages of the assembler about kernels that are right, and much slower than they look.
+/// Messages of ptxas about correct kernels that run much slower than expected.
 const SLOW: [(&str, &str); 5] = [
     ("C7510", "matrix products wait for one another"),
     ("C7511", "matrix products wait for one another"),
@@ -149,7 +150,7 @@ fn slow(note: &str) -> Option<String> {
     Some(format!("{} ({})", row.1, note.trim()))
 }
 
-/// A variant, compiled and loaded. It stays loaded: kernels that run need their code.
+/// A variant, compiled and loaded. It is never unloaded: running kernels need their code.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     function: sys::CUfunction,
@@ -167,7 +168,7 @@ impl Loaded {
     }
 }
 
-/// What is loaded on a device, by the kernel's number and the variant.
+/// Functions loaded on a device, by the kernel's number and the variant.
 #[derive(Default)]
 pub(crate) struct Modules {
     loaded: Once<(u64, usize), Arc<Loaded>>,
@@ -230,7 +231,7 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
 fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys::CUfunction, Error> {
     const DOING: &str = "loading a kernel";
     device.context().bind_to_thread().doing(DOING)?;
-    // SAFETY: the context is current, and the compiler made the image, or the cache has it whole from the compiler.
+    // SAFETY: the context is current, and the image comes from the compiler, or intact from the cache.
     let function = unsafe { raw::load(cubin, &cuda::entry(program), &Shape::of(program, [0; 3])) }?;
     let mut most = 0;
     // SAFETY: as above; the integer lives through the call.
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_became_slow_are_told() {
+    fn performance_messages_are_reported() {
         let note =
             "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
         assert!(slow(note).is_some_and(|said| said.starts_with("matrix products wait for one another (")));

@@ -1,4 +1,4 @@
-//! What every kernel can do on a device, and what products of matrices can do besides.
+//! Operations of every kernel on a device, and those of matrix products.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::launch::{Launched, launch};
 use crate::stream::Stream;
 use crate::tensor::{ReadTensor, WriteTensor};
 
-/// Compiling and launching of whatever carries a kernel, with arguments whose types are not known while compiling.
+/// Compiling and launching for every type that carries a kernel, with arguments whose types are known only at
+/// run time.
 pub trait Launch: Kernel {
     /// Launches the kernel with these arguments, in the order of its parameters.
     ///
@@ -34,7 +35,8 @@ pub trait Launch: Kernel {
     /// As [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
     ///
     /// # Safety
-    /// What the kernel's documentation asks for holds. All that can be checked without it is checked.
+    /// The requirements in the kernel's documentation are met. Everything that can be checked is still
+    /// checked.
     unsafe fn launch_unchecked(
         &self,
         stream: &Stream,
@@ -43,8 +45,8 @@ pub trait Launch: Kernel {
         launch(&*jit::made(self.def())?, stream, arguments, true)
     }
 
-    /// Compiles and loads every variant that a device can run, and says what became of each: registers, spills,
-    /// messages. Launches do not compile any more then.
+    /// Compiles and loads every variant that a device can run, and reports each: registers, spills, messages.
+    /// Later launches do not compile.
     fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
         jit::prepare(device, &*jit::made(self.def())?)
     }
@@ -52,7 +54,7 @@ pub trait Launch: Kernel {
 
 impl<K: Kernel + ?Sized> Launch for K {}
 
-/// A kernel that a program wrote with the builder, at run time.
+/// A kernel that a program built with the builder, at run time.
 ///
 /// ```no_run
 /// # use tilewright_codegen::{build::Builder, generate};
@@ -72,16 +74,16 @@ pub struct Built {
 }
 
 impl Built {
-    /// Takes a generated kernel as it is.
+    /// Takes a generated kernel.
     ///
     /// # Safety
-    /// Its variants are what [`tilewright_codegen::generate`] made of a program that the builder made, and neither was
-    /// altered; some of the variants may be missing.
+    /// Its variants are the output of [`tilewright_codegen::generate`] for a program of the builder, and
+    /// neither was modified; some of the variants may be missing.
     pub unsafe fn new(generated: Generated) -> Built {
         Built { made: jit::built(generated) }
     }
 
-    /// What was generated.
+    /// The generated kernel.
     pub fn generated(&self) -> &Generated {
         &self.made.generated
     }
@@ -91,7 +93,7 @@ impl Built {
         launch(&self.made, stream, arguments, false)
     }
 
-    /// Compiles and loads every variant that a device can run, and says what became of each.
+    /// Compiles and loads every variant that a device can run, and reports each.
     pub fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
         jit::prepare(device, &self.made)
     }
@@ -110,7 +112,7 @@ impl Built {
 /// # }
 /// ```
 pub trait LaunchMatmul<T: Element> {
-    /// C = A·Bᵀ. C's elements are A's, or for 8-bit integers those of the sums.
+    /// C = A·Bᵀ. C's element type is A's, or for 8-bit integers the accumulator's.
     fn launch<'a, 'b, 'c, U: Element, const R: usize>(
         &self,
         stream: &Stream,
@@ -172,7 +174,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
     }
 }
 
-/// A number in the type in which a kernel takes it.
+/// A number converted to the type of the kernel's parameter.
 fn number(name: &str, elem: Elem, value: f64) -> Result<Argument<'static>, Error> {
     let refuse = || {
         let message = format!("it is {value}, and the kernel takes a number of type {elem}");

@@ -1,7 +1,8 @@
-//! What happens on the user's machine: NVRTC makes a binary of the generated source, a cache keeps it, the driver runs it.
+//! The run-time side: NVRTC compiles the generated source, a cache stores the binary, the driver runs it.
 //!
-//! Only this crate and the command can fail because of the machine that they run on. What is missing there is an
-//! ordinary error, an `Absence`, that says how to get it. Compiling needs NVRTC and no device; nothing is needed to build.
+//! Only this crate and the command can fail because of the machine that they run on. A missing prerequisite
+//! is an ordinary error, an `Absence`, that says how to get it. Compiling needs NVRTC and no device; building
+//! this crate needs neither.
 #![cfg_attr(
     feature = "cuda",
     doc = r#"

@@ -1,5 +1,5 @@
-//! The driver's calls around a kernel, each said once: loading it, describing tensors for bulk copies, launching it.
-//! Nothing is checked here. `launch` checks before it calls these; benchmarks, which time kernels alone, answer for
+//! The driver's calls around a kernel: loading it, encoding tensor maps, launching it. Nothing is checked
+//! here. `launch` checks before it calls these; benchmarks, which time kernels alone, are responsible for
 //! themselves.
 #![allow(unsafe_code)]
 
@@ -18,35 +18,36 @@ use crate::error::{Error, While};
 
 pub use crate::launch::encode as tensor_map;
 
-/// Larger clusters are not promised by every device of an architecture.
+/// The portable cluster size: larger clusters are not supported by every device of an architecture.
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// Oldest compute capability on which launches overlap.
+/// The oldest compute capability with programmatic dependent launch.
 pub const OVERLAPS: u32 = 90;
 
-/// A grid of blocks of one kernel.
+/// The launch configuration of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks along x, y, z.
     pub grid: [u32; 3],
-    /// Blocks of a cluster along x, y, z; 0 and 1 are the same.
+    /// Blocks of a cluster along x, y, z; 0 counts as 1.
     pub cluster: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Does it begin before the kernel ahead of it in the stream has ended? See [`launch`].
+    /// Programmatic dependent launch: may it begin before the previous kernel in the stream has ended? See
+    /// [`launch`].
     pub overlaps: bool,
 }
 
 impl Shape {
-    /// That of a program, which begins early wherever it may.
+    /// That of a program, with dependent launch wherever the program allows it.
     pub fn of(program: &Kernel, grid: [u32; 3]) -> Shape {
         let Launch { cluster, threads, shared_bytes, overlaps, .. } = program.launch;
         Shape { grid, cluster, threads, shared_bytes, overlaps }
     }
 
-    /// The shape for a device of this compute capability: older ones begin a kernel when the one ahead has ended.
+    /// The shape for a device of this compute capability: older devices have no dependent launch.
     pub fn on(self, capability: u32) -> Shape {
         Shape { overlaps: self.overlaps && capability >= OVERLAPS, ..self }
     }
@@ -59,13 +60,14 @@ impl Shape {
         self.cluster().into_iter().fold(1, u32::saturating_mul)
     }
 
-    /// Bytes of shared memory that a launch asks for; arrays up to the limit are part of the kernel.
+    /// Bytes of dynamic shared memory; arrays up to the limit are static.
     fn dynamic(&self) -> u32 {
         if self.shared_bytes > STATIC_SHARED { self.shared_bytes } else { 0 }
     }
 }
 
-/// Loads a binary and prepares one of its functions for launches of a shape, whatever the grid. It stays loaded.
+/// Loads a binary and prepares one of its functions for launches of a shape, on any grid. It is never
+/// unloaded.
 ///
 /// # Safety
 /// A context is current, and the compiler made the binary.
@@ -89,22 +91,23 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
 
 /// Submits a kernel.
 ///
-/// Where the shape overlaps, the driver may begin the kernel before the one ahead of it in the stream has ended. What
-/// makes that right:
-/// - every thread of such a kernel waits (`griddepcontrol.wait`) before it touches memory, until all of the kernel ahead
-///   has ended and what it wrote is seen. Whether that kernel ever lets others begin, as ours do at once and foreign ones
-///   never, decides only how early this one begins;
-/// - hence it ends after the kernel ahead, and so after everything before that: an event, a copy or an ordinary kernel
-///   behind it, for which the driver waits until it has ended, comes after all of them;
-/// - anything else ahead of it, such as a copy, an event of another stream or a free, makes the launch an ordinary one.
+/// With dependent launch, the driver may begin the kernel before the previous one in the stream has ended.
+/// This is correct because:
+/// - every thread of such a kernel waits (`griddepcontrol.wait`) before it accesses memory, until the
+///   previous kernel has ended and its writes are visible. When that kernel triggers its dependents, ours at
+///   once and foreign ones possibly never, only affects how early this one begins;
+/// - hence it ends after the previous kernel, and so after everything before that: a later event, copy or
+///   ordinary kernel, for which the driver waits until this one has ended, comes after all of them;
+/// - after anything else, such as a copy, an event of another stream or a free, the launch is an ordinary
+///   one.
 ///
 /// # Safety
 /// - the context of the stream is current, and [`load`] made the function, for this shape;
 /// - `pointers` are to as many values as the function has parameters, of at least their sizes;
-/// - every address among them is of memory that stays allocated until the kernel has ended, and the kernel, launched in
-///   this shape, touches nothing else;
-/// - where the shape overlaps, the kernel is one that waits, the device has [`OVERLAPS`], and kernels of others in the
-///   stream end after what is ahead of them.
+/// - every address among them is of memory that stays allocated until the kernel has ended, and the kernel,
+///   launched in this shape, accesses nothing else;
+/// - where the shape overlaps, the kernel waits before it accesses memory, the device has [`OVERLAPS`], and
+///   foreign kernels in the stream end after the work before them.
 pub unsafe fn launch(
     function: sys::CUfunction,
     shape: &Shape,
@@ -152,7 +155,7 @@ pub unsafe fn launch(
         .doing(DOING)
 }
 
-/// What a launch says beyond its grid.
+/// The attributes of a launch.
 fn attributes(shape: &Shape) -> Vec<CUlaunchAttribute> {
     // SAFETY: all fields of the union are numbers, for which zeros are values.
     let value = || -> CUlaunchAttributeValue { unsafe { std::mem::zeroed() } };

@@ -1,11 +1,12 @@
-//! A kernel's report, completed by the compiler.
+//! A kernel's report, completed with the compiler's figures.
 
 use tilewright_codegen::report::{self, Report};
 use tilewright_codegen::{Generated, cuda};
 
 use crate::nvrtc::{Error, Nvrtc};
 
-/// The report of a kernel's fastest variant with the registers and spills that NVRTC finds on these architectures.
+/// The report of a kernel's fastest variant with the registers and spills that NVRTC reports on these
+/// architectures.
 ///
 /// ```no_run
 /// use tilewright_codegen::Definition;

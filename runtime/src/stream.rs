@@ -1,4 +1,4 @@
-//! Streams: queues of work on a device, measured and captured.
+//! Streams: queues of work on a device, with timing and graph capture.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::device::Device;
 use crate::driver::{GRAPH_FUNCTIONS, driver};
 use crate::error::{Error, While};
 
-/// A stream of a device: what is launched on it runs in order.
+/// A stream of a device: launches on it run in order.
 ///
-/// Clones are the same stream. When the last one is dropped, what was launched still runs to its end: every buffer that
-/// it uses is freed in an order that comes after it.
+/// Clones are the same stream. After the last one is dropped, submitted work still runs to its end: every
+/// buffer that it uses is freed in stream order after it.
 ///
-/// No safe call hands out the driver's stream behind it. Any thread may begin to capture a stream of cudarc into a graph at
-/// any moment, and no call of the driver says afterwards whether a kernel was run or captured; a stream that nobody else
-/// reaches is captured by [`Stream::capture`] alone.
+/// The driver's stream is private to this type: no safe call returns it. Any thread may start to capture a
+/// stream of cudarc into a graph at any moment, and the driver cannot tell afterwards whether a kernel was
+/// run or captured; a private stream is captured by [`Stream::capture`] alone.
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -45,14 +45,14 @@ impl Stream {
         Stream { inner: Arc::new(Inner { device, cuda, recording: AtomicBool::new(false) }) }
     }
 
-    /// A stream of cudarc, or of another library by way of cudarc.
+    /// A stream of cudarc, or of another library through cudarc.
     ///
     /// # Safety
     /// For as long as the result, or a tensor that was made on it, is alive:
     /// - the stream exists and belongs to the context that it names;
-    /// - whoever else submits work to it orders that work against tensors that are launched on it; kernels that begin before
-    ///   the one ahead of them has ended (programmatic stream serialization) end after it;
-    /// - nobody captures it into a graph by other means than [`Stream::capture`].
+    /// - foreign work on it is ordered with the tensors that are launched on it; foreign dependent launches
+    ///   (programmatic stream serialization) end after the kernel before them;
+    /// - nobody captures it into a graph except by [`Stream::capture`].
     pub unsafe fn from_cuda(stream: Arc<CudaStream>) -> Result<Stream, Error> {
         if is_per_thread(&stream) {
             return Err(per_thread("a stream"));
@@ -65,13 +65,13 @@ impl Stream {
         &self.inner.device
     }
 
-    /// The stream as cudarc knows it. To use buffers of cudarc in order with launches nobody needs it: lend them
+    /// The stream as cudarc knows it. Ordering cudarc's buffers with launches does not need it: lend them
     /// ([`crate::TensorRef`]), or hand them over ([`crate::DeviceTensor::from_slice`]).
     ///
     /// # Safety
     /// As for [`Stream::from_cuda`]:
-    /// - whoever submits work to it orders that work against tensors that are launched on this stream;
-    /// - nobody captures it into a graph by other means than [`Stream::capture`], nor clones of it.
+    /// - foreign work on it is ordered with the tensors that are launched on this stream;
+    /// - nobody captures it or its clones into a graph except by [`Stream::capture`].
     pub unsafe fn cuda_stream(&self) -> &Arc<CudaStream> {
         self.cuda()
     }
@@ -80,12 +80,12 @@ impl Stream {
         &self.inner.cuda
     }
 
-    /// Waits until everything that was submitted to it is done, and says whether it went well.
+    /// Waits until all submitted work is done, and returns its errors.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.cuda().synchronize().doing("waiting for a stream")
     }
 
-    /// Runs `work`, which submits to this stream, waits for it, and says how long the device took.
+    /// Runs `work`, which submits to this stream, waits for it, and returns its time on the device.
     ///
     /// ```no_run
     /// # use tilewright_runtime::{Device, DeviceTensor};
@@ -111,11 +111,13 @@ impl Stream {
 
     /// Captures what `work` launches on this stream into a graph, instead of running it.
     ///
-    /// Kernels must have run, or been compiled, on this device before: nothing is loaded while a stream is captured.
+    /// Kernels must have run, or been compiled, on this device before: nothing is loaded while a stream is
+    /// captured.
     ///
     /// # Safety
     /// A graph keeps addresses, not tensors. For as long as it may run,
-    /// - every tensor that `work` launches on stays where it is: it is neither dropped nor moved into another buffer;
+    /// - every tensor that `work` launches on stays where it is: it is neither dropped nor moved into another
+    ///   buffer;
     /// - nothing else uses these tensors at the same time;
     /// - `work` makes and drops no tensors, and no other thread uses this stream while it runs.
     pub unsafe fn capture(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Graph, Error> {
@@ -127,7 +129,7 @@ impl Stream {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.cuda().begin_capture(mode).doing(DOING)?;
         self.inner.recording.store(true, Ordering::SeqCst);
-        /// A capture ends also where `work` panics.
+        /// Ends the capture even if `work` panics.
         struct Ends<'s>(&'s Stream);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
@@ -157,14 +159,15 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Launches that were captured, to run again.
+/// Captured launches, to run again.
 pub struct Graph {
     graph: CudaGraph,
     stream: Stream,
 }
 
 impl Graph {
-    /// Runs it on the stream that it was captured from. Who captured it has promised that its tensors are alive.
+    /// Runs it on the stream that it was captured from. The caller of `capture` has promised that its tensors
+    /// are alive.
     pub fn launch(&self) -> Result<(), Error> {
         self.graph.launch().doing("launching a graph")
     }
@@ -181,18 +184,18 @@ impl fmt::Debug for Graph {
     }
 }
 
-/// The handle that means the calling thread's own stream, whichever thread calls.
+/// The handle of the per-thread default stream.
 const PER_THREAD: usize = 2;
-/// The handle of the default stream of whichever context is current.
+/// The handle of the default stream of the current context.
 const DEFAULT: usize = 0;
-/// Another name for the default stream.
+/// Another handle of the default stream.
 const LEGACY: usize = 1;
 
 fn handle(stream: &CudaStream) -> usize {
     stream.cu_stream() as usize
 }
 
-/// Is it each thread's own stream? What it orders depends on who calls.
+/// Is it the per-thread default stream? Its order depends on the calling thread.
 pub(crate) fn is_per_thread(stream: &CudaStream) -> bool {
     handle(stream) == PER_THREAD
 }
@@ -216,8 +219,8 @@ pub(crate) fn per_thread(what: &str) -> Error {
     )
 }
 
-/// Ends a capture, also where cudarc reports an old error of its own instead: a stream that stayed captured could not be
-/// waited for any more.
+/// Ends a capture, even where cudarc reports an old error of its own instead: a stream that stays in capture
+/// mode cannot be waited for.
 fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverError> {
     let end = || stream.end_capture(CUgraphInstantiate_flags(0));
     let ended = end();
@@ -227,19 +230,19 @@ fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverErro
     ended
 }
 
-/// Is work that is submitted to it captured into a graph instead of run?
+/// Is work on this stream captured into a graph instead of run?
 pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
     let status = stream.capture_status().doing("asking whether a stream is captured into a graph")?;
     Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Was the event recorded for good, outside of every capture? An event keeps what it was when it was recorded, so the
-/// answer holds whatever other threads begin to capture in the meantime; the status of a stream is old when it arrives.
+/// Was the event recorded outside of every capture? An event keeps the state of its recording, so the answer
+/// holds whatever other threads capture meanwhile; the status of a stream is stale when it arrives.
 pub(crate) fn is_recorded(event: &CudaEvent) -> Result<bool, Error> {
     const DOING: &str = "making sure that the stream of a buffer is not captured into a graph";
     event.context().bind_to_thread().doing(DOING)?;
-    // A thread that captures some stream, or anybody who captures in the global mode, forbids the question otherwise, and
-    // loses the capture by it.
+    // Otherwise a thread that captures some stream, or any capture in global mode, forbids this query, and
+    // the query would invalidate the capture.
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the mode is the thread's own, lives through the call, and is set back below.
     unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().doing(DOING)?;
@@ -250,7 +253,7 @@ pub(crate) fn is_recorded(event: &CudaEvent) -> Result<bool, Error> {
     use cudaError_enum::*;
     match status {
         CUDA_SUCCESS | CUDA_ERROR_NOT_READY => Ok(true),
-        // While the capture lasts; once it has ended, the event is none, and the argument not valid.
+        // During the capture; after its end the event is invalid, and so is the argument.
         CUDA_ERROR_CAPTURED_EVENT => Ok(false),
         _ => Err(DriverError(status)).doing(DOING),
     }

@@ -1,5 +1,6 @@
-//! How fast the simulator is: the product of 128x128x8 tiles at 256x256x256 with all checks, and at 1024x1024x1024 without
-//! looking for races. `cargo run --release -p tilewright-sim --example speed`; a number as argument is another size.
+//! How fast the simulator is: the product of 128x128x8 tiles at 256x256x256 with all checks, and at
+//! 1024x1024x1024 without race detection. `cargo run --release -p tilewright-sim --example speed`; a number
+//! as argument is another size.
 
 use std::time::Instant;
 
@@ -23,7 +24,7 @@ fn main() {
             Ok(_) => {}
             Err(error) => println!("{error}"),
         }
-        let what = if races { "all checks" } else { "no search for races" };
+        let what = if races { "all checks" } else { "no race detection" };
         println!("{n} x {n} x {n}, {what}: {:.2} s", took.as_secs_f64());
     }
 }

@@ -1,4 +1,4 @@
-//! Two accesses that nothing orders, in words: what is missing between them, and not what is there already.
+//! Help for two unordered accesses: the synchronisation that is missing between them.
 
 use tilewright_codegen::thread::{Queue, Space};
 
@@ -8,21 +8,22 @@ use crate::machine::Cluster;
 use crate::shadow::{By, Conflict, Stamp};
 use crate::warp::{LANES, Warp};
 
-/// In which epochs a warp closed its groups of asynchronous operations: whoever has seen that epoch has met the warp since.
+/// The epochs in which a warp committed its groups of asynchronous operations: a thread that has acquired
+/// such an epoch has synchronised with the warp since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed {
     copies: Vec<u32>,
-    /// Epochs of all warps then.
+    /// Epochs of all warps at that time.
     stores: Vec<Vec<u32>>,
 }
 
 impl Closed {
-    /// The epoch in which a group was closed, if it has been; groups count from 1.
+    /// The epoch in which a group was committed, if it has been; groups count from 1.
     fn copies(&self, number: u32) -> Option<u32> {
         self.copies.get((number as usize).checked_sub(1)?).copied()
     }
 
-    /// The same, of all warps.
+    /// The same, for all warps.
     fn stores(&self, number: u32) -> Option<&[u32]> {
         self.stores.get((number as usize).checked_sub(1)?).map(|all| &**all)
     }
@@ -36,20 +37,21 @@ pub(crate) struct Clash<'a> {
     pub(crate) parties: [Party; 2],
     pub(crate) what: String,
     pub(crate) space: Space,
-    /// Two arrays in the same bytes: which, and where they are.
+    /// Overlapping arrays: which, and where they are.
     pub(crate) overlap: Option<String>,
 }
 
-const STORE_ITSELF: &str = "let the thread wait until the copy engine has read (cp.async.bulk.wait_group.read) before it writes there again";
-const STORE_MEETS_TOO_EARLY: &str = "move the barrier behind the wait: the thread that stores waits until the copy engine has read (cp.async.bulk.wait_group.read), and then all wait for each other, sync_threads()";
-const STORE_DOES_NOT_MEET: &str = "put a barrier, sync_threads(), behind the wait for the store";
-const STORE_DOES_NOT_WAIT: &str = "let the thread that stores wait until the copy engine has read (cp.async.bulk.wait_group.read), and put a barrier, sync_threads(), behind that wait";
-const RESULT: &str = "let the thread that stores wait until the result is in memory (cp.async.bulk.wait_group), and put a barrier, sync_threads(), behind that wait";
-const COPY: &str = "wait for the copy, and then for each other, before the tile is used: cp_async_wait_all(), sync_threads()";
-const COPY_MEETS_TOO_EARLY: &str = "swap the barrier and the wait: each thread waits for its own copies first, cp_async_wait_all(), and then all for each other, sync_threads()";
-const COPY_DOES_NOT_MEET: &str = "put a barrier behind the wait: sync_threads() after cp_async_wait_all()";
-const PRODUCT_READS: &str = "a matrix product reads for all four warps, and each of them must know that the matrices are written: put a barrier, sync_threads(), between the writes and the product";
-const PRODUCT_WAIT: &str = "each warp waits for its own part of the product (wgmma.wait_group): the matrices are free when all four have waited and told of it, by a barrier or by an arrival of each at an mbarrier";
+const STORE_ITSELF: &str =
+    "wait until the copy engine has read the source (cp.async.bulk.wait_group.read) before writing it again";
+const STORE_MEETS_TOO_EARLY: &str = "move the barrier after the wait: the storing thread waits until the copy engine has read the source (cp.async.bulk.wait_group.read), and then all threads synchronise, sync_threads()";
+const STORE_DOES_NOT_MEET: &str = "put a barrier, sync_threads(), after the wait for the store";
+const STORE_DOES_NOT_WAIT: &str = "let the storing thread wait until the copy engine has read the source (cp.async.bulk.wait_group.read), and put a barrier, sync_threads(), after that wait";
+const RESULT: &str = "let the storing thread wait until the result is in memory (cp.async.bulk.wait_group), and put a barrier, sync_threads(), after that wait";
+const COPY: &str = "wait for the copy, then synchronise the threads, before the tile is used: cp_async_wait_all(), sync_threads()";
+const COPY_MEETS_TOO_EARLY: &str = "swap the barrier and the wait: each thread waits for its own copies first, cp_async_wait_all(), and then all threads synchronise, sync_threads()";
+const COPY_DOES_NOT_MEET: &str = "put a barrier after the wait: sync_threads() after cp_async_wait_all()";
+const PRODUCT_READS: &str = "a matrix product reads for all four warps, and the writes must be ordered before each of them: put a barrier, sync_threads(), between the writes and the product";
+const PRODUCT_WAIT: &str = "each warp waits for its own part of the product (wgmma.wait_group): the matrices may be overwritten after all four have waited and synchronised, by a barrier or by an arrival of each at an mbarrier";
 const BARRIER: &str = "put a barrier, sync_threads(), between the two";
 
 impl Cluster<'_> {
@@ -63,10 +65,10 @@ impl Cluster<'_> {
             return self.ctx.fault(
                 FaultKind::MissingFence,
                 format!(
-                    "an asynchronous access to {what} follows an ordinary one, and no fence tells it of that"
+                    "an asynchronous access to {what} follows a generic-proxy one without a proxy fence in between"
                 ),
                 clash.parties.into(),
-                "let each thread that touched it execute a fence (fence.proxy.async) before the barrier",
+                "let each thread that accessed it execute a fence (fence.proxy.async) before the barrier",
             );
         }
         let named = |component| self.ctx.world.components.named(component);
@@ -92,7 +94,7 @@ impl Cluster<'_> {
             && let Some(own) = warps.get(part as usize)
             && !own.seen.has(own.lane, writer, earlier.epoch)
         {
-            // Its own warp had begun the product before.
+            // Its own warp had issued the product before.
             let [product, mut write] = clash.parties;
             write.doing = format!("writes {}, and its warp has not waited for the product", clash.what);
             let message = format!("{what} is written while a matrix product may still read it");
@@ -102,12 +104,12 @@ impl Cluster<'_> {
         let help = match (after, shared, one_block) {
             (Component::Products(..), ..) => PRODUCT_READS.to_string(),
             (Component::Mbarrier(..), true, _) => {
-                "let the thread that begins the copy wait for the others first: at a barrier, or for an mbarrier at which they arrive".into()
+                "let the thread that issues the copy wait for the others first: at a barrier, or for an mbarrier at which they arrive".into()
             }
             (_, true, _) if clash.overlap.is_some() => format!("{BARRIER}, or give the arrays bytes of their own"),
             (_, true, _) => BARRIER.into(),
-            (_, _, true) => "put a barrier between the two, or give every element to one thread".into(),
-            (_, _, false) => "blocks do not wait for each other: give every element to one of them".into(),
+            (_, _, true) => "put a barrier between the two, or assign every element to one thread".into(),
+            (_, _, false) => "blocks do not wait for each other: assign every element to one of them".into(),
         };
         self.ctx.fault(
             FaultKind::Race,
@@ -117,7 +119,7 @@ impl Cluster<'_> {
         )
     }
 
-    /// Something is touched while an asynchronous operation that began before may still be at it.
+    /// An access that conflicts with an earlier asynchronous operation that may still be in flight.
     fn touched_in_flight(&self, operation: Component, clash: Clash<'_>, what: &str) -> Box<Fault> {
         let Conflict { earlier, .. } = clash.conflict;
         let [mine, mut other] = clash.parties;
@@ -135,18 +137,20 @@ impl Cluster<'_> {
             _ => RESULT.to_string(),
         };
         other.doing += &match (operation, waited) {
-            (Component::Mbarrier(..), _) => ", and nobody here has waited for that".to_string(),
-            (_, true) => format!(", and {has} waited for it, of which nobody here knows"),
+            (Component::Mbarrier(..), _) => ", and the accessing thread has not waited for that".to_string(),
+            (_, true) => {
+                format!(", and {has} waited for it, without synchronising with the accessing thread")
+            }
             (_, false) => format!(", and {has} not waited for it"),
         };
         let message = match operation {
             Component::BulkReads(_) => format!("{what} is written while a bulk store may still read it"),
-            _ => format!("{what} is touched while an asynchronous operation may still be at it"),
+            _ => format!("{what} is accessed while an asynchronous operation on it may still be in flight"),
         };
         self.ctx.fault(FaultKind::InFlight, message, vec![mine, other], help)
     }
 
-    /// An access to what a copy in flight will write.
+    /// An access to the target of a copy in flight.
     pub(crate) fn in_flight(
         &self,
         me: Party,
@@ -170,18 +174,18 @@ impl Cluster<'_> {
         let name = self.mbarrier_name(at as usize);
         match by {
             By::Warpgroup(_) => format!(
-                "let every warp of the warpgroup wait for `{name}`, or let them meet after one of them has waited"
+                "let every warp of the warpgroup wait for `{name}`, or synchronise them after one of them has waited"
             ),
             _ => format!("wait for `{name}` before the memory is used"),
         }
     }
 
-    /// A thread's cp.async of a group of this number.
+    /// Help for a thread's cp.async of a commit group of this number.
     fn about_copies(&self, component: u32, number: u32, by: &By<'_>, waited: bool) -> &'static str {
         let Component::Copies(thread) = self.ctx.world.components.named(component) else { return COPY };
         let closed = self.closed[thread as usize / LANES].copies(number);
         let met = closed.is_some_and(|epoch| by.knows(thread, epoch));
-        // Threads do alike: one that has waited for its own copies shows where the wait stands.
+        // Threads run the same code: one that has waited for its own copies shows where the wait is.
         let waited =
             waited || matches!(by, By::Lane { seen, lane } if seen.copies.1[*lane as usize] >= number);
         match (waited, met) {
@@ -191,7 +195,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// A thread's bulk store of a group of this number, before somebody's write.
+    /// Help for a thread's bulk store of a commit group of this number, before a write.
     fn about_stores(&self, thread: u32, number: u32, me: Stamp, by: &By<'_>, waited: bool) -> &'static str {
         let warp = thread as usize / LANES;
         let closed = self.closed[warp].stores(number);
@@ -204,7 +208,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// A bulk store lands after a write of its array: what to do, if the write came after the store had begun.
+    /// Help for a bulk store that lands after a write of its array, if the write came after the store was
+    /// issued.
     fn written_since(&self, writer: u32, epoch: u32, storing: u32, number: u32) -> Option<&'static str> {
         if writer == storing {
             return Some(STORE_ITSELF);
@@ -224,7 +229,7 @@ impl Cluster<'_> {
         since.then_some(STORE_MEETS_TOO_EARLY)
     }
 
-    /// A group of operations is closed.
+    /// A group of operations is committed.
     pub(crate) fn closes(&mut self, w: &Warp, queue: Queue) {
         let warp = w.first as usize / LANES;
         match queue {
@@ -238,7 +243,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Has whoever began an operation waited for it?
+    /// Has the issuer of an operation waited for it?
     fn has_waited(&self, operation: Component, stamp: Stamp, by: &By<'_>) -> bool {
         let (thread, lane) = match operation {
             Component::Copies(thread) | Component::BulkReads(thread) | Component::BulkWrites(thread) => {
@@ -249,7 +254,7 @@ impl Cluster<'_> {
         };
         let seen: Option<&Seen> = match (&self.warps[thread as usize / LANES], by) {
             (Some(warp), _) => Some(&warp.seen),
-            // The warp that runs: it is the one that touches it.
+            // The current warp: it makes the access.
             (None, By::Lane { seen, .. }) => Some(seen),
             (None, _) => None,
         };

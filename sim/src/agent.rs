@@ -1,4 +1,5 @@
-//! Asynchronous operations: begun by a warp, they land some time before somebody has waited for them. When, a seed decides.
+//! Asynchronous operations: issued by a warp, they land some time before a wait for them returns. A seed
+//! decides when.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,16 +12,16 @@ use crate::global::Span;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
 
-/// What is in flight.
+/// An operation in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
     pub(crate) work: Work,
-    /// What its issuers had seen: all lanes alike, each with its own past.
+    /// The clocks of its issuers: one for all lanes, or one each.
     pub(crate) seen: Seen,
     /// Component of lane 0 of the warp.
     pub(crate) first: u32,
     pub(crate) asynchronous: bool,
-    /// Its group, counted from 1; what completes on mbarriers takes their phase.
+    /// Its commit group, counted from 1; operations that complete on mbarriers take their phase.
     pub(crate) number: u32,
     pub(crate) from: u32,
     pub(crate) to: u32,
@@ -32,7 +33,7 @@ pub(crate) enum Work {
     Copies(Vec<Copied>),
     /// A bulk copy into shared memory: targets are block and mbarrier.
     Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
-    /// A bulk store, which may combine what it brings with what is there; what it has read, once it has.
+    /// A bulk store, possibly a reduction; the bytes that it has read, once it has.
     Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Change>, read: Option<Vec<u8>> },
 }
 
@@ -47,7 +48,8 @@ pub(crate) struct Copied {
     pub(crate) bytes: usize,
 }
 
-/// Up to 16 bytes of a bulk copy: where in shared memory, the element in global memory, and which of its elements exist.
+/// Up to 16 bytes of a bulk copy: where in shared memory, the element in global memory, and which of its
+/// elements exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) shared: usize,
@@ -60,20 +62,20 @@ pub(crate) struct Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Products {
     pub(crate) queue: VecDeque<Product>,
-    /// How many have landed.
+    /// How many have completed.
     pub(crate) completed: u64,
 }
 
-/// A product that some of its four warps have begun.
+/// A product that some of its four warps have issued.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) number: u64,
     pub(crate) atom: u32,
     pub(crate) site: u32,
     pub(crate) begun: u32,
-    /// What each of the four knew when it began.
+    /// The clock of each warp when it issued the product.
     pub(crate) carried: [Carried; 4],
-    /// Operands that all its warps give: matrices' first bytes, and integers.
+    /// Operands common to all its warps: matrices' first bytes, and integers.
     pub(crate) operands: Vec<i64>,
 }
 
@@ -83,7 +85,7 @@ impl Agent {
         Knowledge { seen: self.seen.clone(), lane, own, asynchronous: self.asynchronous }
     }
 
-    /// Will it write this byte of a block's shared memory? Then what it is, the access, the thread.
+    /// Will it write this byte of a block's shared memory? Then its component, access and thread.
     pub(crate) fn writes_shared(&self, block: usize, at: usize) -> Option<(Component, u32, u32)> {
         let within = |from: usize, len: usize| (from..from + len.max(1)).contains(&at);
         match &self.work {
@@ -111,7 +113,7 @@ impl Cluster<'_> {
         id
     }
 
-    /// Lands something, if anything is in flight.
+    /// Lands one operation, if any is in flight.
     pub(crate) fn land_one(&mut self) -> Result<bool> {
         let products = self.ready_products();
         let count = self.agents.len() + products.len();
@@ -129,12 +131,13 @@ impl Cluster<'_> {
         Ok(true)
     }
 
-    /// Lands some of what is in flight, by chance.
+    /// Lands some of the operations in flight, at random.
     pub(crate) fn land_some(&mut self) -> Result<()> {
         if self.agents.is_empty() && !self.ctx.code.uses.wgmma {
             return Ok(());
         }
-        // Where races are looked for, early landings show what nobody waited for; otherwise the latest moment does.
+        // Races need early landings: they show accesses without a wait. Otherwise operations land as late as
+        // possible.
         if !self.ctx.world.races {
             return Ok(());
         }
@@ -151,7 +154,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lands an operation because somebody waits for it; `reading` alone ends the reading part of a bulk store.
+    /// Lands an operation for a wait; `reading` alone completes the reads of a bulk store.
     pub(crate) fn land_as(&mut self, id: u64, reading: bool) -> Result<()> {
         if self.agents.contains_key(&id) { self.land(id, reading) } else { Ok(()) }
     }
@@ -175,23 +178,23 @@ impl Cluster<'_> {
                 match read.take() {
                     None => {
                         let pieces = pieces.clone();
-                        let held = self.read_for_store(&agent, lane, block, &pieces)?;
+                        let bytes = self.read_for_store(&agent, lane, block, &pieces)?;
                         if let Work::Store { read, .. } = &mut agent.work {
-                            *read = Some(held);
+                            *read = Some(bytes);
                         }
                         self.agents.insert(id, agent);
-                        // The rest of it later, unless it is waited for.
+                        // Its writes land later, unless they are waited for.
                         if !reading && self.agents.contains_key(&id) {
                             return self.land(id, false);
                         }
                     }
-                    Some(held) if reading => {
-                        *read = Some(held);
+                    Some(bytes) if reading => {
+                        *read = Some(bytes);
                         self.agents.insert(id, agent);
                     }
-                    Some(held) => {
+                    Some(bytes) => {
                         let pieces = std::mem::take(pieces);
-                        self.write_stored(&agent, (lane, block), &pieces, op, &held)?;
+                        self.write_stored(&agent, (lane, block), &pieces, op, &bytes)?;
                     }
                 }
             }
@@ -211,19 +214,19 @@ impl Cluster<'_> {
         let knowledge = agent.knowledge(lane);
         let by = By::Agent(&knowledge);
         let stamp = |access| Stamp { component, epoch: agent.number, access, thread };
-        let mut held = [0u8; 16];
+        let mut data = [0u8; 16];
         if read > 0
             && let Space::Global(buffer) = self.space(agent.from)
         {
             let size = ctx.world.buffers[buffer as usize].elem.bytes() as usize;
             let span = Span { buffer, at: from, len: read / size };
             self.overlay
-                .read(&ctx.world, span, &by, stamp(agent.from), &mut held[..read])
+                .read(&ctx.world, span, &by, stamp(agent.from), &mut data[..read])
                 .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block, &by))?;
         }
         let shared = &mut self.blocks[block].shared;
         let outcome = shared.write(&ctx.world.components, to, bytes, Touch::Write, &by, stamp(agent.to));
-        shared.bytes[to..to + bytes].copy_from_slice(&held[..bytes]);
+        shared.bytes[to..to + bytes].copy_from_slice(&data[..bytes]);
         outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block, &by))
     }
 
@@ -246,22 +249,23 @@ impl Cluster<'_> {
             let epoch = self.blocks[block].mbarriers[at].completed as u32 + 1;
             let stamp = |access| Stamp { component, epoch, access, thread };
             for piece in pieces {
-                let mut held = [0u8; 16];
+                let mut data = [0u8; 16];
                 let (lo, hi) = (piece.inside.0 as usize, piece.inside.1 as usize);
                 if lo < hi {
                     let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
                     self.overlay
-                        .read(&ctx.world, span, &by, stamp(agent.from), &mut held[lo * size..hi * size])
+                        .read(&ctx.world, span, &by, stamp(agent.from), &mut data[lo * size..hi * size])
                         .map_err(|trouble| self.trouble(trouble, stamp(agent.from), false, block, &by))?;
                 }
                 let (to, len) = (piece.shared, piece.count as usize * size);
                 let shared = &mut self.blocks[block].shared;
                 let outcome =
                     shared.write(&ctx.world.components, to, len, Touch::Write, &by, stamp(agent.to));
-                shared.bytes[to..to + len].copy_from_slice(&held[..len]);
+                shared.bytes[to..to + len].copy_from_slice(&data[..len]);
                 outcome.map_err(|trouble| self.trouble(trouble, stamp(agent.to), true, block, &by))?;
             }
-            // It began after the phases that its issuer knew to be complete, and so does whoever waits for it.
+            // It is ordered after the phases that its issuer has acquired, and so is every thread that waits
+            // for it.
             let first = ctx.world.components.first_mbarrier();
             let mbarrier = &mut self.blocks[block].mbarriers[at];
             agent.seen.phases(lane, first, &mut mbarrier.brought.plain);
@@ -286,15 +290,15 @@ impl Cluster<'_> {
         let knowledge = agent.knowledge(lane);
         let by = By::Agent(&knowledge);
         let stamp = Stamp { component, epoch: agent.number, access: agent.from, thread };
-        let mut held = Vec::with_capacity(pieces.len() * 16);
+        let mut data = Vec::with_capacity(pieces.len() * 16);
         for piece in pieces {
             let (at, len) = (piece.shared, piece.count as usize * size);
             let shared = &mut self.blocks[block].shared;
             let outcome = shared.read(&ctx.world.components, at, len, &by, stamp);
-            held.extend_from_slice(&shared.bytes[at..at + len]);
+            data.extend_from_slice(&shared.bytes[at..at + len]);
             outcome.map_err(|trouble| self.trouble(trouble, stamp, false, block, &by))?;
         }
-        Ok(held)
+        Ok(data)
     }
 
     fn write_stored(
@@ -303,7 +307,7 @@ impl Cluster<'_> {
         (lane, block): (u32, usize),
         pieces: &[Piece],
         op: Option<Change>,
-        held: &[u8],
+        data: &[u8],
     ) -> Result<()> {
         let ctx = self.ctx;
         let Space::Global(buffer) = self.space(agent.to) else { return Ok(()) };
@@ -319,7 +323,7 @@ impl Cluster<'_> {
             let (lo, hi) = (piece.inside.0 as usize, piece.inside.1 as usize);
             if lo < hi {
                 let span = Span { buffer, at: (piece.global + lo as i64) as usize, len: hi - lo };
-                let bytes = &held[at + lo * size..at + hi * size];
+                let bytes = &data[at + lo * size..at + hi * size];
                 let overlay = &mut self.overlay;
                 let outcome = match op {
                     None => overlay.write(&ctx.world, span, &by, stamp, bytes),
@@ -335,12 +339,12 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// A block's last warp has ended: its shared memory and its barriers go.
+    /// A block's last warp has ended: its shared memory and its barriers are freed.
     pub(crate) fn block_ends(&mut self, block: usize) -> Result<()> {
         let mut gone = Vec::new();
         for (&id, agent) in &self.agents {
             let (lane, access) = match &agent.work {
-                // Hardware lets these finish before it gives the memory away, and nobody looks at them.
+                // Hardware completes these before it frees the memory, and no thread can access them.
                 Work::Copies(all) => {
                     if all.iter().any(|copy| copy.block == block) {
                         gone.push(id);
@@ -359,7 +363,7 @@ impl Cluster<'_> {
         if let Some(product) = self.blocks[block].groups.iter().find_map(|group| group.queue.front()) {
             let [x, y, z] = self.blocks[block].at;
             let line = self.ctx.line(product.site);
-            let doing = "ends while a matrix product of its is in flight".to_string();
+            let doing = "ends while one of its matrix products is in flight".to_string();
             let party = crate::fault::Party { block: [x, y, z], threads: vec![0], doing, line };
             return Err(self.ctx.fault(
                 FaultKind::InFlight,
@@ -378,7 +382,7 @@ impl Cluster<'_> {
         let party = crate::fault::Party {
             block,
             threads: vec![thread % warps],
-            doing: "began the copy".into(),
+            doing: "issued the copy".into(),
             line: self.ctx.line(site),
         };
         let [x, y, z] = block;
@@ -390,8 +394,8 @@ impl Cluster<'_> {
         )
     }
 
-    /// Whatever other blocks of the cluster, bulk copies and products did in this block's shared memory, this block knows
-    /// of: somebody of it has waited.
+    /// Accesses to this block's shared memory by other blocks, bulk copies and products must be ordered
+    /// before its end: a warp of it has waited for them.
     fn memory_is_free(&self, block: usize) -> Result<()> {
         let asks = self.blocks.len() > 1 || self.ctx.code.uses.async_proxy;
         let Some((shadow, cells)) = self.blocks[block].shared.shadow().filter(|_| asks) else {
@@ -420,10 +424,10 @@ impl Cluster<'_> {
                                 "block ({x}, {y}, {z}) may end before another block is done with its memory"
                             ),
                             vec![party],
-                            "let the blocks of a cluster wait for each other before they end",
+                            "synchronise the cluster before its blocks end",
                         ));
                     }
-                    // It has landed with this seed; with another it would not have.
+                    // It has landed with this seed; with another it may not have.
                     Component::BulkReads(_) | Component::Mbarrier(..) => {
                         return Err(self.left_behind(stamp.thread, stamp.access));
                     }
@@ -434,7 +438,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Groups whose next product has been begun by all its warps.
+    /// Warpgroups whose next product has been issued by all four warps.
     fn ready_products(&self) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         if !self.ctx.code.uses.wgmma {
@@ -452,7 +456,7 @@ impl Cluster<'_> {
 }
 
 impl Product {
-    /// What each of its warps had seen.
+    /// The clock of each of its warps.
     pub(crate) fn knowledge(&self) -> [Knowledge; 4] {
         self.carried.each_ref().map(|carried| {
             let (plain, fenced) = (Rc::new(carried.plain.clone()), Rc::new(carried.fenced.clone()));

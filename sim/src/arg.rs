@@ -1,4 +1,4 @@
-//! What a run passes to a kernel: tensors out of slices, results to be filled, numbers.
+//! Arguments of a kernel: tensors out of slices, results to be filled, numbers.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::Element;
@@ -63,7 +63,7 @@ impl Arg {
         Arg::of(T::ELEM, Some(bytes(data)), true, signed(extents))
     }
 
-    /// A result: nobody may read what has not been written, and every element must be written.
+    /// A result: its elements are uninitialised, and every one must be written.
     pub fn output<T: Element>(extents: impl IntoIterator<Item = usize>) -> Arg {
         Arg::of(T::ELEM, None, true, signed(extents))
     }
@@ -81,7 +81,7 @@ impl Arg {
         self
     }
 
-    /// How far apart columns are: the stride of the second mode, where the first has stride 1.
+    /// The leading dimension: the stride of the second mode, where the first has stride 1.
     pub fn leading(mut self, dimension: usize) -> Arg {
         if let Kind::Tensor { strides, extents, .. } = &mut self.kind {
             let mut next = i64::try_from(dimension).unwrap_or(i64::MAX);
@@ -95,7 +95,7 @@ impl Arg {
         self
     }
 
-    /// How many elements of the slice stand before the tensor's first.
+    /// The offset of the tensor's first element in the slice.
     pub fn offset(mut self, elements: usize) -> Arg {
         if let Kind::Tensor { offset, .. } = &mut self.kind {
             *offset = elements;
@@ -103,7 +103,7 @@ impl Arg {
         self
     }
 
-    /// Is it a tensor without contents?
+    /// Is it an uninitialised tensor?
     pub(crate) fn is_output(&self) -> bool {
         matches!(self.kind, Kind::Tensor { data: None, .. })
     }
@@ -120,7 +120,7 @@ impl Arg {
         }
     }
 
-    /// What a launch plan looks at. Arguments lie far apart, each at a multiple of 256 bytes, as allocations do.
+    /// The arguments of a launch plan. Tensors begin at distinct multiples of 256 bytes, as allocations do.
     pub(crate) fn given(&self, place: usize) -> Given {
         match &self.kind {
             Kind::Number(_) => Given::Scalar(self.elem),
@@ -151,7 +151,7 @@ impl Arg {
         })
     }
 
-    /// The bytes from the tensor's first element on, as many as it reaches over; `None` for a pure output.
+    /// The bytes from the tensor's first element to its last; `None` for a pure output.
     pub(crate) fn contents(&self) -> Option<&[u8]> {
         match &self.kind {
             Kind::Tensor { data: Some(data), offset, .. } => data.get(offset * self.elem.bytes() as usize..),
@@ -159,7 +159,7 @@ impl Arg {
         }
     }
 
-    /// The whole slice with another part in the tensor's place.
+    /// The whole slice with the tensor's part replaced.
     pub(crate) fn with(&self, part: &[u8]) -> Vec<u8> {
         match &self.kind {
             Kind::Tensor { data: Some(data), offset, .. } => {
@@ -173,7 +173,7 @@ impl Arg {
     }
 }
 
-/// How many elements lie between the first and the last, both included.
+/// The cosize: elements from the first to the last, both included.
 pub(crate) fn reach(extents: &[i64], strides: &[i64]) -> i64 {
     if extents.contains(&0) {
         return 0;

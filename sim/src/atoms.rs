@@ -1,5 +1,5 @@
-//! Instructions of the table, by what their rows say: copies between memory and fragments, asynchronous copies, boxes of
-//! tensors, matrix products. No instruction has code of its own.
+//! Instructions of the table, executed by the effect of their rows: copies between memory and fragments,
+//! asynchronous copies, boxes of tensor maps, matrix products. No instruction has code of its own.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
@@ -15,9 +15,9 @@ use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Touch};
 use crate::warp::{LANES, Warp};
 
-/// Bytes of a piece of a bulk copy, within which swizzles change nothing.
+/// Granularity of a bulk copy in bytes; swizzles keep these bytes together.
 const PIECE: usize = 16;
-/// What a box in shared memory begins at a multiple of.
+/// Alignment of a box in shared memory.
 const BOX_ALIGN: u32 = 128;
 
 /// A fragment in registers.
@@ -25,7 +25,7 @@ const BOX_ALIGN: u32 = 128;
 pub(crate) struct Fragment {
     pub(crate) slot: Slot,
     pub(crate) elem: Elem,
-    /// Type of the instruction's values.
+    /// Element type of the instruction's operand.
     pub(crate) of: Elem,
 }
 
@@ -63,7 +63,7 @@ impl Fragment {
         }
     }
 
-    /// How many registers so many values take.
+    /// Registers for so many values.
     pub(crate) fn registers(self, values: usize) -> u32 {
         ((values * self.of.bytes() as usize).div_ceil(self.elem.bytes() as usize)) as u32
     }
@@ -71,7 +71,7 @@ impl Fragment {
 
 impl Cluster<'_> {
     pub(crate) fn malformed<T>(&self, w: &Warp, message: String) -> Result<T> {
-        let party = self.party(w, w.mask, "come to it", self.site(w));
+        let party = self.party(w, w.mask, "execute it", self.site(w));
         Err(self.ctx.fault(FaultKind::Malformed, message, vec![party], ""))
     }
 
@@ -85,11 +85,11 @@ impl Cluster<'_> {
         let product = matches!(atom.row.effect, Effect::Mma { .. });
         self.operation(if product { Class::Product } else { Class::Copy }, w);
         if atom.row.group != Scope::Thread && lanes != u32::MAX {
-            let party = self.party(w, lanes, format!("come to `{}`", atom.row.name), self.site(w));
+            let party = self.party(w, lanes, format!("execute `{}`", atom.row.name), self.site(w));
             return Err(self.ctx.fault(
                 FaultKind::Divergence,
                 format!(
-                    "`{}` takes all 32 lanes of a warp, and {} come to it",
+                    "`{}` takes all 32 lanes of a warp, and {} execute it",
                     atom.row.name,
                     lanes.count_ones()
                 ),
@@ -109,11 +109,12 @@ impl Cluster<'_> {
                 w.seen.epoch += 1;
                 Ok(())
             }
-            _ => self.malformed(w, format!("`{}` does what is not known here", atom.row.name)),
+            _ => self
+                .malformed(w, format!("`{}` has an effect that the simulator does not know", atom.row.name)),
         }
     }
 
-    /// A fragment operand that is long enough.
+    /// A fragment operand, checked for its length.
     pub(crate) fn fragment(&self, w: &Warp, atom: &AtomCode, at: usize, values: usize) -> Result<Fragment> {
         let Operand::Frag { reg, slot, len, elem } = atom.args[at] else {
             return self.malformed(w, format!("operand {at} of `{}` is no fragment", atom.row.name));
@@ -135,16 +136,16 @@ impl Cluster<'_> {
         let ctx = self.ctx;
         let tiles = &ctx.tables[atom.row.name];
         let is_memory = |arg: &Operand| matches!(arg, Operand::At(_));
-        let (Some(memory), Some(held)) =
+        let (Some(memory), Some(operand)) =
             (atom.args.iter().position(is_memory), atom.args.iter().position(|arg| !is_memory(arg)))
         else {
             return self.exchange(w, atom);
         };
         let Operand::At(place) = atom.args[memory] else { return Ok(()) };
-        let (rows, values) = (&tiles[memory], &tiles[held]);
-        let fragment = self.fragment(w, atom, held, values.values)?;
+        let (rows, values) = (&tiles[memory], &tiles[operand]);
+        let fragment = self.fragment(w, atom, operand, values.values)?;
         let elem = atom.row.operands[memory].elem.bytes() as usize;
-        // The first lane that names an element is the one that is asked for it.
+        // If several lanes name an element, the first one is read.
         let mut owner = vec![None; rows.len()];
         let mut lanes = 0;
         for lane in 0..rows.threads {
@@ -160,7 +161,7 @@ impl Cluster<'_> {
         let bytes = access.bytes();
         let reach = self.reach(w, place, lanes, access.count, bytes)?;
         self.count_access(access, &reach, lanes, Transfer::Matrix, bytes);
-        let loads = atom.row.operands[held].writes;
+        let loads = atom.row.operands[operand].writes;
         let registers = fragment.registers(values.values);
         if loads {
             self.writable(w, fragment.slot, fragment.elem, registers)?;
@@ -244,7 +245,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// cp.async by some lanes.
+    /// cp.async by the active lanes.
     fn begin_copies(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
         let mut places: [Option<Place>; 2] = [None; 2];
         let mut read = None;
@@ -277,7 +278,7 @@ impl Cluster<'_> {
                 reading |= 1 << lane;
             }
         }
-        // All read alike, or each lane by itself.
+        // All lanes copy alike, or each has its own size.
         let mut starts = [0usize; LANES];
         for lane in lanes_of(reading) {
             let count = wanted[lane as usize] as u32 / source.elem;
@@ -411,7 +412,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Pieces lie within their array.
+    /// Checks that the pieces lie within their array.
     fn in_array(&self, w: &Warp, shared: Place, lane: u32, pieces: &[Piece], size: usize) -> Result<()> {
         let access = &self.ctx.code.accesses[shared.access as usize];
         let Space::Shared(id) = access.space else { return Ok(()) };
@@ -435,7 +436,7 @@ impl Cluster<'_> {
         ))
     }
 
-    /// A box of a tensor: zeros beyond its edges, swizzled by address.
+    /// A box of a tensor map: zeros out of bounds, swizzled by address.
     fn pieces_of_box(&self, w: &Warp, param: u32, at: &[Src], start: usize) -> Result<Vec<Piece>> {
         let Some(map) = &self.ctx.maps[param as usize] else {
             return self.malformed(w, format!("parameter {param} is no tensor map"));
@@ -447,7 +448,7 @@ impl Cluster<'_> {
             return self.malformed(
                 w,
                 format!(
-                    "{} coordinates for a map of `{}`, which has {} modes",
+                    "{} coordinates for a tensor map of `{}`, which has {} modes",
                     at.len(),
                     buffer.name,
                     map.tile.len()
@@ -459,7 +460,7 @@ impl Cluster<'_> {
             return self.malformed(
                 w,
                 format!(
-                    "the copy engine takes no box of {:?} elements with a swizzle of {} bytes: its rows have {row} bytes",
+                    "the copy engine cannot copy a box of {:?} elements with a swizzle of {} bytes: its rows have {row} bytes",
                     map.tile, map.swizzle
                 ),
             );
@@ -516,8 +517,8 @@ impl Cluster<'_> {
     }
 }
 
-/// The copy engine's and the tensor cores' swizzle: rows of 16 bytes within 128, 64 or 32 change places by the address
-/// bits above 128 bytes.
+/// The swizzle of the copy engine and the tensor cores: 16-byte chunks within 128, 64 or 32 bytes are
+/// permuted by the address bits above 128 bytes.
 pub(crate) fn swizzled(address: usize, bytes: u32) -> usize {
     let mask = match bytes {
         128 => 7,

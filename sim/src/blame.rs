@@ -1,4 +1,4 @@
-//! Faults in words: who did what to which element, at which line.
+//! Faults as text: which threads accessed which element, at which line.
 
 use tilewright_codegen::thread::{Bar, Param, Shared, Space};
 use tilewright_layout::Composed;
@@ -64,7 +64,7 @@ impl Context<'_> {
         }
     }
 
-    /// Who left a stamp.
+    /// The party of a stamp.
     pub(crate) fn party_of(&self, cluster: u64, stamp: Stamp, writes: bool, what: &str) -> Party {
         let threads = self.warps() * LANES as u32;
         let access = &self.code.accesses[stamp.access as usize];
@@ -91,7 +91,7 @@ impl Context<'_> {
         Party { block, threads: vec![thread], doing, line: self.line(access.site) }
     }
 
-    /// Where two arrays are that share bytes.
+    /// Where two arrays overlap in shared memory.
     fn both_places(&self, one: Space, other: Space) -> Option<String> {
         let (Space::Shared(one), Space::Shared(other)) = (one, other) else { return None };
         let [one, other] = [one, other].map(|id| &self.kernel.shared[id as usize]);
@@ -130,11 +130,11 @@ fn coordinate(note: &str, index: i64) -> Option<Vec<i64>> {
 }
 
 impl Cluster<'_> {
-    /// Some lanes of a warp, and what they do: one of them does it.
+    /// A party: some lanes of a warp and their action, with the verb in the singular for one lane.
     pub(crate) fn party(&self, warp: &Warp, lanes: u32, doing: impl Into<String>, site: u32) -> Party {
         let mut doing = doing.into();
         let end = doing.find(' ').unwrap_or(doing.len());
-        let verb = !doing[..end].ends_with('s') && !["of", "began"].contains(&&doing[..end]);
+        let verb = !doing[..end].ends_with('s') && !["of", "issued"].contains(&&doing[..end]);
         if lanes.count_ones() == 1 && verb {
             doing.insert(end, 's');
         }
@@ -154,7 +154,7 @@ impl Cluster<'_> {
         at[0] + clusters[0] * (at[1] + clusters[1] * at[2])
     }
 
-    /// What is at a byte of a block's shared memory, or which element it is.
+    /// The element at a byte of a block's shared memory, or by its number.
     fn what_at(&self, space: Space, place: usize, block: usize) -> String {
         let Space::Shared(id) = space else { return self.ctx.element(space, place as i64) };
         let array = &self.ctx.kernel.shared[id as usize];
@@ -168,7 +168,8 @@ impl Cluster<'_> {
         self.ctx.element(space, index) + &peer
     }
 
-    /// What is wrong with an access of this stamp to memory. `place` is a byte of a block's shared memory, or an element.
+    /// The fault of an invalid access by this stamp. `place` is a byte of a block's shared memory, or an
+    /// element.
     pub(crate) fn trouble(
         &self,
         trouble: Trouble,
@@ -181,7 +182,7 @@ impl Cluster<'_> {
         let cluster = self.number();
         let what = |place: usize| self.what_at(space, place, block);
         let me_at = |place: usize| self.ctx.party_of(cluster, me, writes, &what(place));
-        // Another access to the same bytes, perhaps as an element of another array.
+        // The other access to the same bytes, perhaps through another array.
         let other_at = |stamp: Stamp, writes: bool, place: usize| {
             let its = self.space(stamp.access);
             let named = if its == space { "it".to_string() } else { self.what_at(its, place, block) };
@@ -191,10 +192,10 @@ impl Cluster<'_> {
         match trouble {
             Trouble::Unwritten(place) => self.ctx.fault(
                 FaultKind::Unwritten,
-                format!("nobody has written {}", what(place)),
+                format!("{} has not been written", what(place)),
                 vec![me_at(place)],
                 match space {
-                    Space::Shared(_) => "fill the whole tile before it is read",
+                    Space::Shared(_) => "write the whole tile before it is read",
                     Space::Global(_) => "read only what the kernel was given or has written",
                 },
             ),
@@ -255,7 +256,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Threads of the warps of a warpgroup, from this thread on, that do not come after an access.
+    /// Threads of the warps of a warpgroup, from this thread on, that are unordered with an access.
     fn unordered_threads(&self, conflict: Conflict, by: &By<'_>, first: u32) -> Vec<u32> {
         let By::Warpgroup(warps) = by else { return Vec::new() };
         let Conflict { earlier, .. } = conflict;
@@ -266,7 +267,7 @@ impl Cluster<'_> {
         numbers.flat_map(|(first, _)| first..first + LANES as u32).collect()
     }
 
-    /// All wait, and nothing is in flight.
+    /// A deadlock: all warps wait, and nothing is in flight.
     pub(crate) fn deadlock(&self) -> Box<Fault> {
         let mut parties: Vec<Party> = Vec::new();
         let mut ended = Vec::new();
@@ -299,7 +300,7 @@ impl Cluster<'_> {
                     self.mbarrier_in_words(block, at, want)
                 }
                 Some(Waiting::Products(number)) => format!(
-                    "wait for matrix product {number} of their warpgroup, which not all its four warps have begun"
+                    "wait for matrix product {number} of their warpgroup, which not all of its four warps have issued"
                 ),
             };
             let site = self.ctx.code.sites[warp.pc.min(self.ctx.code.sites.len() - 1)];
@@ -314,22 +315,22 @@ impl Cluster<'_> {
             }
         }
         let message = match ended.is_empty() {
-            true => "every thread waits, and nothing will happen".to_string(),
-            false => format!("threads {} have ended, and the others wait for ever", ranges(&ended)),
+            true => "every thread waits, and nothing is in flight".to_string(),
+            false => format!("threads {} have ended, and the others wait forever", ranges(&ended)),
         };
         if barrier && !ended.is_empty() && parties.iter().all(|party| party.doing.contains("barrier")) {
             return self.ctx.fault(
                 FaultKind::Divergence,
                 message,
                 parties,
-                "every thread of the group must come to each of its barriers: keep barriers out of conditions that differ between threads",
+                "every thread of the group must arrive at each of its barriers: keep barriers out of conditions that differ between threads",
             );
         }
         self.ctx.fault(
             FaultKind::Deadlock,
             message,
             parties,
-            "count arrivals and announced bytes of each phase, and let every wait have its arrival",
+            "check the arrival count and the expected bytes of each phase, and that every wait has its arrivals",
         )
     }
 

@@ -1,9 +1,9 @@
-//! What happened before what: vector clocks over threads and over what asynchronous operations leave behind.
+//! The happens-before relation: vector clocks over threads and asynchronous operations.
 //!
-//! A component is a thread, a thread's copies in flight, its bulk stores (reading and writing), an mbarrier, or a
-//! warp's part of its warpgroup's matrix products. An access carries a stamp: a component and its epoch. Whoever has seen that epoch of that
-//! component comes after it. Components of threads stand first, those of what goes through the generic proxy before those
-//! of the asynchronous one.
+//! A component is a thread, a thread's copies in flight, its bulk stores (reading and writing), an mbarrier,
+//! or a warp's part of its warpgroup's matrix products. An access carries a stamp: a component and its epoch.
+//! A thread whose clock has reached that epoch of that component is ordered after the access. Components of
+//! threads come first, those of the generic proxy before those of the async proxy.
 
 use std::rc::Rc;
 
@@ -34,7 +34,8 @@ impl Clock {
     }
 }
 
-/// What a synchronisation carries: what happened before, and what of it lies before a fence between the proxies.
+/// Clocks that a synchronisation carries: all that happened before, and the part of it that precedes a proxy
+/// fence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) plain: Clock,
@@ -48,7 +49,7 @@ impl Carried {
     }
 }
 
-/// Where the components of a cluster stand.
+/// Numbering of the components of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Components {
     /// Threads of the cluster, rounded up to whole warps.
@@ -60,17 +61,17 @@ pub(crate) struct Components {
     pub(crate) groups: u32,
 }
 
-/// What a component is.
+/// A component by its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Component {
     Thread(u32),
     /// A thread's cp.async.
     Copies(u32),
-    /// A thread's bulk stores as they read shared memory.
+    /// The reads of shared memory by a thread's bulk stores.
     BulkReads(u32),
-    /// The same as they write global memory.
+    /// Their writes to global memory.
     BulkWrites(u32),
-    /// What completes on an mbarrier: block, number.
+    /// Operations that complete on an mbarrier: block, number.
     Mbarrier(u32, u32),
     /// A warp's part of its warpgroup's products: block, warp.
     Products(u32, u32),
@@ -106,39 +107,39 @@ impl Components {
         }
     }
 
-    /// Warps of a block, rounded up to whole warpgroups: the four components of a warpgroup stand together, the first at
-    /// a multiple of four.
+    /// Warps of a block, rounded up to whole warpgroups: the four components of a warpgroup are consecutive,
+    /// the first at a multiple of four.
     fn warps(&self) -> u32 {
         4 * self.groups
     }
 
-    /// The first mbarrier's; all behind it are mbarriers'.
+    /// The first mbarrier's; all later ones are mbarriers.
     pub(crate) fn first_mbarrier(&self) -> u32 {
         4 * self.threads + self.blocks * self.warps()
     }
 
-    /// Does it reach memory through the generic proxy?
+    /// Does it access memory through the generic proxy?
     pub(crate) fn is_generic(&self, number: u32) -> bool {
         number < 2 * self.threads
     }
 }
 
-/// What a warp has seen: all its lanes, and some lanes more.
+/// The clocks of a warp: common to all its lanes, with additions for some lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) plain: Rc<Clock>,
     pub(crate) fenced: Rc<Clock>,
-    /// Lanes that know more than the others.
+    /// Lanes whose clocks are ahead of the common one.
     pub(crate) more: Vec<(u32, Carried)>,
-    /// Stamp of accesses from now on.
+    /// Epoch of the accesses from now on.
     pub(crate) epoch: u32,
-    /// Component of lane 0's copies in flight, and which of its own copies each lane has waited for.
+    /// Component of lane 0's copies in flight, and the last of its own copies that each lane has waited for.
     pub(crate) copies: (u32, [u32; 32]),
 }
 
 impl Seen {
-    /// Everything that these lanes have seen, and what they did themselves, into a synchronisation. What they do from now
-    /// on comes later.
+    /// Releases the clocks of these lanes, and their own accesses so far, into a synchronisation. Later
+    /// accesses get a new epoch.
     pub(crate) fn release(&mut self, first: u32, lanes: u32, into: &mut Carried) {
         into.plain.join(&self.plain);
         into.fenced.join(&self.fenced);
@@ -157,7 +158,7 @@ impl Seen {
         self.epoch += 1;
     }
 
-    /// Takes what a synchronisation carries.
+    /// Acquires the clocks that a synchronisation carries.
     pub(crate) fn acquire(&mut self, lanes: u32, live: u32, from: &Carried) {
         if lanes == live {
             Rc::make_mut(&mut self.plain).join(&from.plain);
@@ -170,7 +171,7 @@ impl Seen {
         }
     }
 
-    /// These lanes have seen a component's epoch.
+    /// These lanes acquire a component's epoch.
     pub(crate) fn acquire_one(&mut self, lanes: u32, live: u32, component: u32, epoch: u32) {
         if lanes == live {
             if self.plain.get(component) < epoch {
@@ -183,7 +184,7 @@ impl Seen {
         self.acquire(lanes, live, &carried);
     }
 
-    /// All lanes know what each of them knows and did.
+    /// All lanes acquire each other's clocks and accesses.
     pub(crate) fn converge(&mut self, first: u32, lanes: u32) {
         let mut all = Carried::default();
         self.release(first, lanes, &mut all);
@@ -196,12 +197,12 @@ impl Seen {
         self.more.clear();
     }
 
-    /// `fence.proxy.async` by these lanes: what they know and did lies before it.
+    /// `fence.proxy.async` by these lanes: their clocks and accesses so far are fenced.
     pub(crate) fn fence(&mut self, first: u32, lanes: u32, live: u32) {
         let mut known = Carried::default();
         self.release(first, lanes, &mut known);
         if lanes == live {
-            // Lanes' own accesses are known to each lane alone, but a fence of each covers its own.
+            // A lane's own accesses are unordered with the other lanes, but a fence by each covers its own.
             Rc::make_mut(&mut self.fenced).join(&known.plain);
         } else {
             let carried = Carried { plain: Clock::default(), fenced: known.plain };
@@ -215,7 +216,7 @@ impl Seen {
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.plain.get(component) >= epoch)
     }
 
-    /// Phases that a lane knows to be complete: epochs of mbarriers, whose components come last.
+    /// Phases whose completion a lane has acquired: epochs of mbarriers, whose components come last.
     pub(crate) fn phases(&self, lane: u32, first: u32, into: &mut Clock) {
         let more = self.more.iter().filter(|(of, _)| of >> lane & 1 == 1).map(|(_, more)| &more.plain);
         for clock in std::iter::once(&*self.plain).chain(more) {
@@ -231,22 +232,22 @@ impl Seen {
     }
 }
 
-/// What an asynchronous operation knows: what its issuer had seen.
+/// The clock of an asynchronous operation: that of its issuer.
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge {
     pub(crate) seen: Seen,
     pub(crate) lane: u32,
     /// The issuer's own component, and its epoch then.
     pub(crate) own: Option<(u32, u32)>,
-    /// Does it reach memory through the asynchronous proxy?
+    /// Does it access memory through the async proxy?
     pub(crate) asynchronous: bool,
 }
 
-/// Is one access ordered after another? The worst comes last.
+/// How one access is ordered after another. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     After,
-    /// But the proxies were not told.
+    /// Ordered, but without a proxy fence.
     Unfenced,
     None,
 }

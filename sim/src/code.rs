@@ -1,22 +1,22 @@
-//! A thread program made flat for one launch: sizes are known, loops over registers are written out, what does not
-//! change in a loop is computed before it. Knows nothing of memory's contents, of warps or of time.
+//! A thread program flattened for one launch: sizes are known, loops over registers are unrolled, loop
+//! invariants are hoisted. Knows nothing of memory's contents, of warps or of time.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Atom;
 use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un};
 
-/// Where an integer comes from: a constant, or a cell of the warp plus a constant.
+/// An integer operand: a constant, or a cell of the warp plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Src {
-    /// The same always.
+    /// A constant.
     Const(i64),
-    /// The same for all lanes of the warp.
+    /// Uniform: the same for all lanes of the warp.
     Scalar(u32, i64),
-    /// One for each lane.
+    /// Divergent: one for each lane.
     Vector(u32, i64),
 }
 
-/// A place in a register file: the file of 32-bit cells or that of 64-bit ones, by the type of what is in it.
+/// A slot in a register file: the file of 32-bit cells or that of 64-bit ones, by the element type.
 pub(crate) type Slot = u32;
 
 /// Integers from `lo` to `hi`, both included.
@@ -27,9 +27,9 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// What 64 bits hold.
+    /// The range of 64 bits.
     pub(crate) const ALL: Range = Range { lo: i64::MIN, hi: i64::MAX };
-    /// What 32 bits hold.
+    /// The range of 32 bits.
     pub(crate) const NARROW: Range = Range { lo: i32::MIN as i64, hi: i32::MAX as i64 };
 
     /// `0..n`
@@ -37,7 +37,7 @@ impl Range {
         Range { lo: 0, hi: i64::from(n.max(1)) - 1 }
     }
 
-    /// Do 32 bits hold all of them?
+    /// Do 32 bits represent all of them?
     pub(crate) fn is_narrow(self) -> bool {
         self.lo >= Range::NARROW.lo && self.hi <= Range::NARROW.hi
     }
@@ -61,7 +61,7 @@ pub(crate) enum IntOp {
     Lt,
     Eq,
     All,
-    /// The low 32 bits of the first, with their sign.
+    /// The low 32 bits of the first, sign-extended.
     Wrap,
 }
 
@@ -89,7 +89,7 @@ impl IntOp {
         }
     }
 
-    /// Where the results lie, if the operands lie in these ranges.
+    /// The range of the result for operands in these ranges.
     pub(crate) fn range(self, a: Range, b: Range) -> Range {
         let corners = |of: fn(i64, i64) -> i64| {
             let all = [of(a.lo, b.lo), of(a.lo, b.hi), of(a.hi, b.lo), of(a.hi, b.hi)];
@@ -128,10 +128,10 @@ pub(crate) struct Place {
     pub(crate) peer: Option<Src>,
 }
 
-/// One step of a warp. Jumps name labels until the program is whole, then places in it.
+/// One step of a warp. Jump targets are labels until the program is complete, then positions in it.
 #[derive(Clone, Debug)]
 pub(crate) enum Ins {
-    /// A place to jump to; gone once the program is whole.
+    /// A jump target; removed once the program is complete.
     Label(u32),
     IntS {
         op: IntOp,
@@ -157,7 +157,7 @@ pub(crate) enum Ins {
         a: Src,
         b: Src,
     },
-    /// A mutable integer; lanes that are not active keep theirs.
+    /// Sets a mutable integer in the active lanes.
     Set {
         to: u32,
         a: Src,
@@ -189,7 +189,7 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
-    /// The integer that a value is, in lanes that are active.
+    /// Converts a value to an integer, in active lanes.
     ToInt {
         elem: Elem,
         to: u32,
@@ -207,7 +207,7 @@ pub(crate) enum Ins {
         x: Slot,
         y: Slot,
     },
-    /// Joins what two kinds of lanes computed.
+    /// Joins the values of two branches.
     Blend {
         cond: Src,
         elem: Elem,
@@ -234,7 +234,7 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
-    /// Only lanes where this holds go on, until `Widen`.
+    /// Restricts the active lanes to those where this is true, until `Widen`.
     Narrow {
         cond: Src,
         holds: bool,
@@ -291,7 +291,7 @@ pub(crate) enum Ins {
         phase: Src,
     },
     Init(Id),
-    /// A loop whose bounds the warp agrees on.
+    /// A loop with uniform bounds.
     Loop {
         var: u32,
         from: Src,
@@ -304,7 +304,7 @@ pub(crate) enum Ins {
         to: Src,
         head: u32,
     },
-    /// A loop in which lanes may leave one by one.
+    /// A loop with divergent bounds, which lanes leave one by one.
     LoopV {
         var: u32,
         from: Src,
@@ -330,7 +330,7 @@ pub(crate) enum Ins {
         end: u32,
     },
     EndIf,
-    /// Warps outside of the range go on elsewhere.
+    /// Warps outside of the range jump.
     Role {
         from: u32,
         to: u32,
@@ -342,7 +342,7 @@ pub(crate) enum Ins {
         end: u32,
     },
     Jump(u32),
-    /// Where the condition holds, which is the same for all.
+    /// Leaves a loop if the uniform condition is true.
     Leave {
         cond: Src,
         to: u32,
@@ -350,7 +350,7 @@ pub(crate) enum Ins {
     End,
 }
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Load,
@@ -362,10 +362,10 @@ pub(crate) enum What {
     /// ldmatrix and stmatrix.
     MatrixFrom,
     MatrixTo,
-    /// Bulk copies, which the copy engine makes.
+    /// Bulk copies by the copy engine.
     BulkFrom,
     BulkTo,
-    /// Matrices that tensor cores read where they lie.
+    /// Matrices that tensor cores read from shared memory.
     Product,
 }
 
@@ -375,7 +375,7 @@ impl What {
         matches!(self, What::Store | What::Atomic | What::CopyTo | What::MatrixTo | What::BulkTo)
     }
 
-    /// The word of the report.
+    /// Its name in the report.
     pub(crate) fn word(self) -> &'static str {
         match self {
             What::Load => "load",
@@ -389,7 +389,7 @@ impl What {
     }
 }
 
-/// A place in the program that touches memory.
+/// A place in the program that accesses memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) what: What,
@@ -398,7 +398,7 @@ pub(crate) struct Access {
     pub(crate) elem: u32,
     /// Elements that a lane moves at once.
     pub(crate) count: u32,
-    /// What the program claims of the index.
+    /// The range that the program claims for the index.
     pub(crate) claim: (i64, i64),
     /// Row of the program's sites.
     pub(crate) site: u32,
@@ -459,10 +459,10 @@ pub(crate) struct RegPlace {
     pub(crate) len: u32,
 }
 
-/// What a program makes use of.
+/// Features that a program uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uses {
-    /// Do blocks look at what others of the grid do meanwhile?
+    /// Do blocks wait for flags of other blocks in the grid?
     pub(crate) together: bool,
     pub(crate) cp_async: bool,
     pub(crate) bulk_store: bool,
@@ -491,14 +491,14 @@ pub(crate) struct Code {
     pub(crate) uses: Uses,
 }
 
-/// Scalars that every warp has from the beginning: the block's index, and its rank in the cluster.
+/// Scalars that every warp has from the start: the block's index, and its rank in the cluster.
 pub(crate) const BLOCK: u32 = 0;
 pub(crate) const RANK: u32 = 3;
 pub(crate) const FIRST_SCALAR: u32 = 4;
 /// The vector that every warp has: the number of each thread.
 pub(crate) const THREAD: u32 = 0;
 
-/// Does a type live in the file of 64-bit cells?
+/// Is a type stored in the file of 64-bit cells?
 pub(crate) fn is_double(elem: Elem) -> bool {
     elem == Elem::F64
 }

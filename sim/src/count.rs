@@ -1,5 +1,5 @@
-//! What a run costs: wavefronts and bank conflicts in shared memory, sectors and lines in global memory, operations. One
-//! warp's instruction counts as the hardware's counters count it.
+//! What a run costs: wavefronts and bank conflicts in shared memory, sectors and lines in global memory,
+//! operations. One warp's instruction counts as the hardware's counters count it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -41,7 +41,7 @@ impl Class {
     ];
 }
 
-/// What one place in the program did to memory.
+/// Memory accesses of one place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) executed: u64,
@@ -54,20 +54,20 @@ pub(crate) struct Row {
     pub(crate) lines: u64,
 }
 
-/// All of it.
+/// Counters of a whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) rows: Vec<Row>,
     pub(crate) operations: [u64; 12],
 }
 
-/// The memory model knows buffers that begin where allocations do.
+/// Alignment of allocations, which the memory model assumes for buffers.
 const BASE_ALIGNMENT: i64 = 256;
 
-/// Bytes of a line, and of a row of all banks: an access that lies further by as many costs the same.
+/// Bytes of a line, and of a row of all banks: the cost of an access is periodic in its address.
 const PERIOD: i64 = 128;
 
-/// An access up to what makes no difference to its cost.
+/// An access, reduced to what determines its cost.
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
     addresses: [i64; 32],
@@ -89,7 +89,7 @@ impl Key {
         Key { addresses: relative, lanes, bytes, transfer, shared }
     }
 
-    /// By the model of the layout algebra.
+    /// Computed by the model of the layout algebra.
     fn cost(&self) -> [u32; 3] {
         let access = WarpAccess::of_lanes(self.addresses, self.lanes, i64::from(self.bytes), self.transfer);
         let Ok(access) = access else { return [0; 3] };
@@ -112,12 +112,12 @@ impl Hash for Key {
     }
 }
 
-/// Costs of accesses that were looked at before: a kernel has few kinds of them.
+/// A cache of access costs: a kernel has few distinct ones.
 #[derive(Default)]
 pub(crate) struct Memo(HashMap<Key, [u32; 3], BuildHasherDefault<Mixed>>);
 
 impl Memo {
-    /// More than these are forgotten.
+    /// The cache is emptied beyond this size.
     const MOST: usize = 1 << 12;
 
     fn cost(&mut self, key: Key) -> [u32; 3] {
@@ -133,7 +133,7 @@ impl Memo {
     }
 }
 
-/// Keys are mixed already.
+/// Keys are already hashed.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -199,7 +199,7 @@ impl Counts {
         row.lines += u64::from(lines);
     }
 
-    /// What the copy engine or tensor cores move: bytes alone.
+    /// Traffic of the copy engine or tensor cores: bytes alone.
     pub(crate) fn bulk(&mut self, row: u32, bytes: u64) {
         let row = &mut self.rows[row as usize];
         row.executed += 1;

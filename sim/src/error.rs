@@ -10,11 +10,11 @@ use crate::fault::Fault;
 /// Why a run has no outcome.
 #[derive(Clone)]
 pub enum Error {
-    /// The arguments do not fit the kernel; nothing ran.
+    /// The arguments do not match the kernel; nothing ran.
     Refused(Refusal),
-    /// The kernel could not be made.
+    /// The kernel could not be generated.
     Kernel(KernelErrors),
-    /// The kernel did something wrong.
+    /// The kernel has a fault.
     Fault(Box<Fault>),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// `unwrap` prints the `Display` form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,5 @@
-//! One warp, step by step, until it waits or ends: integers, values, branches. What touches memory or others is next door.
+//! Executes one warp, step by step, until it waits or ends: integers, values, branches. Memory and
+//! synchronisation are in other modules.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Bin, Scope, Un};
@@ -251,16 +252,16 @@ impl Cluster<'_> {
         self.counts.operation(class, w.mask);
     }
 
-    /// The row of the program's sites of the step at hand.
+    /// The row of the program's sites of the current step.
     pub(crate) fn site(&self, w: &Warp) -> u32 {
         self.ctx.code.sites[w.pc - 1]
     }
 
-    /// A cell must hold something in every active lane, and no operation in flight may change it.
+    /// A cell must be initialised in every active lane, and no operation in flight may change it.
     #[inline]
     pub(crate) fn need(&self, w: &Warp, slot: Slot, elem: Elem) -> Result<()> {
-        if w.held(slot, elem) & w.mask != w.mask {
-            return Err(self.unheld(w, slot, elem));
+        if w.initialised(slot, elem) & w.mask != w.mask {
+            return Err(self.uninitialised(w, slot, elem));
         }
         if !w.locks.is_empty() && elem != Elem::F64 {
             self.locked(w, slot, false)?;
@@ -268,7 +269,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Cells are going to be written.
+    /// Checks that no operation in flight uses cells that are about to be written.
     #[inline]
     pub(crate) fn writable(&self, w: &mut Warp, slot: Slot, elem: Elem, count: u32) -> Result<()> {
         if !w.unfenced.is_empty() && elem != Elem::F64 {
@@ -281,19 +282,19 @@ impl Cluster<'_> {
     }
 
     #[cold]
-    fn unheld(&self, w: &Warp, slot: Slot, elem: Elem) -> Box<crate::fault::Fault> {
-        let lanes = w.mask & !w.held(slot, elem);
+    fn uninitialised(&self, w: &Warp, slot: Slot, elem: Elem) -> Box<crate::fault::Fault> {
+        let lanes = w.mask & !w.initialised(slot, elem);
         let name = self.register(slot, elem);
         let party = self.party(w, lanes, format!("read {name}"), self.site(w));
         self.ctx.fault(
             FaultKind::Unwritten,
-            format!("nobody has written {name}"),
+            format!("{name} has not been written"),
             vec![party],
-            "give the registers a value first, as registers_like(…, 0.0) does",
+            "initialise the registers first, as registers_like(…, 0.0) does",
         )
     }
 
-    /// A register in words.
+    /// A register as text.
     pub(crate) fn register(&self, slot: Slot, elem: Elem) -> String {
         let double = elem == Elem::F64;
         let of = self
@@ -304,8 +305,8 @@ impl Cluster<'_> {
             .find(|reg| (reg.elem == Elem::F64) == double && (reg.at..reg.at + reg.len).contains(&slot));
         match of {
             Some(reg) => format!("element {} of the registers `{}`", slot - reg.at, reg.name),
-            // What a shuffle took from a lane that is not there.
-            None => "a value of a lane that takes no part".to_string(),
+            // The result of a shuffle from an inactive lane.
+            None => "a value of an inactive lane".to_string(),
         }
     }
 
@@ -316,7 +317,7 @@ impl Cluster<'_> {
         let verb = if writes { "write" } else { "read" };
         let parties = vec![
             self.party(w, w.mask, format!("{verb} {name}"), self.site(w)),
-            self.party(w, w.live, "began the product", lock.site),
+            self.party(w, w.live, "issued the product", lock.site),
         ];
         Err(self.ctx.fault(
             FaultKind::Locked,
@@ -341,7 +342,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lanes in which a value is not zero.
+    /// Lanes in which a value is nonzero.
     fn truth(&self, w: &Warp, cond: Slot, elem: Elem) -> Result<u32> {
         self.need(w, cond, elem)?;
         let bits = w.bits(cond, elem);
@@ -366,13 +367,13 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Every lane takes the value of another; from a lane that takes no part comes nothing.
+    /// A shuffle: every lane takes the value of another; from an inactive lane the result is uninitialised.
     fn shuffle(&mut self, w: &mut Warp, elem: Elem, to: Slot, x: Slot, by: Src) -> Result<()> {
         self.operation(Class::Shuffle, w);
         if w.mask != w.live {
-            let party = self.party(w, w.mask, "exchange values", self.site(w));
+            let party = self.party(w, w.mask, "shuffle", self.site(w));
             let message = format!(
-                "{} of the warp's {} lanes come to an exchange of values between all of them",
+                "{} of the warp's {} lanes execute a shuffle between all of them",
                 w.mask.count_ones(),
                 w.live.count_ones()
             );
@@ -380,27 +381,28 @@ impl Cluster<'_> {
                 FaultKind::Divergence,
                 message,
                 vec![party],
-                "let every lane take part, and choose afterwards",
+                "let every lane execute the shuffle, and select afterwards",
             ));
         }
         self.writable(w, to, elem, 1)?;
-        let (bits, held, by) = (w.bits(x, elem), w.held(x, elem) & w.mask, w.ints(by));
+        let (bits, initialised, by) = (w.bits(x, elem), w.initialised(x, elem) & w.mask, w.ints(by));
         let from: [usize; LANES] = std::array::from_fn(|lane| lane ^ (by[lane] as usize & 31));
         let taken = from.map(|lane| bits[lane]);
-        let empty =
-            (0..LANES).filter(|&lane| held >> from[lane] & 1 == 0).fold(0, |mask, lane| mask | 1 << lane);
+        let empty = (0..LANES)
+            .filter(|&lane| initialised >> from[lane] & 1 == 0)
+            .fold(0, |mask, lane| mask | 1 << lane);
         w.set(to, elem, &taken);
-        w.unhold(to, elem, empty);
+        w.mark_uninitialised(to, elem, empty);
         Ok(())
     }
 
-    /// One lane of each group of this size.
+    /// Elects one lane of each group of this size.
     fn elected(&self, w: &Warp, scope: Scope, first: u32) -> u32 {
         let start = w.number * LANES as u32;
         let of_block = |holds: bool| if holds && start == first { 1 } else { 0 };
         match scope {
             Scope::Thread => u32::MAX,
-            // The first of those that are there.
+            // The first active one.
             Scope::Warp => w.mask & w.mask.wrapping_neg(),
             Scope::Warpgroup => u32::from(start.is_multiple_of(128)),
             Scope::Block => of_block(true),

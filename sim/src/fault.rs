@@ -1,8 +1,8 @@
-//! What a kernel did wrong: who, where, to which element, and what to do instead.
+//! What a kernel did wrong: which threads, at which line, to which element, and how to fix it.
 
 use std::fmt;
 
-/// What kind of mistake it is.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -10,31 +10,31 @@ pub enum FaultKind {
     OutOfBounds,
     /// An access that does not begin at a multiple of its width.
     Misaligned,
-    /// Memory or registers are read that nobody wrote.
+    /// Uninitialised memory or registers are read.
     Unwritten,
-    /// An element is read whose bytes hold another array's data since.
+    /// An element is read after another array has overwritten its bytes.
     Overwritten,
-    /// Two threads touch one element, one of them writes it, and nothing orders them.
+    /// Two threads access one element, one of them writes it, and nothing orders them.
     Race,
-    /// What an asynchronous copy moves is touched before the copy has been waited for.
+    /// The source or target of an asynchronous copy is accessed before the copy has been waited for.
     InFlight,
-    /// Ordinary and asynchronous accesses are ordered, but no `fence.proxy.async` stands between them.
+    /// Generic-proxy and async-proxy accesses are ordered, but without a `fence.proxy.async` in between.
     MissingFence,
     /// Threads that must arrive together do not.
     Divergence,
-    /// All wait, and nothing will happen.
+    /// All warps wait, and nothing is in flight.
     Deadlock,
-    /// An mbarrier is used wrongly: arrivals, bytes or turns do not fit.
+    /// An mbarrier is misused: arrivals, bytes or phases do not match.
     Mbarrier,
-    /// Registers of a matrix product in flight are touched.
+    /// Registers of a matrix product in flight are accessed.
     Locked,
     /// An element of a result was not written.
     NotWritten,
     /// An element of a result was written twice.
     WrittenTwice,
-    /// Schedules end with different results.
+    /// Schedules give different results.
     Unstable,
-    /// An index lies outside of the range that the program claims for it.
+    /// An index is outside of the range that the program claims for it.
     Claim,
     /// No GPU could run this program.
     Malformed,
@@ -45,17 +45,17 @@ impl FaultKind {
         match self {
             FaultKind::OutOfBounds => "an access out of bounds",
             FaultKind::Misaligned => "a misaligned access",
-            FaultKind::Unwritten => "a read of what nobody wrote",
-            FaultKind::Overwritten => "a read of what another array has overwritten",
+            FaultKind::Unwritten => "an uninitialised read",
+            FaultKind::Overwritten => "a read of an array that another one has overwritten",
             FaultKind::Race => "a race",
-            FaultKind::InFlight => "an access to what a copy in flight moves",
-            FaultKind::MissingFence => "a missing fence between ordinary and asynchronous accesses",
-            FaultKind::Divergence => "threads that do not arrive together",
+            FaultKind::InFlight => "an access that conflicts with an operation in flight",
+            FaultKind::MissingFence => "a missing proxy fence between generic and asynchronous accesses",
+            FaultKind::Divergence => "divergent threads where all must arrive",
             FaultKind::Deadlock => "a deadlock",
-            FaultKind::Mbarrier => "an mbarrier used wrongly",
-            FaultKind::Locked => "registers touched while a matrix product is in flight",
-            FaultKind::NotWritten => "an element of the result that nobody wrote",
-            FaultKind::WrittenTwice => "an element of the result that was written twice",
+            FaultKind::Mbarrier => "a misused mbarrier",
+            FaultKind::Locked => "registers accessed while a matrix product is in flight",
+            FaultKind::NotWritten => "an unwritten element of the result",
+            FaultKind::WrittenTwice => "an element of the result written twice",
             FaultKind::Unstable => "results that depend on the schedule",
             FaultKind::Claim => "an index outside of its claimed range",
             FaultKind::Malformed => "a program that cannot run",
@@ -63,20 +63,20 @@ impl FaultKind {
     }
 }
 
-/// Somebody who takes part in a fault.
+/// Threads that take part in a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Party {
     /// The block.
     pub block: [u32; 3],
     /// Threads of the block.
     pub threads: Vec<u32>,
-    /// What they do: ``writes `sa` at (3, 0)``.
+    /// Their action: ``writes `sa` at (3, 0)``.
     pub doing: String,
     /// The line of the kernel's file, where it is known.
     pub line: Option<String>,
 }
 
-/// A mistake that a run of a kernel showed. Printing it tells everything.
+/// A fault in a run of a kernel. `Display` prints all of it.
 #[derive(Clone, PartialEq)]
 pub struct Fault {
     pub(crate) kernel: String,
@@ -89,7 +89,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What kind of mistake it is.
+    /// The kind of the fault.
     pub fn kind(&self) -> FaultKind {
         self.kind
     }
@@ -104,7 +104,7 @@ impl Fault {
         self.variant
     }
 
-    /// The schedule that shows it: `Options { seed, ..Options::default() }` repeats it.
+    /// The seed of the schedule: `Options { seed, ..Options::default() }` reproduces it.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -114,12 +114,12 @@ impl Fault {
         &self.message
     }
 
-    /// Who takes part, the one that was caught first.
+    /// The accesses that take part; the one that was detected comes first.
     pub fn parties(&self) -> &[Party] {
         &self.parties
     }
 
-    /// What to do instead.
+    /// How to fix it.
     pub fn help(&self) -> &str {
         &self.help
     }

@@ -1,6 +1,6 @@
-//! Global memory. Clusters of blocks do not see each other's writes: each has pages of its own over what was there
-//! before, and at the end they are put together in the order of the grid. What two clusters touched is a race, so the
-//! order in which host threads run them makes no difference.
+//! Global memory. Clusters of blocks do not see each other's writes: each has its own pages over the original
+//! contents, and the pages are merged in the order of the grid. Two clusters that access one element race, so
+//! the order in which host threads run them makes no difference.
 
 use std::collections::HashMap;
 
@@ -26,13 +26,13 @@ pub(crate) struct Buffer {
     pub(crate) strides: Vec<i64>,
     /// Elements from the first to the last.
     pub(crate) len: usize,
-    /// What was there before.
+    /// The original contents.
     pub(crate) data: Vec<u8>,
-    /// Does it hold something?
-    pub(crate) held: bool,
+    /// Are its contents initialised?
+    pub(crate) initialised: bool,
     /// Does the kernel write it?
     pub(crate) written: bool,
-    /// Strides leave elements between those of the tensor.
+    /// Do strides leave gaps between the tensor's elements?
     pub(crate) gaps: bool,
 }
 
@@ -45,8 +45,8 @@ impl Buffer {
         (offset >= 0 && self.place(offset, &modes, &mut at)).then_some(at)
     }
 
-    /// The digits of what is left of an offset, in modes from the largest stride on. Where modes overlap, as those of an
-    /// input may, the largest digit need not be the right one.
+    /// The digits of the remaining offset, in modes from the largest stride on. Where modes overlap, as those
+    /// of an input may, the largest digit need not be the right one.
     fn place(&self, rest: i64, modes: &[usize], at: &mut [i64]) -> bool {
         let Some((&mode, others)) = modes.split_first() else { return rest == 0 };
         let (extent, stride) = (self.extents[mode], self.strides[mode]);
@@ -69,7 +69,7 @@ impl Buffer {
     }
 }
 
-const HELD: u8 = 1;
+const INITIALISED: u8 = 1;
 const WRITTEN: u8 = 2;
 const READ: u8 = 4;
 const ATOMIC: u8 = 8;
@@ -79,12 +79,12 @@ const ATOMIC: u8 = 8;
 pub(crate) struct Page {
     data: Vec<u8>,
     state: [u8; PAGE],
-    /// Who wrote, who read.
+    /// The last writer and reader of each element.
     by: Vec<[(u32, u32); 2]>,
     shadow: Option<Shadow>,
 }
 
-/// An atomic update, done again when clusters are put together.
+/// An atomic update, applied again when clusters are merged.
 #[derive(Clone, Copy, Debug)]
 struct Update {
     buffer: u32,
@@ -93,7 +93,7 @@ struct Update {
     value: u64,
 }
 
-/// What one cluster did.
+/// The writes and accesses of one cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     pages: HashMap<(u32, u32), Box<Page>>,
@@ -108,7 +108,7 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
-/// What all of them know.
+/// State common to all of them.
 pub(crate) struct World<'w> {
     pub(crate) buffers: &'w [Buffer],
     pub(crate) components: Components,
@@ -127,7 +127,7 @@ impl Overlay {
             data[..len].copy_from_slice(&of.data[from..from + len]);
             Box::new(Page {
                 data,
-                state: [if of.held { HELD } else { 0 }; PAGE],
+                state: [if of.initialised { INITIALISED } else { 0 }; PAGE],
                 by: vec![[(0, 0); 2]; PAGE],
                 shadow: world.races.then(|| Shadow::new(PAGE)),
             })
@@ -146,7 +146,7 @@ impl Overlay {
         let buffer = &world.buffers[span.buffer as usize];
         let bytes = buffer.elem.bytes() as usize;
         if !buffer.written {
-            if !buffer.held {
+            if !buffer.initialised {
                 return Err(Trouble::Unwritten(span.at));
             }
             let from = span.at * bytes;
@@ -156,7 +156,7 @@ impl Overlay {
         for n in 0..span.len {
             let (at, place) = (span.at + n, (span.at + n) % PAGE);
             let page = self.page(world, span.buffer, at / PAGE);
-            if page.state[place] & HELD == 0 {
+            if page.state[place] & INITIALISED == 0 {
                 return Err(Trouble::Unwritten(at));
             }
             if let Some(shadow) = &mut page.shadow {
@@ -192,11 +192,11 @@ impl Overlay {
                     .touch(&world.components, place, Touch::Write, by, me)
                     .map_err(|conflict| Trouble::Conflict(at, conflict))?;
             }
-            if page.state[place] & WRITTEN != 0 && world.written_once && !buffer.held {
+            if page.state[place] & WRITTEN != 0 && world.written_once && !buffer.initialised {
                 let (access, thread) = page.by[place][0];
                 return Err(Trouble::Again(at, Stamp { access, thread, ..Stamp::default() }));
             }
-            page.state[place] |= HELD | WRITTEN;
+            page.state[place] |= INITIALISED | WRITTEN;
             page.by[place][0] = (me.access, me.thread);
             page.data[place * bytes..(place + 1) * bytes].copy_from_slice(&from[n * bytes..(n + 1) * bytes]);
         }
@@ -217,7 +217,7 @@ impl Overlay {
         let elem = world.buffers[buffer as usize].elem;
         let page = self.page(world, buffer, at / PAGE);
         let place = at % PAGE;
-        if page.state[place] & HELD == 0 {
+        if page.state[place] & INITIALISED == 0 {
             return Err(Trouble::Unwritten(at));
         }
         if let Some(shadow) = &mut page.shadow {
@@ -232,17 +232,19 @@ impl Overlay {
         Ok(old)
     }
 
-    /// The value of a flag, if it holds one.
+    /// The value of a flag, if it is initialised.
     pub(crate) fn flag(&self, world: &World<'_>, (buffer, at): (u32, usize)) -> Option<i64> {
         let of = &world.buffers[buffer as usize];
         let bits = match self.pages.get(&(buffer, (at / PAGE) as u32)) {
-            Some(page) => (page.state[at % PAGE] & HELD != 0).then(|| raw(&page.data, at % PAGE, of.elem)),
-            None => of.held.then(|| raw(&of.data, at, of.elem)),
+            Some(page) => {
+                (page.state[at % PAGE] & INITIALISED != 0).then(|| raw(&page.data, at % PAGE, of.elem))
+            }
+            None => of.initialised.then(|| raw(&of.data, at, of.elem)),
         };
         bits.map(|bits| i64::from(bits as u32 as i32))
     }
 
-    /// Looks at a flag that others update.
+    /// Reads a flag that others update.
     pub(crate) fn look(
         &mut self,
         world: &World<'_>,
@@ -251,7 +253,7 @@ impl Overlay {
         me: Stamp,
     ) -> Result<(), Trouble> {
         let page = self.page(world, buffer, at / PAGE);
-        if page.state[at % PAGE] & HELD == 0 {
+        if page.state[at % PAGE] & INITIALISED == 0 {
             return Err(Trouble::Unwritten(at));
         }
         let Some(shadow) = &mut page.shadow else { return Ok(()) };
@@ -261,7 +263,7 @@ impl Overlay {
     }
 }
 
-/// Changes an element; what it was before.
+/// Changes an element; returns its old value.
 fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: u64) -> u64 {
     let old = raw(data, at, elem);
     let new = changed(op, old, value, elem);
@@ -278,7 +280,7 @@ pub(crate) fn raw(data: &[u8], at: usize, elem: Elem) -> u64 {
     u64::from_le_bytes(all)
 }
 
-/// Two clusters that touched one element.
+/// Two clusters that access one element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clash {
     pub(crate) buffer: u32,
@@ -290,7 +292,7 @@ pub(crate) struct Clash {
     pub(crate) second_writes: bool,
 }
 
-/// Who touched an element in the whole grid: cluster plus one, access, thread.
+/// Accesses to an element in the whole grid: cluster plus one, access, thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
     writer: (u32, u32, u32),
@@ -300,7 +302,7 @@ struct Owner {
     other: (u32, u32, u32),
 }
 
-/// The grid's results as they come together.
+/// The grid's results while clusters are merged.
 pub(crate) struct Merged {
     /// By buffer; empty for those that are not written.
     pub(crate) data: Vec<Vec<u8>>,
@@ -313,12 +315,12 @@ impl Merged {
         let of = |buffer: &Buffer| buffer.written;
         Merged {
             data: buffers.iter().map(|b| if of(b) { b.data.clone() } else { Vec::new() }).collect(),
-            written: buffers.iter().map(|b| vec![b.held; if of(b) { b.len } else { 0 }]).collect(),
+            written: buffers.iter().map(|b| vec![b.initialised; if of(b) { b.len } else { 0 }]).collect(),
             owners: buffers.iter().map(|b| vec![Owner::default(); if of(b) { b.len } else { 0 }]).collect(),
         }
     }
 
-    /// Adds what a cluster did; clusters come in the order of the grid.
+    /// Merges a cluster; clusters come in the order of the grid.
     pub(crate) fn add(
         &mut self,
         buffers: &[Buffer],
@@ -380,7 +382,7 @@ impl Merged {
                         .copy_from_slice(&page.data[place * bytes..(place + 1) * bytes]);
                 }
             }
-            // Elements that were written plainly hold their updates already.
+            // Elements with plain writes already contain their updates.
         }
         for Update { buffer, at, op, value } in overlay.updates {
             let owner = &self.owners[buffer as usize][at];
@@ -392,7 +394,7 @@ impl Merged {
         Ok(())
     }
 
-    /// The first element of a result that nobody wrote.
+    /// The first element of a result that was never written.
     pub(crate) fn unwritten(&self, buffer: usize, of: &Buffer) -> Option<usize> {
         (0..self.written[buffer].len()).find(|&at| !self.written[buffer][at] && of.contains(at as i64))
     }

@@ -1,7 +1,8 @@
 //! Runs kernels on the CPU, warp by warp, and watches every access.
 //!
-//! What runs is the thread program that the CUDA C is printed from: what is simulated is what is compiled. A run gives
-//! the results, what they cost, or a [`Fault`]: who did what to which element, at which line, and what to do instead.
+//! The simulator runs the same thread program that the CUDA C is printed from. A run gives the results, their
+//! cost in memory transactions, or a [`Fault`]: which threads accessed which element, at which line, and how
+//! to fix it.
 //!
 //! ```
 //! use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -17,39 +18,41 @@
 //! # Ok::<(), tilewright_sim::Error>(())
 //! ```
 //!
-//! # What is found
-//! Accesses out of bounds, misaligned, or to what nobody wrote; races between threads, in shared and global memory, and
-//! with copies and matrix products in flight; barriers that not all threads reach, deadlocks, mbarriers whose arrivals,
-//! bytes or turns do not fit; missing fences between ordinary and asynchronous accesses; registers touched while a matrix
-//! product uses them; elements of a result that nobody wrote, or that were written twice. [`Options::schedules`] runs a
-//! kernel in several orders; a fault names the seed that shows it again.
+//! # What is detected
+//! Accesses that are out of bounds, misaligned or uninitialised; races between threads, in shared and global
+//! memory, and with copies and matrix products in flight; divergent barriers, deadlocks, mbarriers whose
+//! arrivals, transaction bytes or phases do not match; missing proxy fences; registers accessed while a
+//! matrix product uses them; elements of a result that are never written, or written twice.
+//! [`Options::schedules`] runs a kernel in several orders; a fault reports the seed that reproduces it.
 //!
-//! Also what no block of the hardware has: barriers that are no whole warps, mbarriers without bytes of their own, roles
-//! that ask for fewer registers than they hold; and reads of an array whose bytes another array has overwritten since.
+//! Also violations of hardware limits: barriers for a number of threads that is no multiple of 32, mbarriers
+//! that overlap other data, roles that request fewer registers than their arrays need; and reads of an array
+//! after another array has overwritten the same bytes.
 //!
-//! # What is ordered
-//! An access comes after another if a chain of synchronisation leads from one to the other: barriers, arrivals at mbarriers
-//! and waits for them, `__syncwarp`, waits for asynchronous operations. The schedule of a run proves nothing, so a fault is
-//! found even where everything went well. Four rules are stricter than what a GPU mostly does:
+//! # The happens-before relation
+//! An access is ordered after another if a chain of synchronisation leads from one to the other: barriers,
+//! arrivals at mbarriers and waits for them, `__syncwarp`, waits for asynchronous operations. Races follow
+//! from this relation and not from the schedule of a run, so a fault is found even where the results are
+//! right. Four rules are stricter than what a GPU mostly does:
 //!
-//! - **Lanes of a warp are threads.** That they run side by side orders nothing; `__syncwarp` and barriers do.
-//! - **Equal values are no excuse.** Lanes that all store one value to one element race, although it is that value which
-//!   hardware leaves there. To CUDA's memory model, as to that of C++, unordered writes are a race whatever they write, so
-//!   a compiler may assume that there are none; and nothing would notice the day on which the values differ. Let one lane
-//!   store.
-//! - **A read before a bulk overwrite wants a fence.** The copy engine and tensor cores reach shared memory through the
-//!   asynchronous proxy. Accesses through different proxies are ordered by `fence.proxy.async` alone; a barrier or an mbarrier
-//!   without it is not enough, for a read before an overwrite no more than for a write before a read: without the fence the
-//!   copy may land before the read has been performed. So whoever has read a slot executes the fence before it gives the
-//!   slot back. What an asynchronous operation did needs no fence: its completion, once waited for, covers both proxies.
-//! - **A warpgroup is four warps.** A product of theirs reads its matrices for each of them, so each must know that they are
-//!   written; and a wait for it is over with the waiting warp's part. Matrices are free when all four have waited and told
-//!   of it.
+//! - **Lanes of a warp are threads.** Lockstep execution orders nothing; `__syncwarp` and barriers do.
+//! - **Stores of equal values race too.** Lanes that all store one value to one element race, although
+//!   hardware leaves that value there. To CUDA's memory model, as to that of C++, unordered writes are a race
+//!   whatever they write, so a compiler may assume that there are none. Let one lane store.
+//! - **A read before a bulk overwrite needs a proxy fence.** The copy engine and tensor cores access shared
+//!   memory through the async proxy. Accesses through different proxies are ordered by `fence.proxy.async`
+//!   alone; a barrier or an mbarrier without it is not enough, whether the first access reads or writes:
+//!   without the fence the copy may land before the read has been performed. So a thread that has read a slot
+//!   executes the fence before it releases the slot. The results of an asynchronous operation need no fence:
+//!   waiting for its completion covers both proxies.
+//! - **A warpgroup is four warps.** A wgmma reads its matrices for each of them, so the writes must be
+//!   ordered before each warp; and a warp's wait covers its own part alone. The matrices can be overwritten
+//!   after all four have waited and have synchronised with the writer.
 //!
-//! Atomic updates need no order among themselves, and every other access needs one with each of them.
+//! Atomic updates need no order among each other, but every other access must be ordered with each of them.
 //!
 //! # Speed
-//! Tests run faster by far when this crate is optimised, which a profile can say for it alone:
+//! Tests run much faster when this crate is optimised, which a profile can request for it alone:
 //!
 //! ```toml
 //! [profile.dev.package.tilewright-sim]
@@ -93,14 +96,14 @@ pub use run::{run, run_every, run_program, run_variant};
 
 use tilewright_codegen::kernel_value::Kernel;
 
-/// What every kernel can do: run here.
+/// Every kernel can be simulated.
 pub trait Simulate {
     /// Runs the kernel with these arguments, in the order of its parameters.
     fn simulate(&self, args: &[Arg]) -> Result<Outcome, Error> {
         self.simulate_with(args, &Options::default())
     }
 
-    /// The same, with choices.
+    /// The same, with options.
     fn simulate_with(&self, args: &[Arg], options: &Options) -> Result<Outcome, Error>;
 }
 

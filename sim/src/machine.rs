@@ -1,5 +1,5 @@
-//! A cluster of blocks at work: its warps, memories and barriers, and which of its warps goes on. Warps change only where
-//! they wait; a seed decides which goes on and when asynchronous operations land.
+//! Executes one cluster of blocks: its warps, memories and barriers, and the warp scheduler. A warp yields
+//! only where it waits; a seed decides which warp is next and when asynchronous operations land.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::warp::{LANES, Waiting, Warp};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<Fault>>;
 
-/// What all clusters of a run know.
+/// Shared by all clusters of a run.
 pub(crate) struct Context<'c> {
     pub(crate) kernel: &'c Kernel,
     pub(crate) code: &'c Code,
@@ -37,9 +37,9 @@ pub(crate) struct Context<'c> {
     pub(crate) seed: u64,
     pub(crate) variant: usize,
     pub(crate) places: Option<&'c Places>,
-    /// Bytes of shared memory that are always touched together.
+    /// Granularity of shared memory: the bytes of the smallest element.
     pub(crate) grain: usize,
-    /// Blocks that the device holds at once.
+    /// Blocks that are resident on the device at once.
     pub(crate) resident: u32,
     /// Where arrays in shared memory overlap: the array of each access.
     pub(crate) arrays: Option<Arc<[u32]>>,
@@ -56,7 +56,7 @@ impl Context<'_> {
         self.kernel.launch.cluster.iter().map(|&n| n.max(1)).product()
     }
 
-    /// Blocks that work side by side: those of a cluster, or all where they look at what others do meanwhile.
+    /// Blocks that run concurrently: those of a cluster, or all where blocks wait for flags of others.
     pub(crate) fn blocks(&self) -> u32 {
         Context::side_by_side(self.kernel, self.code, self.grid)
     }
@@ -75,13 +75,13 @@ impl Context<'_> {
         [0, 1, 2].map(|axis| self.grid[axis] / cluster[axis].max(1))
     }
 
-    /// How many clusters there are, or groups of clusters that work side by side.
+    /// How many clusters there are, or groups of clusters that run concurrently.
     pub(crate) fn count_of_clusters(&self) -> u64 {
         let blocks: u64 = self.grid.iter().map(|&n| u64::from(n)).product();
         blocks / u64::from(self.blocks())
     }
 
-    /// The index of a block, by the first cluster that works beside it and its number from there on.
+    /// The index of a block: the first cluster of its group, and its number from there on.
     pub(crate) fn block_at(&self, cluster: u64, number: u32) -> [u32; 3] {
         let (clusters, size) = (self.clusters(), self.kernel.launch.cluster.map(|n| n.max(1)));
         let mut rest = cluster + u64::from(number / self.cluster());
@@ -125,16 +125,16 @@ pub(crate) struct Barrier {
 /// An mbarrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mbarrier {
-    /// Who initialised it: component, epoch; and has the copy engine been told?
+    /// Who initialised it: component, epoch; has a fence made that visible to the copy engine?
     pub(crate) made: Option<(u32, u32)>,
     pub(crate) fenced: bool,
-    /// Arrivals of a phase, those still missing, announced bytes still missing.
+    /// Arrival count of a phase, pending arrivals, pending transaction bytes.
     pub(crate) count: u32,
     pub(crate) missing: u32,
     pub(crate) bytes: i64,
-    /// Phases that are complete.
+    /// Completed phases.
     pub(crate) completed: i64,
-    /// What arrivals bring, and what complete phases hand on.
+    /// Clocks released by arrivals of this phase, and those that completed phases carry.
     pub(crate) brought: Carried,
     pub(crate) carried: Carried,
 }
@@ -147,12 +147,12 @@ pub(crate) struct Block {
     pub(crate) barriers: HashMap<u32, Barrier>,
     pub(crate) mbarriers: Vec<Mbarrier>,
     pub(crate) groups: Vec<Products>,
-    /// Warps that have come to each named barrier, by row of the program's barriers.
+    /// Warps that have arrived at each named barrier, by row of the program's barriers.
     pub(crate) members: HashMap<Id, u32>,
     pub(crate) running: u32,
 }
 
-/// A cluster at work.
+/// A cluster in execution.
 pub(crate) struct Cluster<'c> {
     pub(crate) ctx: &'c Context<'c>,
     pub(crate) blocks: Vec<Block>,
@@ -163,21 +163,21 @@ pub(crate) struct Cluster<'c> {
     pub(crate) released: Released,
     pub(crate) agents: BTreeMap<u64, Agent>,
     pub(crate) next_agent: u64,
-    /// By warp, for what faults advise.
+    /// By warp, for the help of faults.
     pub(crate) closed: Vec<Closed>,
     pub(crate) counts: Counts,
     pub(crate) memo: Memo,
     pub(crate) random: Random,
 }
 
-/// Why a warp stops.
+/// Why a warp stops running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Waits,
     Ends,
 }
 
-/// Numbers that look random: SplitMix64.
+/// A pseudo-random generator: SplitMix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
@@ -298,7 +298,7 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Does the device hold a block yet? Clusters come in the order of the grid, each when there is room.
+    /// Is there room on the device for a block? Clusters become resident in the order of the grid.
     fn has_begun(&self, block: usize) -> bool {
         let size = self.ctx.cluster();
         if self.blocks.len() <= self.ctx.resident.max(size) as usize {
@@ -310,7 +310,7 @@ impl<'c> Cluster<'c> {
         block / (size as usize) < room
     }
 
-    /// The block that a rank of a warp's cluster is, unless there is none, or it has ended.
+    /// The block of a rank of a warp's cluster, unless the rank is out of range or the block has ended.
     pub(crate) fn peer(&self, w: &Warp, rank: i64) -> Option<usize> {
         let size = self.ctx.cluster() as usize;
         let rank = usize::try_from(rank).ok().filter(|&rank| rank < size)?;
@@ -318,7 +318,7 @@ impl<'c> Cluster<'c> {
         (self.blocks[block].running > 0).then_some(block)
     }
 
-    /// The component of something in this cluster.
+    /// The number of a component of this cluster.
     pub(crate) fn component(&self, of: Component) -> u32 {
         self.ctx.world.components.number(of)
     }

@@ -1,4 +1,4 @@
-//! Loads, stores and atomic updates of a warp: bounds, alignment, what is there, who else touches it, what it costs.
+//! Loads, stores and atomic updates of a warp: bounds, alignment, initialisation, races and cost.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::Space;
@@ -13,7 +13,8 @@ use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
 use crate::warp::{Ints, LANES, Warp};
 
-/// Where the lanes of an access go: elements, bytes of shared memory or addresses, and whose shared memory.
+/// The targets of an access: elements, bytes of shared memory or addresses for each lane, and whose shared
+/// memory.
 pub(crate) struct Reach {
     pub(crate) index: Ints,
     pub(crate) bytes: Ints,
@@ -21,13 +22,13 @@ pub(crate) struct Reach {
 }
 
 impl Cluster<'_> {
-    /// The stamp of a lane's access now.
+    /// The stamp of a lane's current access.
     pub(crate) fn stamp(&self, w: &Warp, lane: u32, access: u32) -> Stamp {
         let component = w.first + lane;
         Stamp { component, epoch: w.seen.epoch, access, thread: component }
     }
 
-    /// Where these lanes go, if they may.
+    /// Checks the targets of these lanes.
     pub(crate) fn reach(&self, w: &Warp, place: Place, lanes: u32, count: u32, unit: u32) -> Result<Reach> {
         let access = &self.ctx.code.accesses[place.access as usize];
         let (index, size) = (w.ints(place.index), i64::from(access.elem));
@@ -130,7 +131,7 @@ impl Cluster<'_> {
         let reach = self.reach(w, from, lanes, count, access.bytes())?;
         self.count_access(access, &reach, lanes, Transfer::Load, access.bytes());
         let ctx = self.ctx;
-        let mut held = [0u8; 16];
+        let mut data = [0u8; 16];
         for lane in lanes_of(lanes) {
             let at = lane as usize;
             let me = self.stamp(w, lane, from.access);
@@ -141,19 +142,19 @@ impl Cluster<'_> {
                 Space::Shared(_) => {
                     let shared = &mut self.blocks[block].shared;
                     let start = reach.bytes[at] as usize;
-                    held[..bytes].copy_from_slice(&shared.bytes[start..start + bytes]);
+                    data[..bytes].copy_from_slice(&shared.bytes[start..start + bytes]);
                     shared.read(&ctx.world.components, start, bytes, &by, me)
                 }
                 Space::Global(buffer) => {
                     let span = Span { buffer, at: reach.index[at] as usize, len: count as usize };
-                    self.overlay.read(&ctx.world, span, &by, me, &mut held[..bytes])
+                    self.overlay.read(&ctx.world, span, &by, me, &mut data[..bytes])
                 }
             };
             if let Err(trouble) = outcome {
                 return Err(self.trouble(trouble, me, false, block, &by));
             }
             for n in 0..count as usize {
-                let bits = crate::global::raw(&held[n * size..], 0, UNSIGNED[size]);
+                let bits = crate::global::raw(&data[n * size..], 0, UNSIGNED[size]);
                 w.set_bit(to + n as u32, elem, at, bits);
             }
         }
@@ -177,7 +178,7 @@ impl Cluster<'_> {
         let reach = self.reach(w, to, lanes, count, access.bytes())?;
         self.count_access(access, &reach, lanes, Transfer::Store, access.bytes());
         let ctx = self.ctx;
-        let mut held = [0u8; 16];
+        let mut data = [0u8; 16];
         for lane in lanes_of(lanes) {
             let at = lane as usize;
             let me = self.stamp(w, lane, to.access);
@@ -185,7 +186,7 @@ impl Cluster<'_> {
             let bytes = count as usize * size;
             for n in 0..count as usize {
                 let bits = w.bit(from + n as u32, elem, at).to_le_bytes();
-                held[n * size..(n + 1) * size].copy_from_slice(&bits[..size]);
+                data[n * size..(n + 1) * size].copy_from_slice(&bits[..size]);
             }
             let block = reach.block[at] as usize;
             let outcome = match access.space {
@@ -193,12 +194,12 @@ impl Cluster<'_> {
                     let shared = &mut self.blocks[block].shared;
                     let start = reach.bytes[at] as usize;
                     let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Write, &by, me);
-                    shared.bytes[start..start + bytes].copy_from_slice(&held[..bytes]);
+                    shared.bytes[start..start + bytes].copy_from_slice(&data[..bytes]);
                     outcome
                 }
                 Space::Global(buffer) => {
                     let span = Span { buffer, at: reach.index[at] as usize, len: count as usize };
-                    self.overlay.write(&ctx.world, span, &by, me, &held[..bytes])
+                    self.overlay.write(&ctx.world, span, &by, me, &data[..bytes])
                 }
             };
             if let Err(trouble) = outcome {
@@ -213,7 +214,7 @@ impl Cluster<'_> {
 const UNSIGNED: [Elem; 9] =
     [Elem::U8, Elem::U8, Elem::F16, Elem::U32, Elem::U32, Elem::F64, Elem::F64, Elem::F64, Elem::F64];
 
-// What is said when an address is wrong.
+// Errors of addresses.
 impl Cluster<'_> {
     #[cold]
     fn out_of_bounds(
@@ -257,7 +258,7 @@ impl Cluster<'_> {
             FaultKind::OutOfBounds,
             format!("element {first}{wide} of `{name}` does not exist: {what}"),
             vec![self.party(w, bad, format!("{verb} beyond `{name}`"), access.site)],
-            "check the layouts and tiles that this index is made of, and which guard it has",
+            "check the layouts and tiles of this index, and the predicate that guards the access",
         )
     }
 
@@ -290,11 +291,11 @@ impl Cluster<'_> {
             FaultKind::Claim,
             format!("an index into `{name}` is {at}, and the program was generated for {lo} to {hi}"),
             vec![self.party(w, 1 << lane, format!("uses element {at} of `{name}`"), access.site)],
-            "this is a mistake of the generator: 32 bits may not be enough for this index",
+            "this is a bug in the generator: 32 bits may not be enough for this index",
         )
     }
 
-    /// A block that is not in the cluster, or no longer: what is meant there and how, the lane, the rank.
+    /// An error for a block that is not in the cluster or has ended: array and action, the lane, the rank.
     #[cold]
     pub(crate) fn no_peer(
         &self,
@@ -308,7 +309,7 @@ impl Cluster<'_> {
         let (message, help) = if (0..count as i64).contains(&peer) {
             (
                 format!("block {peer} of the cluster has ended, and its `{name}` with it"),
-                "let the blocks of a cluster wait for each other before they end".to_string(),
+                "synchronise the cluster before its blocks end".to_string(),
             )
         } else {
             (

@@ -1,6 +1,6 @@
-//! Index expressions of a launch, hash-consed: sizes are folded in, constants gathered, and each knows in which loop it
-//! changes and where its values lie in this launch. Ranges simplify nothing: they only say where 32 bits can overflow, so
-//! that values wrap there as they do in the printed C.
+//! Index expressions of a launch, hash-consed: sizes are folded in, constants gathered, and each node knows
+//! its innermost loop and the range of its values in this launch. Ranges simplify nothing: they only show
+//! where 32 bits can overflow, so that values wrap there as they do in the printed C.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ pub(crate) struct Num {
     pub(crate) add: i64,
 }
 
-/// What a node is.
+/// The operation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
-    /// A cell that something else sets: a scalar or a vector.
+    /// A cell that another instruction sets: a scalar or a vector.
     Cell {
         vector: bool,
         slot: u32,
@@ -32,15 +32,15 @@ pub(crate) enum Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) node: Node,
-    /// Its values.
+    /// Range of its values.
     pub(crate) range: Range,
-    /// Do lanes differ?
+    /// Is it divergent, different across lanes?
     pub(crate) vector: bool,
     /// The innermost loop that changes it.
     pub(crate) level: u32,
-    /// Changed by assignments: never kept.
+    /// Does it depend on a mutable variable? Then it is never cached.
     pub(crate) volatile: bool,
-    /// Where it is, once it has been computed.
+    /// Its cell, once it has been computed.
     pub(crate) slot: Option<u32>,
 }
 
@@ -70,7 +70,7 @@ impl Numbers {
         self.all[id as usize].slot = Some(slot);
     }
 
-    /// It must be computed again.
+    /// Invalidates its value.
     pub(crate) fn forget(&mut self, id: NodeId) {
         self.all[id as usize].slot = None;
     }
@@ -117,7 +117,7 @@ impl Numbers {
         id
     }
 
-    /// Where the values of a number lie.
+    /// The range of a number.
     pub(crate) fn range(&self, num: Num) -> Range {
         let node = num.node.map_or(Range { lo: 0, hi: 0 }, |node| self.get(node).range);
         Range { lo: node.lo.saturating_add(num.add), hi: node.hi.saturating_add(num.add) }
@@ -169,7 +169,7 @@ impl Numbers {
         }
     }
 
-    /// Is it 1 or 0 by its making?
+    /// Is it always 1 or 0?
     fn is_truth(&self, x: Num) -> bool {
         let Some(node) = x.node else { return x.add == 0 || x.add == 1 };
         matches!(self.get(node).node, Node::Two(IntOp::Lt | IntOp::Eq | IntOp::All, ..)) && x.add == 0
@@ -184,7 +184,7 @@ impl Numbers {
         }
     }
 
-    /// Where a number is, once its node has been computed.
+    /// The cell of a number whose node has been computed.
     pub(crate) fn src(&self, num: Num) -> Src {
         match num.node {
             None => Src::Const(num.add),

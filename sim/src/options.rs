@@ -6,16 +6,16 @@ use std::sync::Arc;
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::launch::Limits;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Clusters of blocks that are done, in all schedules.
+    /// Clusters of blocks that have completed, in all schedules.
     pub done: u64,
-    /// And how many there are.
+    /// All clusters, in all schedules.
     pub total: u64,
 }
 
-/// Who is told.
+/// A callback that receives the progress.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// How a kernel is run.
@@ -27,11 +27,12 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Options {
-    /// Decides in which order warps run and when asynchronous operations land. A fault names the seed that showed it.
+    /// Decides in which order warps run and when asynchronous operations land. A fault reports the seed that
+    /// showed it.
     pub seed: u64,
     /// How many schedules to run: with this seed, the next, and so on. Their results must agree.
     pub schedules: u32,
-    /// Look for races. Without, a run takes less time and finds less.
+    /// Detect races. Without, a run takes less time and finds fewer faults.
     pub races: bool,
     /// Every element of a pure output must be written.
     pub complete: bool,
@@ -41,9 +42,9 @@ pub struct Options {
     pub count: bool,
     /// Threads of the host; 0 for as many as it has.
     pub threads: usize,
-    /// The device that is imitated.
+    /// The simulated device.
     pub limits: Limits,
-    /// Is told how far a run is, after every cluster of blocks.
+    /// Called with the progress after every cluster of blocks.
     pub progress: Option<OnProgress>,
     /// The lines of the kernel's file, for faults to name; `simulate` knows them by itself.
     pub places: Option<Places>,

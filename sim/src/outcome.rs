@@ -1,4 +1,4 @@
-//! What comes of a run: results, what it cost, which variant ran.
+//! The outcome of a run: results, cost, the variant that ran.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use tilewright_codegen::launch::Refusal;
 use crate::count::{Class, Counts};
 use crate::error::Error;
 
-/// A place in a kernel that touches memory, and what a whole run of the grid did there.
+/// A place in a kernel that accesses memory, and its counters over the whole grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessCount {
-    /// `load`, `store`, `atomic`; `copy` for cp.async, `matrix` for ldmatrix and stmatrix, `bulk` for the copy engine,
-    /// `product` for matrices that tensor cores read where they lie.
+    /// `load`, `store`, `atomic`; `copy` for cp.async, `matrix` for ldmatrix and stmatrix, `bulk` for the
+    /// copy engine, `product` for matrices that tensor cores read from shared memory.
     pub what: &'static str,
     /// The tensor or array.
     pub tensor: String,
@@ -46,7 +46,7 @@ impl AccessCount {
     }
 }
 
-/// What comes of a run. `Display` prints what it cost, as a table.
+/// The outcome of a run. `Display` prints its cost as a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub(crate) kernel: String,
@@ -60,7 +60,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A tensor that the kernel wrote, as it lies in memory: for [`Arg::in_out`](crate::Arg::in_out) the whole slice.
+    /// A tensor that the kernel wrote, as it lies in memory: for [`Arg::in_out`](crate::Arg::in_out) the
+    /// whole slice.
     pub fn get<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
         let Some((_, elem, bytes)) = self.results.iter().find(|result| result.0 == name) else {
             let names: Vec<String> = self.results.iter().map(|result| format!("`{}`", result.0)).collect();
@@ -68,7 +69,7 @@ impl Outcome {
             return Err(Refusal::new(message).into());
         };
         if *elem != T::ELEM {
-            let message = format!("its elements are {elem}, and {} are asked for", T::ELEM);
+            let message = format!("its elements are {elem}, and {} are requested", T::ELEM);
             return Err(Refusal::of(name, message).help(format!("write `get::<{elem}>(\"{name}\")`")).into());
         }
         let size = elem.bytes() as usize;
@@ -90,7 +91,7 @@ impl Outcome {
         self.variant
     }
 
-    /// Why faster variants did not, one line for each.
+    /// Why faster variants do not apply, one line for each.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
     }
@@ -105,7 +106,7 @@ impl Outcome {
         self.seed
     }
 
-    /// What every place in the program that touches memory did, in the order of the program.
+    /// Counters of every place in the program that accesses memory, in the order of the program.
     pub fn accesses(&self) -> &[AccessCount] {
         &self.accesses
     }
@@ -121,7 +122,12 @@ impl fmt::Display for Outcome {
         let [x, y, z] = self.grid;
         writeln!(f, "kernel         {}, variant {}", self.kernel, self.variant + 1)?;
         for (place, why) in self.passed_over.iter().enumerate() {
-            writeln!(f, "{:<15}variant {}: {why}", if place == 0 { "passed over" } else { "" }, place + 1)?;
+            writeln!(
+                f,
+                "{:<15}variant {}: {why}",
+                if place == 0 { "not applicable" } else { "" },
+                place + 1
+            )?;
         }
         writeln!(f, "blocks         {x} x {y} x {z}")?;
         for (place, (name, count)) in self.operations().enumerate() {

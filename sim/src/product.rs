@@ -1,8 +1,9 @@
-//! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight. Sums of products
-//! of narrow and single-precision elements are exact to double precision and rounded once. Tensor cores align all terms
-//! of an instruction with the greatest and cut off what lies below the last bit that they keep, so results agree to
-//! `(k + 1)` such bits of the greatest term, not to the bit: 2^-23 of it, 2^-13 for operands of eight bits, 2^-11 for sums
-//! in f16. Integers wrap and are exact; double precision rounds once for each term, as the hardware does.
+//! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight. Sums
+//! of products of narrow and single-precision elements are exact to double precision and rounded once. Tensor
+//! cores align all terms of an instruction with the greatest and cut off what lies below the last bit that
+//! they keep, so results agree to `(k + 1)` such bits of the greatest term, not to the bit: 2^-23 of it,
+//! 2^-13 for operands of eight bits, 2^-11 for sums in f16. Integers wrap and are exact; double precision
+//! rounds once for each term, as the hardware does.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Effect;
@@ -22,7 +23,7 @@ use crate::warp::{LANES, Lock, Warp};
 /// Warps of a warpgroup.
 const GROUP: usize = 4;
 
-/// A matrix as tensor cores see it: where it begins, and how its parts lie.
+/// A matrix operand in shared memory: its first byte, and the strides of its core matrices.
 #[derive(Clone, Copy, Debug)]
 struct Matrix {
     start: usize,
@@ -35,8 +36,8 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// The byte of an element: `mn` along rows or columns of the product, `k` along its depth. In units of 16 bytes a
-    /// matrix is made of blocks of eight rows: rows run along the depth, or along the other mode when transposed.
+    /// The byte of an element: `mn` along rows or columns of the product, `k` along K. In units of 16 bytes a
+    /// matrix consists of blocks of eight rows: rows run along K, or along the other mode when transposed.
     fn address(&self, mn: usize, k: usize) -> usize {
         let unit = 16 / self.size;
         // 16-byte units in a row of the pattern, and bytes of the hardware's swizzle
@@ -60,7 +61,7 @@ impl Matrix {
     }
 }
 
-/// Numbers of a matrix, column-major.
+/// A matrix in registers, column-major.
 enum Dense {
     Float(Vec<f64>),
     Int(Vec<i64>),
@@ -92,9 +93,9 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], double: 
         (Dense::Float(d), Dense::Float(a), Dense::Float(b)) => {
             for column in 0..n {
                 let sums = &mut d[column * m..(column + 1) * m];
-                for depth in 0..k {
-                    let factor = b[column + depth * n];
-                    let terms = sums.iter_mut().zip(&a[depth * m..(depth + 1) * m]);
+                for step in 0..k {
+                    let factor = b[column + step * n];
+                    let terms = sums.iter_mut().zip(&a[step * m..(step + 1) * m]);
                     if double {
                         terms.for_each(|(sum, x)| *sum = x.mul_add(factor, *sum));
                     } else {
@@ -106,10 +107,10 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], double: 
         }
         (Dense::Int(d), Dense::Int(a), Dense::Int(b)) => {
             for column in 0..n {
-                for depth in 0..k {
-                    let factor = b[column + depth * n];
+                for step in 0..k {
+                    let factor = b[column + step * n];
                     for row in 0..m {
-                        d[column * m + row] += a[depth * m + row] * factor;
+                        d[column * m + row] += a[step * m + row] * factor;
                     }
                 }
             }
@@ -135,7 +136,7 @@ fn scatter(from: &Dense, w: &mut Warp, fragment: Fragment, tile: &Tile, first: u
     }
 }
 
-/// The place of an operand by its name.
+/// The position of an operand by its name.
 fn operand(atom: &AtomCode, name: char) -> Option<usize> {
     atom.row.operands.iter().position(|operand| operand.name == name)
 }
@@ -171,7 +172,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// One warp of four begins a product.
+    /// One of the four warps issues a product.
     pub(crate) fn begin_product(&mut self, w: &mut Warp, at: u32) -> Result<()> {
         let ctx = self.ctx;
         let atom = &ctx.code.atoms[at as usize];
@@ -191,7 +192,7 @@ impl Cluster<'_> {
                     let writes = atom.row.operands[place].writes;
                     for slot in fragment.slot..end {
                         if !writes || scale {
-                            self.need_held(w, slot, fragment.elem)?;
+                            self.need_initialised(w, slot, fragment.elem)?;
                         }
                         if w.unfenced[slot as usize] {
                             return Err(self.unfenced_registers(w, slot, fragment.elem));
@@ -208,7 +209,8 @@ impl Cluster<'_> {
                 Operand::Descriptor { at, .. } => {
                     let reach = self.reach(w, *at, w.live, 0, 16)?;
                     if reach.bytes != [reach.bytes[0]; LANES] {
-                        return self.malformed(w, "lanes give different matrices to one product".into());
+                        return self
+                            .malformed(w, "lanes of a warp give different matrices to one product".into());
                     }
                     operands.push(reach.bytes[0]);
                     if ctx.count {
@@ -242,14 +244,14 @@ impl Cluster<'_> {
         if product.atom != at || product.operands != operands {
             let other = product.site;
             let parties = vec![
-                self.party(w, w.live, format!("begin product {number} of their warpgroup"), site),
-                self.party(w, 0, "began another one as this, in other warps of the group", other),
+                self.party(w, w.live, format!("issue product {number} of their warpgroup"), site),
+                self.party(w, 0, "issued a different one, in other warps of the group", other),
             ];
             return Err(self.ctx.fault(
                 FaultKind::Divergence,
-                "the warps of a warpgroup do not begin the same matrix product".into(),
+                "the warps of a warpgroup do not issue the same matrix product".into(),
                 parties,
-                "let all four warps come to the same products with the same matrices",
+                "let all four warps issue the same products with the same matrices",
             ));
         }
         let part = w.number as usize % GROUP;
@@ -258,15 +260,16 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    fn need_held(&self, w: &Warp, slot: u32, elem: Elem) -> Result<()> {
-        if w.held(slot, elem) & w.live == w.live {
+    fn need_initialised(&self, w: &Warp, slot: u32, elem: Elem) -> Result<()> {
+        if w.initialised(slot, elem) & w.live == w.live {
             return Ok(());
         }
         let name = self.register(slot, elem);
-        let party = self.party(w, w.live & !w.held(slot, elem), format!("give {name} to it"), self.site(w));
+        let party =
+            self.party(w, w.live & !w.initialised(slot, elem), format!("supply {name} to it"), self.site(w));
         Err(self.ctx.fault(
             FaultKind::Unwritten,
-            format!("a matrix product reads {name}, which nobody has written"),
+            format!("a matrix product reads {name}, which has not been written"),
             vec![party],
             "set the accumulator to zero first",
         ))
@@ -274,18 +277,18 @@ impl Cluster<'_> {
 
     fn unfenced_registers(&self, w: &Warp, slot: u32, elem: Elem) -> Box<crate::fault::Fault> {
         let name = self.register(slot, elem);
-        let party = self.party(w, w.live, "begin the product", self.site(w));
+        let party = self.party(w, w.live, "issue the product", self.site(w));
         self.ctx.fault(
             FaultKind::MissingFence,
             format!(
-                "{name} has been written, and an asynchronous matrix product uses it without a fence between"
+                "{name} has been written, and an asynchronous matrix product uses it without a fence in between"
             ),
             vec![party],
-            "put a fence for registers (wgmma.fence) before the product",
+            "execute a fence for registers (wgmma.fence) before the product",
         )
     }
 
-    /// The next product of a warpgroup happens.
+    /// Performs the next product of a warpgroup.
     pub(crate) fn land_product(&mut self, block: usize, group: usize) -> Result<()> {
         let Some(product) = self.blocks[block].groups[group].queue.pop_front() else { return Ok(()) };
         let ctx = self.ctx;
@@ -321,8 +324,8 @@ impl Cluster<'_> {
             let elem = atom.row.operands[at].elem;
             let mut dense = Dense::zero(extent * k, elem);
             match &atom.args[at] {
-                Operand::Frag { slot, elem: held, .. } => {
-                    let fragment = Fragment { slot: *slot, elem: *held, of: elem };
+                Operand::Frag { slot, elem: stored, .. } => {
+                    let fragment = Fragment { slot: *slot, elem: *stored, of: elem };
                     for part in 0..GROUP {
                         if let Some(w) = &self.warps[first + part] {
                             gather(&mut dense, w, fragment, &tiles[at], part * LANES);
@@ -380,7 +383,7 @@ impl Cluster<'_> {
         &mut self,
         dense: &mut Dense,
         matrix: Matrix,
-        (extent, depth): (usize, usize),
+        (extent, k_extent): (usize, usize),
         place: Place,
         block: usize,
         knowledge: &[Knowledge; GROUP],
@@ -391,11 +394,11 @@ impl Cluster<'_> {
         let Space::Shared(id) = ctx.code.accesses[place.access as usize].space else { return Ok(()) };
         let array = &ctx.kernel.shared[id as usize];
         let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
-        // Sixteen bytes lie together: along the depth, or along the other mode.
+        // Sixteen bytes are contiguous: along K, or along the other mode.
         let unit = 16 / matrix.size;
         let (mn_step, k_step) = if matrix.transposed { (unit, 1) } else { (1, unit) };
         for mn in (0..extent).step_by(mn_step) {
-            for k in (0..depth).step_by(k_step) {
+            for k in (0..k_extent).step_by(k_step) {
                 let at = matrix.address(mn, k);
                 if at < first || at + 16 > end {
                     return Err(self.matrix_outside(stamp, at as i64 - first as i64, block));
@@ -421,12 +424,12 @@ impl Cluster<'_> {
         let party = crate::fault::Party {
             block: self.blocks[block].at,
             threads: vec![stamp.thread % (self.ctx.warps() * LANES as u32)],
-            doing: "began the product".into(),
+            doing: "issued the product".into(),
             line: self.ctx.line(access.site),
         };
         self.ctx.fault(
             FaultKind::OutOfBounds,
-            format!("a matrix product reads byte {byte} of `{name}`, which it does not have"),
+            format!("a matrix product reads byte {byte} of `{name}`, which is out of bounds"),
             vec![party],
             "check the descriptor's offsets against the array's layout",
         )
@@ -438,7 +441,7 @@ mod tests {
     use super::*;
     use tilewright_layout::{Composed, Layout, Swizzle};
 
-    /// Addresses of a matrix against the layout that the descriptor stands for.
+    /// Addresses of a matrix are those of the layout that the descriptor stands for.
     #[track_caller]
     fn check(mode: u8, transposed: bool, expected: &str) {
         let matrix = Matrix { start: 2048, leading: 4096, stride: 1024, mode, transposed, size: 2 };

@@ -1,5 +1,5 @@
-//! A whole launch: the plan, the program made flat, clusters shared out to threads of the host, results put together in
-//! the order of the grid.
+//! A whole launch: the plan, the flattened program, clusters distributed over threads of the host, results
+//! merged in the order of the grid.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<
     Ok(all)
 }
 
-/// Runs a thread program by itself, as tests of programs do that no kernel has. Its parameters are the arguments, tensors
-/// and numbers first; sizes follow from the tensors.
+/// Runs a thread program without a kernel, for tests. Its parameters are the arguments, tensors and numbers
+/// first; sizes follow from the tensors.
 ///
 /// ```
 /// # use tilewright_codegen::Definition;
@@ -145,7 +145,7 @@ fn given(args: &[Arg]) -> Vec<Given> {
     args.iter().enumerate().map(|(place, arg)| arg.given(place)).collect()
 }
 
-/// A run that takes longer says what would make it shorter.
+/// A long unoptimised run prints how to make it faster.
 const LONG: Duration = Duration::from_secs(20);
 
 fn execute(
@@ -218,7 +218,7 @@ fn execute(
                             FaultKind::Unstable,
                             format!("{element} is not the same with seed {}", options.seed),
                             Vec::new(),
-                            "look for races: Options { races: true, … }",
+                            "enable race detection: Options { races: true, … }",
                         )
                         .into());
                 }
@@ -245,7 +245,7 @@ fn execute(
     })
 }
 
-/// Tensors by parameter; what is no tensor has an empty one.
+/// Tensors by parameter; other parameters have an empty one.
 fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
     let one = |(place, param): (usize, &Param)| {
         let mut buffer = Buffer {
@@ -256,7 +256,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
             strides: Vec::new(),
             len: 0,
             data: Vec::new(),
-            held: false,
+            initialised: false,
             written: false,
             gaps: false,
         };
@@ -275,7 +275,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
         buffer.name = name.clone();
         (buffer.elem, buffer.address, buffer.len) = (arg.elem(), tensor.address, len);
         (buffer.extents, buffer.strides) = (tensor.extents, tensor.strides);
-        (buffer.held, buffer.written) = (!arg.is_output(), *write);
+        (buffer.initialised, buffer.written) = (!arg.is_output(), *write);
         buffer
     };
     program.params.iter().enumerate().map(one).collect()
@@ -366,9 +366,9 @@ fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merg
     }
     let (next, stop) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     std::thread::scope(|scope| -> Result<(), Error> {
-        let (tell, told) = mpsc::sync_channel(4 * threads);
+        let (sender, outcomes) = mpsc::sync_channel(4 * threads);
         for _ in 0..threads {
-            let (tell, next, stop) = (tell.clone(), &next, &stop);
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
@@ -379,17 +379,17 @@ fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merg
                     if outcome.is_err() {
                         stop.fetch_min(number, Ordering::Relaxed);
                     }
-                    // Nobody listens any more once a fault has been told.
-                    if tell.send((number, outcome)).is_err() {
+                    // The receiver is gone after the first fault.
+                    if sender.send((number, outcome)).is_err() {
                         return;
                     }
                 }
             });
         }
-        drop(tell);
+        drop(sender);
         let mut waiting = BTreeMap::new();
         let mut due = 0;
-        for (number, outcome) in told {
+        for (number, outcome) in outcomes {
             waiting.insert(number, outcome);
             while let Some(outcome) = waiting.remove(&due) {
                 let added = add(due, outcome);
@@ -405,7 +405,7 @@ fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merg
     Ok((merged, counts))
 }
 
-/// Two clusters touched one element.
+/// An error for two clusters that access one element.
 fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
     let what = context.element(Space::Global(clash.buffer), clash.at as i64);
     let party = |(cluster, access, thread): (u32, u32, u32), writes: bool| {
@@ -416,7 +416,7 @@ fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
     let twice = clash.first_writes && clash.second_writes;
     context.fault(
         FaultKind::Race,
-        format!("blocks do not wait for each other, and two of them touch {what}"),
+        format!("blocks do not wait for each other, and two of them access {what}"),
         vec![first, second],
         if twice {
             "give every element of the result to one block, or add to it atomically"
@@ -426,7 +426,7 @@ fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
     )
 }
 
-/// Every element of a pure output has been written.
+/// Checks that every element of a pure output has been written.
 fn complete(context: &Context<'_>, merged: &Merged, args: &[Arg], options: &Options) -> Result<(), Error> {
     if !options.complete {
         return Ok(());
@@ -438,9 +438,9 @@ fn complete(context: &Context<'_>, merged: &Merged, args: &[Arg], options: &Opti
         return Err(context
             .fault(
                 FaultKind::NotWritten,
-                format!("nobody wrote {what}"),
+                format!("{what} was never written"),
                 Vec::<Party>::new(),
-                "let tiles cover the whole tensor, or pass it as `Arg::in_out`",
+                "make the tiles cover the whole tensor, or pass it as `Arg::in_out`",
             )
             .into());
     }

@@ -1,18 +1,18 @@
-//! Who touched a cell of memory last, and whether somebody else may touch it now. After FastTrack (Flanagan and Freund,
-//! 2009): one write and, as long as reads are ordered, one read; a list only where several read without order. Atomic
-//! updates need no order among themselves, so they replace neither the write nor the reads before them: those that are
-//! unordered are kept until a write comes after all of them.
+//! Shadow memory for race detection: the last accesses to each cell. After FastTrack (Flanagan and Freund,
+//! 2009): one write and, as long as reads are ordered, one read; a list only for unordered reads. Atomic
+//! updates need no order among each other, so they replace neither the write nor the reads before them:
+//! unordered ones are kept until a write comes after all of them.
 
 use crate::clock::{Components, Knowledge, Order, Seen};
 
-/// Who, when, where in the program.
+/// The component and epoch of an access, and its place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Stamp {
     pub(crate) component: u32,
     pub(crate) epoch: u32,
     /// The access of the program.
     pub(crate) access: u32,
-    /// The thread of the cluster that did it or began it.
+    /// The thread of the cluster that performed or issued it.
     pub(crate) thread: u32,
 }
 
@@ -48,14 +48,14 @@ impl Lanes {
     }
 }
 
-/// What is known about a cell.
+/// The last accesses to a cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
     write: Stamp,
     read: Lanes,
     /// Further reads: a row of the lists; 0 for none.
     more: u32,
-    /// Atomic updates since the write, each with others that it does not know: a row of the lists; 0 for none.
+    /// Atomic updates since the write that are unordered with each other: a row of the lists; 0 for none.
     updates: u32,
 }
 
@@ -71,11 +71,11 @@ pub(crate) struct Shadow {
 pub(crate) struct Conflict {
     pub(crate) earlier: Stamp,
     pub(crate) earlier_writes: bool,
-    /// They are ordered, but not between the proxies.
+    /// They are ordered, but without a proxy fence.
     pub(crate) unfenced: bool,
 }
 
-/// How somebody touches a cell.
+/// The kind of an access to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     Read,
@@ -83,19 +83,19 @@ pub(crate) enum Touch {
     Atomic,
 }
 
-/// Who touches it: a lane of a warp, or an operation in flight.
+/// The agent of an access: a lane of a warp, or an operation in flight.
 pub(crate) enum By<'a> {
     Lane {
         seen: &'a Seen,
         lane: u32,
     },
     Agent(&'a Knowledge),
-    /// A product of a warpgroup: each of its warps, whose components stand side by side.
+    /// A product of a warpgroup: each of its warps, whose components are consecutive.
     Warpgroup(&'a [Knowledge; 4]),
 }
 
 impl By<'_> {
-    /// Components from that of the stamp on that do it.
+    /// Components from that of the stamp on that perform it.
     fn lanes(&self) -> u32 {
         match self {
             By::Lane { .. } | By::Agent(_) => 1,
@@ -103,7 +103,7 @@ impl By<'_> {
         }
     }
 
-    /// Have all of them seen this epoch of a component?
+    /// Have all of them acquired this epoch of a component?
     pub(crate) fn knows(&self, component: u32, epoch: u32) -> bool {
         let has = |knowledge: &Knowledge| knowledge.seen.has(knowledge.lane, component, epoch);
         match self {
@@ -132,7 +132,7 @@ impl By<'_> {
         match self {
             By::Lane { .. } => Order::None,
             By::Agent(knowledge) => knowledge.order(all, component, epoch),
-            // What one warp knows, the others do not.
+            // Each warp has a clock of its own.
             By::Warpgroup(warps) => {
                 let orders = warps.iter().map(|knowledge| knowledge.order(all, component, epoch));
                 orders.max().unwrap_or(Order::None)
@@ -146,7 +146,7 @@ impl Shadow {
         Shadow { cells: vec![Cell::default(); cells], lists: vec![Vec::new()] }
     }
 
-    /// Notes an access, unless it conflicts with an earlier one.
+    /// Records an access, unless it conflicts with an earlier one.
     #[inline]
     pub(crate) fn touch(
         &mut self,
@@ -239,7 +239,8 @@ impl Shadow {
         }
     }
 
-    /// Notes an atomic update. Whoever comes after it comes after the updates that it knows: those go.
+    /// Records an atomic update. An access ordered after it is ordered after the updates that it has
+    /// acquired: those are removed.
     fn update(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp) {
         let cell = &mut self.cells[at];
         let mine = Lanes::of(me, by);
@@ -270,7 +271,7 @@ impl Shadow {
         }
     }
 
-    /// All stamps of a cell, for whoever frees the memory.
+    /// All stamps of a cell, for the check when memory is freed.
     pub(crate) fn stamps(&self, at: usize) -> impl Iterator<Item = (Stamp, bool)> + '_ {
         let cell = &self.cells[at];
         let list = |list: u32| self.lists[list as usize].iter().copied();

@@ -1,4 +1,4 @@
-//! The shared memory of a block: its bytes, which of them hold something, and who touched them.
+//! The shared memory of a block: its bytes, which of them are initialised, and their last accesses.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use crate::clock::Components;
 use crate::shadow::{By, Conflict, Shadow, Stamp, Touch};
 
-/// What is wrong with an access, and at which byte or element.
+/// An invalid access, and at which byte or element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Trouble {
-    /// Nobody wrote it.
+    /// It is uninitialised.
     Unwritten(usize),
-    /// A copy that nobody waited for will.
+    /// The target of a copy in flight.
     InFlight(usize),
-    /// Somebody else touches it, unordered.
+    /// A race with another access.
     Conflict(usize, Conflict),
-    /// Another array's data is there, and who wrote it.
+    /// Another array has overwritten it: by this write.
     Overwritten(usize, Stamp),
-    /// An element of the result is written again.
+    /// An element of the result is written twice.
     Again(usize, Stamp),
 }
 
 const EMPTY: u8 = 0;
-const HELD: u8 = 1;
+const INITIALISED: u8 = 1;
 const FLYING: u8 = 2;
 
 /// Shared memory.
@@ -32,12 +32,12 @@ pub(crate) struct Shared {
     /// By grain.
     state: Vec<u8>,
     shadow: Option<Shadow>,
-    /// Bytes that are always touched together: those of the smallest element.
+    /// Granularity in bytes: that of the smallest element.
     grain: usize,
     owners: Option<Owners>,
 }
 
-/// Whose data it is, where arrays overlap.
+/// Which array's data each grain contains, where arrays overlap.
 #[derive(Clone, Debug)]
 struct Owners {
     /// The array of each access.
@@ -56,7 +56,7 @@ impl Shared {
     pub(crate) fn new(bytes: usize, grain: usize, races: bool, arrays: Option<Arc<[u32]>>) -> Shared {
         let cells = bytes.div_ceil(grain);
         Shared {
-            // All bits set is not a number in every floating-point type.
+            // All bits set is NaN in every floating-point type.
             bytes: vec![0xff; bytes],
             state: vec![EMPTY; cells],
             shadow: races.then(|| Shadow::new(cells)),
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Where arrays overlap: what is there has not been written as another array's data.
+    /// Where arrays overlap: data of another array counts as unwritten.
     #[cold]
     fn owned(&self, mut cells: Range<usize>, me: Stamp) -> Result<(), Trouble> {
         let Some(owners) = &self.owners else { return Ok(()) };
@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Where arrays overlap: from now on it is this array's data.
+    /// Where arrays overlap: marks these bytes as this array's data.
     #[cold]
     fn own(&mut self, cells: Range<usize>, touch: Touch, me: Stamp) -> Result<(), Trouble> {
         if touch == Touch::Atomic {
@@ -106,7 +106,7 @@ impl Shared {
             .map_err(|conflict| Trouble::Conflict(cell * self.grain, conflict))
     }
 
-    /// May these bytes be read? Every load asks, so it stands where it is asked.
+    /// Checks a read of these bytes. Inlined, because every load calls it.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -118,7 +118,7 @@ impl Shared {
     ) -> Result<(), Trouble> {
         for cell in self.grains(at, len) {
             match self.state[cell] {
-                HELD => {}
+                INITIALISED => {}
                 FLYING => return Err(Trouble::InFlight(cell * self.grain)),
                 _ => return Err(Trouble::Unwritten(cell * self.grain)),
             }
@@ -130,7 +130,7 @@ impl Shared {
         Ok(())
     }
 
-    /// May these bytes be written?
+    /// Checks a write to these bytes.
     #[inline]
     pub(crate) fn write(
         &mut self,
@@ -150,7 +150,7 @@ impl Shared {
                 return Err(Trouble::Unwritten(cell * self.grain));
             }
             self.touch(all, cell, touch, by, me)?;
-            self.state[cell] = HELD;
+            self.state[cell] = INITIALISED;
         }
         if self.owners.is_some() {
             return self.own(self.grains(at, len), touch, me);
@@ -158,14 +158,14 @@ impl Shared {
         Ok(())
     }
 
-    /// A copy into these bytes has begun: nobody may look at them.
+    /// Marks the target of a copy that has been issued: no access is allowed until it lands.
     pub(crate) fn begin(&mut self, at: usize, len: usize) {
         let range = self.grains(at, len);
         self.state[range].fill(FLYING);
         self.bytes[at..at + len].fill(0xff);
     }
 
-    /// Who touched what, for the end of the block.
+    /// The last accesses to each grain, for the check at the end of the block.
     pub(crate) fn shadow(&self) -> Option<(&Shadow, usize)> {
         self.shadow.as_ref().map(|shadow| (shadow, self.state.len()))
     }

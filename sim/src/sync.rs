@@ -1,4 +1,4 @@
-//! Barriers, mbarriers, fences and waits of a warp, and what they let it know.
+//! Barriers, mbarriers, fences and waits of a warp, and the happens-before edges that they add.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ impl Cluster<'_> {
             ];
             return Err(self.ctx.fault(
                 FaultKind::Divergence,
-                "only some threads of a warp come to a barrier".into(),
+                "only some threads of a warp arrive at a barrier".into(),
                 parties,
                 "keep barriers out of conditions that differ between threads",
             ));
@@ -60,7 +60,7 @@ impl Cluster<'_> {
         if races {
             w.seen.release(w.first, w.live, &mut barrier.carried);
         }
-        // Named barriers count whole warps.
+        // Named barriers count all threads of a warp.
         let counted = if matches!(id, Some(id) if id != 0) { LANES as u32 } else { w.live.count_ones() };
         barrier.arrived += counted;
         if barrier.arrived < expected {
@@ -81,17 +81,18 @@ impl Cluster<'_> {
             if let Some(other) = &mut self.warps[other] {
                 other.waiting = None;
                 if races {
-                    // What it does from now on is told from what it did before it waited.
+                    // A new epoch separates its accesses after the wait from those before.
                     other.seen.set(plain.clone(), fenced.clone());
                     other.seen.epoch += 1;
                 }
             }
         }
-        // Others may go on first.
+        // Let the scheduler choose which warp continues.
         Ok(false)
     }
 
-    /// A named barrier belongs to as many threads as it counts: with others it would be passed by whoever comes first.
+    /// A named barrier belongs to the warps that it counts: with more of them, the first to arrive would
+    /// complete it.
     fn comes(&mut self, w: &Warp, bar: Id, expected: u32) -> Result<()> {
         let Bar::Named { id, .. } = self.ctx.kernel.bars[bar as usize] else { return Ok(()) };
         let members = self.blocks[w.block].members.entry(bar).or_default();
@@ -105,13 +106,13 @@ impl Cluster<'_> {
         let block = self.blocks[w.block].at;
         let parties = vec![
             self.party(w, w.mask, "arrive at the barrier", self.site(w)),
-            Party { block, threads, doing: "came to it before".into(), line: None },
+            Party { block, threads, doing: "arrived at it before".into(), line: None },
         ];
         Err(self.ctx.fault(
             FaultKind::Divergence,
-            format!("barrier {id} is for {expected} threads, and {count} come to it"),
+            format!("barrier {id} is for {expected} threads, and {count} arrive at it"),
             parties,
-            "let a barrier count all threads that come to it, and give each group of threads one of its own",
+            "let a barrier count all threads that arrive at it, and give each group of threads one of its own",
         ))
     }
 
@@ -132,7 +133,7 @@ impl Cluster<'_> {
                     let party = self.party(w, w.mask, "wait for the warp", self.site(w));
                     return Err(self.ctx.fault(
                         FaultKind::Divergence,
-                        "only some lanes of a warp come to a point where all wait for each other".into(),
+                        "only some lanes of a warp execute a __syncwarp".into(),
                         vec![party],
                         "keep it out of conditions that differ between threads",
                     ));
@@ -141,13 +142,13 @@ impl Cluster<'_> {
                     w.seen.converge(w.first, w.live);
                 }
             }
-            // Orders a thread's own accesses; nobody else knows by that alone.
+            // Orders a thread's own accesses; it synchronises with no other thread.
             Fence::ProxyAsync | Fence::Threads(_) => {}
         }
         Ok(())
     }
 
-    /// Some lanes leave a loop, and others stay.
+    /// Only some of the active lanes leave a loop.
     #[cold]
     pub(crate) fn left_by_some(&self, w: &Warp, leave: u32) -> Box<crate::fault::Fault> {
         let parties = vec![
@@ -164,7 +165,7 @@ impl Cluster<'_> {
 
     // Mbarriers.
 
-    /// The mbarriers that lanes mean: block and number for each.
+    /// The mbarriers that lanes address: block and number for each.
     fn slots(&self, w: &Warp, bar: Id, slot: Src, peer: Option<Src>) -> Result<[(usize, usize); LANES]> {
         let Bar::Mbarriers { slots, name, .. } = &self.ctx.kernel.bars[bar as usize] else {
             let message = format!("barrier {bar} is no mbarrier");
@@ -191,7 +192,7 @@ impl Cluster<'_> {
         Ok(all)
     }
 
-    /// The number of the mbarrier that the one active lane means.
+    /// The number of the mbarrier that the one active lane addresses.
     pub(crate) fn slot(&self, w: &Warp, bar: Id, slot: Src) -> Result<usize> {
         let all = self.slots(w, bar, slot, None)?;
         Ok(all[w.mask.trailing_zeros() as usize & 31].1)
@@ -222,7 +223,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// It is initialised, and this lane knows.
+    /// Checks that it is initialised, and that the initialisation is ordered before this lane's use.
     pub(crate) fn usable(
         &self,
         w: &Warp,
@@ -238,7 +239,7 @@ impl Cluster<'_> {
                 FaultKind::Mbarrier,
                 format!("`{}` has not been initialised", name()),
                 party(),
-                "initialise it, then let the threads wait for each other",
+                "initialise it, then synchronise the threads",
             ));
         };
         let own = component == w.first + lane;
@@ -253,7 +254,7 @@ impl Cluster<'_> {
         if !mbarrier.fenced && (engine || !own && block != w.block) {
             return Err(self.ctx.fault(
                 FaultKind::MissingFence,
-                format!("`{}` was initialised, and no fence tells the copy engine or other blocks", name()),
+                format!("`{}` was initialised, and no fence makes that visible to the copy engine or other blocks", name()),
                 party(),
                 "let the thread that initialises it execute a fence (fence.mbarrier_init) afterwards",
             ));
@@ -270,18 +271,18 @@ impl Cluster<'_> {
         bytes: Option<u32>,
     ) -> Result<()> {
         let slots = self.slots(w, bar, slot, peer)?;
-        let mut told = 0u32;
+        let mut released = 0u32;
         for lane in lanes_of(w.mask) {
             let (block, at) = slots[lane as usize];
             self.usable(w, lane, (block, at), false)?;
             self.in_its_phase(w, lane, (block, at))?;
-            if self.ctx.world.races && told >> lane & 1 == 0 {
-                // Lanes that arrive in this phase; those behind them arrive in the next.
-                let same = lanes_of(w.mask & !told).filter(|&other| slots[other as usize] == (block, at));
+            if self.ctx.world.races && released >> lane & 1 == 0 {
+                // Lanes that arrive in this phase; later lanes arrive in the next.
+                let same = lanes_of(w.mask & !released).filter(|&other| slots[other as usize] == (block, at));
                 let missing = self.blocks[block].mbarriers[at].missing as usize;
                 let lanes = same.take(missing).fold(0, |all, lane| all | 1 << lane);
-                told |= lanes;
-                // One epoch for all: it is over when the last mbarrier has been told.
+                released |= lanes;
+                // One epoch for all: it ends after the last mbarrier.
                 let epoch = w.seen.epoch;
                 w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].brought);
                 w.seen.epoch = epoch;
@@ -299,7 +300,7 @@ impl Cluster<'_> {
                     FaultKind::Mbarrier,
                     message,
                     vec![party],
-                    "let as many threads arrive as the barrier counts",
+                    "let exactly as many threads arrive as the arrival count",
                 ));
             }
             mbarrier.missing -= 1;
@@ -310,7 +311,8 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Whoever arrives knows that the phase before is complete: otherwise the arrival might count for that one.
+    /// Checks that the previous phase's completion is ordered before this arrival: otherwise the arrival
+    /// might count for that phase.
     fn in_its_phase(&self, w: &Warp, lane: u32, (block, at): (usize, usize)) -> Result<()> {
         let completed = self.blocks[block].mbarriers[at].completed as u32;
         let component = self.component(Component::Mbarrier(block as u32, at as u32));
@@ -319,18 +321,18 @@ impl Cluster<'_> {
         }
         let name = self.mbarrier_name(at);
         let phase = completed - 1;
-        let party = self.party(w, 1 << lane, "arrives at it, not knowing of that", self.site(w));
+        let party = self.party(w, 1 << lane, "arrives at it, unordered with that completion", self.site(w));
         Err(self.ctx.fault(
             FaultKind::Mbarrier,
             format!(
                 "phase {phase} of `{name}` is complete, and nothing orders this arrival after it: it might count for phase {phase}"
             ),
             vec![party],
-            "arrive once in each phase, after a wait for the phase before, or after somebody's who tells of it",
+            "arrive once in each phase, after waiting for the phase before, or after synchronising with a thread that has waited for it",
         ))
     }
 
-    /// Completes an mbarrier's phase, if nothing is missing.
+    /// Completes an mbarrier's phase if no arrivals or bytes are pending.
     pub(crate) fn maybe_complete(&mut self, block: usize, at: usize) {
         let component = self.component(Component::Mbarrier(block as u32, at as u32));
         let mbarrier = &mut self.blocks[block].mbarriers[at];
@@ -383,18 +385,18 @@ impl Cluster<'_> {
         let passes = (completed - phase) & 1 == 1;
         let seen = if passes { "lets the wait pass" } else { "makes the wait last until another" };
         let message = format!(
-            "a wait for phase {phase} of `{name}`, which has completed {completed} phases: hardware looks at the phase's parity alone and {seen}"
+            "a wait for phase {phase} of `{name}`, which has completed {completed} phases: hardware tests the phase parity alone and {seen}"
         );
         let party = self.party(w, 1 << lane, format!("waits for phase {phase}"), self.site(w));
         self.ctx.fault(
             FaultKind::Mbarrier,
             message,
             vec![party],
-            "wait for every phase once, in order: nobody may be two phases ahead of another",
+            "wait for every phase once, in order: no thread may be two phases ahead of another",
         )
     }
 
-    // Queues.
+    // Commit groups.
 
     pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) {
         self.closes(w, queue);
@@ -407,7 +409,8 @@ impl Cluster<'_> {
             }
         };
         let lanes = w.mask;
-        // An operation belongs to the groups of all its lanes; those that commit later count it again, which is no harm.
+        // An operation belongs to the groups of all its lanes; a later commit by other lanes counts it again,
+        // which is safe.
         let mine: Vec<u64> =
             groups.open.iter().filter(|(of, _)| of & lanes != 0).map(|open| open.1).collect();
         groups.open.iter_mut().for_each(|(of, _)| *of &= !lanes);
@@ -416,7 +419,7 @@ impl Cluster<'_> {
         groups.closed.push(Group { lanes, number: groups.count, agents: mine });
     }
 
-    /// Waits for groups of operations. True when the warp goes on.
+    /// Waits for commit groups. True when the warp goes on.
     pub(crate) fn wait_queue(&mut self, w: &mut Warp, queue: Queue, pending: u32) -> Result<bool> {
         if queue == Queue::Wgmma {
             return Ok(self.wait_products(w, pending));
@@ -465,7 +468,7 @@ impl Cluster<'_> {
             return false;
         }
         if self.ctx.world.races {
-            // The other warps' parts may still be going on: they wait for themselves.
+            // The other warps' parts may still be in flight: each warp waits for its own.
             let component = self.component(Component::Products(w.block as u32, w.number));
             w.seen.acquire_one(w.live, w.live, component, number as u32);
         }
@@ -475,7 +478,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The groups that lanes wait for when `pending` may stay in flight, and which lanes wait for each.
+/// The groups that lanes wait for when `pending` groups may stay in flight, and which lanes wait for each.
 fn due(groups: &Groups, lanes: u32, pending: u32) -> Vec<(usize, u32)> {
     let mut newer = [0u32; LANES];
     let mut all = Vec::new();

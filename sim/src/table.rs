@@ -1,4 +1,4 @@
-//! The instructions' rows, ready for use: which element of its tile each thread holds as its which value.
+//! The instructions' operands, ready for use: the element of the tile for each thread and value.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tilewright_layout::Layout;
 
 use crate::code::Code;
 
-/// Where a row leaves the tile open.
+/// The tile of a row that does not fix it.
 const OPEN: Tile = Tile { threads: 0, values: 0, index: Vec::new() };
 
 /// Thread and value to an index in the operand's tile.
@@ -26,7 +26,7 @@ impl Tile {
         Some(Tile { threads, values: index.len() / threads, index })
     }
 
-    /// The element that a thread holds as this value.
+    /// The element of a thread's value.
     pub(crate) fn at(&self, thread: usize, value: usize) -> i64 {
         self.index[thread % self.threads + value * self.threads]
     }

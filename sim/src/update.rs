@@ -1,5 +1,5 @@
-//! Atomic updates, and flags by which blocks wait for one another: a release leaves what its thread has seen at the element,
-//! and whoever acquires the element afterwards has seen it too.
+//! Atomic updates, and flags by which blocks wait for one another: a release stores its thread's clock at the
+//! element, and an acquire of the element afterwards joins it.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,15 @@ use crate::shadow::{By, Touch};
 use crate::value;
 use crate::warp::{Waiting, Warp};
 
-/// An element: of a parameter or of a block's shared memory; and the block, where it orders threads of one block alone.
+/// An element: of a parameter or of a block's shared memory; and the block, where it orders threads of one
+/// block alone.
 type Element = (Space, Option<usize>, i64, Option<usize>);
 
-/// What releases have left at elements.
+/// Clocks that releases have stored at elements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Released(HashMap<Element, Carried>);
 
-/// The element after a change.
+/// The new value of an element.
 pub(crate) fn changed(change: Change, old: u64, by: u64, elem: Elem) -> u64 {
     match change.function() {
         Some(function) => value::bin(function, old, by, elem),
@@ -95,7 +96,7 @@ impl Cluster<'_> {
                     w.seen.acquire(1 << lane, w.live, carried);
                 }
                 if order.releases() {
-                    // One epoch for all lanes: it is over when the last has released.
+                    // One epoch for all lanes: it ends after the last release.
                     let epoch = w.seen.epoch;
                     w.seen.release(w.first, 1 << lane, self.released.0.entry(element).or_default());
                     w.seen.epoch = epoch;
@@ -106,7 +107,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Waits for a flag. True when it has been raised so far.
+    /// Waits for a flag. True when it has reached the value.
     pub(crate) fn await_flag(&mut self, w: &mut Warp, from: Place, least: Src) -> Result<bool> {
         let access = &self.ctx.code.accesses[from.access as usize];
         let Space::Global(buffer) = access.space else { return Ok(true) };

@@ -1,11 +1,12 @@
-//! Arithmetic on the bits of elements, as the generated code does it: narrow floating-point types through `float`, narrow
-//! integers through `int`, one rounding where the hardware rounds once.
+//! Arithmetic on the bits of elements, as the generated code does it: narrow floating-point types through
+//! `float`, narrow integers through `int`, one rounding where the hardware rounds once.
 //!
-//! Exact to the bit: conversions, sums, products, quotients, `fmaf`, square roots, integers. Functions such as `exp` and
-//! `tanh` are computed in double precision and rounded to the type, so they are within half a unit in the last place of
-//! the true value in `f32` and narrower types; a GPU's are within two (CUDA C Programming Guide, mathematical functions).
-//! What is not a number has one bit pattern in the narrow types, 0x7fff, as the hardware's conversions give. Numbers of
-//! eight bits (`fp8`) are converted by themselves; sums and products of them are made in single precision.
+//! Exact to the bit: conversions, sums, products, quotients, `fmaf`, square roots, integers. Functions such
+//! as `exp` and `tanh` are computed in double precision and rounded to the type, so they are within half a
+//! unit in the last place of the true value in `f32` and narrower types; a GPU's are within two (CUDA C
+//! Programming Guide, mathematical functions). NaN has one bit pattern in the narrow types, 0x7fff, as the
+//! hardware's conversions give. Types of eight bits (`fp8`) have their own conversions; sums and products of
+//! them are made in single precision.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::{bf16, f16};
@@ -14,7 +15,7 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use tilewright_codegen::fp8;
 
-/// The integer that an element is; what has a point is cut off, as `as i64` does.
+/// An element as an integer; fractions are truncated, as `as i64` does.
 pub(crate) fn to_int(bits: u64, elem: Elem) -> i64 {
     match elem {
         Elem::U32 | Elem::U8 => bits as i64,
@@ -39,13 +40,13 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
     }
 }
 
-/// To the nearest half; what is no number is 0x7fff.
+/// Rounds to the nearest half; NaN is 0x7fff.
 #[inline]
 pub(crate) fn half(x: f32) -> u16 {
     if x.is_nan() { 0x7fff } else { f16::from_f32(x).to_bits() }
 }
 
-/// To the nearest bfloat16; what is no number is 0x7fff.
+/// Rounds to the nearest bfloat16; NaN is 0x7fff.
 #[inline]
 pub(crate) fn brain(x: f32) -> u16 {
     if x.is_nan() { 0x7fff } else { bf16::from_f32(x).to_bits() }
@@ -96,8 +97,8 @@ pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
     }
 }
 
-/// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated, what is no
-/// number to 0; between integers the low bits.
+/// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated,
+/// NaN to 0; between integers the low bits.
 pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     use Elem::{Bf16, E4m3, E5m2, F16, F32, F64, I8, I32, Tf32, U8, U32};
     if from == to {
@@ -199,8 +200,8 @@ fn un_double(f: Un, x: f64) -> f64 {
     }
 }
 
-/// The error function, within some 1e-15 of itself: a series of terms of one sign near 0, a continued fraction of what is
-/// left to 1 far from it.
+/// The error function, within some 1e-15: a series of terms of one sign near 0, a continued fraction of the
+/// complement far from it.
 fn erf(x: f64) -> f64 {
     let far = x.abs();
     let sure = match far {
@@ -276,7 +277,7 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
             Bin::Add => n + m,
             Bin::Sub => n - m,
             Bin::Mul => n.wrapping_mul(m),
-            // What the hardware's division by zero leaves: all bits.
+            // The hardware's integer division by zero gives all bits set.
             Bin::Div => n.checked_div(m).unwrap_or(-1),
             Bin::Rem => n.checked_rem(m).unwrap_or(n),
             Bin::Min => n.min(m),
@@ -284,7 +285,7 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
             Bin::And => n & m,
             Bin::Or => n | m,
             Bin::Xor => n ^ m,
-            // Shifts by 32 and more leave nothing but the sign.
+            // Shifts by 32 and more leave the sign alone.
             Bin::Shl => {
                 if (0..32).contains(&m) {
                     n << m
@@ -319,7 +320,7 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
         }
         Elem::E4m3 | Elem::E5m2 => {
             let [x, y, z] = [x, y, z].map(|bits| f64::from(fp8::value(bits as u8, elem)));
-            // The product is exact, and what the sum loses lies far below the last bit.
+            // The product is exact, and the rounding error of the sum is far below the last bit.
             u64::from(fp8::bits(sum_to_odd(x * y, z), elem))
         }
         Elem::F16 | Elem::Bf16 => {
@@ -334,8 +335,9 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
     }
 }
 
-/// `fmaf`: the product of two floats is exact in double precision, and a sum rounded to odd there rounds to the nearest
-/// float as the exact sum would (Boldo and Melquiond, 2008). Without the instruction, the library's is far slower.
+/// `fmaf`: the product of two floats is exact in double precision, and a sum rounded to odd there rounds to
+/// the nearest float as the exact sum would (Boldo and Melquiond, 2008). Without the instruction, the
+/// library's is far slower.
 #[inline(always)]
 pub(crate) fn fmaf(x: u32, y: u32, z: u32) -> u32 {
     let [x, y, z] = [x, y, z].map(|bits| f64::from(f32::from_bits(bits)));
@@ -346,19 +348,19 @@ pub(crate) fn fmaf(x: u32, y: u32, z: u32) -> u32 {
 #[inline(always)]
 fn sum_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
-    // What rounding lost (Knuth).
+    // The rounding error (Knuth).
     let back = sum - a;
     let lost = (a - (sum - back)) + (b - back);
     let bits = sum.to_bits();
-    // Towards what was lost, if anything was: away from zero where the signs agree.
+    // Towards the rounding error, if there is one: away from zero where the signs agree.
     let away = (lost.to_bits() ^ bits) >> 63 == 0;
     let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    // Infinities and what is no number lose what is no number, which is neither less nor greater.
+    // Infinities and NaN have a NaN error, which is neither less nor greater.
     let inexact = (lost > 0.0) | (lost < 0.0);
     f64::from_bits(if inexact & (bits & 1 == 0) { odd } else { bits })
 }
 
-/// A comparison of two values of one type.
+/// Compares two values of one type.
 pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
     if elem.is_float() {
         let (x, y) = (number(x, elem), number(y, elem));
@@ -378,7 +380,7 @@ pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
     }
 }
 
-/// Is it anything but zero?
+/// Is it nonzero?
 pub(crate) fn holds(x: u64, elem: Elem) -> bool {
     if elem.is_float() { number(x, elem) != 0.0 } else { int(x as u32, elem) != 0 }
 }
@@ -430,7 +432,7 @@ mod tests {
         }
     }
 
-    /// An independent way: in integers of 128 bits times a power of two, rounded to `bits` digits.
+    /// An independent reference: in integers of 128 bits times a power of two, rounded to `bits` digits.
     fn exact_fma(x: f64, y: f64, z: f64, round: fn(f64) -> u16) -> Option<u16> {
         let part = |x: f64| {
             let bits = x.to_bits();
@@ -466,7 +468,7 @@ mod tests {
         while n >> 54 != 0 {
             (n, e) = (n >> 1 | n & 1, e + 1);
         }
-        let mut value = n as f64; // at most 54 digits, odd where something was cut off: exact but for the last
+        let mut value = n as f64; // at most 54 digits, odd where bits were truncated: exact but for the last
         if n >> 53 != 0 {
             (n, e) = (n >> 1 | n & 1, e + 1);
             value = n as f64;

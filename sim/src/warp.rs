@@ -1,4 +1,4 @@
-//! A warp: where it stands in the program, which lanes are active, its integers and registers.
+//! A warp: its program counter, its active lanes, its integers and registers.
 
 use tilewright_codegen::Elem;
 
@@ -11,17 +11,17 @@ pub(crate) const LANES: usize = 32;
 /// One integer for each lane.
 pub(crate) type Ints = [i64; LANES];
 
-/// What a warp waits for.
+/// Why a warp waits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Waiting {
     /// A barrier of the block, by the hardware's number.
     Barrier(u32),
     Cluster,
-    /// Mbarriers: block, number, the count of phases that is waited for.
+    /// Mbarriers: block, number, the number of completed phases to wait for.
     Mbarriers(Vec<(usize, usize, i64)>),
     /// Products of its warpgroup up to this one.
     Products(u64),
-    /// A flag in global memory: parameter and element, until it has this value.
+    /// A flag in global memory: parameter and element, and the value to wait for.
     Flag {
         place: (u32, usize),
         least: i64,
@@ -33,14 +33,14 @@ pub(crate) enum Waiting {
 pub(crate) struct Lock {
     pub(crate) from: Slot,
     pub(crate) to: Slot,
-    /// May they be read?
+    /// May they be read meanwhile?
     pub(crate) readable: bool,
     /// The product.
     pub(crate) product: u64,
     pub(crate) site: u32,
 }
 
-/// A group of asynchronous operations of a warp's lanes.
+/// A commit group of asynchronous operations of a warp's lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) lanes: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Group {
     pub(crate) agents: Vec<u64>,
 }
 
-/// Groups of one kind, oldest first, and operations that no group has yet.
+/// Commit groups of one kind, oldest first, and operations that are not committed yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) open: Vec<(u32, u64)>,
@@ -66,10 +66,10 @@ pub(crate) struct Warp {
     pub(crate) first: u32,
     /// Lanes that exist.
     pub(crate) live: u32,
-    /// Lanes that are active.
+    /// Active lanes.
     pub(crate) mask: u32,
     pub(crate) pc: usize,
-    /// Masks outside of the conditions around, and the lanes for which each holds.
+    /// Masks of the enclosing conditions, and the lanes for which each is true.
     pub(crate) stack: Vec<(u32, u32)>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) ended: bool,
@@ -77,17 +77,17 @@ pub(crate) struct Warp {
     pub(crate) vectors: Vec<Ints>,
     pub(crate) words: Vec<[u32; LANES]>,
     pub(crate) doubles: Vec<[u64; LANES]>,
-    /// Lanes in which a cell holds something.
-    pub(crate) held_words: Vec<u32>,
-    pub(crate) held_doubles: Vec<u32>,
+    /// Lanes in which a cell is initialised.
+    pub(crate) initialised_words: Vec<u32>,
+    pub(crate) initialised_doubles: Vec<u32>,
     pub(crate) seen: Seen,
     pub(crate) copies: Groups,
     pub(crate) stores: Groups,
-    /// Matrix products that it has begun, and the last of each group.
+    /// Matrix products that it has issued, and the last of each commit group.
     pub(crate) products: u64,
     pub(crate) product_groups: Vec<u64>,
     pub(crate) locks: Vec<Lock>,
-    /// Cells written since the last fence before a matrix product; empty where there are none.
+    /// Cells written since the last wgmma.fence; empty without wgmma.
     pub(crate) unfenced: Vec<bool>,
 }
 
@@ -117,8 +117,8 @@ impl Warp {
             vectors: vec![[0; LANES]; code.vectors as usize],
             words: vec![[u32::MAX; LANES]; code.words as usize],
             doubles: vec![[u64::MAX; LANES]; code.doubles as usize],
-            held_words: vec![0; code.words as usize],
-            held_doubles: vec![0; code.doubles as usize],
+            initialised_words: vec![0; code.words as usize],
+            initialised_doubles: vec![0; code.doubles as usize],
             seen: Seen { epoch: 1, ..Seen::default() },
             copies: Groups::default(),
             stores: Groups::default(),
@@ -137,10 +137,10 @@ impl Warp {
         for &(slot, elem, bits) in &code.consts {
             if is_double(elem) {
                 warp.doubles[slot as usize] = [bits; LANES];
-                warp.held_doubles[slot as usize] = u32::MAX;
+                warp.initialised_doubles[slot as usize] = u32::MAX;
             } else {
                 warp.words[slot as usize] = [bits as u32; LANES];
-                warp.held_words[slot as usize] = u32::MAX;
+                warp.initialised_words[slot as usize] = u32::MAX;
             }
         }
         warp
@@ -182,7 +182,7 @@ impl Warp {
         }
     }
 
-    /// Lanes in which a condition holds.
+    /// Lanes in which a condition is true.
     #[inline]
     pub(crate) fn holds(&self, src: Src) -> u32 {
         match src {
@@ -195,16 +195,20 @@ impl Warp {
         }
     }
 
-    /// Active lanes in which a guard holds.
+    /// Active lanes in which a guard is true.
     #[inline]
     pub(crate) fn guarded(&self, guard: Option<Src>) -> u32 {
         self.mask & guard.map_or(u32::MAX, |guard| self.holds(guard))
     }
 
-    /// Lanes in which a cell holds something.
+    /// Lanes in which a cell is initialised.
     #[inline]
-    pub(crate) fn held(&self, slot: Slot, elem: Elem) -> u32 {
-        if is_double(elem) { self.held_doubles[slot as usize] } else { self.held_words[slot as usize] }
+    pub(crate) fn initialised(&self, slot: Slot, elem: Elem) -> u32 {
+        if is_double(elem) {
+            self.initialised_doubles[slot as usize]
+        } else {
+            self.initialised_words[slot as usize]
+        }
     }
 
     /// A cell's bits in each lane.
@@ -227,10 +231,10 @@ impl Warp {
     pub(crate) fn set_bit(&mut self, slot: Slot, elem: Elem, lane: usize, bits: u64) {
         if is_double(elem) {
             self.doubles[slot as usize][lane] = bits;
-            self.held_doubles[slot as usize] |= 1 << lane;
+            self.initialised_doubles[slot as usize] |= 1 << lane;
         } else {
             self.words[slot as usize][lane] = bits as u32;
-            self.held_words[slot as usize] |= 1 << lane;
+            self.initialised_words[slot as usize] |= 1 << lane;
         }
     }
 
@@ -247,7 +251,7 @@ impl Warp {
                 }
             }
         }
-        self.held_words[slot as usize] |= mask;
+        self.initialised_words[slot as usize] |= mask;
     }
 
     /// Sets a cell of any type in the active lanes.
@@ -263,16 +267,16 @@ impl Warp {
                 cell[lane] = bits[lane];
             }
         }
-        self.held_doubles[slot as usize] |= mask;
+        self.initialised_doubles[slot as usize] |= mask;
     }
 
-    /// Lanes keep what they computed, less those that computed nothing.
-    pub(crate) fn unhold(&mut self, slot: Slot, elem: Elem, lanes: u32) {
-        let held = if is_double(elem) {
-            &mut self.held_doubles[slot as usize]
+    /// Marks a result as uninitialised in lanes without a value.
+    pub(crate) fn mark_uninitialised(&mut self, slot: Slot, elem: Elem, lanes: u32) {
+        let initialised = if is_double(elem) {
+            &mut self.initialised_doubles[slot as usize]
         } else {
-            &mut self.held_words[slot as usize]
+            &mut self.initialised_words[slot as usize]
         };
-        *held &= !lanes;
+        *initialised &= !lanes;
     }
 }

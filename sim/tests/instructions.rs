@@ -1,4 +1,4 @@
-//! What instructions of the table do, against sums and moves written out here; clusters; atomic updates; what is counted.
+//! Instructions of the table against reference sums and moves; clusters; atomic updates; counters.
 
 mod common;
 
@@ -11,7 +11,7 @@ use tilewright_codegen::{atoms, fp8, narrow};
 use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_program};
 
-/// Small numbers that every type holds.
+/// Small numbers that every type represents exactly.
 fn small(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed;
     (0..n)
@@ -51,7 +51,7 @@ fn output(elem: Elem, n: usize) -> Arg {
     }
 }
 
-/// A type that tensors can have with the same bits.
+/// A type of tensors with the same bits.
 fn plain(elem: Elem) -> Elem {
     match elem {
         Tf32 => F32,
@@ -60,7 +60,7 @@ fn plain(elem: Elem) -> Elem {
     }
 }
 
-/// Every mma.sync: fragments come from memory in the order thread, value; results go the same way.
+/// Every mma.sync: fragments are loaded in the order thread, value; results are stored the same way.
 #[test]
 fn products_of_a_warp() {
     for row in atoms::all().filter(|row| row.group == Scope::Warp && row.mma().is_some()) {
@@ -84,13 +84,13 @@ fn products_of_a_warp() {
                 let op = load_op(frag(reg, to, 1), mem(from, at), None, 0.0);
                 body.push(b.s(op));
             }
-            // The matrix, and what each thread holds of it.
+            // The matrix, and the fragment of each thread.
             let matrix = small((rows * columns) as usize, rows as u64 + columns as u64 * 31 + operand as u64);
             let offsets: Vec<i64> = tv.offsets().unwrap().collect();
-            let held: Vec<f64> = (0..32 * values)
+            let fragment: Vec<f64> = (0..32 * values)
                 .map(|at| matrix[offsets[(at / values + at % values * 32) as usize] as usize])
                 .collect();
-            args.push(arg(&held, of));
+            args.push(arg(&fragment, of));
             frags.push(AtomArg::Frag(frag(reg, zero, values as u32)));
             tensors.push((matrix, reg, values, offsets, elem));
         }
@@ -123,20 +123,21 @@ fn products_of_a_warp() {
     }
 }
 
-/// ldmatrix and stmatrix, plain and transposed: the same rows go in and come out.
+/// ldmatrix and stmatrix, plain and transposed: a round trip of the same rows.
 #[test]
 fn matrices_move() {
     for count in [1i64, 2, 4] {
         for turned in ["", "_trans"] {
             let mut b = Build::new(32);
             let (from, to) = (b.tensor("from", F16, false), b.tensor("to", F16, true));
-            let (fill, held, t) = (b.reg("fill", F16, 8), b.reg("held", F16, 2 * count as u32), b.thread());
+            let (fill, loaded, t) =
+                (b.reg("fill", F16, 8), b.reg("loaded", F16, 2 * count as u32), b.thread());
             let (sa, sb) = (b.shared("sa", F16, 256, ""), b.shared("sb", F16, 256, ""));
             let (eight, zero) = (b.sum(&[(t, 8)], 0), b.int(0));
             let lanes = 8 * count;
             let row = b.e().rem(t, lanes);
             let row = b.sum(&[(row, 8)], 0);
-            let fragment = || AtomArg::Frag(frag(held, zero, 2 * count as u32));
+            let fragment = || AtomArg::Frag(frag(loaded, zero, 2 * count as u32));
             let some = b.lt(t, lanes);
             let put = b.store(sa, eight, fill, 8);
             let mut body = vec![b.load(fill, from, eight, 8), b.if_(some, vec![put]), b.sync()];
@@ -160,7 +161,7 @@ fn matrices_move() {
     }
 }
 
-/// wgmma with matrices in every layout that descriptors have, transposed or not, against sums.
+/// wgmma with matrices in every layout of descriptors, transposed or not, against reference sums.
 #[test]
 fn products_of_a_warpgroup() {
     for (mode, wide) in [(0u8, 1i64), (1, 8), (2, 4), (3, 2)] {
@@ -172,7 +173,7 @@ fn products_of_a_warpgroup() {
             let (sa, sb) = (b.shared("sa", Bf16, 8192, ""), b.shared("sb", Bf16, 8192, ""));
             let (t, zero) = (b.thread(), b.int(0));
             let (acc, x) = (b.reg("acc", F32, 8), b.reg("x", Bf16, 1));
-            // Bytes from eight rows to the next eight, and from one block of the pattern to the next.
+            // Bytes between groups of eight rows, and between blocks of the swizzle pattern.
             let (leading, stride) = (2048i64, if turned && mode != 0 { 1024 } else { 128 * wide.max(1) });
             let mut body = b.fill(acc, 8, 0.0, F32);
             for (from, shared, extent) in [(from_a, sa, m), (from_b, sb, n)] {
@@ -183,7 +184,7 @@ fn products_of_a_warpgroup() {
                     let (along, across) = if turned { (mn, depth) } else { (depth, mn) };
                     let (unit, within) = (b.e().div(along, 8), b.e().rem(along, 8));
                     let (group, row) = (b.e().div(across, 8), b.e().rem(across, 8));
-                    // Where hardware looks for it, in bytes before the swizzle.
+                    // Its address for the hardware, in bytes before the swizzle.
                     let byte = match (mode, turned) {
                         (0, false) => b.sum(&[(row, 16), (group, stride), (unit, leading)], 0),
                         (0, true) => b.sum(&[(row, 16), (group, leading), (unit, stride)], 0),
@@ -250,7 +251,7 @@ fn products_of_a_warpgroup() {
     }
 }
 
-/// Boxes of one to five modes in and out, past all edges of their tensors, with every swizzle.
+/// Boxes of one to five modes in and out, out of bounds on every side, with every swizzle.
 #[test]
 fn boxes_of_tensors() {
     for rank in 1..=5usize {
@@ -275,14 +276,14 @@ fn boxes_of_tensors() {
             let modes: Vec<u8> = (0..rank as u8).collect();
             let (source, target) = (b.map(from, &tile, &modes, swizzle), b.map(to, &tile, &modes, swizzle));
             let len: u32 = tile.iter().product();
-            let held = b.shared("held", F32, len.next_multiple_of(32), "");
+            let buffer = b.shared("buffer", F32, len.next_multiple_of(32), "");
             let (bar, zero, t) = (b.mbarriers("full", 1, 1), b.int(0), b.thread());
             let x = b.reg("x", F32, 1);
             let mut body = b.start(&[bar]);
-            // The box that begins inside and ends outside of every mode.
+            // The box begins inside and ends out of bounds of every mode.
             let at: Vec<_> = tile.iter().map(|&n| b.int(i64::from(n) - 3)).collect();
             let load = vec![
-                AtomArg::At(mem(held, zero)),
+                AtomArg::At(mem(buffer, zero)),
                 AtomArg::Map { param: source, at: at.clone() },
                 AtomArg::Barrier { bar, slot: zero },
             ];
@@ -293,13 +294,13 @@ fn boxes_of_tensors() {
             for round in 0..len.div_ceil(32) {
                 let at = b.sum(&[(t, 1)], i64::from(round) * 32);
                 let some = b.lt(at, i64::from(len));
-                let moves = vec![b.load(x, held, at, 1), b.store(seen, at, x, 1)];
+                let moves = vec![b.load(x, buffer, at, 1), b.store(seen, at, x, 1)];
                 body.push(if (round + 1) * 32 <= len { moves } else { vec![b.if_(some, moves)] }.remove(0));
                 if (round + 1) * 32 <= len {
                     body.push(b.store(seen, at, x, 1));
                 }
             }
-            let store = vec![AtomArg::Map { param: target, at: at.clone() }, AtomArg::At(mem(held, zero))];
+            let store = vec![AtomArg::Map { param: target, at: at.clone() }, AtomArg::At(mem(buffer, zero))];
             let mut one = vec![b.atom(&format!("bulk_store_{rank}d"), store), b.s(Op::Commit(Queue::Bulk))];
             one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
             body.push(b.one(Scope::Block, one));
@@ -341,12 +342,13 @@ fn boxes_of_tensors() {
     }
 }
 
-/// Two blocks that share a box, read each other's memory and arrive at each other's barriers.
+/// Two blocks with a multicast box, which read each other's shared memory and arrive at each other's
+/// barriers.
 fn cluster(waits: bool) -> Kernel {
     let mut b = Build::new(64).cluster(2);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let map = b.map(from, &[64], &[0], 0);
-    let (held, own) = (b.shared("held", F32, 128, ""), b.shared("own", F32, 64, ""));
+    let (buffer, own) = (b.shared("buffer", F32, 128, ""), b.shared("own", F32, 64, ""));
     let (full, all) = (b.mbarriers("full", 1, 1), b.bar(Bar::Cluster));
     let (t, zero, rank, both) = (b.thread(), b.int(0), b.rank(), b.int(3));
     let other = b.sum(&[(rank, -1)], 1);
@@ -356,7 +358,7 @@ fn cluster(waits: bool) -> Kernel {
     let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
     let arrive = b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) });
     let load = vec![
-        AtomArg::At(mem(held, place)),
+        AtomArg::At(mem(buffer, place)),
         AtomArg::Map { param: map, at: vec![origin] },
         AtomArg::Barrier { bar: full, slot: zero },
         AtomArg::Int(both),
@@ -364,9 +366,9 @@ fn cluster(waits: bool) -> Kernel {
     let load = b.atom("bulk_load_1d_multicast", load);
     body.push(b.one(Scope::Block, vec![arrive, load]));
     body.push(b.s(Op::Await { bar: full, slot: zero, phase: zero }));
-    // Each thread gives its block the other half of the box, and takes what its twin gave.
+    // Each thread stores the other half of the box to the peer block, and loads what its peer thread stored.
     let far = b.sum(&[(other, 64), (t, 1)], 0);
-    body.extend([b.load(x, held, far, 1), b.store(own, t, x, 1), b.s(Op::Sync(all))]);
+    body.extend([b.load(x, buffer, far, 1), b.store(own, t, x, 1), b.s(Op::Sync(all))]);
     let peer = Mem { space: own, index: t, peer: Some(other) };
     body.push(b.s(load_op(frag(y, zero, 1), peer, None, 0.0)));
     let out = b.sum(&[(rank, 64), (t, 1)], 0);
@@ -404,19 +406,19 @@ fn a_matrix_is_transposed() {
     }
 }
 
-/// Three blocks combine the same box with what a tensor holds, past its edge too.
+/// Three blocks reduce the same box into a tensor, also out of bounds.
 #[test]
 fn boxes_are_combined() {
     for (name, op) in [("add", Bin::Add), ("min", Bin::Min), ("max", Bin::Max), ("xor", Bin::Xor)] {
         let mut b = Build::new(32).blocks(3);
         let (from, to) = (b.tensor("from", I32, false), b.tensor("to", I32, true));
         let map = b.map(to, &[32], &[0], 0);
-        let (held, x) = (b.shared("held", I32, 32, ""), b.reg("x", I32, 1));
+        let (buffer, x) = (b.shared("buffer", I32, 32, ""), b.reg("x", I32, 1));
         let (t, block, zero, origin) = (b.thread(), b.block(), b.int(0), b.int(4));
         let mine = b.sum(&[(block, 32), (t, 1)], 0);
-        let mut body = vec![b.load(x, from, mine, 1), b.store(held, t, x, 1)];
+        let mut body = vec![b.load(x, from, mine, 1), b.store(buffer, t, x, 1)];
         body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
-        let args = vec![AtomArg::Map { param: map, at: vec![origin] }, AtomArg::At(mem(held, zero))];
+        let args = vec![AtomArg::Map { param: map, at: vec![origin] }, AtomArg::At(mem(buffer, zero))];
         let mut one = vec![b.atom(&format!("bulk_{name}_1d"), args), b.s(Op::Commit(Queue::Bulk))];
         one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
         body.push(b.one(Scope::Block, one));
@@ -536,7 +538,7 @@ fn the_hosts_threads_make_no_difference() {
     let one = of(1, 3);
     assert_eq!(one, of(3, 3));
     assert_eq!(one.bytes("to"), of(2, 99).bytes("to"));
-    // Faults too: the first block's, whichever was seen first.
+    // The same for faults: the first block's is reported, whichever was seen first.
     let short = [Arg::tensor(&count(36 * 64), [36 * 64]), Arg::output::<f32>([37 * 64])];
     let said = |threads| {
         let options = Options { threads, ..options() };
@@ -547,12 +549,12 @@ fn the_hosts_threads_make_no_difference() {
 }
 
 #[test]
-fn progress_is_told() {
+fn progress_is_reported() {
     use std::sync::{Arc, Mutex};
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::new(Mutex::new(Vec::new()));
     let mut b = Build::new(32).blocks(3);
     let body = vec![b.sync()];
-    let listener = told.clone();
+    let listener = reported.clone();
     let options = Options {
         schedules: 2,
         progress: Some(Arc::new(move |progress| {
@@ -561,12 +563,12 @@ fn progress_is_told() {
         ..options()
     };
     run_program(&b.done(body), &[], &options).unwrap();
-    assert_eq!(*told.lock().unwrap(), [(1, 6), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]);
+    assert_eq!(*reported.lock().unwrap(), [(1, 6), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]);
 }
 
 #[test]
 fn every_row_of_the_table_is_known() {
-    // What a row does follows from its group, effect and completion; each kind is tested above.
+    // Its group, effect and completion determine a row; each kind is tested above.
     for row in atoms::all() {
         let known = match (row.effect, row.group) {
             (Effect::Hint, _) => true,
@@ -581,9 +583,9 @@ fn every_row_of_the_table_is_known() {
     assert_eq!(f16::ELEM, F16);
 }
 
-/// Loops that lanes leave one by one, numbers that change, values chosen by other values.
+/// Divergent loop exits, mutable variables, selects.
 #[test]
-fn lanes_go_their_own_ways() {
+fn divergent_lanes() {
     let mut b = Build::new(64);
     let to = b.tensor("to", I32, true);
     let (x, t, zero) = (b.reg("x", I32, 1), b.thread(), b.int(0));
@@ -609,7 +611,7 @@ fn lanes_go_their_own_ways() {
     ];
     let op = Op::For { var: 1, from: zero, to: count, step: 1, unroll: Unroll::No, body: inner };
     body.push(b.s(op));
-    // After it everybody is there again.
+    // All lanes are active again after it.
     body.push(b.sync());
     let odd = b.e().rem(t, 2);
     let (cond, seven) = (Val::Int(odd, I32), Val::lit(700.0, I32));
@@ -626,7 +628,8 @@ fn lanes_go_their_own_ways() {
     }
 }
 
-/// Numbers of eight bits: every thread rounds two numbers to them, through registers and shared memory, and takes them back.
+/// Eight-bit floats: every thread converts two numbers to them, through registers and shared memory, and
+/// back.
 #[test]
 fn narrow_floats_of_eight_bits() {
     for (elem, most, rounded) in [

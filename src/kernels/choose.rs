@@ -1,8 +1,8 @@
-//! Which of the shipped products is the fastest for a problem on a device: predicted from what the generator knows about
-//! them, without running anything.
+//! Which of the shipped products is the fastest for a problem on a device: predicted from the generator's
+//! instruction counts, without running anything.
 //!
-//! [`work`] counts the instructions of a block's warps; [`Model`] says how many clocks they take; a launch is as many
-//! blocks after each other as the fullest multiprocessor has to do. The model's constants are the same for all kernels.
+//! [`work`] counts the instructions of a block's warps; [`Model`] converts them to clocks; a launch takes as
+//! many waves as the fullest multiprocessor has to run. The model's constants are the same for all kernels.
 //!
 //! ```
 //! use tilewright::Elem;
@@ -27,32 +27,33 @@ use crate::codegen::words::Words;
 use crate::codegen::{Counts, Definition, Generated, Work, work};
 use crate::{Elem, KernelDef};
 
-/// A product C (M, N) = A (M, K) · B (K, N), or a batch of them. Tensors are dense, and begin at addresses with all the
-/// alignment that allocations have.
+/// A product C (M, N) = A (M, K) · B (K, N), or a batch of them. Tensors are dense, and start at addresses
+/// with the alignment of an allocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Problem {
-    /// Type of the elements of A and B.
+    /// Element type of A and B.
     pub elem: Elem,
     /// M, N and K.
     pub sizes: [i64; 3],
-    /// How many products at once; `None` for one whose tensors have two modes.
+    /// Number of products in the batch; `None` for a single product, whose tensors have two modes.
     pub batch: Option<i64>,
-    /// Rows of A are contiguous, not its columns: `a = k_major`.
+    /// Rows of A are contiguous instead of its columns: `a = k_major`.
     pub a_k_major: bool,
     /// Each column of B as a (K, N) matrix is contiguous: `b = k_major`.
     pub b_k_major: bool,
-    /// Rows of C are contiguous, not its columns: `c = n_major`.
+    /// Rows of C are contiguous instead of its columns: `c = n_major`.
     pub c_n_major: bool,
 }
 
 impl Problem {
-    /// One product, with A's and C's columns and B's rows contiguous.
+    /// One product, with contiguous columns of A and C and contiguous rows of B.
     pub const fn new(elem: Elem, m: i64, n: i64, k: i64) -> Problem {
         let [a_k_major, b_k_major, c_n_major] = [false; 3];
         Problem { elem, sizes: [m, n, k], batch: None, a_k_major, b_k_major, c_n_major }
     }
 
-    /// With operands as BLAS says it, whose C has contiguous columns: `n` as it stands, `t` transposed, A first.
+    /// The operand layouts in BLAS letters, A first, for a C with contiguous columns: `n` is not transposed,
+    /// `t` is.
     pub fn layouts(self, letters: &str) -> Result<Problem, Refused> {
         let (a_k_major, b_k_major) = match letters {
             "nn" => (false, true),
@@ -68,12 +69,12 @@ impl Problem {
         Ok(Problem { a_k_major, b_k_major, c_n_major: false, ..self })
     }
 
-    /// So many of them at once.
+    /// A batch of this many products.
     pub fn batched(self, batch: i64) -> Problem {
         Problem { batch: Some(batch), ..self }
     }
 
-    /// The keys that say so; those that a kernel has itself must agree.
+    /// The keys that describe the problem; keys that a kernel sets itself must agree with them.
     fn keys(&self) -> [(&'static str, &'static str); 5] {
         let major = |k: bool, other| if k { "k_major" } else { other };
         [
@@ -135,29 +136,30 @@ impl Problem {
     }
 }
 
-/// What a device has. The clock scales all predictions alike; it decides nothing.
+/// The limits and rates of a device. The clock scales all predictions alike, so it does not affect the
+/// choice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeviceLimits {
-    /// What a launch may ask for.
+    /// Limits of a launch.
     pub launch: Limits,
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Registers of a multiprocessor, of 32 bits.
+    /// 32-bit registers of a multiprocessor.
     pub registers: u32,
     /// Bytes of shared memory of a multiprocessor; each block takes a kilobyte more than it asks for.
     pub shared_bytes: u32,
-    /// Threads that a multiprocessor holds.
+    /// Resident threads of a multiprocessor.
     pub threads: u32,
-    /// Blocks that a multiprocessor holds.
+    /// Resident blocks of a multiprocessor.
     pub blocks: u32,
-    /// Clocks in a second.
+    /// Clocks per second.
     pub clock: f64,
-    /// Bytes that global memory delivers in a second.
+    /// Bytes per second of global memory.
     pub bandwidth: f64,
 }
 
 impl DeviceLimits {
-    /// Those of the H200.
+    /// The H200.
     pub const H200: DeviceLimits = DeviceLimits {
         launch: Limits::HOPPER,
         multiprocessors: 132,
@@ -169,12 +171,12 @@ impl DeviceLimits {
         bandwidth: 4.8e12,
     };
 
-    /// Those of a device that is here; what it does not say is an H200's.
+    /// The limits of a device on this machine; what the driver does not report is taken from the H200.
     #[cfg(feature = "cuda")]
     pub fn of(device: &crate::Device) -> DeviceLimits {
         let (all, usual) = (device.properties(), DeviceLimits::H200);
         let clock = if all.clock_khz > 0 { 1e3 * f64::from(all.clock_khz) } else { usual.clock };
-        // Memory moves its bus's width twice in a clock.
+        // Double data rate: two transfers of the bus width per clock.
         let bandwidth = 2e3 * f64::from(all.memory_clock_khz) * f64::from(all.memory_bus_bits / 8);
         DeviceLimits {
             launch: device.limits(),
@@ -189,7 +191,7 @@ impl DeviceLimits {
     }
 }
 
-/// Why there is no choice, or why a kernel is none.
+/// Why there is no choice, or why a kernel does not serve.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refused(String);
 
@@ -199,7 +201,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// The same text as `Display`: `unwrap` prints this.
 impl fmt::Debug for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -208,32 +210,35 @@ impl fmt::Debug for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What things cost, in clocks of a multiprocessor. Fitted to `bench/results/h200` by the test `choose`, whose
-/// `--ignored fit` prints these lines for the measurements that are there.
+/// Costs in clocks of a multiprocessor. Fitted to `bench/results/h200` by the test `choose`, whose
+/// `--ignored fit` prints these lines for the measurements there.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Model {
-    /// Issue slots of an instruction that is counted, where slots and not the arithmetic decide: some are merged, and there
-    /// are address and loop arithmetic that are not counted.
+    /// Issue slots of a counted instruction, where the kernel is issue-bound: some instructions are merged,
+    /// and address and loop arithmetic are not counted.
     pub slots: f64,
-    /// A wavefront of a shared load whose value is used at once. Loads a column ahead cost their slots alone.
+    /// A wavefront of a shared load whose value is used at once. Loads that run a k-step ahead cost their
+    /// issue slots alone.
     pub prompt: f64,
-    /// A warp's access to global memory or copy from there: addresses and the load-store unit's time.
+    /// A warp's load, store or copy of global memory: addresses and the load-store unit's time.
     pub global: f64,
-    /// An iteration in which tiles come by way of registers, whatever their size: what is read must be there to be written.
+    /// An iteration that copies its tiles through registers, whatever their size: it waits for the loads
+    /// before it stores them.
     pub staged: f64,
-    /// An iteration that waits for global memory with nothing to compute; other blocks fill the time, if there are any.
+    /// Exposed latency: an iteration that waits for global memory with nothing to compute. Other resident
+    /// blocks hide it, if there are any.
     pub exposed: f64,
-    /// A wave of blocks: first loads, and the last iteration's end.
+    /// The prologue and epilogue of a wave of blocks: first loads, and the end of the last iteration.
     pub fill: f64,
-    /// A launch.
+    /// Launch overhead.
     pub launch: f64,
 }
 
-/// Clocks for which a multiply-add of a warp keeps a multiprocessor's arithmetic, by the type of the sums: those of f64
-/// and integers have half the lanes (CUDA C++ Programming Guide, arithmetic instructions, 9.0).
+/// Clocks for which a warp's multiply-add occupies a multiprocessor's arithmetic units, by accumulator type:
+/// f64 and integers have half the lanes (CUDA C++ Programming Guide, arithmetic instructions, 9.0).
 const PIPES: &[(Elem, f64)] = &[(Elem::F32, 0.25), (Elem::F64, 0.5), (Elem::I32, 0.5), (Elem::U32, 0.5)];
 
-/// Instructions that a guard takes: coordinates, comparisons, a predicate. Not fitted.
+/// Instructions of a guard: coordinates, comparisons, a predicate. Not fitted.
 const GUARD: f64 = 3.0;
 
 impl Model {
@@ -248,7 +253,7 @@ impl Model {
         launch: 5960.0,
     };
 
-    /// Clocks of some of a block's work when nothing waits.
+    /// Clocks of a part of a block's work when nothing waits.
     fn busy(&self, counts: &Counts, sums: Option<Elem>) -> f64 {
         let pipe = PIPES.iter().find(|(elem, _)| Some(*elem) == sums).map_or(0.25, |(_, clocks)| *clocks);
         let all =
@@ -258,14 +263,15 @@ impl Model {
             + counts.global * self.global
     }
 
-    /// Clocks of so many blocks at once on a multiprocessor: before their main loops, for one iteration, and after them.
+    /// Clocks of this many resident blocks on a multiprocessor: before the main loop, for one iteration, and
+    /// after the loop.
     fn wave(&self, facts: &Facts, blocks: f64, device: &DeviceLimits) -> [f64; 3] {
         let Work { before, iteration, after, sums, exposed, staged, .. } = &facts.work;
         let busy = self.busy(iteration, *sums) + if *staged && !exposed { self.staged } else { 0.0 };
-        // A block of fewer warps than there are schedulers leaves some idle.
+        // A block with fewer warps than schedulers leaves some schedulers idle.
         let alone = busy * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
-        let sharing = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
-        let memory = after.sectors * 32.0 * sharing * device.clock / device.bandwidth;
+        let active = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
+        let memory = after.sectors * 32.0 * active * device.clock / device.bandwidth;
         [
             self.fill + blocks * self.busy(before, *sums),
             (blocks * busy).max(alone),
@@ -273,7 +279,7 @@ impl Model {
         ]
     }
 
-    /// The time of a launch.
+    /// The predicted time of a launch.
     pub fn predict(&self, facts: &Facts, device: &DeviceLimits) -> Predicted {
         let clocks = |blocks: u64| {
             let [before, iteration, after] = self.wave(facts, blocks as f64, device);
@@ -292,35 +298,35 @@ impl Model {
     }
 }
 
-/// What is known of a kernel on a problem and a device, before anything is said of time.
+/// The counts and limits that a prediction is made from, for a kernel on a problem and a device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
-    /// Which of its variants runs; the first, 0, presumes most.
+    /// The variant that runs; variant 0 assumes the most.
     pub variant: usize,
-    /// Blocks that the whole problem takes.
+    /// Blocks of the grid.
     pub tiles: u64,
     /// Warps of a block.
     pub warps: f64,
-    /// Blocks that a multiprocessor holds at once.
+    /// Resident blocks of a multiprocessor.
     pub blocks: u32,
     /// Registers of a thread: the compiler's figure where the report has it, otherwise an estimate.
     pub registers: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// What a block does.
+    /// Instruction counts of a block.
     pub work: Work,
 }
 
-/// What a kernel is expected to take, and why. Printing it tells the reasons in a line.
+/// A predicted time and its reasons. It prints the reasons in one line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Predicted {
     /// Its time.
     pub seconds: f64,
-    /// How often the fullest multiprocessor fills up; the last time perhaps not wholly.
+    /// Waves on the fullest multiprocessor; the last one may be partial.
     pub waves: u64,
     /// Clocks of a wave before the main loop, for one iteration of it, and after it.
     pub clocks: [f64; 3],
-    /// What that follows from.
+    /// The facts that the prediction follows from.
     pub facts: Facts,
 }
 
@@ -344,20 +350,20 @@ impl fmt::Display for Predicted {
 /// A kernel for a problem.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Its keys, as in the list that it comes from.
+    /// Its keys, as written in the list of candidates.
     pub keys: String,
-    /// The kernel, with the problem's type and layouts; its parameters say whether it takes alpha and beta.
+    /// The kernel, with the problem's type and layouts; its parameters tell whether it takes alpha and beta.
     pub kernel: KernelDef,
-    /// What it is expected to take.
+    /// Its predicted time.
     pub predicted: Predicted,
 }
 
-/// Kernels for a problem, fastest first, and those that cannot be, with the reason.
+/// Kernels for a problem, fastest first, and the refused ones, each with the reason.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     /// At least one.
     pub choices: Vec<Choice>,
-    /// Keys, and what is wrong with them here.
+    /// Keys that were refused, and why.
     pub refused: Vec<(String, Refused)>,
 }
 
@@ -366,8 +372,8 @@ pub fn choose(problem: &Problem, device: &DeviceLimits) -> Result<Choice, Refuse
     rank(&candidates(problem), problem, device).map(|mut all| all.choices.remove(0))
 }
 
-/// The shipped products for a problem's type and batch: the list of the fastest, and those made for another type than
-/// f32 or for batches.
+/// The shipped products for a problem's type and batch: [`FASTEST`](super::FASTEST), and those made for
+/// another type than f32 or for batches.
 pub fn candidates(problem: &Problem) -> Vec<&'static str> {
     let keys = |of: &str| -> Vec<(String, String)> {
         let pair = |word: &str| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -434,7 +440,7 @@ pub fn rank(keys: &[&str], problem: &Problem, device: &DeviceLimits) -> Result<R
     Ok(Ranking { choices, refused })
 }
 
-/// The kernel of some keys for a problem, which says the keys that they leave open.
+/// The kernel of these keys for a problem; the problem sets the keys that they leave open.
 pub fn kernel(keys: &str, problem: &Problem) -> Result<(KernelDef, Generated), Refused> {
     let read = |text: &str| Words::read(text).map_err(|why| Refused(why.to_string()));
     let said = read(keys)?;
@@ -447,7 +453,7 @@ pub fn kernel(keys: &str, problem: &Problem) -> Result<(KernelDef, Generated), R
     Ok((KernelDef::of(&generated, &definition, &Places::default()), generated))
 }
 
-/// What is known of a kernel on a problem and a device.
+/// Counts and limits of a kernel on a problem and a device.
 pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Result<Facts, Refused> {
     problem.check()?;
     let plan =
@@ -455,7 +461,8 @@ pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Re
     let program = &kernel.variants[plan.variant].program;
     let work = work(program, &plan);
     let (threads, shared_bytes) = (program.launch.threads, program.launch.shared_bytes);
-    // Registers are dealt to warps by eights for each lane; a compiler that is told to fit several blocks leaves room.
+    // The register file is allocated in units of eight registers for each lane; `__launch_bounds__` minimum
+    // blocks bound the registers of a thread.
     let warps = threads.div_ceil(32);
     let promised = program.launch.blocks_per_sm.max(1);
     let most = (device.registers / (32 * warps * promised) / 8 * 8).min(256);
@@ -468,7 +475,7 @@ pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Re
     }
     let arch = device.launch.arch.to_string();
     let compiled = kernel.report.compiled.iter().find(|one| plan.variant == 0 && one.arch.contains(&arch));
-    // Arrays, a seventh more for what the compiler moves about, and addresses.
+    // Arrays, a seventh more for the compiler's temporaries, and addresses.
     let registers = compiled.map_or((f64::from(work.registers) * 1.15) as u32 + 10, |one| one.registers);
     let registers = (registers.div_ceil(8) * 8).min(most);
     let blocks = [

@@ -1,5 +1,5 @@
-//! Kernels whose speed is the memory's: transposes, rows that are normalised, sums, products of a matrix and a vector; and
-//! which constants of which of them suit a size.
+//! Memory-bound kernels: transposes, row normalisations, sums, matrix-vector products; and which of them,
+//! with which constants, suits a size.
 //!
 //! ```
 //! use tilewright::kernels::memory::{Work, choose};
@@ -30,24 +30,24 @@ pub mod sums;
 #[path = "../../examples/memory/transpose.rs"]
 pub mod transpose;
 
-/// What is done with a matrix.
+/// The operation on a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Its transpose.
     Transpose,
     /// The softmax of each row.
     Softmax,
-    /// Rows less their mean, over their standard deviation, scaled and shifted.
+    /// Rows less their mean, divided by their standard deviation, scaled and shifted.
     Layernorm,
-    /// Rows over the root of their mean square, scaled.
+    /// Rows divided by the root of their mean square, scaled.
     Rmsnorm,
     /// The sum of each row.
     RowSums,
-    /// Sums of pieces of each column.
+    /// Partial sums of each column.
     ColumnSums,
     /// Its product with a vector.
     Gemv,
-    /// Attraction among as many bodies as it has columns.
+    /// Gravity between as many bodies as it has columns.
     Gravity,
 }
 
@@ -56,7 +56,7 @@ pub enum Work {
 pub struct Choice {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Its element type; `None` where it has but one.
+    /// Its element type; `None` where it has only one.
     pub elem: Option<Elem>,
     /// Its constants.
     pub constants: Vec<(&'static str, usize)>,
@@ -82,38 +82,38 @@ impl fmt::Display for Choice {
 
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
-/// Elements of a row that a thread has, if there are so many.
+/// Elements of a row for each thread, where the row is long enough.
 const OWN: usize = 16;
-/// The longest row, in elements for each lane, that a warp has alone.
+/// The longest row that one warp reads, in elements for each lane.
 const SHORT: usize = 16;
 
-/// The kernel for a matrix of so many rows and columns, rows contiguous.
+/// The kernel for a matrix of this size, rows contiguous.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
     let own = |kernel, constants: &[(&'static str, usize)]| Choice {
         kernel,
         elem: (work != Work::Gravity).then_some(elem),
         constants: constants.to_vec(),
     };
-    // Elements of one access: rows begin where such an access may.
+    // Elements of one access: vectors need rows that are aligned to them.
     let most = WIDEST / elem.bytes() as usize;
     let wide = if columns.is_multiple_of(most) { most } else { 1 };
     let in_rows = |long, short, threads: usize| {
         if columns <= 32 * SHORT {
-            // A warp's lanes share a row as widely as it allows.
+            // A warp reads a row with the widest vectors that it allows.
             let value = wide.min((columns / 32).next_power_of_two()).max(1);
             let width = columns.next_multiple_of(32 * value);
             return own(short, &[("W", width), ("R", (OWN * 16 / width).max(1)), ("V", value)]);
         }
         own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
     };
-    // Threads for a row that they keep, each with about so many elements.
+    // Threads of a block that keeps a row in registers, with about this many elements for each.
     let keeping = |elements: usize| columns.div_ceil(elements).next_multiple_of(128).clamp(128, 1024);
     let kept = keeping(if wide == 1 { 33 } else { OWN });
-    // Elements of a row that 128 threads read at once, two or more each.
+    // Elements of a row that 128 threads read at once, at least two each.
     let at_once = |most: usize| columns.next_multiple_of(128 * wide).clamp(256 * wide, 128 * wide * most);
     match work {
         Work::Transpose => {
-            // Reads go along rows of the matrix, writes along its columns.
+            // Reads are coalesced along rows of the matrix, writes along its columns.
             let side = |extent: usize| if extent.is_multiple_of(most) { (most, 8) } else { (1, 32) };
             let ((v, c), (u, d)) = (side(columns), side(rows));
             let pad = 4 / elem.bytes() as usize;
@@ -125,7 +125,8 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Layernorm => {
             let mut choice = in_rows("layernorm_row", "layernorm_rows", kept);
             if choice.kernel == "layernorm_row" && elem.bytes() < 4 {
-                // Weights of 16 bits are wide in registers: without a bound they would leave room for fewer blocks.
+                // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
+                // be resident.
                 choice.constants.push(("Q", (1536 / kept).max(1)));
             }
             choice
@@ -136,7 +137,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
         }
         Work::ColumnSums => {
-            // Few rows want many warps, and few columns long tiles.
+            // Few rows need many warps; few columns need long tiles.
             let (tile, warps) = match (rows < 1024, columns < 4096) {
                 (true, true) => (256, 32),
                 (false, true) => (128, 8),

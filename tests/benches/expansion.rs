@@ -1,5 +1,5 @@
-//! How long `matmul_kernel!` and `#[kernel]` take to expand: the macros unoptimised, as cargo builds them in every
-//! profile unless told otherwise, called by the compiler.
+//! Expansion time of `matmul_kernel!` and `#[kernel]`: unoptimised macros, as cargo builds them in every
+//! profile unless configured otherwise, called by the compiler.
 //!
 //! `cargo bench -p tilewright-tests --bench expansion`
 
@@ -16,7 +16,7 @@ fn main() -> std::io::Result<()> {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let user = UserCrate::new(&temporary.join("crates"), "expansion", &[])?;
     let target = temporary.join("target");
-    // Different sizes, so that nothing could be remembered from the use before.
+    // Different sizes, so that no result of an earlier use can be reused.
     let matmul = |at: usize| {
         let bk = 8 * (at + 1);
         format!(
@@ -40,7 +40,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The fastest of some runs of the compiler over a crate with these items.
+/// The fastest of several compiler runs over a crate with these items.
 fn check(user: &UserCrate, target: &Path, profile: &str, items: &str) -> std::io::Result<Duration> {
     let mut fastest = Duration::MAX;
     for round in 0..=ROUNDS {
@@ -49,7 +49,7 @@ fn check(user: &UserCrate, target: &Path, profile: &str, items: &str) -> std::io
         let start = Instant::now();
         let output = user.cargo(&["check", "--quiet", "--offline", "--profile", profile], target)?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // The first one compiles what the crate depends on.
+        // The first run compiles the dependencies.
         fastest = fastest.min(if round == 0 { Duration::MAX } else { start.elapsed() });
     }
     Ok(fastest)

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use tilewright::cudarc::driver::{CudaStream, DevicePtr, DeviceSlice, SyncOnDrop};
 use tilewright::prelude::*;
 
-/// Any address: the trait is a safe one.
+/// Returns an arbitrary address; the trait is safe to implement.
 struct Forged(Arc<CudaStream>);
 
 impl DeviceSlice<f32> for Forged {

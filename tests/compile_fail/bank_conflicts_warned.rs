@@ -1,4 +1,4 @@
-// A lint that warns: the compiler's headline begins with words of its own, and names the lint.
+// A lint at level `warn`: the compiler prefixes its own headline and names the lint.
 #![deny(deprecated)]
 use tilewright::prelude::*;
 

@@ -1,5 +1,5 @@
 #![deny(warnings)]
-// The names of all element types come with the prelude.
+// The prelude exports the names of all element types.
 use tilewright::prelude::*;
 
 #[kernel]

@@ -1,4 +1,4 @@
-//! `name!(…)` by its name, by a path, under another name, in constants, for two kernels of one name.
+//! `name!(…)` by name, by path, renamed, in constants, and for two kernels of the same name.
 
 mod kernels {
     use tilewright::prelude::*;

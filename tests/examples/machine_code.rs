@@ -1,5 +1,6 @@
-//! The machine code of every shipped kernel as a table, and what differs from another such table: what to run before and
-//! after a change of the generator. A difference of the text alone, under equal machine code, is not shown.
+//! The machine code of every shipped kernel as a table, and the differences from an older table: run it
+//! before and after a change of the generator. Differences in the source alone, with equal machine code, are
+//! not shown.
 //!
 //! ```console
 //! $ cargo xtask machine-code                      # writes target/machine_code.tsv
@@ -14,12 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_tests::gallery;
 
-/// Where instructions and registers are compared.
+/// The architectures whose instructions and registers are compared.
 const ARCHITECTURES: [(&str, u32); 2] = [("sm_80", 80), ("sm_90a", 90)];
 
 const HEADER: &str = "kernel\tvariant\tarch\tregisters\tspilled\tloop\tmultiply_adds\tcode";
 
-/// One binary to make.
+/// One binary to compile.
 struct Job {
     key: String,
     name: String,
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Every variant of every kernel, for the architectures that it runs on.
+/// Every variant of every kernel, for each architecture it runs on.
 fn jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
     for (kernel, generated) in gallery::all() {

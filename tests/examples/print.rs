@@ -1,4 +1,4 @@
-//! Prints a kernel of the gallery, a choreography, or one of `matmul_kernel!`, as CUDA C under its report.
+//! Prints a kernel of the gallery, a choreography, or one of `matmul_kernel!`: its report, then its CUDA C.
 //!
 //! ```console
 //! $ cargo run -p tilewright-tests --example print                            # the names

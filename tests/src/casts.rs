@@ -1,5 +1,5 @@
-//! Conversions between all element types: a kernel that converts every element of a tensor to every other type, what it is
-//! given, and what must come of it.
+//! Conversions between all element types: a kernel that converts every element of a tensor to every other
+//! type, its inputs, and the expected results.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::Int;
@@ -25,15 +25,15 @@ pub const ALL: [Elem; 11] = [
     Elem::E5m2,
 ];
 
-/// Threads of a block, each of which converts one element.
+/// Threads per block; each converts one element.
 pub const THREADS: usize = 128;
 
-/// The types to which elements of a type are converted.
+/// The types that elements of a type are converted to.
 pub fn targets(elem: Elem) -> impl Iterator<Item = Elem> {
     ALL.into_iter().filter(move |&target| target != elem)
 }
 
-/// Arguments: `from`, then `to_…` for each other type. They have a whole number of blocks of elements.
+/// The kernel's arguments: `from`, then `to_…` for each other type. Their sizes are multiples of the block.
 pub fn kernel(elem: Elem) -> Kernel {
     let mut hand = Hand::new(&format!("casts_{elem}"), 80, THREADS as u32);
     let n = Value::symbol("N");
@@ -46,21 +46,21 @@ pub fn kernel(elem: Elem) -> Kernel {
     let from = hand.tensor_of("from", elem, false, vec![n], one.clone());
     let x = hand.reg("x", elem, 1);
     let place = |space| Mem { space, index: at, peer: None };
-    let held = |reg| Frag { reg, at: zero, len: 1 };
+    let element = |reg| Frag { reg, at: zero, len: 1 };
     let mut ops =
-        vec![Op::Load { to: held(x), from: place(from), guard: None, fill: 0.0.into(), stays: None }];
+        vec![Op::Load { to: element(x), from: place(from), guard: None, fill: 0.0.into(), stays: None }];
     for target in targets(elem) {
         let to = hand.tensor_of(&format!("to_{target}"), target, true, vec![n], one.clone());
         let reg = hand.reg("value", target, 1);
         let value = Val::Cast(target, Box::new(Val::Reg(x, zero)));
         ops.push(Op::Assign { reg, at: zero, value });
-        ops.push(Op::Store { to: place(to), from: held(reg), guard: None });
+        ops.push(Op::Store { to: place(to), from: element(reg), guard: None });
     }
     hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect())
 }
 
-/// Elements to convert: all there are of narrow types; of others those at which results change, those beside them, and
-/// some at random.
+/// Elements to convert: all of narrow types; of others those around which the result changes, and random
+/// ones.
 pub fn given(elem: Elem) -> Vec<u64> {
     let mut all: Vec<u64> = match elem.bytes() {
         1 => (0..1 << 8).collect(),
@@ -83,7 +83,7 @@ fn chosen(elem: Elem) -> Vec<u64> {
     }
     let mut beside = |x: f64| {
         let bits = Number::Float(x).bits(elem);
-        // A step of what tensor cores read is 2^13 of the bits.
+        // The least significant bit that tensor cores read of TF32 is bit 13.
         let step = if elem == Elem::Tf32 { 1 << 13 } else { 1 };
         all.extend([bits.saturating_sub(step), bits, bits + step, ((mask >> 1) + 1) | bits]);
     };
@@ -107,7 +107,7 @@ fn chosen(elem: Elem) -> Vec<u64> {
     all
 }
 
-/// What an element becomes, as bits; nothing where it is no number of a floating-point type, of which there are several.
+/// The bits of a converted element; `None` for NaN, which has several encodings.
 pub fn wanted(bits: u64, from: Elem, to: Elem) -> Option<u64> {
     let x = value(from, bits);
     if !from.is_float() && !to.is_float() {
@@ -124,7 +124,7 @@ pub fn wanted(bits: u64, from: Elem, to: Elem) -> Option<u64> {
     })
 }
 
-/// What is wrong with results, if anything is.
+/// The first mismatch, if there is one.
 pub fn wrong(given: &[u64], got: &[u64], from: Elem, to: Elem) -> Option<String> {
     given.iter().zip(got).find_map(|(&bits, &got)| {
         let right = match wanted(bits, from, to) {

@@ -1,4 +1,5 @@
-//! Products drawn at random: a kernel, sizes, how the matrices lie, numbers. One description for the simulator and for GPUs.
+//! Random products: a kernel, sizes, layouts of the matrices, numbers. One description for the simulator and
+//! for GPUs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,26 +13,26 @@ use crate::gallery;
 use crate::problem::{Problem, Setting, Values};
 use crate::tensor::Room;
 
-/// The first draw of every run, unless `TILEWRIGHT_DRAWS` says otherwise.
+/// The seed of every run, unless `TILEWRIGHT_DRAWS` sets another.
 const SEED: u64 = 1;
 
-/// How large matrices are.
+/// The size of the matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// A tile or two: for the simulator.
+    /// One or two tiles: for the simulator.
     Small,
     /// Hundreds of rows and columns: for a GPU.
     Large,
 }
 
-/// How sizes, gaps and offsets are chosen.
+/// The restrictions on sizes, gaps and offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// Whole tiles at aligned addresses: every variant must run.
     Whole,
-    /// Any sizes, and aligned addresses, rows and columns.
+    /// Any sizes, but aligned addresses, rows and columns.
     Aligned,
-    /// Whatever.
+    /// No restriction.
     Any,
 }
 
@@ -40,23 +41,23 @@ pub enum Fit {
 pub struct Draw {
     /// Keys of `matmul_kernel!`.
     pub keys: String,
-    /// How it was chosen.
+    /// How the sizes were restricted.
     pub fit: Fit,
     /// M, N, K.
     pub size: [usize; 3],
-    /// Matrices of a batch, where the kernel takes batches.
+    /// The batch size, if the kernel has batches.
     pub batches: usize,
-    /// How A, B and C lie.
+    /// The gaps and offsets of A, B and C.
     pub rooms: [Room; 3],
-    /// Of kernels that take it.
+    /// If the kernel takes it.
     pub alpha: f64,
-    /// Of kernels that take it. Where it is 0, C is poison.
+    /// If the kernel takes it. Where it is 0, C is poisoned.
     pub beta: f64,
-    /// Other elements for each.
+    /// The seed of the elements.
     pub seed: u64,
 }
 
-/// The kernels that take part, each as its keys: all products under review, and the fastest.
+/// The keys of the kernels to test: all products under review, and the fastest.
 pub fn kernels() -> Vec<&'static str> {
     let more = FASTEST.iter().filter(|keys| !PRODUCTS.contains(keys));
     PRODUCTS.iter().chain(more).copied().collect()
@@ -70,7 +71,7 @@ impl Draw {
         outcome.kernel.ok_or_else(|| complaints.join("\n"))
     }
 
-    /// Arguments for the kernel, and what must come of them.
+    /// Arguments for the kernel, and the expected results.
     pub fn problem(&self, kernel: &Generated) -> Problem {
         let [m, n, k] = self.size;
         let sizes = [("M", m), ("N", n), ("K", k), ("L", self.batches)];
@@ -81,7 +82,7 @@ impl Draw {
     }
 }
 
-/// Products of one kernel.
+/// Random products of one kernel.
 fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Draw> {
     let step = if fit == Fit::Any { 1 } else { 16 };
     let key = |name: &str, default: usize| {
@@ -92,15 +93,15 @@ fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Dr
     let threads = !keys.contains("dtype=") || ["tc=", "vec=", "i32"].iter().any(|key| keys.contains(key));
     let tile = [key("bm=", 128), key("bn=", 128), if threads { key("bk=", 8) } else { 128 }];
     // Tiles along M, N, K.
-    let (tiles, depth): ([usize; 3], usize) = match scale {
+    let (tiles, most_k): ([usize; 3], usize) = match scale {
         Scale::Small => ([1, 1, 4], 40),
         Scale::Large => ([3, 3, 20], 600),
     };
     let along = move |mode: usize| {
-        let most = if mode == 2 { depth } else { tile[mode] * tiles[mode] * 3 / 2 };
+        let most = if mode == 2 { most_k } else { tile[mode] * tiles[mode] * 3 / 2 };
         match fit {
             Fit::Whole => (1..=tiles[mode]).prop_map(move |tiles| tiles * tile[mode]).boxed(),
-            // Aligned modes are contiguous: which one it is depends on the kernel.
+            // The alignment is along the contiguous mode, which depends on the kernel.
             Fit::Aligned => (1..=most.div_ceil(step)).prop_map(move |steps| steps * step).boxed(),
             Fit::Any => (1..=most).boxed(),
         }
@@ -125,7 +126,7 @@ fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Dr
     )
 }
 
-/// The keys of a kernel with other majors, and with more arguments where that is drawn.
+/// The keys of a kernel with other majors, and with more arguments where drawn.
 fn with(keys: &str, [a, b, c]: [bool; 3], scaled: bool, batched: bool) -> String {
     let kept =
         keys.split_whitespace().filter(|key| !["a=", "b=", "c="].iter().any(|major| key.starts_with(major)));
@@ -139,8 +140,8 @@ fn with(keys: &str, [a, b, c]: [bool; 3], scaled: bool, batched: bool) -> String
     all.join(" ")
 }
 
-/// Tries so many draws, on some threads; the kernels take turns. Panics with the first that is wrong, the smallest of its
-/// kind that was found, and how to repeat it.
+/// Runs random products on several threads, the kernels round-robin. Panics with the first failure, the
+/// smallest of the same kind that was found, and how to repeat it.
 pub fn each(count: usize, scale: Scale, threads: usize, test: impl Fn(&Draw) -> Result<(), String> + Sync) {
     let (seed, chosen) = match std::env::var("TILEWRIGHT_DRAWS") {
         Ok(text) => {

@@ -1,9 +1,9 @@
-//! Every function of numbers, with what documents say of its accuracy: one kernel, held against double precision in the
+//! Every numeric function with its documented accuracy: one kernel, checked against double precision in the
 //! simulator and on GPUs.
 
 use tilewright::prelude::*;
 
-/// Applies every function to every element; column by column.
+/// Applies every function to every element; one column per function.
 #[kernel(T = f32 | f64 | f16 | bf16)]
 pub fn functions<T>(x: &Tensor<T, N>, y: &mut Tensor<T, { (N, 24) }>) {
     let t = layout!(128);
@@ -35,15 +35,15 @@ pub fn functions<T>(x: &Tensor<T, N>, y: &mut Tensor<T, { (N, 24) }>) {
     copy(map(x, |x| 1.0 / x), y[(_, 23)]);
 }
 
-/// A function in double precision, and how far a kernel may be off: in units in the last place, and besides absolutely.
+/// A function in double precision, and its tolerance: in units in the last place, and absolute.
 pub struct Function {
     /// Its name in kernels.
     pub name: &'static str,
-    /// Its value.
+    /// Its reference.
     pub of: fn(f64) -> f64,
     /// Units in the last place of the result, in `f32` and `f64`; one half more is added for narrow types.
     pub ulps: f64,
-    /// How far it may be off besides, in units in the last place of 1.
+    /// Its absolute tolerance, in units in the last place of 1.
     pub near_zero: f64,
 }
 
@@ -84,7 +84,7 @@ fn gelu_tanh(x: f64) -> f64 {
     0.5 * x * (1.0 + (scale * (x + 0.044715 * x * x * x)).tanh())
 }
 
-/// The error function: its series, and far from 0 what a continued fraction leaves of 1.
+/// The error function: by its series, and far from 0 by a continued fraction of 1 - erf.
 pub fn erf(x: f64) -> f64 {
     if x.abs() > 2.0 {
         let below = (1..=80).rev().fold(x.abs(), |below, n| x.abs() + 0.5 * f64::from(n) / below);
@@ -99,7 +99,7 @@ pub fn erf(x: f64) -> f64 {
     std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
-/// Numbers near 0, in the middle, and at the ends.
+/// Numbers near 0, of medium size, and at the ends of the range.
 pub fn arguments() -> Vec<f64> {
     let specials = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5];
     let middle = (-400..400).map(|n| f64::from(n) * 0.03125);
@@ -108,8 +108,8 @@ pub fn arguments() -> Vec<f64> {
     specials.into_iter().chain(middle).chain(small).chain(odd).collect()
 }
 
-/// What is wrong with results: for each number of [`arguments`], rounded to the type, the value of every function.
-/// `digits` are the binary digits of the type.
+/// The first mismatch, if there is one. `results` are, for each of [`arguments`] rounded to the type, the
+/// values of every function; `digits` are the binary digits of the type.
 pub fn wrong(inputs: &[f64], results: &[f64], digits: i32, most: f64) -> Option<String> {
     let count = inputs.len();
     for (column, function) in FUNCTIONS.iter().enumerate() {
@@ -118,13 +118,13 @@ pub fn wrong(inputs: &[f64], results: &[f64], digits: i32, most: f64) -> Option<
             let wanted = if wanted.abs() > most { f64::INFINITY.copysign(wanted) } else { wanted };
             let narrow = if digits < 24 { 0.5 } else { 0.0 };
             let ulp = |of: f64| 2f64.powi(of.abs().log2().floor().max(-1074.0) as i32 - digits + 1);
-            // The series of the error function is off by some units itself.
+            // The series of the error function has an error of some units itself.
             let own = if digits == 53 && ["erf", "gelu"].contains(&function.name) { 8.0 } else { 0.0 };
             let least = if digits == 11 { 2f64.powi(-24) } else { 2f64.powi(-148) };
             let within = (function.ulps + own + narrow) * ulp(wanted).max(least)
                 + function.near_zero * 2f64.powi(-digits + 1).min(2f64.powi(-23));
             let same = got == wanted || (got.is_nan() && wanted.is_nan()) || (got - wanted).abs() <= within;
-            // Below the least normal number of f32 a quotient by infinity is 0.
+            // Below the least normal number of f32, a quotient by infinity is 0.
             let tiny = wanted.abs() < 2f64.powi(-126) && got == 0.0;
             if !same && !tiny {
                 return Some(format!(

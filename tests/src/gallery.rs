@@ -1,4 +1,4 @@
-//! Every kernel that the project ships or shows: what snapshots, NVRTC and GPU runs go through.
+//! Every kernel that the project ships or shows: the input of snapshot, NVRTC and GPU tests.
 
 use tilewright::kernels;
 use tilewright_codegen::words::Words;
@@ -6,7 +6,7 @@ use tilewright_codegen::{Definition, Generated, Outcome};
 
 use crate::programs;
 
-/// Keys of `matmul_kernel!` whose kernels are kept under review.
+/// Keys of the `matmul_kernel!` kernels under review.
 pub use tilewright::kernels::PRODUCTS as MATMULS;
 
 /// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`.
@@ -32,7 +32,7 @@ fn carried(name: &str, definition: Option<Definition>) -> (String, Generated) {
 
 /// All of them, by name.
 pub fn all() -> Vec<(String, Generated)> {
-    // The product family is in `MATMULS`, with more keys than the one that is shipped.
+    // `MATMULS` has the product family, with more keys than the shipped one.
     let shipped = kernels::all().into_iter().filter(|shipped| shipped.name != "matmul");
     let mut all: Vec<_> = shipped.map(|shipped| carried(shipped.name, shipped.def.definition())).collect();
     let built = |program: tilewright_codegen::problem::Result<_>| match program {
@@ -42,7 +42,7 @@ pub fn all() -> Vec<(String, Generated)> {
     all.push(kernel("wgmma_ring", built(programs::wgmma_ring())));
     all.push(kernel("mma_sync", built(programs::mma_sync())));
     for keys in MATMULS {
-        // Its own name, or what it is made of.
+        // Its own name, or one made from its keys.
         let own = keys.split_whitespace().find_map(|key| key.strip_prefix("name="));
         let name = format!("matmul {}", own.unwrap_or(keys))
             .trim()

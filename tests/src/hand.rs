@@ -1,20 +1,20 @@
-//! Thread programs by hand: the bookkeeping of parameters, shared memory, registers and variables. The simulator's own
-//! tests include this file as well; it needs the generator alone.
+//! Hand-written thread programs: builds their parameters, shared memory, registers and variables. The
+//! simulator's own tests include this file too; it depends on codegen alone.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::*;
 use tilewright_layout::{Symbol, Value};
 
-/// A program that is being written.
+/// A program under construction.
 pub struct Hand {
-    /// What there is of it.
+    /// The program so far.
     pub k: Kernel,
     bytes: u32,
 }
 
 impl Hand {
-    /// A program of blocks of so many threads.
+    /// A program with so many threads per block.
     pub fn new(name: &str, arch: u32, threads: u32) -> Hand {
         let launch = Launch {
             cost: None,
@@ -56,12 +56,12 @@ impl Hand {
         &mut self.k.exprs
     }
 
-    /// A number.
+    /// An integer constant.
     pub fn int(&mut self, n: i64) -> Ix {
         self.e().int(n)
     }
 
-    /// The number of this thread in its block.
+    /// The thread's index in its block.
     pub fn thread(&mut self) -> Ix {
         let last = i64::from(self.k.launch.threads) - 1;
         self.e().leaf(Int::Thread, 0, last, 1, Scope::Thread)
@@ -110,7 +110,7 @@ impl Hand {
         self.k.params.len() as Id - 1
     }
 
-    /// An array in shared memory, at a multiple of so many bytes.
+    /// An array in shared memory, with this alignment in bytes.
     pub fn shared_at(&mut self, name: &str, elem: Elem, len: u32, align: u32, note: &str) -> Space {
         let offset = self.bytes.next_multiple_of(align);
         let array = Shared { name: name.into(), elem, len, offset, align, note: note.into() };
@@ -142,7 +142,7 @@ impl Hand {
         self.k.regs.len() as Id - 1
     }
 
-    /// A variable of an integer expression's range.
+    /// A variable with the range of an integer expression.
     pub fn var_of(&mut self, name: &str, [lo, hi]: [i64; 2], multiple: i64, same_for: Scope) -> (Id, Ix) {
         let wide = hi > i64::from(i32::MAX);
         self.k.vars.push(Var { name: name.into(), mutable: false, wide });

@@ -1,4 +1,4 @@
-//! Kernels in which integers decide: conditions, ends of loops, coordinates read from memory.
+//! Kernels with data-dependent integers: conditions, loop bounds, coordinates read from memory.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
@@ -20,7 +20,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
     ]
 }
 
-/// One row of a table for each block.
+/// A gather of rows: one row of a table per block.
 #[kernel]
 pub fn gather(
     ids: &Tensor<i32, N>,
@@ -34,7 +34,7 @@ pub fn gather(
     copy(from, to);
 }
 
-/// Every thread has a row of its own.
+/// A gather of elements: one index per thread.
 #[kernel]
 pub fn gather_elements(ids: &Tensor<u32, N>, table: &Tensor<f32, V>, out: &mut Tensor<f32, N>) {
     let t = layout!(64);
@@ -44,7 +44,7 @@ pub fn gather_elements(ids: &Tensor<u32, N>, table: &Tensor<f32, V>, out: &mut T
     copy(table[(row)], to[(0)], fill = -7.0);
 }
 
-/// Rows go where a permutation says; those whose place lies outside are dropped.
+/// A scatter of rows by a permutation; rows whose target is out of bounds are dropped.
 #[kernel]
 pub fn scatter(
     x: &Tensor<f32, (N, D), (ldx, _1)>,
@@ -70,7 +70,7 @@ pub fn prefix(x: &Tensor<f32, (N, D)>, out: &mut Tensor<f32, (N, D)>) {
     copy(sum, to);
 }
 
-/// C = L·X, where L has zeros above its tiles on the diagonal: the loop over K ends there.
+/// C = L·X with a lower triangular L: the loop over K ends at the diagonal.
 #[kernel]
 pub fn causal<const B: usize = 32, const BK: usize = 8>(
     l: &Tensor<f32, (M, K)>,
@@ -95,7 +95,7 @@ pub fn causal<const B: usize = 32, const BK: usize = 8>(
     copy(acc, out);
 }
 
-/// Each block sums a part of K, as many parts as the workspace has.
+/// Split-K: each block sums one part of K, as many parts as the workspace has.
 #[kernel]
 pub fn split_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, parts: &mut Tensor<f32, (M, N, S)>) {
     let (sa, sb) = (shared::<f32>((32, 8)), shared::<f32>((32, 8)));
@@ -118,7 +118,7 @@ pub fn split_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, parts: &mut Ten
     copy(acc, out);
 }
 
-/// A sparse matrix in compressed rows times a vector: every thread has a row, and a loop of its own.
+/// A sparse matrix in CSR format times a vector: one row per thread, with a data-dependent loop.
 #[kernel]
 pub fn sparse(
     begin: &Tensor<i32, { M + 1 }>,
@@ -137,7 +137,7 @@ pub fn sparse(
     copy(sum, to);
 }
 
-/// What conditions can be made of: the block, loop variables, sizes, integer and other arguments, data, and `&&`, `||`, `!`.
+/// Conditions on the block, loop variables, sizes, integer and other arguments, data, and `&&`, `||`, `!`.
 #[kernel(allow(uncoalesced))]
 pub fn conditions(flags: &Tensor<i32, B>, n: i32, alpha: f32, out: &mut Tensor<f32, (B, _8)>) {
     let t = layout!((1, 8));
@@ -165,7 +165,7 @@ pub fn conditions(flags: &Tensor<i32, B>, n: i32, alpha: f32, out: &mut Tensor<f
     copy(sum, to);
 }
 
-/// Sizes, the block and loop variables as numbers.
+/// Sizes, the block index and loop variables converted to numbers.
 #[kernel]
 pub fn as_numbers(x: &Tensor<f32, (M, N)>, out: &mut Tensor<f32, M>) {
     let t = layout!((32, 1));
@@ -180,7 +180,7 @@ pub fn as_numbers(x: &Tensor<f32, (M, N)>, out: &mut Tensor<f32, M>) {
     copy(sum[(0, _)], to);
 }
 
-/// The place of the largest element of a row, found by one warp, is where its label is read.
+/// An argmax along a row by one warp, whose result indexes the labels.
 #[kernel]
 pub fn label_of_best(
     score: &Tensor<i32, (N, _32), (_32, _1)>,
@@ -197,7 +197,7 @@ pub fn label_of_best(
     copy(label[(place[(0, 0)])], to[(0, 0)]);
 }
 
-/// Extents that are computed from others, and a size that four divides.
+/// Extents computed from others, and a size that four divides.
 #[kernel]
 pub fn halves(
     x: &Tensor<f32, { 2 * N }>,

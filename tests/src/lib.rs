@@ -1,4 +1,4 @@
-//! What several tests share: kernels, what they are given and what must come of it, and crates as users have them.
+//! Shared parts of the tests: kernels, their inputs and expected results, and user crates.
 
 pub mod casts;
 pub mod choreography;

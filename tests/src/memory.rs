@@ -1,4 +1,4 @@
-//! What the kernels of `kernels::memory` come to, in double precision.
+//! References in double precision for the kernels of `kernels::memory`.
 
 use tilewright::Elem;
 
@@ -21,7 +21,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
     }
 }
 
-/// Tensors by their place, numbers by theirs.
+/// Tensors and numbers by their index.
 struct Given<'o> {
     tensors: Vec<&'o Tensor>,
     numbers: Vec<f64>,
@@ -44,7 +44,7 @@ impl<'o> Given<'o> {
     }
 }
 
-/// Right up to `within`, and up to the rounding to the result's type.
+/// Correct up to `within`, and up to the rounding to the result's type.
 fn about(elem: Elem, value: f64, within: f64) -> Wanted {
     let narrowed =
         if elem == Elem::F32 { 0.0 } else { 2.0 * number::roundoff(elem) * (value.abs() + within) };
@@ -60,7 +60,7 @@ fn sum(terms: impl Iterator<Item = f64>, values: Values) -> Wanted {
         size += term.abs();
         count += 1.0;
     }
-    // Small whole numbers add up exactly.
+    // Small integers are summed exactly.
     let steps = if values == Values::Whole { 0.0 } else { 2.0 * count.sqrt() + 8.0 };
     Wanted { value: total, within: steps * number::roundoff(Elem::F32) * size }
 }
@@ -70,7 +70,7 @@ fn rows(x: &Tensor) -> (usize, usize, impl Fn(usize) -> Vec<f64> + '_) {
     (rows, columns, move |row| (0..columns).map(|column| x.values[column * rows + row]).collect())
 }
 
-/// A result of the matrix's shape, from its rows one after the other.
+/// A result of the matrix's shape, from its rows in order.
 fn by_columns(rows: usize, columns: usize, of: Vec<Vec<Wanted>>) -> Vec<Wanted> {
     (0..rows * columns).map(|at| of[at % rows][at / rows]).collect()
 }

@@ -1,13 +1,13 @@
-//! Elements of any type as numbers of the host, and as their bits.
+//! Elements of any type as numbers on the host, and as bits.
 
 use tilewright::runtime::Stored;
 use tilewright::{Elem, Element, bf16, e4m3, e5m2, f16, tf32};
 
-/// Types of elements as numbers.
+/// Element types as numbers.
 pub trait Number: Element + Stored<Elem = Self> {
-    /// The nearest element; whole numbers beyond the range wrap.
+    /// The nearest element; integers out of range wrap.
     fn of(value: f64) -> Self;
-    /// Its value, which is exact.
+    /// Its exact value.
     fn to(self) -> f64;
 }
 
@@ -40,7 +40,7 @@ numbers! {
     u8: |x| x as i64 as u8, f64::from;
 }
 
-/// An expression in which a name stands for the type of these elements.
+/// An expression in which a name is the type of these elements.
 #[macro_export]
 macro_rules! typed {
     ($elem:expr, $name:ident => $what:expr) => {
@@ -71,12 +71,12 @@ pub fn rounded(elem: Elem, value: f64) -> f64 {
     typed!(elem, T => T::of(value).to())
 }
 
-/// All bits of an element set: a float that is no number, and an integer that catches the eye.
+/// All bits of an element set: NaN for floats, and a conspicuous value for integers.
 pub fn poison(elem: Elem) -> u64 {
     u64::MAX >> (64 - 8 * elem.bytes())
 }
 
-/// How far a result that is rounded once may be off, for each 1 of its size; 0 for integers.
+/// The relative error of one rounding; 0 for integers.
 pub fn roundoff(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 2f64.powi(-53),
@@ -90,17 +90,17 @@ pub fn roundoff(elem: Elem) -> f64 {
     }
 }
 
-/// Bits that look random: xorshift.
+/// Pseudo-random bits: xorshift.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Other bits for each seed.
+    /// A different sequence for each seed.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next 32 of their bits.
+    /// The next 32 bits.
     pub fn word(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,5 +1,5 @@
-//! What a kernel is given, and what must come of it: arguments for the simulator and for a device, and results in double
-//! precision.
+//! Test problems: the arguments of a kernel, for the simulator and for a device, and its expected results in
+//! double precision.
 
 use tilewright::sim::Outcome;
 use tilewright::{Arg, Elem, Element};
@@ -12,7 +12,7 @@ use crate::number::{self, Random};
 use crate::tensor::{Room, Tensor};
 use crate::typed;
 
-/// What one argument of a kernel is.
+/// One argument of a kernel.
 #[derive(Clone, Debug)]
 pub enum Operand {
     /// A tensor.
@@ -21,25 +21,25 @@ pub enum Operand {
     Number(Elem, f64),
 }
 
-/// Which numbers tensors hold.
+/// The numbers in tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Whole numbers so small that every type holds them, and that every sum is exact.
+    /// Small integers, which every type represents, and whose sums are exact.
     Whole,
-    /// All that lie between -1 and 1, or what a type of integers holds of -100 to 100.
+    /// Random numbers between -1 and 1; for integers, those between -100 and 100 that the type represents.
     Any,
 }
 
-/// What an argument builder is told.
+/// The settings from which arguments are built.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
     /// Extents by name.
     pub sizes: &'a [(&'a str, usize)],
-    /// How the tensors lie, in their order; the last stands for all that follow.
+    /// The gaps and offsets of the tensors, in order; the last one is repeated.
     pub rooms: &'a [Room],
-    /// What they hold.
+    /// The numbers in the tensors.
     pub values: Values,
-    /// Other numbers for each.
+    /// The seed of the numbers.
     pub seed: u64,
     /// The number called `alpha`.
     pub alpha: f64,
@@ -47,19 +47,19 @@ pub struct Setting<'a> {
     pub beta: f64,
 }
 
-/// An element of a result, and how far it may be off.
+/// An expected element of a result, and its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wanted {
-    /// What is right.
+    /// The expected value.
     pub value: f64,
-    /// 0 where it must be exact.
+    /// The absolute tolerance; 0 if the result must be exact.
     pub within: f64,
 }
 
-/// A reference: the result's elements from the arguments, the first mode running fastest.
+/// A reference: the result's elements from the arguments, the first mode fastest.
 pub type Reference = fn(&[Operand], Values) -> Vec<Wanted>;
 
-/// Arguments, and what must come of them.
+/// Arguments, and the expected result.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The arguments in their order.
@@ -68,7 +68,7 @@ pub struct Problem {
     pub wanted: Vec<Wanted>,
 }
 
-/// What a kernel computes, as its name and its parameters say; `None` for one that nobody has a reference for.
+/// The reference of a kernel, by its name and parameters; `None` if there is none.
 pub fn reference(kernel: &Generated) -> Option<Reference> {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     match (&*kernel.name, &names[..]) {
@@ -97,7 +97,7 @@ impl Problem {
                     let room = setting.rooms.get(operands.len()).or(setting.rooms.last());
                     let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
                     let tensor = tensor.expect("a pointer is a tensor");
-                    // A result that nobody may read is poison, inside and around.
+                    // A result that must not be read is poisoned, inside and around.
                     let read = !tensor.written || (reads && setting.beta != 0.0);
                     let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
                     operands.push(Operand::Tensor(if read {
@@ -127,12 +127,12 @@ impl Problem {
         self.tensors().find(|tensor| tensor.written).expect("a result")
     }
 
-    /// For the simulator, with the result in its buffer.
+    /// For the simulator, with the result in its own buffer.
     pub fn args(&self) -> Vec<Arg> {
         self.args_with(Tensor::arg)
     }
 
-    /// For the simulator, with a result that has no contents: see [`Tensor::output`].
+    /// For the simulator, with an uninitialised result: see [`Tensor::output`].
     pub fn blank_args(&self) -> Vec<Arg> {
         self.args_with(|tensor| if tensor.written { tensor.output() } else { tensor.arg() })
     }
@@ -147,7 +147,7 @@ impl Problem {
         self.operands.iter().map(one).collect()
     }
 
-    /// For a launch plan, as if each buffer began at a multiple of many bytes.
+    /// For a launch plan, with aligned buffers.
     pub fn given(&self) -> Vec<Given> {
         let one = |(place, operand): (usize, &Operand)| match operand {
             Operand::Tensor(tensor) => Given::Tensor(tensor.given((place as u64 + 1) << 40)),
@@ -156,7 +156,7 @@ impl Problem {
         self.operands.iter().enumerate().map(one).collect()
     }
 
-    /// What is wrong with a run in the simulator, if anything is.
+    /// The first mismatch of a run in the simulator, if there is one.
     pub fn wrong_outcome(&self, outcome: &Outcome) -> Option<String> {
         let result = self.result();
         let bits: Vec<u64> = typed!(result.elem, T => {
@@ -167,18 +167,18 @@ impl Problem {
         Some(format!("variant {}: {why}", outcome.variant() + 1))
     }
 
-    /// What is wrong with a tensor's buffer after a run, if anything is.
+    /// The first mismatch in a tensor's buffer after a run, if there is one.
     pub fn wrong(&self, tensor: &Tensor, bits: &[u64]) -> Option<String> {
         if !tensor.written {
             return tensor.wrong(bits, None);
         }
         if tensor.name != self.result().name {
-            // What a kernel keeps for itself: anything may be in it, and nothing around it.
+            // A workspace: its contents are arbitrary, but the memory around it must not change.
             return tensor.wrong(bits, Some(&|_, _| None));
         }
         let judge = |element: usize, got: f64| {
             let Wanted { value, within } = self.wanted[element];
-            // Written so that what is no number is never right.
+            // Written so that NaN never matches.
             let right = got == value || (got - value).abs() <= within;
             let bound = if within > 0.0 { format!(" up to {within:.1e}") } else { String::new() };
             (!right).then(|| format!("is {got}, and {value} is right{bound}"))
@@ -207,10 +207,10 @@ fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {
     })
 }
 
-/// C = alpha·A·Bᵀ + beta·C, or C = A·Bᵀ, in batches where there is a third mode.
+/// C = alpha·A·Bᵀ + beta·C, or C = A·Bᵀ; batched if there is a third mode.
 ///
-/// Rounding errors of a sum of K products behave as steps to either side: they grow as √K, and with the magnitudes of what
-/// is added. The last rounding is to the type of C.
+/// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
+/// of the terms. The last rounding is to the type of C.
 pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
     let [a, b, c] = all[..] else { panic!("three matrices") };
@@ -219,15 +219,15 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         Operand::Tensor(_) => None,
     });
     let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
-    let (rows, columns, depth) = (c.extents[0], c.extents[1], a.extents[1]);
+    let (rows, columns, terms) = (c.extents[0], c.extents[1], a.extents[1]);
     let batches = c.extents.get(2).copied().unwrap_or(1);
     // Sums, and sums of magnitudes.
     let mut sums = vec![(0.0f64, 0.0f64); c.count()];
     for l in 0..batches {
-        for k in 0..depth {
-            let column_of_a = &a.values[(l * depth + k) * rows..][..rows];
+        for k in 0..terms {
+            let column_of_a = &a.values[(l * terms + k) * rows..][..rows];
             for n in 0..columns {
-                let factor = b.values[(l * depth + k) * columns + n];
+                let factor = b.values[(l * terms + k) * columns + n];
                 let column = &mut sums[(l * columns + n) * rows..][..rows];
                 for ((sum, size), x) in column.iter_mut().zip(column_of_a) {
                     let product = x * factor;
@@ -237,12 +237,12 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
             }
         }
     }
-    let steps = 2.0 * (depth as f64).sqrt() + 8.0;
-    // Sums of narrow floats are f32.
+    let steps = 2.0 * (terms as f64).sqrt() + 8.0;
+    // Narrow floats are accumulated in f32.
     let sum_elem = if c.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
     let least = if c.elem == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
-        // What is not read may be poison.
+        // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
         let value = alpha * sum + old;
         if values == Values::Whole || !c.elem.is_float() {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::gallery;
 
-    /// A product whose buffers have room everywhere, and the buffer of its result as it should be.
+    /// A product with gaps around all buffers, and the expected buffer of its result.
     fn right(keys: &str) -> (Problem, Vec<u64>) {
         let kernel = gallery::matmul(keys).kernel.expect("a kernel");
         let sizes = &[("M", 5), ("N", 4), ("K", 30), ("L", 2)];
@@ -288,8 +288,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        // The last of the first column, and the first of the gap behind it.
+    fn mismatches_are_reported() {
+        // The last element of the first column, and the first of the gap behind it.
         let (at, gap) = (|c: &Tensor| c.offset + 4, |c: &Tensor| c.offset + 5);
         for keys in ["", "alpha_beta=true batched=true", "dtype=f64 bm=64 bn=64", "dtype=f16 bk=16"] {
             check(keys, |_, _| {}, None);

@@ -1,4 +1,4 @@
-//! Programs of the builder that show how far the two representations reach.
+//! Programs written with the builder: warp-specialised wgmma, and mma.sync with cp.async.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
@@ -20,8 +20,8 @@ fn rows(ld: &str) -> Option<Tuple> {
     Some(Tuple::of([Value::symbol(ld).into(), Tuple::from(1)]))
 }
 
-/// C = A·Bᵀ in bf16 with f32 sums: a producer warp fills a two-stage ring by bulk tensor copies, a warpgroup consumes it
-/// with wgmma. One 64x64 tile of C for each block, depth 64 for each stage.
+/// C = A·Bᵀ in bf16 with f32 sums: a producer warp fills a two-stage ring by bulk tensor copies, a warpgroup
+/// consumes it with wgmma. One 64x64 tile of C per block, BK = 64 per stage.
 pub fn wgmma_ring() -> Result<Program> {
     const STAGES: i64 = 2;
     let (m, n, k) = (64i64, 64i64, 64i64);
@@ -33,7 +33,7 @@ pub fn wgmma_ring() -> Result<Program> {
     let consumers = b.group("consumers", (0, 4), None);
     let producer = b.group("producer", (4, 5), None);
 
-    // Rows of 128 bytes, swizzled as the copy engine and the tensor cores do; the last mode is the slot.
+    // Rows of 128 bytes with the swizzle that TMA and wgmma share; the last mode is the slot.
     let swizzle = Swizzle::new(3, 3, 3)?;
     let slots = |rows: i64| -> Result<Composed> {
         Ok(Composed::new(swizzle, 0, Layout::new((rows, k, STAGES), (k, 1i64, rows * k))?))
@@ -101,8 +101,8 @@ pub fn wgmma_ring() -> Result<Program> {
     Ok(b.finish())
 }
 
-/// C = A·Bᵀ in bf16 with f32 sums on sm_80: cp.async groups two stages deep, ldmatrix, mma.sync; four warps on a 64x64
-/// tile of C, depth 32 for each stage.
+/// C = A·Bᵀ in bf16 with f32 sums on sm_80: a two-stage cp.async pipeline, ldmatrix, mma.sync; four warps on
+/// a 64x64 tile of C, BK = 32 per stage.
 pub fn mma_sync() -> Result<Program> {
     const STAGES: i64 = 2;
     let (m, n, k) = (64i64, 64i64, 32i64);
@@ -112,7 +112,7 @@ pub fn mma_sync() -> Result<Program> {
     let bt = b.tensor("b", Elem::Bf16, sizes(["N", "K"]), rows("ldb"), false)?;
     let c = b.tensor("c", Elem::F32, sizes(["M", "N"]), rows("ldc"), true)?;
 
-    // Rows of 64 bytes, swizzled in groups of 16 bytes: neither writes nor ldmatrix meet a bank twice.
+    // Rows of 64 bytes, swizzled in units of 16 bytes: neither writes nor ldmatrix have bank conflicts.
     let swizzle = Swizzle::new(2, 3, 3)?;
     let slots = |rows: i64| -> Result<Composed> {
         Ok(Composed::new(swizzle, 0, Layout::new((rows, k, STAGES), (k, 1i64, rows * k))?))
@@ -165,9 +165,9 @@ pub fn mma_sync() -> Result<Program> {
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
         let rows_a = b.partition_rows(&slot_a, mma, 'a', x4, &by_warp)?.with_name("rows_a");
         let rows_b = b.partition_rows(&slot_b, mma, 'b', x2, &by_warp)?.with_name("rows_b");
-        let held_a = b.partition_mma(&slot_a, mma, 'a', &by_warp)?;
-        let held_b = b.partition_mma(&slot_b, mma, 'b', &by_warp)?;
-        let (fa, fb) = (b.fragment("fa", Elem::Bf16, &held_a)?, b.fragment("fb", Elem::Bf16, &held_b)?);
+        let parts_a = b.partition_mma(&slot_a, mma, 'a', &by_warp)?;
+        let parts_b = b.partition_mma(&slot_b, mma, 'b', &by_warp)?;
+        let (fa, fb) = (b.fragment("fa", Elem::Bf16, &parts_a)?, b.fragment("fb", Elem::Bf16, &parts_b)?);
         b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
         b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
         b.gemm_how(&fa, &fb, &acc, How::Atom("mma_m16n8k16_bf16"), Order::Plain, None)?;

@@ -1,5 +1,5 @@
-//! Rows of the instruction table, tried alone: a kernel that feeds one matrix product from memory, what it is given, and
-//! what must come of it in double precision.
+//! Rows of the instruction table, tested in isolation: a kernel that executes one matrix instruction on
+//! operands from memory, its inputs, and the expected results in double precision.
 
 use tilewright_codegen::atom::{Atom, Effect, OperandKind};
 use tilewright_codegen::index::Ix;
@@ -13,16 +13,16 @@ use crate::number::Random;
 /// Bytes of one access.
 const UNIT: u32 = 16;
 
-/// Numbers that a product is given.
+/// The numbers in the operands of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Of middling size; any integers.
+    /// Of medium size; any integers.
     Ordinary,
-    /// Some of them infinite, no number, the greatest, zeros with a sign.
+    /// Including infinities, NaNs, the largest numbers and signed zeros.
     Special,
-    /// `a` has subnormal numbers alone.
+    /// `a` has subnormal numbers only.
     Subnormal,
-    /// Of very different sizes.
+    /// Of very different magnitudes.
     Wide,
 }
 
@@ -31,24 +31,25 @@ impl Numbers {
     pub const ALL: [Numbers; 4] = [Numbers::Ordinary, Numbers::Special, Numbers::Subnormal, Numbers::Wide];
 }
 
-/// What must come of one element.
+/// An expected element.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The sum in double precision.
     pub sum: f64,
-    /// The greatest of its terms.
+    /// The largest magnitude of its terms.
     pub greatest: f64,
 }
 
-/// How an operand lies in memory.
+/// The layout of an operand in memory.
 enum Place {
     /// In the order thread, value: the index in the matrix of each.
     Fragments(Vec<usize>),
-    /// As shared memory is to hold it: the byte of each element of the matrix, and how many there are.
+    /// As an image of shared memory: the byte offset of each matrix element, and the size in bytes.
     Image(Vec<usize>, usize),
 }
 
-/// A kernel that tries a row. Its arguments are `d`, which is read and written, `a` and `b`.
+/// A kernel that executes one row of the table. Its arguments are `d`, which is read and written, `a` and
+/// `b`.
 pub struct Trial {
     /// The row.
     pub row: &'static Atom,
@@ -60,12 +61,12 @@ pub struct Trial {
     places: [Place; 3],
 }
 
-/// All rows that are products.
+/// All matrix instructions.
 pub fn all() -> impl Iterator<Item = Trial> {
     atoms::all().filter_map(Trial::of)
 }
 
-/// Of wgmma some widths, with which matrices lie in every way that there is; all else.
+/// All of them, but of wgmma only some shapes, which cover every layout of the matrices in shared memory.
 pub fn sample() -> impl Iterator<Item = Trial> {
     let chosen = |name: &str| {
         let is = |n: i64| name.starts_with(&format!("wgmma_m64n{n}k"));
@@ -74,7 +75,7 @@ pub fn sample() -> impl Iterator<Item = Trial> {
     all().filter(move |trial| chosen(trial.row.name))
 }
 
-/// The type of memory that holds elements of a type.
+/// The type in memory for elements of a type.
 pub fn stored(elem: Elem) -> Elem {
     match elem {
         Elem::Tf32 => Elem::F32,
@@ -83,7 +84,7 @@ pub fn stored(elem: Elem) -> Elem {
     }
 }
 
-/// An element's value as a product reads it.
+/// An element's value as the instruction reads it.
 pub fn value(bits: u64, elem: Elem) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
@@ -100,7 +101,7 @@ pub fn value(bits: u64, elem: Elem) -> f64 {
     }
 }
 
-/// A matrix in shared memory for a descriptor.
+/// A matrix in shared memory, for a matrix descriptor.
 struct Matrix {
     mode: u8,
     leading: u32,
@@ -109,7 +110,7 @@ struct Matrix {
     bytes: usize,
 }
 
-/// Bits of fraction and of exponent.
+/// The number of fraction bits and of exponent bits.
 fn format(elem: Elem) -> (u32, u32) {
     match elem {
         Elem::F64 => (52, 11),
@@ -147,14 +148,15 @@ fn draw(kind: Numbers, elem: Elem, sums: bool, random: &mut Random) -> u64 {
         ];
         return sign | special[(word >> 16) as usize % special.len()];
     }
-    // Exponents about that of 1.
+    // Exponents around that of 1.
     let (one, spread) = (top >> 1, if kind == Numbers::Wide { top.min(41) / 2 } else { 4 });
     let spread = if sums { spread / 2 + 1 } else { spread };
     sign | (one - spread / 2 + (word >> 8) % spread) << fraction | low
 }
 
 impl Trial {
-    /// The kernel of a row that is a product. Rows of wgmma take turns in how their matrices lie in shared memory.
+    /// The kernel of a matrix instruction. wgmma rows alternate over the layouts of matrices in shared
+    /// memory.
     pub fn of(row: &'static Atom) -> Option<Trial> {
         let Effect::Mma { m, n, k } = row.effect else { return None };
         let asynchronous = row.group == Scope::Warpgroup;
@@ -215,7 +217,7 @@ impl Trial {
         ['d', 'a', 'b'].map(|name| self.row.operand(name).map_or(Elem::U8, |operand| operand.elem))
     }
 
-    /// Matrices of some kind, column-major: m×n, m×k, n×k.
+    /// Random matrices, column-major: m×n, m×k, n×k.
     pub fn draw(&self, kind: Numbers, seed: u64) -> [Vec<u64>; 3] {
         let ([m, n, k], elems) = (self.shape, self.elems());
         let mut random = Random::new(seed);
@@ -229,7 +231,7 @@ impl Trial {
         })
     }
 
-    /// What the arguments hold, in bytes.
+    /// The contents of the arguments, in bytes.
     pub fn given(&self, matrices: &[Vec<u64>; 3]) -> [Vec<u8>; 3] {
         let elems = self.elems();
         std::array::from_fn(|at| {
@@ -255,7 +257,7 @@ impl Trial {
         })
     }
 
-    /// What must come of it, in the order of the argument `d`.
+    /// The expected elements, in the order of the argument `d`.
     pub fn wanted(&self, matrices: &[Vec<u64>; 3]) -> Vec<Wanted> {
         let ([m, n, k], elems) = (self.shape, self.elems());
         let number = |of: usize, at: usize| value(matrices[of][at], elems[of]);
@@ -265,7 +267,7 @@ impl Trial {
             let start = if self.adds { number(0, at) } else { 0.0 };
             let mut wanted = Wanted { sum: start, greatest: start.abs() };
             for (x, y) in (0..k).map(|k| (number(1, row + k * m), number(2, column + k * n))) {
-                // Rounds once for each term of doubles; narrower products are exact.
+                // Rounds once per term for doubles; narrower products are exact.
                 wanted.sum = x.mul_add(y, wanted.sum);
                 wanted.greatest = wanted.greatest.max((x * y).abs());
             }
@@ -277,8 +279,8 @@ impl Trial {
         index.iter().map(one).collect()
     }
 
-    /// How far a tensor core's sum may be off, for each 1 of the greatest term. It aligns all terms with the greatest and
-    /// cuts off what lies below the last bit that it keeps.
+    /// The error bound of a tensor core's sum, relative to its largest term. The hardware aligns all terms
+    /// with the largest and truncates them below the last bit that it keeps.
     pub fn within(&self) -> f64 {
         let [d, a, _] = self.elems();
         let terms = self.shape[2] as f64 + 1.0;
@@ -292,7 +294,7 @@ impl Trial {
     }
 }
 
-/// Registers of each thread, read from memory one after another, and written back if the row writes them.
+/// Fragments in registers, loaded from memory, and stored back if the instruction writes them.
 fn fragments(
     hand: &mut Hand,
     row: &'static Atom,
@@ -319,18 +321,19 @@ fn fragments(
     let thread = hand.thread();
     for at in (0..values as i64).step_by(step as usize) {
         let (from, to) = (hand.sum(&[(thread, values as i64)], at), hand.int(at));
-        let (held, memory) = (Frag { reg, at: to, len: step }, Mem { space, index: from, peer: None });
-        let load = Op::Load { to: held, from: memory.clone(), guard: None, fill: 0.0.into(), stays: None };
+        let (fragment, memory) = (Frag { reg, at: to, len: step }, Mem { space, index: from, peer: None });
+        let load =
+            Op::Load { to: fragment, from: memory.clone(), guard: None, fill: 0.0.into(), stays: None };
         before.push(Stmt { site: 0, op: load });
         if operand.writes {
-            after.push(Stmt { site: 0, op: Op::Store { to: memory, from: held, guard: None } });
+            after.push(Stmt { site: 0, op: Op::Store { to: memory, from: fragment, guard: None } });
         }
     }
     let at = hand.int(0);
     (AtomArg::Frag(Frag { reg, at, len: values as u32 }), Place::Fragments(index))
 }
 
-/// A matrix that is copied to shared memory byte by byte.
+/// A matrix that is copied byte for byte to shared memory.
 fn image(
     hand: &mut Hand,
     name: char,
@@ -351,16 +354,16 @@ fn image(
     let (per, thread) = (UNIT / size, hand.thread());
     let reg = hand.reg(&format!("{name}_copied"), elem, per);
     let zero = hand.int(0);
-    let held = Frag { reg, at: zero, len: per };
+    let unit = Frag { reg, at: zero, len: per };
     let at = |hand: &mut Hand, round: u32| -> Ix {
         hand.sum(&[(thread, i64::from(per))], i64::from(round * 128 * per))
     };
     for round in 0..matrix.bytes as u32 / (128 * UNIT) {
         let place = at(hand, round);
         let place = |space| Mem { space, index: place, peer: None };
-        let load = Op::Load { to: held, from: place(from), guard: None, fill: 0.0.into(), stays: None };
+        let load = Op::Load { to: unit, from: place(from), guard: None, fill: 0.0.into(), stays: None };
         before.push(Stmt { site: 0, op: load });
-        before.push(Stmt { site: 0, op: Op::Store { to: place(to), from: held, guard: None } });
+        before.push(Stmt { site: 0, op: Op::Store { to: place(to), from: unit, guard: None } });
     }
     let (leading, stride) = (matrix.leading, matrix.stride);
     let at = Mem { space: to, index: zero, peer: None };
@@ -368,7 +371,8 @@ fn image(
 }
 
 impl Matrix {
-    /// The canonical layout of a descriptor (PTX ISA, "Strides"), in bytes: `W` units of 16 bytes in a row of the pattern.
+    /// The canonical layout of a descriptor (PTX ISA, "Strides"), in bytes: `W` units of 16 bytes in a row of
+    /// the pattern.
     fn of([rows, along]: [u32; 2], size: u32, mode: u8, across: bool) -> Matrix {
         let per = UNIT / size;
         let (wide, bits) = match mode {

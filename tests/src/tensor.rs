@@ -1,4 +1,4 @@
-//! A tensor on the host: elements in a buffer with gaps, and poison wherever no element is.
+//! A tensor on the host: elements in a buffer with gaps, and poison everywhere else.
 
 use tilewright::{Arg, Elem, Element};
 use tilewright_codegen::launch;
@@ -7,22 +7,22 @@ use tilewright_codegen::thread::Param;
 use crate::number;
 use crate::typed;
 
-/// Elements that stand in front of every tensor and behind it, and must stay as they are. It keeps addresses aligned.
+/// Guard elements before and after every tensor, which must not change. Their number keeps addresses aligned.
 pub const GUARD: usize = 128;
 
-/// How far apart things lie in a buffer, in elements.
+/// The gaps and the offset of a tensor in its buffer, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Behind each run along the contiguous mode: what a leading dimension is longer than its extent.
+    /// After each run along the contiguous mode: the leading dimension minus the extent.
     pub gap: usize,
-    /// Behind each matrix of a batch.
+    /// After each matrix of a batch.
     pub beyond: usize,
-    /// In front of the first element, after the guard.
+    /// Before the first element, after the guard.
     pub offset: usize,
 }
 
 impl Room {
-    /// Gaps behind each run, and an offset.
+    /// Gaps after each run, and an offset.
     pub const fn new(gap: usize, offset: usize) -> Room {
         Room { gap, beyond: 0, offset }
     }
@@ -33,24 +33,25 @@ impl Room {
 pub struct Tensor {
     /// The parameter's name.
     pub name: String,
-    /// Type of the elements.
+    /// The element type.
     pub elem: Elem,
     /// Does the kernel write it?
     pub written: bool,
-    /// Extents, one for each mode.
+    /// One extent per mode.
     pub extents: Vec<usize>,
-    /// Strides in elements, one for each mode.
+    /// One stride in elements per mode.
     pub strides: Vec<usize>,
-    /// Elements of the buffer in front of the first one.
+    /// The offset of the first element in the buffer.
     pub offset: usize,
-    /// Elements of the whole buffer.
+    /// The size of the buffer in elements.
     pub len: usize,
-    /// The elements, the first mode running fastest; nothing where all of them are poison.
+    /// The elements, the first mode fastest; empty if all of them are poison.
     pub values: Vec<f64>,
 }
 
 impl Tensor {
-    /// As a parameter wants it, contiguous along the mode whose stride is 1; poison all over. `None` for what is no tensor.
+    /// A tensor for a parameter, contiguous along the mode whose stride is 1, poisoned. `None` if it is not a
+    /// tensor.
     pub fn new(param: &Param, sizes: &[(&str, usize)], room: Room) -> Option<Tensor> {
         let Param::Pointer { name, elem, write, shape, stride } = param else { return None };
         let known = |symbol: tilewright_layout::Symbol| {
@@ -78,18 +79,18 @@ impl Tensor {
         Some(Tensor { name, elem, written, extents, strides, offset, len, values: Vec::new() })
     }
 
-    /// The same with elements, each from its number; they are rounded to what the type holds.
+    /// The tensor with elements computed from their indices and rounded to the element type.
     pub fn filled(mut self, mut value: impl FnMut(usize) -> f64) -> Tensor {
         self.values = (0..self.count()).map(|at| number::rounded(self.elem, value(at))).collect();
         self
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn count(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Where each element is in the buffer, the first mode running fastest.
+    /// The offset of each element in the buffer, the first mode fastest.
     pub fn places(&self) -> Vec<usize> {
         let mut places = vec![self.offset];
         for (extent, stride) in self.extents.iter().zip(&self.strides) {
@@ -118,13 +119,13 @@ impl Tensor {
         arg.strides(self.strides.clone()).offset(self.offset)
     }
 
-    /// A result without contents for the simulator, which then finds what is read too early, not written, or written
-    /// twice.
+    /// An uninitialised result for the simulator, which then detects reads before writes, missing writes and
+    /// repeated writes.
     pub fn output(&self) -> Arg {
         typed!(self.elem, T => Arg::output::<T>(self.extents.clone())).strides(self.strides.clone())
     }
 
-    /// What a launch plan sees of it, in a buffer at this address.
+    /// The launch plan's view of it, in a buffer at this address.
     pub fn given(&self, buffer: u64) -> launch::Tensor {
         let signed = |sizes: &[usize]| sizes.iter().map(|&size| size as i64).collect();
         launch::Tensor {
@@ -148,15 +149,16 @@ impl Tensor {
         self.extents.iter().map(digit).collect()
     }
 
-    /// The bits of a whole buffer, from those of an output without contents, which begins with the first element.
+    /// The bits of the whole buffer, from those of an uninitialised output, which begins with the first
+    /// element.
     pub fn around(&self, output: Vec<u64>) -> Vec<u64> {
         let mut bits = self.bits();
         bits[self.offset..][..output.len()].copy_from_slice(&output);
         bits
     }
 
-    /// What is wrong with a buffer, if anything is: an element that is not as it should be, or something around the
-    /// elements that changed. `wanted` judges elements; without it they must be what they were.
+    /// The first mismatch in a buffer, if there is one: an unexpected element, or a change around the
+    /// elements. `wanted` judges elements; without it they must be unchanged.
     pub fn wrong(
         &self,
         bits: &[u64],

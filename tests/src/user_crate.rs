@@ -1,23 +1,24 @@
-//! A crate as a user has it: outside of the workspace, made for one test.
+//! A user's crate: outside the workspace, created for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, io};
 
-/// A crate in a folder of its own, built with default settings.
+/// A crate in its own folder, built with default settings.
 #[derive(Debug)]
 pub struct UserCrate {
     dir: PathBuf,
 }
 
 impl UserCrate {
-    /// Makes a crate that depends on tilewright, and on others of these.
+    /// Creates a crate that depends on tilewright, and on others of these.
     pub fn new(parent: &Path, name: &str, depends_on: &[&str]) -> io::Result<UserCrate> {
         let others = depends_on.iter().map(|other| format!("{other} = {{ path = \"../{other}\" }}\n"));
         UserCrate::with(parent, name, "", &others.collect::<String>())
     }
 
-    /// Makes a crate that depends on tilewright with these settings, and on what these lines of its manifest say.
+    /// Creates a crate that depends on tilewright with these settings, and on the given lines of its
+    /// manifest.
     pub fn with(parent: &Path, name: &str, settings: &str, dependencies: &str) -> io::Result<UserCrate> {
         let dir = parent.join(name);
         fs::create_dir_all(dir.join("src"))?;
@@ -26,7 +27,7 @@ impl UserCrate {
             "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ntilewright = {{ path = {root:?}{settings} }}\n{dependencies}",
         );
         fs::write(dir.join("Cargo.toml"), manifest)?;
-        // The versions that the workspace was tested with, which are there without a network.
+        // The locked versions of the workspace, which are available offline.
         fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
         Ok(UserCrate { dir })
     }
@@ -41,13 +42,13 @@ impl UserCrate {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.current_dir(&self.dir).args(arguments).arg("--target-dir").arg(target);
-        // What the test itself was built with is not what a user builds with.
+        // A user builds without the flags of the test build.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         command.env("CARGO_TERM_COLOR", "never").output()
     }
 }
 
-/// Where the workspace is.
+/// The workspace's folder.
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Kernels over shifted, overlapping, permuted and broadcast tiles, and walks over them.
+//! Kernels over shifted, overlapping, permuted and broadcast tiles, and raster orders over them.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
@@ -16,7 +16,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
     ]
 }
 
-/// The five-point stencil: a tile and its halo in shared memory.
+/// The five-point stencil, with a tile and its halo in shared memory.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 pub fn five_points(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
     let s = shared::<f32>((34, 10));
@@ -35,7 +35,7 @@ pub fn five_points(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
     map((own, left, right, above, below), to, |own, l, r, a, b| l + r + a + b - 4.0 * own);
 }
 
-/// The seven-point stencil, straight from global memory, with the edge repeated.
+/// The seven-point stencil from global memory, clamped at the boundary.
 #[kernel]
 pub fn seven_points(x: &Tensor<f32, (L, M, N)>, y: &mut Tensor<f32, (L, M, N)>) {
     let t = layout!((16, 2, 2));
@@ -54,7 +54,7 @@ pub fn seven_points(x: &Tensor<f32, (L, M, N)>, y: &mut Tensor<f32, (L, M, N)>) 
     copy(sum, to);
 }
 
-/// A matrix of five diagonals times a vector; the loop variable says how far the vector is shifted.
+/// A matrix with five diagonals times a vector; the loop variable is the shift of the vector.
 #[kernel]
 pub fn banded(a: &Tensor<f32, (N, _5)>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let t = layout!(32);
@@ -72,7 +72,7 @@ pub fn banded(a: &Tensor<f32, (N, _5)>, x: &Tensor<f32, N>, y: &mut Tensor<f32, 
     copy(sum, to);
 }
 
-/// A convolution by three times three filters, without an unfolded copy of the image: the window's place is a shift.
+/// A 3x3 convolution without im2col: each filter tap is a shifted tile.
 #[kernel]
 pub fn convolution(
     x: &Tensor<f32, (H, W, C)>,
@@ -95,7 +95,7 @@ pub fn convolution(
     copy(sum, to);
 }
 
-/// A transpose by way of another order of modes, straight and through shared memory.
+/// A transpose by permuting modes, directly and through shared memory.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 pub fn transposed(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>, z: &mut Tensor<f32, (N, M)>) {
     let t = layout!((16, 8));
@@ -113,7 +113,7 @@ pub fn transposed(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>, z: &mut 
     copy(parallelize(s, t, thread.x), parallelize(turned, t, thread.x));
 }
 
-/// A vector along one mode of a matrix, in bands of tiles.
+/// A vector broadcast along one mode of a matrix, with tiles rastered in bands.
 #[kernel]
 pub fn biased(
     x: &Tensor<f32, (M, N)>,
@@ -131,7 +131,7 @@ pub fn biased(
     });
 }
 
-/// The same in the order of a layout, for a matrix of 4 by 6 tiles.
+/// The same, rastered in the order of a layout, for a matrix of 4x6 tiles.
 #[kernel]
 pub fn ordered(x: &Tensor<f32, { (64, 48) }>, y: &mut Tensor<f32, { (64, 48) }>) {
     let t = layout!((16, 4));

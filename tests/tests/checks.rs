@@ -1,4 +1,5 @@
-//! What the project ships is clean: the checks find nothing in it, and leave nothing undecided that they could decide.
+//! The shipped kernels pass the checks: no finding, and nothing undecided that could be decided at compile
+//! time.
 
 use tilewright_codegen::generate;
 use tilewright_tests::{gallery, programs};
@@ -16,20 +17,20 @@ fn clean(name: &str, outcome: tilewright_codegen::Outcome, undecided: &[&str]) {
 
 #[test]
 fn matrix_products() {
-    // More elements than a macro may look at; the simulator runs it.
+    // More elements than a macro may enumerate; the simulator checks it.
     let large =
         ["`parts`: it has too many elements to look at while compiling; its order is left to the simulator"];
-    // Slots of a ring, between roles, and what leaves by bulk stores.
+    // Slots of a ring shared by roles, and the buffers of bulk stores.
     let ring = [
         "`left`: groups of threads share it; its order is left to the simulator",
         "`right`: groups of threads share it; its order is left to the simulator",
         "`leaving`: groups of threads share it; its order is left to the simulator",
     ];
-    // Matrices that instructions of a warp read.
+    // Matrices read by warp-wide instructions.
     let by_warps = [
         "`sb`: this statement shares it; its order is left to the simulator",
         "`sa`: this statement shares it; its order is left to the simulator",
-        // Results on their way out.
+        // The epilogue's buffers.
         "`sc`: this statement shares it; its order is left to the simulator",
     ];
     for keys in gallery::MATMULS {

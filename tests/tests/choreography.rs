@@ -1,12 +1,12 @@
-//! Every choreography in the simulator: random sizes, every variant whose facts hold, many schedules, on devices that hold
-//! one cluster at once and several.
+//! Every choreography in the simulator: random sizes, every applicable variant, many schedules, on devices
+//! that hold one cluster at a time or several.
 
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::choreography::{self, Choreography};
 use tilewright_tests::number::Random;
 
-/// Draws of sizes, and schedules of each.
+/// Random sizes, and schedules per size.
 const DRAWS: u64 = 10;
 const SCHEDULES: u32 = 5;
 
@@ -35,7 +35,7 @@ fn check(of: &Choreography) -> usize {
     ran
 }
 
-/// One test for each, so that they run side by side and fail by their names.
+/// One test per choreography, so that they run in parallel and fail by name.
 macro_rules! run {
     ($($name:ident)*) => {
         $(#[test]

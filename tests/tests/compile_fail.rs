@@ -1,4 +1,5 @@
-//! One file for each mistake, named after it, with what the compiler says beside it; and what must compile.
+//! One file per mistake, named after it, with the compiler's output beside it; and programs that must
+//! compile.
 
 #[test]
 fn mistakes() {

@@ -1,13 +1,13 @@
-//! Coordinates far outside of their tensors: whatever a kernel names as an index, every variant reads zeros there, writes
-//! nothing, and never takes a coordinate that 32 bits cannot hold for one inside.
+//! Coordinates far out of bounds: whatever index a kernel uses, every variant reads zeros there, writes
+//! nothing, and never mistakes a coordinate that overflows 32 bits for one in bounds.
 
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 
-/// Rows of a tile.
+/// Rows per tile.
 const ROWS: usize = 64;
-/// Columns of a tile.
+/// Columns per tile.
 const COLUMNS: usize = 8;
 /// The column of a tile that is read or written.
 const COLUMN: usize = 3;
@@ -22,7 +22,7 @@ fn every_variant(name: &str, def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
     run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{name}: {fault}"))
 }
 
-/// A sum over tiles of the second mode, one for each iteration, which `at` finds for iteration `k`.
+/// A sum over tiles along the second mode; iteration `k` reads tile `at(k)`.
 #[track_caller]
 fn check_reads(def: &KernelDef, at: impl Fn(i64) -> i64) {
     for (m, k) in [(64, 64), (64, 8), (100, 33), (1, 2_200_000)] {
@@ -31,8 +31,7 @@ fn check_reads(def: &KernelDef, at: impl Fn(i64) -> i64) {
             let column = i128::from(tile) * COLUMNS as i128 + COLUMN as i128;
             usize::try_from(column).ok().filter(|&column| column < k)
         };
-        let columns: Vec<usize> =
-            (0..k.div_ceil(COLUMNS) as i64).filter_map(|turn| inside(at(turn))).collect();
+        let columns: Vec<usize> = (0..k.div_ceil(COLUMNS) as i64).filter_map(|k| inside(at(k))).collect();
         let wanted: Vec<f32> =
             (0..m).map(|row| columns.iter().fold(0.0, |sum, column| sum + a[row + column * m])).collect();
         for outcome in every_variant("reads", def, &[Arg::tensor(&a, [m, k]), Arg::output::<f32>([m])]) {
@@ -71,8 +70,8 @@ reads!(tiles_far_away, |k| 100000000, |_| 100_000_000);
 reads!(tiles_below_zero, |k| 0 - 268435456, |_| -268_435_456);
 reads!(tiles_backwards, |k| 100 - k, |k| 100 - k);
 
-/// A kernel writes tile `block.x * factor` of `c` from tile `block.x` of `x`: of all blocks only the first finds its tile
-/// inside.
+/// A kernel writes tile `block.x * factor` of `c` from tile `block.x` of `x`: only the first block's target
+/// tile is in bounds.
 #[track_caller]
 fn check_writes(def: &KernelDef) {
     for n in [64, 2000, 2240, 4480, 8960] {
@@ -105,7 +104,7 @@ writes!(blocks_scaled_beyond_32_bits_write_nothing, 1000000);
 writes!(a_factor_that_wraps_to_zero_writes_nothing, 67108864);
 writes!(a_factor_that_wraps_below_zero_writes_nothing, 67108863);
 
-/// The last tile of the greatest extent that a launch accepts ends beyond what 32 bits hold.
+/// The last tile of the largest extent that a launch accepts ends beyond 32 bits.
 #[test]
 fn tiles_that_end_beyond_32_bits_are_guarded() {
     const EXTENT: usize = i32::MAX as usize - (1 << 16);

@@ -1,5 +1,5 @@
-//! Edges: vectors that would pass the end of a ragged partition, tensors without elements, reductions over fragments whose
-//! modes are nested.
+//! Boundary cases: vectors at the end of a ragged partition, empty tensors, reductions over fragments with
+//! nested modes.
 
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
@@ -61,7 +61,7 @@ fn nothing_is_launched_for_tensors_without_elements() {
 }
 
 #[test]
-fn elements_of_nested_fragments_are_masked_where_they_stand() {
+fn elements_of_nested_fragments_are_masked_by_coordinate() {
     #[kernel(allow(uncoalesced))]
     fn count(x: &Tensor<f32, (N, P)>, y: &mut Tensor<f32, (N, Q)>) {
         let t = layout!((2, 2));
@@ -73,7 +73,7 @@ fn elements_of_nested_fragments_are_masked_where_they_stand() {
         map((ones, sums), out, |a, b| b);
     }
     const N: usize = 127;
-    // Rows 2a + v + 4i of threads a = 0, 1 in the one column that there is, where there are such rows.
+    // The valid rows 2a + v + 4i of threads a = 0, 1, in the only column.
     let wanted: Vec<f32> =
         (0..N).map(|row| (0..2).filter(|a| row / 4 * 4 + row % 2 + a * 2 < N).count() as f32).collect();
     let args = [Arg::tensor(&vec![0.0f32; N * 23], [N, 23]), Arg::in_out(&vec![0.0f32; N * 12], [N, 12])];

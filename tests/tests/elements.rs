@@ -1,4 +1,4 @@
-//! What is computed of elements: functions, closures by name, tuples, sizes as numbers.
+//! Elementwise computation: functions, named closures, tuples, sizes as numbers.
 
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
@@ -53,7 +53,7 @@ fn bits_of_integers_are_counted() {
     check!(u8);
 }
 
-/// Closures by name, what they see, and what they hide.
+/// Named closures, what they capture, and what they shadow.
 #[kernel]
 fn closures(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>, w: &mut Tensor<u32, N>) {
     let t = layout!(32);
@@ -66,7 +66,7 @@ fn closures(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>, 
     let scale = 2.0;
     let scaled = |x| x * scale;
     let scale = 100.0;
-    // Not the function of the language: the kernel's own hides it.
+    // The kernel's own binding shadows the built-in function.
     let exp = |x| {
         let twice = scaled(x);
         if twice > scale { twice - 1.0 } else { twice + 1.0 }
@@ -91,7 +91,7 @@ fn closures_see_what_they_saw_where_they_were_written() {
     assert_eq!(outcome.get::<u32>("w").unwrap(), x.map(|x| x.to_bits() ^ x.floor().to_bits()));
 }
 
-/// Sizes are numbers where elements are computed.
+/// Sizes are numbers in elementwise expressions.
 #[kernel]
 fn means(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
     let rows = parallelize(tile(x, (32, 1), (block.x, _)), layout!((32, 1)), thread.x);

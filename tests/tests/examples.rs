@@ -1,10 +1,11 @@
-//! Every example runs, and says what it is there to say. They find no GPU, so that they take the same way everywhere.
+//! Every example runs and prints the expected parts. No GPU is visible, so that the output is the same
+//! everywhere.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-/// Each example, and parts of what it prints.
+/// Each example, and parts of its output.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("cudarc_program", &["help: "]),
     ("device", &["help: "]),
@@ -29,7 +30,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Builds all of them where the tests themselves are built.
+/// Builds all of them in the target folder of the tests.
 fn built() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -58,7 +59,7 @@ fn every_example_runs() {
     }
 }
 
-/// What the examples' README shows is what they print, but for times.
+/// The outputs in the examples' README are current, except for times.
 #[test]
 fn the_readme_is_up_to_date() {
     let folder = built();

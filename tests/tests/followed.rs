@@ -1,9 +1,9 @@
-//! Kernels whose elements change places on purpose, or stand for several coordinates: that they compile says that
-//! following coordinates refuses none of them.
+//! Kernels that permute their elements on purpose, or whose elements have several coordinates: the coordinate
+//! check accepts all of them.
 
 use tilewright::prelude::*;
 
-/// G = X·Xᵀ: rows and columns have one extent, and come from one tensor.
+/// G = X·Xᵀ: rows and columns have the same extent, and come from the same tensor.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn gram(x: &Tensor<f32, (N, K)>, g: &mut Tensor<f32, (N, N)>) {
     let t = layout!((16, 16));
@@ -15,7 +15,7 @@ fn gram(x: &Tensor<f32, (N, K)>, g: &mut Tensor<f32, (N, N)>) {
     copy(acc, out);
 }
 
-/// Squared distances of all pairs: norms of rows and of columns, of one extent, beside sums of products.
+/// Squared distances of all pairs: norms of rows and of columns with the same extent, and inner products.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn distances(
     x: &Tensor<f32, (N, K)>,
@@ -36,7 +36,7 @@ fn distances(
     copy(map((acc, of_rows, of_columns), |s, x, y| x + y - 2.0 * s), out);
 }
 
-/// The sum of every two elements of two vectors of one extent.
+/// The sums of all pairs of elements of two vectors with the same extent.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn pairs(x: &Tensor<f32, (N, _1)>, y: &Tensor<f32, (N, _1)>, z: &mut Tensor<f32, (N, N)>) {
     let t = layout!((16, 16));
@@ -45,7 +45,8 @@ fn pairs(x: &Tensor<f32, (N, _1)>, y: &Tensor<f32, (N, _1)>, z: &mut Tensor<f32,
     copy(map((rows, columns), |x, y| x + y), parallelize(tile(z, (16, 16), (block.x, block.y)), t, thread.x));
 }
 
-/// O = (Q·Kᵀ)·V over one tile of keys, all three of one extent: what was stored as columns is summed over.
+/// O = (Q·Kᵀ)·V over one tile of keys, all with the same extent: the columns of one product are the K of the
+/// next.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn mixed(
     q: &Tensor<f32, (S, D)>,
@@ -62,7 +63,7 @@ fn mixed(
     let mut s = registers_like(out, 0.0);
     gemm(rows, columns, &mut s);
     copy(map(s, |s| exp(s)), parallelize(p, t, thread.x));
-    // V is (s, d) and goes into shared memory as (d, s).
+    // V is (s, d) and is transposed into shared memory as (d, s).
     copy(
         parallelize(tile(v, (16, 16), (0, 0)), t, thread.x),
         parallelize(vt, layout!((16, 16) : (16, 1)), thread.x),
@@ -93,7 +94,7 @@ fn two_products(
     copy(acc, out);
 }
 
-/// An output extent that is an extent of the sum as well: Y = X·Wᵀ with a square W, and X added.
+/// An output extent that is also the extent of K: Y = X·Wᵀ with a square W, and X added.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn residual(x: &Tensor<f32, (M, D)>, w: &Tensor<f32, (D, D)>, y: &mut Tensor<f32, (M, D)>) {
     let t = layout!((16, 16));
@@ -105,7 +106,7 @@ fn residual(x: &Tensor<f32, (M, D)>, w: &Tensor<f32, (D, D)>, y: &mut Tensor<f32
     copy(map((acc, own), |s, x| s + x), out);
 }
 
-/// Two slots by hand: what is multiplied was fetched an iteration before.
+/// Double buffering by hand: the product reads the tile fetched in the previous iteration.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn two_slots(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
     let (sa, sb) = (shared::<f32>(padded((32, 8, 2), 1)), shared::<f32>(padded((32, 8, 2), 1)));
@@ -130,7 +131,7 @@ fn two_slots(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f3
     copy(acc, out);
 }
 
-/// Sums put in order in shared memory, in the tile that held an operand.
+/// An accumulator reordered in shared memory, in an operand's tile.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn reused(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
     let (s, sb) = (shared::<f32>(padded((32, 32), 1)), shared::<f32>(padded((32, 32), 1)));
@@ -151,7 +152,7 @@ fn reused(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, 
     copy(parallelize(s, t, thread.x), parallelize(tile(c, (32, 32), (block.x, block.y)), t, thread.x));
 }
 
-/// Elements in another order within their tile.
+/// A permutation of elements within their tile.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn rearranged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
     let from = parallelize(tile(x, (256), (block.x)), layout!((256)), thread.x);
@@ -160,7 +161,7 @@ fn rearranged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
     copy(map(from, |x| 2.0 * x), to);
 }
 
-/// Each element with another one of the same tensor.
+/// Each element combined with another one of the same tensor.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn exchanged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
     let t = layout!((256));
@@ -170,7 +171,7 @@ fn exchanged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
     copy(map((one, other), |x, y| max(x, y)), parallelize(tile(y, (256), (block.x)), t, thread.x));
 }
 
-/// y = A·x with a square A of one tile of columns, without a product: lanes share a row.
+/// y = A·x with a square A of one tile of columns, by a reduction over the lanes of a row.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn matrix_vector(
     a: &Tensor<f32, (N, N), (lda, _1)>,

@@ -1,12 +1,12 @@
-//! Products on Hopper's tensor cores in the simulator: clusters, multicast, roles and rings that outlive tiles, over many
-//! schedules, on devices that hold one cluster at once and many.
+//! Products with wgmma in the simulator: clusters, multicast, warp specialisation and rings that persist
+//! across tiles, over many schedules, on devices that hold one cluster at a time or several.
 
 use tilewright_codegen::element::bf16;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::gallery;
 
-/// C = A·Bᵀ of small integers in bf16, in leading dimensions that are `gap` longer than rows and columns.
+/// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
 #[track_caller]
 fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
     let outcome = gallery::matmul(keys);
@@ -17,7 +17,7 @@ fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
             (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
         };
         let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        // Rows of so many, or columns, with gaps between them.
+        // The strides of a row-major or column-major matrix with gaps.
         let strides = |rows: bool, [down, along]: [usize; 2]| match rows {
             true => [along + gap, 1],
             false => [1, down + gap],
@@ -106,7 +106,7 @@ fn every_order_of_operands_and_result() {
 }
 
 #[test]
-fn two_tiles_of_rows_for_each_warpgroup() {
+fn two_tiles_of_rows_per_warpgroup() {
     check("dtype=bf16 arch=90 bm=256 bn=64 cluster=1 a=k_major", &[[264, 520, 136]], 2);
 }
 
@@ -116,19 +116,19 @@ fn one_block_without_a_cluster() {
 }
 
 #[test]
-fn what_c_holds_is_added() {
+fn beta_times_c_is_added() {
     check("dtype=bf16 arch=90 bm=64 bn=128 c=n_major alpha_beta=true", &[[72, 136, 72]], 3);
 }
 
 #[test]
 fn leading_dimensions_of_c_that_bulk_copies_cannot_take() {
     let keys = "dtype=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major";
-    // Odd columns: threads store what they have.
+    // Odd leading dimensions: the epilogue stores element by element from threads.
     check(keys, &[[133, 70, 72], [134, 70, 72]], 2);
 }
 
 #[test]
-fn warpgroups_that_take_turns() {
+fn ping_pong_warpgroups() {
     let keys = "dtype=bf16 arch=90 bm=64 bn=64 ping_pong=true a=k_major b=k_major";
     check(keys, &[[300, 136, 136], [72, 64, 64]], 5);
     check_with("dtype=bf16 arch=90 bm=128 bn=64 cluster=1 ping_pong=true stages=2", &[[264, 200, 200]], 8, 2);

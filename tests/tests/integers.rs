@@ -1,5 +1,5 @@
-//! Integers decide: conditions, ends of loops, coordinates read from memory. Each kernel against plain Rust, in every
-//! variant, at sizes that tiles do not divide; outputs begin poisoned.
+//! Data-dependent integers: conditions, loop bounds, coordinates read from memory. Each kernel is compared
+//! with plain Rust, in every variant, at sizes that tiles do not divide, with poisoned outputs.
 
 use tilewright::prelude::*;
 use tilewright_codegen::thread::Fact;
@@ -7,12 +7,12 @@ use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::integers::*;
 
-/// Small whole numbers, so that sums are exact.
+/// Small integers, so that sums are exact.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
 }
 
-/// Runs every variant with a few schedules and compares one output.
+/// Runs every variant with several schedules and compares one output.
 #[track_caller]
 fn check<T: tilewright::Element + PartialEq + std::fmt::Debug>(
     kernel: &tilewright::KernelDef,
@@ -30,7 +30,7 @@ fn check<T: tilewright::Element + PartialEq + std::fmt::Debug>(
     }
 }
 
-/// Rows that a tensor has, those far outside of it included.
+/// Row indices, some of them far out of bounds.
 fn rows(count: usize, of: usize) -> Vec<i32> {
     let wild = [-1, i32::MIN, i32::MAX, of as i32];
     (0..count).map(|at| if at % 5 == 3 { wild[at / 5 % 4] } else { ((at * 13 + 2) % of) as i32 }).collect()
@@ -108,7 +108,7 @@ fn triangles_of_tiles_end_where_the_block_is() {
     }
     let source = prefix().source().to_owned();
     assert!(source.contains("j < bx + 1"), "{source}");
-    // Tiles up to the block's own are inside where all are whole.
+    // Tiles up to the block's own are in bounds if all tiles are whole.
     assert!(!source.contains("if ("), "{source}");
 }
 
@@ -235,7 +235,7 @@ fn extents_are_computed() {
         check(halves().def(), &args, "pairs", &pairs);
         check(halves().def(), &args, "total", &total);
     }
-    // What is asserted is not asked for again.
+    // An asserted condition is not checked again.
     let kernel = halves().def().generate().unwrap();
     let asked = |fact: &Fact| matches!(fact, Fact::Divides(need) if need.of == Value::symbol("N"));
     assert!(kernel.variants.len() > 2 && kernel.variants[0].program.needs.iter().any(asked));

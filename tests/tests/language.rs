@@ -1,4 +1,5 @@
-//! What kernels can call and what the prelude documents are the same; and what it means in a kernel of one's own.
+//! Kernels can call exactly the functions that the prelude documents; and language features in custom
+//! kernels.
 
 use tilewright::prelude::*;
 use tilewright_codegen::evaluate::FUNCTIONS;
@@ -16,7 +17,7 @@ fn every_function_is_documented() {
     assert_eq!(documented, known, "src/language.rs lists what codegen's FUNCTIONS lists");
 }
 
-/// Rows of A are contiguous along the depth: they are turned on their way through registers. B comes as it lies.
+/// A is K-major: it is transposed through registers on the way to shared memory. B is copied by cp.async.
 #[kernel]
 fn product(
     a: &Tensor<f32, layout!((M, K) : (lda, 1))>,
@@ -46,7 +47,7 @@ fn product(
 #[test]
 fn copies_through_registers_and_fragments_ahead_are_right() {
     let kernel = product().def().generate().unwrap();
-    // Whole, at edges, with less depth than turns in flight, and with a depth that four does not divide.
+    // Whole tiles, partial tiles, fewer k-tiles than stages, and K not divisible by four.
     for (m, n, k) in [(32, 32, 8), (64, 32, 40), (37, 45, 23), (33, 1, 5), (1, 70, 17), (32, 64, 1)] {
         let numbers = |count: usize, seed: usize| -> Vec<f32> {
             (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
@@ -69,15 +70,16 @@ fn copies_through_registers_and_fragments_ahead_are_right() {
 #[test]
 fn copies_through_registers_are_read_early_and_written_late() {
     let source = product().source().to_owned();
-    let turn = source.find("for (int k = 0;").expect("the loop");
-    let place = |what: &str| turn + source[turn..].find(what).unwrap_or_else(|| panic!("{what}: {source}"));
+    let main_loop = source.find("for (int k = 0;").expect("the loop");
+    let after = &source[main_loop..];
+    let place = |what: &str| after.find(what).unwrap_or_else(|| panic!("{what}: {source}"));
     let (read, copied) = (place("to_a_in_flight = "), place("cp_async_16("));
     let (multiplied, written) = (place("fmaf("), place("] = to_a_in_flight["));
     assert!(read < multiplied && copied < multiplied && multiplied < written, "{source}");
 }
 
-/// The copies at the end of an iteration are waited for at the beginning of the next, and nothing in the text commits
-/// them.
+/// The copies at the end of an iteration are waited for at the beginning of the next, and the source has no
+/// commit for them.
 #[kernel]
 fn waits_before_it_copies(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
     let (sa, sb) = (shared::<f32>(padded((32, 8), 8)), shared::<f32>(padded((32, 8), 8)));
@@ -123,7 +125,7 @@ fn copies_are_committed_along_control_flow() {
     }
 }
 
-/// Sums of columns: blocks that share a column add to the same elements.
+/// Sums of columns: blocks of the same columns add to the same elements.
 #[kernel]
 fn column_sums(x: &Tensor<i32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<i32, (N,)>) {
     let gx = tile(x, (16, 128), (block.y, block.x));
@@ -137,7 +139,7 @@ fn column_sums(x: &Tensor<i32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<i32, 
     }
 }
 
-/// The largest of each column.
+/// The maximum of each column.
 #[kernel]
 fn column_maxima(x: &Tensor<f32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<f32, (N,)>) {
     let from = parallelize(tile(x, (1, 128), (block.y, block.x)), layout!((1, 128)), thread.x);
@@ -148,7 +150,7 @@ fn column_maxima(x: &Tensor<f32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<f32
 }
 
 #[test]
-fn atomic_copies_change_what_stands_there() {
+fn atomic_copies_update_the_target() {
     for (m, n) in [(16, 128), (37, 200), (1, 1), (50, 129)] {
         let x: Vec<i32> = (0..m * n).map(|at| (at * 7 % 23) as i32 - 11).collect();
         let column = |column: usize| (0..m).map(|row| x[row * n + column]).collect::<Vec<_>>();
@@ -172,9 +174,9 @@ fn atomic_copies_change_what_stands_there() {
     }
 }
 
-/// Modes of extent 1 are as wide as the widest of what is mapped, whichever comes first.
+/// Modes of extent 1 are broadcast to the largest extent of the mapped operands, in any order.
 #[test]
-fn what_is_mapped_spreads_both_ways() {
+fn mapped_operands_are_broadcast_both_ways() {
     #[kernel(allow(uncoalesced))]
     fn differences(x: &Tensor<f32, (M, _1)>, y: &Tensor<f32, (_1, N)>, z: &mut Tensor<f32, (M, N)>) {
         let (rows, columns) = (layout!((4, 8, 1) : (1, 4, 0)), layout!((4, 1, 8) : (1, 0, 4)));
@@ -202,7 +204,7 @@ fn what_is_mapped_spreads_both_ways() {
     }
 }
 
-/// What is converted on its way to registers is read as widely as it lies.
+/// A load that converts its elements keeps the vector width of the source.
 #[test]
 fn registers_of_another_type_do_not_narrow_accesses() {
     #[kernel]

@@ -1,5 +1,5 @@
-//! Kernels whose speed is the memory's, as the chooser takes them: on sizes that divide nothing, in every type, in poisoned
-//! tensors with gaps.
+//! Bandwidth-limited kernels, as the chooser selects them: on sizes that nothing divides, in every type, in
+//! poisoned tensors with gaps.
 
 use tilewright::kernels::memory::{Work, choose};
 use tilewright::{Elem, kernels};
@@ -14,7 +14,7 @@ fn kernel(work: Work, elem: Elem, [rows, columns]: [usize; 2]) -> Generated {
     def.generate().unwrap_or_else(|why| panic!("{choice}: {why}"))
 }
 
-/// Every variant that runs, in tensors with and without gaps.
+/// Every applicable variant, in tensors with and without gaps.
 #[track_caller]
 fn check(work: Work, elem: Elem, sizes: [usize; 2], values: Values) {
     let kernel = kernel(work, elem, sizes);
@@ -51,7 +51,7 @@ fn transposes() {
 fn rows() {
     for (place, work) in [Work::Softmax, Work::Layernorm, Work::Rmsnorm].into_iter().enumerate() {
         for (at, sizes) in SIZES.into_iter().enumerate() {
-            // Every size with every work, and every type with each.
+            // Every size with every kernel, and every type with each.
             check(work, ELEMS[(place + at) % 3], sizes, Values::Any);
         }
     }
@@ -73,9 +73,9 @@ fn bodies() {
     }
 }
 
-/// Numbers that are none reach what they belong to and nothing else.
+/// A NaN or an infinity affects only the elements that depend on it.
 #[test]
-fn infinities_and_what_is_no_number() {
+fn infinities_and_nans() {
     let of = |rows: [[f32; 3]; 4]| {
         let kernel = kernel(Work::Softmax, Elem::F32, [4, 3]);
         let args =
@@ -90,7 +90,7 @@ fn infinities_and_what_is_no_number() {
     assert!(got[9..].iter().all(|x| (x - 1.0 / 3.0).abs() < 1e-6), "{got:?}");
 }
 
-/// A row that does not fit is refused before anything runs.
+/// A row that does not fit is refused before the launch.
 #[test]
 fn longer_rows_are_refused() {
     let softmax = kernels::named("softmax_row").unwrap().def.generate().unwrap();

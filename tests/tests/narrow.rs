@@ -1,4 +1,4 @@
-//! Elements of eight bits and what tensor cores read, in the simulator: conversions, and kernels in the language.
+//! 8-bit floats and TF32 in the simulator: conversions, and kernels in the language.
 
 use tilewright::Element;
 use tilewright::prelude::*;
@@ -26,7 +26,7 @@ fn conversions_round_once() {
     }
 }
 
-/// Rounds to eight bits after a scale.
+/// Rounds to eight bits after scaling.
 #[kernel(T = e4m3 | e5m2)]
 fn quantised<T>(x: &Tensor<f32, N>, y: &mut Tensor<T, N>, scale: f32) {
     let t = layout!(64);
@@ -50,7 +50,7 @@ fn tensors_of_eight_bits_are_written() {
     check!(e5m2);
 }
 
-/// A product of what is kept in eight bits, through shared memory; sums are `f32`.
+/// A product of 8-bit elements through shared memory; the accumulator is `f32`.
 #[kernel(T = e4m3 | e5m2 | tf32, allow(uncoalesced, bank_conflicts))]
 fn product<T>(a: &Tensor<T, (M, K)>, b: &Tensor<T, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
     let (sa, sb) = (shared::<T>((32, 8)), shared::<T>((32, 8)));

@@ -1,10 +1,10 @@
-//! Kernels in one crate, used in another; and text that must not crash the compiler.
+//! Kernels of one crate used in another; and inputs that must not crash the compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use tilewright_tests::UserCrate;
 
-/// One target folder for all: what they depend on is compiled once.
+/// One target folder for all crates: their dependencies are compiled once.
 fn folders() -> (PathBuf, PathBuf) {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     (temporary.join("crates"), temporary.join("target"))
@@ -25,13 +25,14 @@ fn kernels_of_another_crate_are_specialised_while_compiling() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// A program can have only one cudarc, whose features add up: those that the program chose are not ours.
+/// A program can have only one cudarc, with the union of all features: those that the program chose are not
+/// ours.
 #[test]
 fn programs_with_a_cudarc_of_their_own() {
     const DRIVER: &str =
         "cudarc = { version = \"0.19\", default-features = false, features = [\"std\", \"driver\"";
     let (parent, target) = folders();
-    // The version of CUDA is theirs, so ours is switched off; theirs is linked and not loaded.
+    // The CUDA version is theirs, so ours is disabled; theirs is linked instead of loaded at run time.
     for (name, settings, features) in [
         ("another_version", ", default-features = false, features = [\"cuda\"]", "\"cuda-12080\""),
         ("dynamic_linking", "", "\"dynamic-linking\""),
@@ -43,8 +44,8 @@ fn programs_with_a_cudarc_of_their_own() {
     }
 }
 
-/// Errors, not a crash. `#[kernel]` stands above a function that the compiler itself has read, so that its depth is
-/// what the compiler survives.
+/// Errors, not a crash. The compiler parses the function before `#[kernel]` sees it, so that its nesting
+/// depth is one that the compiler survives.
 #[test]
 fn bombs_do_not_crash_the_compiler() {
     let (parent, target) = folders();
@@ -72,7 +73,7 @@ fn bombs_do_not_crash_the_compiler() {
     let attribute = nested(10_000, "(", ")");
     check(&bomb, &target, &format!("#[kernel({attribute})] fn k(x: &mut Tensor<f32, N>) {{}}"));
     for (open, close) in [("(", ")"), ("[", "]"), ("-", ""), ("!", ""), ("1 + ", "")] {
-        // Chains may have 500 operators.
+        // Chains of up to 500 operators are allowed.
         let text = nested(if open == "1 + " { 600 } else { 500 }, open, close);
         check(&bomb, &target, &format!("#[kernel] fn k(x: &mut Tensor<f32, N>) {{ let y = {text}; }}"));
     }
@@ -84,9 +85,9 @@ fn check(bomb: &UserCrate, target: &Path, item: &str) {
     bomb.write("main.rs", &text).unwrap();
     let output = bomb.cargo(&["check", "--quiet", "--offline"], target).unwrap();
     let said = self::text(&output);
-    let told = said.contains("error: this is nested")
+    let reported = said.contains("error: this is nested")
         || said.contains("error: this expression is longer")
         || said.contains("operations deep");
     let crashed = said.contains("SIGSEGV") || said.contains("overflowed its stack");
-    assert!(told && !crashed && output.status.code() == Some(101), "{item:.80}: {said:.2000}");
+    assert!(reported && !crashed && output.status.code() == Some(101), "{item:.80}: {said:.2000}");
 }

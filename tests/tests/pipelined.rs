@@ -1,4 +1,4 @@
-//! A pipelined loop in a kernel of one's own is the one of the product family.
+//! A pipelined loop in a custom kernel generates the same code as the product family.
 
 use tilewright::prelude::*;
 
@@ -35,7 +35,7 @@ fn it_is_the_loop_of_the_product_family() {
     assert_eq!(matmul().source(), FAMILY.source());
 }
 
-/// Distances from the largest of a row, where a copy of its own fills what lies beyond the edge.
+/// The difference from the row's maximum; the copy fills out-of-bounds elements.
 #[kernel]
 fn row_maxima(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {
     let part = parallelize(tile(x, (1024, 1), (0, block.x)), layout!((256, 1)), thread.x);
@@ -47,10 +47,10 @@ fn row_maxima(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {
 }
 
 #[test]
-fn what_a_copy_fills_needs_no_mask() {
+fn filled_elements_need_no_mask() {
     let source = row_maxima().source().to_owned();
     assert!(source.contains("? x[") && source.contains(": __int_as_float(0xff800000)"), "{source}");
     assert!(source.contains("__shfl_xor_sync") && source.contains("most_of_warps["), "{source}");
-    // Nothing else is compared with N but what is read and what is written.
+    // N is compared only in the guards of the load and of the store.
     assert_eq!(source.matches("< N").count(), 2, "{source}");
 }

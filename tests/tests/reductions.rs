@@ -1,5 +1,5 @@
-//! Reductions by any function, of tuples, at ragged edges, and functions of coordinates: whole kernels against double
-//! precision, in every variant, at sizes that tiles do not divide.
+//! Reductions by arbitrary functions, of tuples, at ragged edges, and functions of coordinates: whole kernels
+//! compared with double precision, in every variant, at sizes that tiles do not divide.
 
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
@@ -37,7 +37,7 @@ macro_rules! generated {
     };
 }
 
-/// The largest of each row and where it stands, the first of equal ones; each row by a block, in pieces.
+/// The argmax of each row, the first of equal elements; one block per row, in pieces.
 #[kernel]
 fn argmax(x: &Tensor<f32, (M, N), (ldx, _1)>, most: &mut Tensor<f32, M>, place: &mut Tensor<i32, M>) {
     let t = layout!((1, 64));
@@ -59,7 +59,7 @@ fn argmax(x: &Tensor<f32, (M, N), (ldx, _1)>, most: &mut Tensor<f32, M>, place: 
 }
 
 #[test]
-fn the_largest_and_where_it_stands() {
+fn the_largest_and_its_index() {
     for (m, n) in [(3, 256), (2, 1), (5, 700), (4, 77)] {
         let x = drawn(m * n, 7);
         let args =
@@ -76,7 +76,7 @@ fn the_largest_and_where_it_stands() {
     }
 }
 
-/// Layer normalisation: mean and variance together, by Welford's way.
+/// Layer normalisation: mean and variance in one pass, by Welford's algorithm.
 #[kernel]
 fn layer_norm(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>, epsilon: f32) {
     let t = layout!((1, 96));
@@ -132,7 +132,7 @@ fn mean_and_variance_come_together() {
     }
 }
 
-/// Attention's scores: softmax of rows of QKᵀ, of keys that do not come later, by way of shared memory.
+/// Causal attention scores: the masked softmax of the rows of QKᵀ, through shared memory.
 #[kernel(allow(bank_conflicts))]
 fn causal(q: &Tensor<f32, (M, D)>, k: &Tensor<f32, (N, D)>, y: &mut Tensor<f32, (M, N)>) {
     let (sq, sk) = (shared::<f32>(layout!((16, 8))), shared::<f32>(layout!((64, 8))));
@@ -175,7 +175,7 @@ fn coordinates_follow_products() {
     }
 }
 
-/// A mask of coordinates like a dropout's, and a fill.
+/// A dropout-like mask of coordinates, and a fill.
 #[kernel]
 fn dropped(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>, z: &mut Tensor<i32, (M, N)>, seed: u32) {
     let t = layout!((16, 4));
@@ -222,7 +222,7 @@ fn masks_are_made_of_coordinates() {
     }
 }
 
-/// Sums of columns, of elements that are gathered over a loop, and of what comes by way of shared memory.
+/// Sums of columns, of elements accumulated over a loop, and of elements that go through shared memory.
 #[kernel]
 fn columns(x: &Tensor<f32, (M, N)>, sums: &mut Tensor<f32, { (1, N) }>, mosts: &mut Tensor<f32, { (1, N) }>) {
     let t = layout!((32, 2));

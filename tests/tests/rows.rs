@@ -1,6 +1,6 @@
-//! The table of instructions, row by row: what the simulator makes of matrix products against sums in double precision, on
-//! ordinary, special, subnormal and very different numbers. `gpu` holds the instructions themselves against the same sums,
-//! and `nvrtc` compiles every row.
+//! The table of instructions, row by row: matrix products of the simulator compared with sums in double
+//! precision, on ordinary, special, subnormal and very different numbers. The `gpu` tests compare the
+//! hardware with the same sums, and the `nvrtc` tests compile every row.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::number::Number;
@@ -23,7 +23,7 @@ fn arg(bytes: &[u8], elem: Elem, written: bool) -> Arg {
     })
 }
 
-/// Is the number what a sum in double precision becomes when it is rounded once?
+/// Is the number the sum in double precision, rounded once?
 fn is_right(got: f64, wanted: Wanted, elem: Elem) -> bool {
     if wanted.sum.is_nan() {
         return got.is_nan();

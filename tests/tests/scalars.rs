@@ -1,4 +1,5 @@
-//! Scalar expressions of kernels: exact literals, conversions in the text, wide sums, and assignments that only write.
+//! Scalar expressions in kernels: exact literals, explicit conversions, wide accumulators, and write-only
+//! assignments.
 
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
@@ -42,7 +43,7 @@ fn literals_are_exact() {
     let outcome = literals().simulate(&args).unwrap();
     assert_eq!(outcome.get::<i32>("a").unwrap(), [1, i32::MIN + 5]);
     assert_eq!(outcome.get::<u32>("b").unwrap(), [u32::MAX, 0]);
-    // Above the tie of two floats, where a double would lie on it.
+    // Above the midpoint of two floats; rounded to double first it would be the midpoint.
     assert_eq!(outcome.get::<f32>("c").unwrap(), [1152921642045800448.0, -1152921642045800448.0]);
     let source = literals().source().to_owned();
     for text in ["(-2147483647 - 1)", "4294967294u", "1.1529216e18f"] {
@@ -75,7 +76,7 @@ fn elements_are_converted_where_the_text_says_so() {
     assert_eq!(outcome.get::<i32>("z").unwrap(), [-2 + 20, -2 + 10]);
 }
 
-/// The same sum on every level: each thread's own, those of a warp, those of the block.
+/// The same sum at every level: per thread, per warp, per block.
 #[kernel(T = bf16 | f16 | i8 | u8 | f32)]
 fn totals<T>(
     x: &Tensor<T, N>,
@@ -97,7 +98,7 @@ fn totals<T>(
 
 #[test]
 fn sums_of_narrow_elements_are_kept_in_wider_ones() {
-    // Of 64 elements for each thread, 3.
+    // 64 elements per thread, all of them 3.
     let sums = |arg: Arg, kernel: &dyn Fn(&[Arg]) -> tilewright_sim::Outcome| {
         let mut args = vec![arg];
         args.extend((0..4).map(|_| Arg::output::<f32>([1])));
@@ -118,9 +119,9 @@ fn sums_of_narrow_elements_are_kept_in_wider_ones() {
     // 3 + 1/64 has more digits than bf16.
     assert_eq!(of!(bf16, bf16::from_f32(3.0))[..3], [192.0, 6144.0, 12288.0]);
     assert_eq!(of!(i8, -100i8)[..3], [-6400.0, -204800.0, -409600.0]);
-    // Each thread's own sum wraps where `acc` is `u8`; what is made of those is `i32` again.
+    // Each thread's sum wraps where `acc` is `u8`; the sum over threads is `i32` again.
     assert_eq!(of!(u8, 255u8), [16320.0, 522240.0, 1044480.0, 64.0 * 192.0]);
-    // What is asked for is done: from 32 on, bf16 has no eighths.
+    // An explicit narrow type is respected: from 32 on, bf16 has no eighths.
     let ones = of!(bf16, bf16::from_f32(1.125));
     assert_eq!(ones[2], 4608.0);
     assert!(ones[3] != 4608.0, "{ones:?}");

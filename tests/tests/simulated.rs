@@ -1,5 +1,5 @@
-//! Kernels in the simulator against double precision: every kernel of the gallery, every variant whose facts hold, on sizes
-//! that tiles divide and on others, in several schedules; and products drawn at random.
+//! Kernels in the simulator compared with double precision: every kernel of the gallery, every applicable
+//! variant, on sizes that tiles divide and on others, in several schedules; and random products.
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::words::Words;
@@ -9,7 +9,7 @@ use tilewright_tests::gallery;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
 
-/// Extents by name, and how much longer than its rows or columns every leading dimension is.
+/// Extents by name, and the padding of every leading dimension.
 const SIZES: [(&[(&str, usize)], usize); 4] = [
     (&[("M", 128), ("N", 128), ("K", 64), ("L", 2)], 0),
     (&[("M", 130), ("N", 67), ("K", 45), ("L", 2)], 3),
@@ -26,7 +26,7 @@ fn check(name: &str, kernel: &Generated, place: usize) -> usize {
     let options = Options { seed: place as u64, schedules, ..Options::default() };
     let outcomes = match run_every(kernel, &problem.args(), &options) {
         Ok(outcomes) => outcomes,
-        // Bulk copies want rows at multiples of 16 bytes, and there is no other variant.
+        // Bulk copies need rows aligned to 16 bytes, and this kernel has no other variant.
         Err(Error::Refused(_)) if name == "wgmma_ring" => return 0,
         Err(error) => panic!("{name} with {sizes:?}: {error}"),
     };
@@ -46,9 +46,9 @@ fn the_gallery_computes_what_it_says() {
     }
 }
 
-/// Where the depth does not fill its tiles, the first of them is the one that lacks some, whatever copies look like.
+/// If BK does not divide K, the partial K tile comes first, for every kind of copy.
 #[test]
-fn depths_that_tiles_do_not_fill() {
+fn k_that_tiles_do_not_divide() {
     const ORDERS: [&str; 3] = ["", "a=k_major", "a=k_major b=k_major c=n_major"];
     const PLANS: [&str; 5] = [
         "tc=(8,4) stages=2 vec=4",
@@ -64,13 +64,13 @@ fn depths_that_tiles_do_not_fill() {
             let keys = format!("{base} {bk} {plan} {order}");
             let kernel = Words::read(&keys).and_then(|words| words.matmul()).unwrap();
             let mut ran = vec![false; kernel.variants.len()];
-            for depth in (1..=20).chain([31, 32, 33, 40]) {
-                let sizes: &[(&str, usize)] = match depth % 3 {
-                    0 => &[("M", 36), ("N", 20), ("K", depth)],
-                    1 => &[("M", 64), ("N", 16), ("K", depth)],
-                    _ => &[("M", 33), ("N", 17), ("K", depth)],
+            for k in (1..=20).chain([31, 32, 33, 40]) {
+                let sizes: &[(&str, usize)] = match k % 3 {
+                    0 => &[("M", 36), ("N", 20), ("K", k)],
+                    1 => &[("M", 64), ("N", 16), ("K", k)],
+                    _ => &[("M", 33), ("N", 17), ("K", k)],
                 };
-                let rooms = &[Room::new(if depth % 2 == 0 { 4 } else { 3 }, 0)];
+                let rooms = &[Room::new(if k % 2 == 0 { 4 } else { 3 }, 0)];
                 let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
                 let problem = Problem::of(&kernel, &setting);
                 let options = Options { count: false, ..Options::default() };
@@ -104,7 +104,7 @@ fn products_drawn_at_random() {
 
 #[test]
 #[should_panic(expected = "repeats it): Draw { keys: \"name=wide")]
-fn a_wrong_draw_is_told() {
+fn a_wrong_draw_is_reported() {
     let wide = |draw: &Draw| if draw.keys.starts_with("name=wide") { Err("no".into()) } else { Ok(()) };
     draw::each(draw::kernels().len(), Scale::Small, 1, wide);
 }

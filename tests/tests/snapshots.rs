@@ -1,4 +1,4 @@
-//! The generated CUDA C of every kernel, under review: the fastest variant and the one that presumes nothing.
+//! Snapshots of the generated CUDA C of every kernel: the fastest variant and the most general one.
 
 use tilewright_tests::gallery;
 
@@ -12,7 +12,7 @@ fn generated_cuda() {
     }
 }
 
-/// The kernel written by hand in the language and the one of the macro's defaults are the same but for their names.
+/// The hand-written kernel and the macro's default kernel generate the same code except for names.
 #[test]
 fn tutorial_and_macro_have_the_same_loops() {
     let all = gallery::all();
@@ -25,7 +25,7 @@ fn tutorial_and_macro_have_the_same_loops() {
     assert_eq!(loops("tutorial"), loops("matmul"));
 }
 
-/// Deterministic to the byte.
+/// Generation is deterministic to the byte.
 #[test]
 fn generated_twice_alike() {
     for ((name, one), (_, two)) in gallery::all().into_iter().zip(gallery::all()) {

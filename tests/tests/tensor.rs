@@ -1,5 +1,5 @@
-//! Products by mma.sync in the simulator, against double precision: types, orders, tiles, warps, stages, sizes that tiles
-//! do not divide, and leading dimensions that vectors cannot take.
+//! Products by mma.sync in the simulator, compared with double precision: types, operand orders, tiles,
+//! warps, stages, sizes that tiles do not divide, and leading dimensions that rule out vectors.
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::words::Words;
@@ -11,14 +11,14 @@ fn kernel(keys: &str) -> Generated {
     Words::read(keys).and_then(|words| words.matmul()).unwrap_or_else(|why| panic!("{keys}: {why}"))
 }
 
-/// M, N, K, and how much longer than its rows or columns every leading dimension is.
+/// M, N, K, and the padding of every leading dimension.
 type Size = ([usize; 3], usize);
 
-/// Whole tiles, parts of them, and sizes at which copies are narrow.
+/// Whole tiles, partial tiles, and sizes at which copies are narrow.
 const SIZES: [Size; 5] =
     [([128, 128, 64], 0), ([72, 136, 48], 8), ([130, 70, 46], 2), ([67, 33, 45], 1), ([1, 1, 1], 0)];
 
-/// Every variant that takes a size; returns which did.
+/// Runs every variant that accepts a size; returns which did.
 #[track_caller]
 fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
     let kernel = kernel(keys);
@@ -39,14 +39,14 @@ fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
     ran
 }
 
-/// The same, and every variant multiplies by mma.sync and has run.
+/// The same; asserts that every variant uses mma.sync and has run.
 #[track_caller]
 fn check_all(keys: &str) {
     let ran = check(keys, &SIZES);
     let kernel = kernel(keys);
     for (at, variant) in kernel.variants.iter().enumerate() {
         assert!(variant.source.contains("mma.sync"), "{keys}: variant {} has no tensor cores", at + 1);
-        // The last is for offsets beyond 32 bits.
+        // The last variant is for offsets beyond 32 bits.
         assert!(ran[at] || at + 1 == ran.len(), "{keys}: variant {} never ran", at + 1);
     }
 }
@@ -125,14 +125,14 @@ fn wgmma_falls_back_to_mma_sync() {
     let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
     let kernel = kernel(keys);
     assert!(kernel.variants[0].source.contains("wgmma"));
-    // After products by wgmma, for more sizes and addresses, those that take all.
+    // After the wgmma variants come those by mma.sync, for all sizes and addresses.
     let by_warps = kernel.variants.iter().skip_while(|variant| variant.source.contains("wgmma"));
     let by_warps: Vec<_> = by_warps.collect();
     assert!(by_warps.len() > 1 && by_warps.iter().all(|variant| variant.source.contains("mma.sync")));
     check(keys, &[([33, 17, 13], 0), ([33, 18, 14], 0)]);
 }
 
-/// Shared tiles of the usual kernels: no access meets a bank twice.
+/// Shared tiles of the usual kernels have no bank conflicts.
 #[test]
 fn usual_layouts_have_no_bank_conflicts() {
     for keys in [
@@ -155,9 +155,9 @@ fn usual_layouts_have_no_bank_conflicts() {
     }
 }
 
-/// What keys are refused, and what they are told.
+/// Keys that are refused, and the messages.
 #[test]
-fn keys_that_make_no_product_on_tensor_cores() {
+fn keys_that_are_invalid_on_tensor_cores() {
     let check = |keys: &str, expected: &str| {
         let said = match Words::read(keys).and_then(|words| words.matmul()) {
             Ok(_) => panic!("{keys}: accepted"),

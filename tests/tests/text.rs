@@ -1,4 +1,4 @@
-//! Programs as text: every kernel of the gallery is printed, read back, and means the same.
+//! Programs as text: every kernel of the gallery is printed, parsed, and unchanged.
 
 use tilewright::kernels;
 use tilewright_codegen::tile::Program;
@@ -50,7 +50,7 @@ fn refuses(change: impl Fn(&str) -> String, expected: &str) {
 }
 
 #[test]
-fn what_is_no_program_is_refused_where_it_stands() {
+fn syntax_errors_have_a_position() {
     refuses(|_| String::new(), "line 1, column 1: `tile_program` is expected, and here is the end");
     refuses(
         |text| text.replace("arch 80", "arch old"),

@@ -1,5 +1,5 @@
-//! Shifted, overlapping, permuted and broadcast tiles, and walks over them: each kernel against plain Rust, in every variant,
-//! at sizes that tiles do not divide.
+//! Shifted, overlapping, permuted and broadcast tiles, and raster orders: each kernel compared with plain
+//! Rust, in every variant, at sizes that tiles do not divide.
 
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::views::*;
@@ -126,7 +126,7 @@ fn walks_come_to_every_tile() {
         ];
         check(biased().def(), &args, "y", &wanted);
     }
-    // Whole tiles need no bounds, whatever the walk.
+    // Whole tiles need no bounds checks, in any raster order.
     assert!(!biased().source().contains("if ("), "{}", biased().source());
     let x = numbers(64 * 48, 1);
     check(ordered().def(), &[Arg::tensor(&x, [64, 48]), Arg::output::<f32>([64, 48])], "y", &x);

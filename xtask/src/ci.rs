@@ -14,7 +14,7 @@ const CHECKS: &[Check] = &[
     ("publish", publish::rehearse),
 ];
 
-/// Runs every check even when one fails, so that one run tells the whole story.
+/// Runs every check even after a failure, so that one run reports all failures.
 pub(crate) fn run(_: &[String]) -> Outcome {
     let mut failed = Vec::new();
     for (name, check) in CHECKS {

@@ -1,8 +1,8 @@
 //! Finding NVIDIA's disassembler, or installing it: with it the tests look at the machine code too.
 //!
-//! Setting up does not fail without it; tests skip what needs it, unless `TILEWRIGHT_REQUIRE_NVRTC=1` says that they may
-//! not. Looks at what `TILEWRIGHT_NVDISASM` names, at the search path, and in `target/nvdisasm`; when none has it, pip
-//! installs it into the third.
+//! Setting up does not fail without it; tests skip what needs it, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
+//! Looks at the path in `TILEWRIGHT_NVDISASM`, on the search path, and in `target/nvdisasm`; if none has it,
+//! pip installs it into the last.
 
 use crate::pip;
 use crate::shell::{Outcome, capture, root};
@@ -17,7 +17,7 @@ const PACKAGE: &str = "nvidia-cuda-nvdisasm==13.5.37";
 /// Where the package keeps the program.
 const INSIDE_PACKAGE: &str = "nvidia/cu13/bin/nvdisasm";
 
-/// The disassembler, or nothing where the tests are to do without.
+/// The disassembler, or nothing if the tests run without it.
 pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
     let folder = root().join("target/nvdisasm");
     let installed = folder.join(INSIDE_PACKAGE);

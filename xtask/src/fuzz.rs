@@ -48,7 +48,7 @@ fn rounds(budget: Duration) -> Outcome {
     }
 }
 
-/// Not what every test binary says in every round: how many tests it runs, a dot for each, that all is well.
+/// Drops routine output of test binaries in every round: the number of tests, dots, success.
 fn tells_something(line: &str) -> bool {
     let routine = line.starts_with("running ") || line.starts_with("test result: ok.");
     !routine && !line.chars().all(|letter| letter == '.')

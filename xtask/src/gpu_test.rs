@@ -1,4 +1,4 @@
-//! The tests that need a GPU, and every shipped kernel under the sanitizer. Where there is none, nothing runs.
+//! The tests that need a GPU, and every shipped kernel under the sanitizer. Without a GPU nothing runs.
 
 use crate::bundle;
 use crate::shell::{Outcome, capture, root, run as spawn, step};
@@ -21,7 +21,7 @@ pub(crate) fn run(words: &[String]) -> Outcome {
     step("gpu-test", || spawn(command.args(words).env("OUT", results)))
 }
 
-/// Does the driver know one?
+/// Does the driver report a GPU?
 fn has_gpu() -> bool {
     capture(Command::new("nvidia-smi").arg("-L")).is_ok_and(|output| {
         String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("GPU"))

@@ -1,8 +1,9 @@
-//! Kernels drawn at random against a plain reference, and faults planted in the generator that they must find.
+//! Kernels drawn at random against a plain reference, and faults planted in the generator that they must
+//! find.
 
 use crate::shell::{Outcome, cargo, run as spawn, step};
 
-/// Words that the program takes, and whether a number follows.
+/// Arguments of the program, and whether a number follows.
 const OPTIONS: &[(&str, bool)] =
     &[("--seed", true), ("--seconds", true), ("--unshrunk", false), ("--until-wrong", false)];
 
@@ -19,7 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     step(&format!("fuzz {program}"), || spawn(&mut command))
 }
 
-/// Refuses what the program would, before anything is built.
+/// Refuses bad arguments before anything is built.
 fn check(words: &[&String]) -> Outcome {
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -1,4 +1,4 @@
-//! Registers, spills and instructions of every shipped kernel, compared with a table of before.
+//! Registers, spills and instructions of every shipped kernel, compared with an earlier table.
 
 use crate::setup;
 use crate::shell::{Outcome, cargo, run as spawn, step};

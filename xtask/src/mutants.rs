@@ -1,5 +1,5 @@
-//! What the simulator notices of broken kernels, and that it leaves right ones alone: the long version of the test
-//! `mutants`, with 1,000 seeds.
+//! The simulator must find the faults of broken kernels, and none in correct ones: the long version of the
+//! test `mutants`, with 1,000 seeds.
 
 use crate::shell::{Outcome, cargo, run as spawn, step};
 

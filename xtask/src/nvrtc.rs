@@ -1,8 +1,8 @@
 //! Finding NVIDIA's run-time compiler, or installing it. Needs no GPU and no CUDA toolkit.
 //!
 //! Looks in three places, in this order: the folder that `TILEWRIGHT_NVRTC` names, the system's libraries,
-//! and `target/nvrtc`. When none has it, pip installs it into the third. Where that cannot be done, the tests
-//! that compile CUDA C skip themselves, unless `TILEWRIGHT_REQUIRE_NVRTC=1` says that they may not.
+//! and `target/nvrtc`. If none has it, pip installs it into the last. If that fails, the tests that compile
+//! CUDA C skip themselves, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 //!
 //! Only looks at files: whether the library works is for the tests to find out.
 
@@ -27,7 +27,7 @@ const PACKAGE: &str = "nvidia-cuda-nvrtc==13.0.88";
 /// Where the package keeps its libraries.
 const INSIDE_PACKAGE: &str = "nvidia/cu13/lib";
 
-/// The folder that holds NVRTC, or nothing where the tests are to do without.
+/// The folder that holds NVRTC, or nothing if the tests run without it.
 pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
     let places = Places::of_this_machine();
     if let Some(folder) = places.find()? {
@@ -62,7 +62,7 @@ impl Places {
 
     fn find(&self) -> Outcome<Option<PathBuf>> {
         if let Some(named) = &self.named {
-            // Whoever names a folder means it: falling back to another would only hide the mistake.
+            // An explicit folder is used exclusively: a fallback would hide the mistake.
             return complete(Path::new(named)).map(Some).ok_or_else(|| {
                 let named = named.display();
                 format!(
@@ -118,8 +118,8 @@ fn install(destination: &Path) -> Outcome<PathBuf> {
     if !cfg!(target_os = "linux") {
         return Err("it is installed on Linux only".into());
     }
-    // pip writes file by file; the folder gets its name when it is whole. So a run that was interrupted
-    // leaves nothing that looks usable, and two runs do not disturb each other.
+    // pip writes file by file; the folder is renamed when it is complete. An interrupted run leaves nothing
+    // that looks usable, and two runs do not disturb each other.
     let partial = destination.with_extension(format!("partial-{}", std::process::id()));
     let installed =
         pip::install(PACKAGE, "90 MB", &partial).and_then(|()| move_into_place(&partial, destination));
@@ -131,13 +131,13 @@ fn move_into_place(partial: &Path, destination: &Path) -> Outcome<PathBuf> {
     let libraries = destination.join(INSIDE_PACKAGE);
     if complete(&libraries).is_none() {
         let _ = std::fs::remove_dir_all(destination);
-        // Fails when another run was faster, which is as good.
+        // Fails if another run was faster, which is fine.
         let _ = std::fs::rename(partial, destination);
     }
     complete(&libraries).ok_or_else(|| format!("{PACKAGE} could not be put into {}", destination.display()))
 }
 
-/// Going on without NVRTC, or not.
+/// Continues without NVRTC, or fails.
 fn without(why: &str, require: Option<OsString>) -> Outcome<Option<PathBuf>> {
     let remedy = format!(
         "install Python 3 with pip, or set {FOLDER_VARIABLE} to the folder that holds {LIBRARY} (CUDA 13)"

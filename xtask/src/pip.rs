@@ -1,4 +1,4 @@
-//! pip, as a way to get what has no place in the repository.
+//! pip, to install what is not in the repository.
 
 use crate::shell::{Outcome, capture};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) fn install(package: &str, size: &str, folder: &Path) -> Outcome {
         let mut command = Command::new(python);
         command.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--only-binary=:all:"]);
         command.arg("--target").arg(folder).arg(package);
-        // Habits of pip that would clash with `--target`, ask for a newer pip, or warn about root.
+        // Settings of pip that would clash with `--target`, ask for a newer pip, or warn about root.
         command.envs([
             ("PIP_USER", "0"),
             ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),

@@ -36,7 +36,7 @@ pub(crate) fn rehearse() -> Outcome {
     })
 }
 
-/// Runs quietly: a success says nothing new, a failure says everything.
+/// Runs quietly: the output is shown on failure only.
 fn attempt<const N: usize>(arguments: [&str; N]) -> Outcome {
     let scratch = Scratch::new();
     let mut command = cargo(arguments);
@@ -65,7 +65,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: what stays behind is inside `target` and is never read again.
+        // Best effort: leftovers are inside `target` and are never read again.
         let _ = std::fs::remove_dir_all(&self.0);
         let _ = std::fs::remove_dir(scratch_parent());
     }

@@ -1,4 +1,4 @@
-//! What the tests need from outside the workspace: NVRTC, and a disassembler where one can be had.
+//! Obtains what the tests need from outside the workspace: NVRTC, and a disassembler where possible.
 
 use crate::disassembler;
 use crate::nvrtc;
@@ -16,7 +16,7 @@ pub(crate) fn run(_: &[String]) -> Outcome {
 pub(crate) fn prepare() -> Outcome<Environment> {
     let folder = step("set up NVRTC", nvrtc::obtain)?.map(|folder| (nvrtc::FOLDER_VARIABLE, folder));
     let program = match folder {
-        // Without a compiler there is nothing to take apart.
+        // Without a compiler there is nothing to disassemble.
         None => None,
         Some(_) => step("set up the disassembler", disassembler::obtain)?,
     };

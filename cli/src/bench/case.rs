@@ -12,11 +12,11 @@ pub(super) struct Case<'a> {
     pub(super) suite: String,
     /// `4096x4096x4096`
     pub(super) problem: String,
-    /// Operations that it takes.
+    /// Operations of the problem.
     pub(super) operations: f64,
-    /// Bytes that it moves at least: every input read once, every output written once.
+    /// Compulsory memory traffic in bytes: every input read once, every output written once.
     pub(super) bytes: f64,
-    /// The first is what the others are compared with.
+    /// The first is the baseline.
     pub(super) contenders: Vec<Contender<'a>>,
 }
 
@@ -25,15 +25,16 @@ pub(super) struct Contender<'a> {
     pub(super) name: String,
     /// Registers, algorithm, variant.
     pub(super) note: String,
-    /// Begins it on a set of data; any number will do.
+    /// Launches it on a set of data; any number is a valid set.
     pub(super) begin: Box<dyn Fn(usize) -> Result + 'a>,
-    /// Poisons the output, runs, and compares with the oracle, on every set that it says; the worst error.
+    /// Poisons the output, runs, and compares with the oracle, on each of the given sets; returns the worst
+    /// error.
     pub(super) check: Box<dyn Fn() -> Result<Error> + 'a>,
-    /// The largest relative error that is rounding.
+    /// The largest relative error that rounding explains.
     pub(super) bound: f64,
 }
 
-/// What came out for one contender.
+/// The result of one contender.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) suite: String,
@@ -47,25 +48,25 @@ pub(super) struct Row {
     pub(super) against: (f64, f64),
     pub(super) error: Error,
     pub(super) right: bool,
-    /// Lowest clock and highest power that were seen between rounds.
+    /// Lowest clock and highest power sampled between rounds.
     pub(super) state: Option<Reading>,
-    /// The seconds that the chooser expects of it.
+    /// The predicted seconds of the chooser.
     pub(super) predicted: Option<f64>,
 }
 
 impl Row {
-    /// Operations in a second.
+    /// Operations per second.
     pub(super) fn rate(&self) -> f64 {
         self.operations / self.samples.median()
     }
 
-    /// Bytes in a second, counted once.
+    /// Bytes per second, compulsory traffic only.
     pub(super) fn bandwidth(&self) -> f64 {
         self.bytes / self.samples.median()
     }
 }
 
-/// Checks and measures a case. A contender whose result is wrong is measured all the same, and its row says so.
+/// Checks and measures a case. A contender with a wrong result is still measured, and its row reports it.
 pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effort) -> Result<Vec<Row>> {
     let blame = |contender: &Contender, why: String| {
         format!("{} {}, {}: {why}", case.suite, case.problem, contender.name)
@@ -76,7 +77,7 @@ pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effo
     }
     let begins: Vec<&dyn Fn(usize) -> Result> = case.contenders.iter().map(|one| &*one.begin as _).collect();
     let (measured, states) = time(device, helpers, &begins, effort)?;
-    // What ran for a second may have been slowed down by heat, and shown a race that a first run does not.
+    // Checked again: heat may have slowed the device down, and a race may appear only now.
     for (contender, error) in case.contenders.iter().zip(&mut errors) {
         let again = (contender.check)().map_err(|why| blame(contender, why))?;
         *error = worse(*error, again);
@@ -103,7 +104,7 @@ pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effo
         .collect())
 }
 
-/// The worse of two errors; a number that is none is the worst.
+/// The worse of two errors; NaN is the worst.
 pub(super) fn worse(a: Error, b: Error) -> Error {
     let most = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
     Error {
@@ -113,12 +114,12 @@ pub(super) fn worse(a: Error, b: Error) -> Error {
     }
 }
 
-/// One wrong element among very many hides in the norm, and not in the largest difference.
+/// One wrong element among many hides in the norm, but not in the largest difference.
 fn is_right(error: &Error, bound: f64) -> bool {
     error.missing == 0 && error.relative <= bound && error.largest <= 50.0 * bound
 }
 
-/// Measures launches against each other, unchecked; and what clock and power were between rounds.
+/// Measures launches against each other, unchecked; with clock and power sampled between rounds.
 pub(super) fn time(
     device: &Device,
     helpers: &Helpers,
@@ -144,7 +145,7 @@ struct OnDevice<'a> {
     /// Untimed launches before a sample.
     lead: usize,
     states: Vec<Reading>,
-    /// Seconds that the host last took to begin a launch of each contender.
+    /// Seconds of the host for the last launch of each contender.
     begun: Vec<f64>,
 }
 
@@ -152,10 +153,10 @@ impl Timer for OnDevice<'_> {
     type Error = String;
 
     fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64> {
-        // The stream is held until all launches are waiting, so that the device finds no gaps between them.
+        // A kernel blocks the stream until all launches are queued, so that there are no gaps between them.
         let hold = (2.0 * self.begun[contender] * (self.lead + launches) as f64 + 20e-6).min(5e-3);
         self.helpers.hold(hold)?;
-        // On the sets before those that are timed, in their order.
+        // On the sets before the timed ones, in order.
         let before = |lead: usize| set.checked_sub(lead).unwrap_or(set + lead);
         (1..=self.lead).rev().try_for_each(|lead| self.begins[contender](before(lead)))?;
         let mut host = 0.0;

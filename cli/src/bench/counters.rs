@@ -1,5 +1,5 @@
-//! What the simulator counts, launch by launch, for comparison with the hardware's counters: `bench/gpu/counters.py`
-//! runs the same launches under a profiler.
+//! The simulator's counts, launch by launch, for comparison with the hardware's counters:
+//! `bench/gpu/counters.py` runs the same launches under a profiler.
 
 use serde_json::{Value, json};
 use tilewright_codegen::Elem;
@@ -9,7 +9,7 @@ use tilewright_sim::{AccessCount, Arg, Options};
 use super::Result;
 use super::once::{self, Named, Sizes};
 
-/// A launch: what it shows, the kernel's name or keys, and its sizes.
+/// A launch: its purpose, the kernel's name or keys, and its sizes.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) kernel: &'static str,
@@ -20,7 +20,7 @@ const fn case(name: &'static str, kernel: &'static str, sizes: [i64; 3]) -> Case
     Case { name, kernel, sizes }
 }
 
-/// Small grids: every count is exact, and the simulator takes a moment.
+/// Small grids: every count is exact, and the simulator is quick.
 pub(super) const CASES: &[Case] = &[
     case("padded by one column", "tutorial", [256, 128, 32]),
     case("guarded edges", "tutorial", [100, 77, 33]),
@@ -63,7 +63,7 @@ impl Case {
     }
 }
 
-/// What the simulator counts for every case.
+/// The simulator's counts for every case.
 pub(super) fn simulated() -> Result<Value> {
     CASES.iter().map(simulate).collect::<Result<Vec<Value>>>().map(Value::from)
 }

@@ -1,5 +1,5 @@
-//! The peer: matrix products of NVIDIA's cuBLASLt, loaded when a benchmark runs. The heuristic is asked once for each
-//! problem; what is launched afterwards is one algorithm of its list.
+//! The baseline: matrix products of NVIDIA's cuBLASLt, loaded when a benchmark runs. The heuristic is queried
+//! once for each problem; every launch uses one algorithm of its list.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -11,7 +11,7 @@ use tilewright_codegen::Elem;
 use super::driver::{Device, Memory};
 use super::library::{self, Absent};
 
-/// Names the folder that holds it.
+/// The variable that names its folder.
 const VARIABLE: &str = "TILEWRIGHT_CUBLASLT";
 const NAMES: &[&str] = if cfg!(windows) {
     &["cublasLt64_13.dll", "cublasLt64_12.dll"]
@@ -19,7 +19,7 @@ const NAMES: &[&str] = if cfg!(windows) {
     &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"]
 };
 
-/// Bytes of device memory that an algorithm may use, which the caller provides: what NVIDIA recommends for Hopper.
+/// Workspace limit in bytes, provided by the caller: what NVIDIA recommends for Hopper.
 pub(super) const WORKSPACE: usize = 32 << 20;
 
 type Status = c_int;
@@ -45,7 +45,7 @@ struct Heuristic {
 type Set = unsafe extern "C" fn(Opaque, c_int, *const c_void, usize) -> Status;
 type Free = unsafe extern "C" fn(Opaque) -> Status;
 
-/// The functions that are used, as the manual declares them.
+/// The functions in use, with the manual's declarations.
 struct Functions {
     version: unsafe extern "C" fn() -> usize,
     create: unsafe extern "C" fn(*mut Opaque) -> Status,
@@ -94,21 +94,21 @@ struct Functions {
     _library: libloading::Library,
 }
 
-/// cuBLASLt, loaded, with its handle for the context that was current.
+/// cuBLASLt, loaded, with a handle for the current context.
 pub(super) struct CublasLt {
     functions: Functions,
     handle: Opaque,
 }
 
-/// Why there is no product of cuBLASLt.
+/// Why cuBLASLt has no product.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Error {
     Absent(Absent),
-    /// It lacks a function.
+    /// A function is missing.
     Missing(String),
-    /// A call failed: what was asked, and the status.
+    /// A call failed: the operation, and the status.
     Failed(&'static str, i32),
-    /// It has no product for this problem.
+    /// It has no algorithm for this problem.
     None(String),
 }
 
@@ -149,7 +149,7 @@ pub(super) struct Problem {
     pub(super) transpose_a: bool,
     /// Are columns of B — rows of Bᵀ — contiguous along n?
     pub(super) transpose_b: bool,
-    /// Products, each after the other in memory.
+    /// Batch size; the products are contiguous in memory, one after another.
     pub(super) batch: i64,
     /// Of A and B.
     pub(super) elem: Elem,
@@ -188,7 +188,7 @@ fn compute(elem: Elem) -> Option<(c_int, c_int)> {
     }
 }
 
-/// The version of the one that is here; it is not started, so no device is needed.
+/// The version of the installed library; it is not initialised, so no device is needed.
 pub(super) fn found() -> Result<String, Error> {
     let library = library::open("cuBLASLt", NAMES, VARIABLE).map_err(Error::Absent)?;
     // SAFETY: NVIDIA's header has given this type to this name since CUDA 11.
@@ -198,7 +198,7 @@ pub(super) fn found() -> Result<String, Error> {
     Ok(version(unsafe { version_of() }))
 }
 
-/// Since version 12 the last two places of each of minor and patch: 130002.
+/// Since version 12 the last two digits each are minor and patch: 130002.
 fn version(number: usize) -> String {
     format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100)
 }
@@ -209,8 +209,8 @@ impl CublasLt {
         let library = library::open("cuBLASLt", NAMES, VARIABLE).map_err(Error::Absent)?;
         macro_rules! function {
             ($name:literal) => {{
-                // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this name since
-                // CUDA 11; `_library` outlives the pointer.
+                // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this
+                // name since CUDA 11; `_library` outlives the pointer.
                 let found = unsafe { library.get(concat!($name, "\0").as_bytes()) };
                 *found.map_err(|why| Error::Missing(why.to_string()))?
             }};
@@ -331,7 +331,7 @@ fn check(status: Status, doing: &'static str) -> Result<(), Error> {
     if status == 0 { Ok(()) } else { Err(Error::Failed(doing, status)) }
 }
 
-/// A description that cuBLASLt holds.
+/// A descriptor of cuBLASLt.
 struct Object {
     at: Opaque,
     free: Free,
@@ -345,7 +345,8 @@ impl Object {
     }
 
     fn set<T: Copy>(&self, set: Set, attribute: c_int, value: T) -> Result<(), Error> {
-        // SAFETY: the object is alive, and the value lives through the call, which copies as many bytes as is said.
+        // SAFETY: the object is alive, and the value lives through the call, which copies as many bytes as is
+        // said.
         let status = unsafe { set(self.at, attribute, (&raw const value).cast(), size_of::<T>()) };
         check(status, "setting an attribute")
     }
@@ -383,7 +384,7 @@ pub(super) struct Product<'l> {
 }
 
 impl Product<'_> {
-    /// C = op(A)·op(B), begun on the device: A, B, C and the workspace, in this order.
+    /// C = op(A)·op(B), launched on the device: A, B, C and the workspace, in this order.
     pub(super) fn begin_on(&self, device: &Device, [a, b, c, workspace]: [&Memory; 4]) -> super::Result {
         let Sizes { a: of_a, b: of_b, c: of_c } = self.described.bytes;
         let fits = a.bytes >= of_a && b.bytes >= of_b && c.bytes >= of_c && workspace.bytes >= WORKSPACE;
@@ -393,12 +394,12 @@ impl Product<'_> {
             .map_err(|why| why.to_string())
     }
 
-    /// C = op(A)·op(B), begun on a stream.
+    /// C = op(A)·op(B), launched on a stream.
     ///
     /// # Safety
     ///
-    /// The addresses are those of device memory that holds the problem's matrices, and `workspace` has [`WORKSPACE`]
-    /// bytes; all of it, and the stream, live until the stream has done the work.
+    /// The addresses are those of device memory that holds the problem's matrices, and `workspace` has
+    /// [`WORKSPACE`] bytes; all of it, and the stream, live until the stream has done the work.
     unsafe fn begin(&self, a: u64, b: u64, c: u64, workspace: u64, stream: Opaque) -> Result<(), Error> {
         let described = &*self.described;
         let (one, zero): ([u8; 8], [u8; 8]) = match described.scale {
@@ -407,8 +408,8 @@ impl Product<'_> {
             _ => (u64::from(1f32.to_bits()).to_ne_bytes(), [0; 8]),
         };
         let at = |address: u64| address as *mut c_void;
-        // SAFETY: the descriptions are alive; the numbers have the type of the scale in their first bytes (little-endian,
-        // as every machine with CUDA is); the caller answers for the addresses.
+        // SAFETY: the descriptions are alive; the numbers have the type of the scale in their first bytes
+        // (little-endian, as every machine with CUDA is); the caller answers for the addresses.
         let status = unsafe {
             (self.library.functions.matmul)(
                 self.library.handle,

@@ -1,5 +1,5 @@
-//! One GPU as a benchmark uses it: raw memory, launches without checks, events. What runs here is known to be right
-//! before it is timed; programs launch through the runtime, which checks everything.
+//! One GPU for benchmarks: raw memory, launches without checks, events. Results are checked before anything
+//! is timed; programs launch through the runtime, which checks everything.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -15,7 +15,7 @@ use tilewright_runtime::raw::{self, Shape};
 use super::Result;
 use super::nvml::Nvml;
 
-/// A device, and the stream on which everything happens.
+/// A device, and the stream for all its work.
 pub(super) struct Device {
     pub(super) name: String,
     /// Compute capability, such as 90.
@@ -23,15 +23,15 @@ pub(super) struct Device {
     pub(super) multiprocessors: u32,
     /// Bytes of the cache between the multiprocessors and memory.
     pub(super) cache: usize,
-    /// Version of CUDA that the driver speaks: `13.0`.
+    /// CUDA version of the driver: `13.0`.
     pub(super) driver: String,
     pub(super) limits: Limits,
-    /// What the chooser wants to know of it.
+    /// The limits for the chooser.
     pub(super) holds: DeviceLimits,
     pub(super) nvml: Option<Nvml>,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
-    /// Holds the context.
+    /// Keeps the context alive.
     _runtime: tilewright_runtime::Device,
 }
 
@@ -73,7 +73,7 @@ impl Device {
         })
     }
 
-    /// What kernels are compiled for: `sm_90a`.
+    /// The target of kernels: `sm_90a`.
     pub(super) fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability, if self.capability >= 90 { "a" } else { "" })
     }
@@ -83,14 +83,14 @@ impl Device {
         self.stream.cast()
     }
 
-    /// Memory, with every byte 0xff: no floating-point number has these bits, so what nobody writes is found.
+    /// Memory, with every byte 0xff: floating-point elements are NaN, so unwritten elements are found.
     pub(super) fn memory(&self, bytes: usize) -> Result<Rc<Memory>> {
         let memory = Rc::new(self.raw_memory(bytes)?);
         self.poison(&memory)?;
         Ok(memory)
     }
 
-    /// Memory as it comes.
+    /// Uninitialised memory.
     pub(super) fn raw_memory(&self, bytes: usize) -> Result<Memory> {
         // SAFETY: it is freed once, by `Memory`.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
@@ -110,7 +110,7 @@ impl Device {
             .map_err(|why| said("setting memory", why))
     }
 
-    /// Begins a copy of the first bytes of one memory to another.
+    /// Starts a copy of the first bytes of one memory to another.
     pub(super) fn copy(&self, from: &Memory, to: &Memory, bytes: usize) -> Result {
         assert!(
             bytes <= from.bytes.min(to.bytes),
@@ -123,7 +123,7 @@ impl Device {
             .map_err(|why| said("copying memory", why))
     }
 
-    /// Copies the first bytes back, when everything is done.
+    /// Copies the first bytes to the host, after all work is done.
     pub(super) fn read(&self, memory: &Memory, into: &mut [u8]) -> Result {
         assert!(into.len() <= memory.bytes, "{} bytes are read from {}", into.len(), memory.bytes);
         self.finish()?;
@@ -131,13 +131,13 @@ impl Device {
         unsafe { result::memcpy_dtoh_sync(into, memory.address) }.map_err(|why| said("reading memory", why))
     }
 
-    /// Waits until everything is done.
+    /// Waits until all work is done.
     pub(super) fn finish(&self) -> Result {
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|why| said("running", why))
     }
 
-    /// Seconds on the device from the first to the last of what is begun in between.
+    /// Seconds on the device for the work that `begin` submits.
     pub(super) fn time(&self, begin: impl FnOnce() -> Result) -> Result<f64> {
         let [start, end] = self.events;
         let call = |why| said("timing", why);
@@ -152,7 +152,7 @@ impl Device {
         }
     }
 
-    /// A kernel of a binary, for launches of a shape, whatever the grid. It stays loaded.
+    /// A kernel of a binary, for launches of a shape, on any grid. It stays loaded.
     pub(super) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
         // SAFETY: the context is current, and the binary comes from the compiler.
         let function = unsafe { raw::load(cubin, name, &shape) };
@@ -160,7 +160,7 @@ impl Device {
         Ok(Function { function, shape: shape.on(self.capability) })
     }
 
-    /// Begins a kernel.
+    /// Launches a kernel.
     ///
     /// # Safety
     ///
@@ -174,20 +174,21 @@ impl Device {
         let mut pointers: Vec<*mut c_void> =
             arguments.iter().map(|argument| argument.0.as_ptr().cast_mut().cast()).collect();
         let shape = Shape { grid, ..function.shape };
-        // SAFETY: the context is current, `function` loaded it for this shape, and the caller answers for the rest.
+        // SAFETY: the context is current, `function` loaded it for this shape, and the caller answers for the
+        // rest.
         unsafe { raw::launch(function.function, &shape, self.stream, &mut pointers) }
             .map_err(|why| why.to_string())
     }
 }
 
-/// A kernel that is loaded.
+/// A loaded kernel.
 #[derive(Clone)]
 pub(super) struct Function {
     function: sys::CUfunction,
     shape: Shape,
 }
 
-/// Memory of the device.
+/// Device memory.
 pub(super) struct Memory {
     pub(super) address: u64,
     pub(super) bytes: usize,
@@ -195,7 +196,8 @@ pub(super) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was allocated by `Device::memory` and is freed once; the driver waits for what still uses it.
+        // SAFETY: it was allocated by `Device::memory` and is freed once; the driver waits for what still
+        // uses it.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -206,7 +208,7 @@ impl Drop for Memory {
 pub(super) struct Argument([u64; 16]);
 
 impl Argument {
-    /// Up to eight bytes, the lowest first.
+    /// Up to eight bytes, little-endian.
     pub(super) fn word(word: u64) -> Argument {
         let mut bytes = [0; 16];
         bytes[0] = word;

@@ -17,7 +17,7 @@ use super::helpers::{Error, Helpers, Matrix};
 use super::measure::Effort;
 use super::prepared::{Loaded, Operand, Prepared};
 
-/// Where everything happens.
+/// The device, compilers and libraries of a benchmark.
 pub(super) struct Place<'a> {
     pub(super) device: &'a Device,
     pub(super) nvrtc: &'a Nvrtc,
@@ -26,18 +26,19 @@ pub(super) struct Place<'a> {
     pub(super) effort: Effort,
 }
 
-/// A kernel of ours that takes part.
+/// One of our kernels as a contender.
 pub(super) struct Ours {
     pub(super) name: String,
     pub(super) kernel: Generated,
-    /// How its operands lie.
+    /// The layouts of its operands.
     order: Order,
     /// Types of A and B, and of C.
     pub(super) elems: (Elem, Elem),
 }
 
 impl Ours {
-    /// A matrix product: A (M, K), B (N, K), C (M, N), perhaps alpha and beta; perhaps a third mode for all three.
+    /// A matrix product: A (M, K), B (N, K), C (M, N), optionally alpha and beta, and a batch mode for all
+    /// three.
     pub(super) fn new(name: &str, kernel: Generated) -> Result<Ours> {
         let refused = || format!("`{name}` is no matrix product: it does not take A, B and C");
         let mut orders = Vec::new();
@@ -63,7 +64,7 @@ impl Ours {
     }
 }
 
-/// Which mode is contiguous: `true` for rows of A and of Bᵀ (depth), and for rows of C.
+/// Which mode is contiguous: `true` for A and B contiguous along K, and for a row-major C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Order {
     pub(super) a_rows: bool,
@@ -71,7 +72,7 @@ pub(super) struct Order {
     pub(super) c_rows: bool,
 }
 
-/// What rounding may do: sums in f32 over thousands of elements, and one rounding of the result.
+/// The rounding bound: sums in f32 over thousands of elements, and one rounding of the result.
 pub(super) fn bound(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 1e-13,
@@ -82,12 +83,12 @@ pub(super) fn bound(elem: Elem) -> f64 {
     }
 }
 
-/// Products of one size, one after the other in memory, and who computes them.
+/// Products of one size, one after the other in memory, and their contenders.
 pub(super) struct Task<'k> {
     pub(super) suite: String,
     /// Batch, M, N, K.
     pub(super) sizes: [i64; 4],
-    /// All of the same types; the first says how cuBLASLt finds its data.
+    /// All of the same types; the first determines cuBLASLt's layouts.
     pub(super) ours: &'k [Ours],
     /// Are they products that the chooser knows?
     pub(super) predict: bool,
@@ -100,7 +101,7 @@ struct Set {
     c: Rc<Memory>,
 }
 
-/// How many sets must rotate so that a launch finds nothing of its own in the cache.
+/// The number of sets that must rotate so that a launch finds none of its data in the cache.
 fn sets(cache: usize, bytes: usize) -> usize {
     (3 * cache).div_ceil(bytes.max(1)).clamp(2, 64)
 }
@@ -127,13 +128,13 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
 
     let bound = bound(elem).max(self::bound(out));
     let scalars = |ours: &Ours| ours.kernel.params.iter().any(|param| param.tensor.is_none());
-    // The first and the last set, each against the oracle; the last is what was written most recently.
+    // The first and the last set, each against the oracle; the last is the most recently written.
     let check = |order: Order, reads_c: bool, begin: &dyn Fn(usize) -> Result| -> Result<Error> {
         let mut worst: Option<Error> = None;
         for at in [0, sets.len() - 1] {
             let set = &sets[at];
             oracle(helpers, set, &expected, order, task.sizes)?;
-            // Zero times what is no number is none: a kernel that reads C finds ordinary numbers there, and wrong ones.
+            // Zero times NaN is NaN: a kernel that reads C must find finite numbers there, and wrong ones.
             device.set(&set.c, if reads_c { 0x3f } else { 0xff })?;
             begin(at)?;
             let error = helpers.compare(&set.c, &expected)?;
@@ -206,7 +207,7 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The seconds that the chooser expects of a kernel here; `None` where it takes several launches.
+/// The chooser's predicted seconds for a kernel here; `None` where it takes several launches.
 fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option<f64> {
     let Order { a_rows, b_rows, c_rows } = ours.order;
     let wanted = Wanted {
@@ -220,7 +221,8 @@ fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option
     (batch == 1 || ours.is_batched()).then(|| Model::FITTED.predict(&facts, &device.holds).seconds)
 }
 
-/// The matrices' steps for the oracle; it makes columns contiguous, and rows are the columns of the transposed product.
+/// The matrices' strides for the oracle, which writes contiguous columns: a row-major C is the transposed
+/// product.
 fn oracle(
     helpers: &Helpers,
     set: &Set,
@@ -239,7 +241,7 @@ fn oracle(
     }
 }
 
-/// A kernel of ours on one product of a set, or on all of them.
+/// One of our kernels on one product of a set, or on all of them.
 fn prepare(
     place: &Place,
     loaded: &mut Loaded,
@@ -268,7 +270,7 @@ fn prepare(
     loaded.prepare(place.device, place.nvrtc, &operands)
 }
 
-/// In cuBLAS's terms, and whether A and B change places: C with its rows contiguous is the transposed product.
+/// In cuBLAS's terms, and whether A and B are swapped: a row-major C is the transposed product.
 fn problem([batch, m, n, k]: [i64; 4], elem: Elem, out: Elem, order: Order) -> (Problem, bool) {
     let Order { a_rows, b_rows, c_rows } = order;
     match c_rows {
@@ -279,11 +281,11 @@ fn problem([batch, m, n, k]: [i64; 4], elem: Elem, out: Elem, order: Order) -> (
     }
 }
 
-/// How many algorithms of the heuristic's list are tried.
+/// The number of algorithms of the heuristic's list that are tried.
 const TRIED: usize = 8;
 
-/// The fastest of the heuristic's first algorithms on this device, and how it compares with the very first; `None` where
-/// there is none for the problem.
+/// The fastest of the heuristic's first algorithms on this device, and its speed against the very first;
+/// `None` where there is none for the problem.
 fn fastest<'l>(
     place: &Place,
     cublas: &'l CublasLt,
@@ -339,7 +341,7 @@ mod tests {
             let of = |order| problem([1, 5, 6, 7], Elem::F32, Elem::F32, order);
             let (plain, swapped) = of(order);
             assert!(!swapped && plain.to_string().ends_with(letters), "{plain}");
-            // The same product, transposed: C has its rows contiguous, and B comes first.
+            // The same product, transposed: C is row-major, and B comes first.
             let (turned, swapped) = of(Order { c_rows: true, ..order });
             let transposed = |t: bool| if t { 't' } else { 'n' };
             let back: String =

@@ -1,5 +1,5 @@
-// What benchmarks need on the device beside the kernels that they measure. ELEM and OUT are chosen when it is compiled:
-// the types of the operands and of the result, of the list below.
+// Auxiliary kernels of benchmarks. ELEM and OUT are set when it is compiled: the operand type and the result
+// type, from the list below.
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
 typedef unsigned long long u64;
@@ -15,7 +15,7 @@ __device__ inline double wide(f16 x) {
 }
 __device__ inline double wide(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
-// A number between -1 and 1 from 64 random bits, or a small whole one.
+// A number between -1 and 1 from 64 random bits, or a small integer.
 __device__ inline double between(u64 bits) { return (double)(long long)bits * 0x1p-63; }
 __device__ inline void narrow(u64 bits, double& x) { x = between(bits); }
 __device__ inline void narrow(u64 bits, float& x) { x = (float)between(bits); }
@@ -29,7 +29,7 @@ __device__ inline void narrow(u64 bits, bf16& x) {
     x.bits = (unsigned short)((y + 0x7fff + ((y >> 16) & 1)) >> 16);
 }
 
-// SplitMix64 of each element's number.
+// SplitMix64 of each element's index.
 extern "C" __global__ void fill(ELEM* x, u64 count, u64 seed) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
         u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
@@ -39,8 +39,8 @@ extern "C" __global__ void fill(ELEM* x, u64 count, u64 seed) {
     }
 }
 
-// The oracle: C(m, n) = sum over k of A(m, k) * B(n, k) in double precision, columns of C contiguous. A tile of 64x64 for
-// each block of 256 threads, 4x4 for each thread.
+// The oracle: C(m, n) = sum over k of A(m, k) * B(n, k) in double precision, columns of C contiguous. A 64x64
+// tile for each block of 256 threads, 4x4 for each thread.
 extern "C" __global__ void reference(const ELEM* a, u64 am, u64 ak, u64 a_batch, const ELEM* b, u64 bn, u64 bk, u64 b_batch,
                                      double* c, int M, int N, int K) {
     __shared__ double sa[16][65], sb[16][65];
@@ -68,7 +68,8 @@ extern "C" __global__ void reference(const ELEM* a, u64 am, u64 ak, u64 a_batch,
         }
 }
 
-// sums: squares of the difference, squares of what is expected, the largest difference, how many elements are numbers.
+// sums: squares of the difference, squares of the expected values, the largest difference, the number of
+// finite elements.
 extern "C" __global__ void compare(const OUT* got, const double* expected, u64 count, double* sums) {
     double off = 0, all = 0, most = 0, seen = 0;
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
@@ -85,7 +86,7 @@ extern "C" __global__ void compare(const OUT* got, const double* expected, u64 c
     atomicAdd(&sums[3], seen);
 }
 
-// Holds the stream so that what is launched meanwhile runs without gaps afterwards.
+// Blocks the stream, so that launches queued meanwhile run without gaps afterwards.
 extern "C" __global__ void hold(u64 nanoseconds) {
     u64 start, now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
@@ -93,21 +94,21 @@ extern "C" __global__ void hold(u64 nanoseconds) {
     while (now - start < nanoseconds);
 }
 
-// The roofs. Multiply-adds from registers: 16 of them for each of `turns` and each thread.
+// Peak rates. Multiply-adds from registers: 16 in each iteration of each thread.
 __device__ inline float mad(float x, float a, float b) { return fmaf(x, a, b); }
 __device__ inline double mad(double x, double a, double b) { return fma(x, a, b); }
 template <class T>
-__device__ inline void multiply_add(T* out, int turns) {
+__device__ inline void multiply_add(T* out, int iterations) {
     T x[16], a = (T)0.999, b = (T)threadIdx.x;
     for (int i = 0; i < 16; ++i) x[i] = (T)i;
-    for (int turn = 0; turn < turns; ++turn)
+    for (int iteration = 0; iteration < iterations; ++iteration)
         for (int i = 0; i < 16; ++i) x[i] = mad(x[i], a, b);
     T sum = 0;
     for (int i = 0; i < 16; ++i) sum += x[i];
     if (sum == (T)-1.5) *out = sum;
 }
-extern "C" __global__ void multiply_add_f32(float* out, int turns) { multiply_add(out, turns); }
-extern "C" __global__ void multiply_add_f64(double* out, int turns) { multiply_add(out, turns); }
+extern "C" __global__ void multiply_add_f32(float* out, int iterations) { multiply_add(out, iterations); }
+extern "C" __global__ void multiply_add_f64(double* out, int iterations) { multiply_add(out, iterations); }
 
 extern "C" __global__ void move(const uint4* from, uint4* to, u64 count) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) to[i] = from[i];

@@ -1,5 +1,5 @@
-//! The kernels that benchmarks need beside those that they measure: random data, an oracle in double precision,
-//! comparison, a hold on the stream, and what the machine can do at most.
+//! Auxiliary kernels of benchmarks: random data, an oracle in double precision, comparison, a kernel that
+//! blocks the stream, and peak rates.
 #![allow(unsafe_code)]
 
 use tilewright_codegen::Elem;
@@ -32,21 +32,21 @@ const KERNELS: [(&str, u32); 7] = [
 ];
 const SUMS: usize = 4 * 8;
 
-/// A matrix in memory, in elements: the step of its rows, of its depth, and of products of a batch.
+/// A matrix in memory, in elements: its row stride, its K stride, and its batch stride.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'m> {
     pub(super) memory: &'m Memory,
     pub(super) steps: [u64; 3],
 }
 
-/// How far a result is from what is expected.
+/// The error of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Error {
-    /// The norm of the difference over the norm of what is expected.
+    /// The norm of the difference divided by the norm of the expected result.
     pub(super) relative: f64,
-    /// The largest difference, in units of what an element is on average.
+    /// The largest difference, relative to the average magnitude of an element.
     pub(super) largest: f64,
-    /// Elements that nobody wrote, or that are no numbers.
+    /// Unwritten elements and NaN.
     pub(super) missing: u64,
 }
 
@@ -55,8 +55,8 @@ impl<'d> Helpers<'d> {
         Helpers::with(device, nvrtc, elem, out, ("", &[]))
     }
 
-    /// The same with further kernels, whose blocks have 256 threads: their source, which can use what the helpers' has, and
-    /// their names.
+    /// The same with further kernels, whose blocks have 256 threads: their source, which can use the helpers,
+    /// and their names.
     pub(super) fn with(
         device: &'d Device,
         nvrtc: &Nvrtc,
@@ -77,12 +77,12 @@ impl<'d> Helpers<'d> {
         Ok(Helpers { device, functions, sums: device.memory(SUMS)?, elem, out })
     }
 
-    /// Begins one of them.
+    /// Launches one of them.
     pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[u64]) -> Result {
         let arguments: Vec<Argument> = arguments.iter().copied().map(Argument::word).collect();
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
-        // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream has ended: the
-        // driver waits when memory is freed.
+        // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream
+        // has ended: the driver waits when memory is freed.
         unsafe { self.device.launch(function, grid, &arguments) }
     }
 
@@ -91,7 +91,7 @@ impl<'d> Helpers<'d> {
         [8 * self.device.multiprocessors, 1, 1]
     }
 
-    /// Random numbers between -1 and 1, or small whole ones, the same for the same seed.
+    /// Random numbers between -1 and 1, or small integers, reproducible from the seed.
     pub(super) fn fill(&self, memory: &Memory, seed: u64) -> Result {
         let count = memory.bytes as u64 / u64::from(self.elem.bytes());
         self.launch("fill", self.everywhere(), &[memory.address, count, seed])
@@ -108,7 +108,7 @@ impl<'d> Helpers<'d> {
         self.launch("reference", [blocks(m), blocks(n), batch as u32], &arguments)
     }
 
-    /// How far `got` is from `expected`, element by element in memory.
+    /// The error of `got` against `expected`, element by element in memory.
     pub(super) fn compare(&self, got: &Memory, expected: &Memory) -> Result<Error> {
         let count = got.bytes as u64 / u64::from(self.out.bytes());
         self.device.set(&self.sums, 0)?;
@@ -129,26 +129,26 @@ impl<'d> Helpers<'d> {
         })
     }
 
-    /// Keeps the stream waiting.
+    /// Blocks the stream for this time.
     pub(super) fn hold(&self, seconds: f64) -> Result {
         self.launch("hold", [1; 3], &[(seconds * 1e9) as u64])
     }
 
-    /// Multiply-adds in one second, counted as two operations, on the ordinary units; `None` for other types.
+    /// Peak multiply-adds per second, counted as two operations, on CUDA cores; `None` for other types.
     pub(super) fn most_operations(&self, elem: Elem) -> Result<Option<f64>> {
         let name = match elem {
             Elem::F32 => "multiply_add_f32",
             Elem::F64 => "multiply_add_f64",
             _ => return Ok(None),
         };
-        let turns = 20_000;
-        let run = || self.launch(name, self.everywhere(), &[self.sums.address, turns]);
+        let iterations = 20_000;
+        let run = || self.launch(name, self.everywhere(), &[self.sums.address, iterations]);
         run()?;
         let threads = f64::from(self.everywhere()[0]) * 256.0;
-        Ok(Some(threads * turns as f64 * 16.0 * 2.0 / self.fastest(run)?))
+        Ok(Some(threads * iterations as f64 * 16.0 * 2.0 / self.fastest(run)?))
     }
 
-    /// Bytes read and written in one second by a copy that is much larger than the cache.
+    /// Bytes read and written per second by a copy that is much larger than the cache.
     pub(super) fn most_bytes(&self) -> Result<f64> {
         let bytes = (8 * self.device.cache).max(256 << 20);
         let (from, to) = (self.device.memory(bytes)?, self.device.memory(bytes)?);
@@ -164,7 +164,7 @@ impl<'d> Helpers<'d> {
     }
 }
 
-/// Their source for operands of one type and results of another.
+/// Their source for an operand type and a result type.
 pub(super) fn source(elem: Elem, out: Elem) -> String {
     format!("#define ELEM {}\n#define OUT {}\n{SOURCE}", elem.cuda(), out.cuda())
 }

@@ -1,4 +1,4 @@
-//! How long a kernel takes from its definition to a binary, from the cache, and to a device.
+//! Compile time of a kernel: from its definition to a binary, from the cache, and to the first launch.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul};
 
 use super::Result;
 
-/// What is compiled: the product family as it stands and at its largest.
+/// The compiled kernels: the product family at its defaults and at its largest.
 const KEYS: &[&str] = &[
     "",
     "vec=4 bk=16",
@@ -31,7 +31,7 @@ pub(super) struct Timed {
     variant: usize,
     /// From the definition to the text of all variants.
     generate: f64,
-    /// NVRTC: the middle of several, and the fastest.
+    /// NVRTC: the median of several runs, and the fastest.
     compile: (f64, f64),
     /// From the cache on disk.
     cache: f64,
@@ -52,7 +52,7 @@ pub(super) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
     let warm = kernel("bm=32 bn=32 tc=(8,8)")?;
     compile(nvrtc, &cache, &warm, 0, architecture)?;
     let all = compile_all(nvrtc, &cache, architecture);
-    // The folder is ours alone; what is left of it harms nobody.
+    // A private folder; leftovers are harmless.
     let _ = std::fs::remove_dir_all(&folder);
     all
 }
@@ -125,11 +125,11 @@ fn middle(mut seconds: Vec<f64>) -> f64 {
     seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What a program that launches a kernel through the runtime waits for.
+/// The latency of a program that launches a kernel through the runtime.
 pub(super) struct Launches {
     /// The first launch: generate, compile or find in the cache, load, check, launch.
     first: f64,
-    /// One of many: check and launch.
+    /// Each further launch: check and launch.
     next: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The steps by which a matrix product becomes fast, measured one after the other: what is gained, and what the report
-//! says about why. They are those of `examples/ladder`.
+//! The steps from a naive to a fast matrix product, measured one after the other: the gain of each, and the
+//! reasons from the report. They are those of `examples/ladder`.
 
 use tilewright::kernels::ladder::{Figures, Step, steps};
 use tilewright_codegen::Elem;
@@ -17,7 +17,7 @@ pub(super) fn kernels() -> Result<Vec<Ours>> {
 /// The element type of all steps.
 pub(super) const ELEM: Elem = Elem::F32;
 
-/// What was gained at each step, beside the report's reasons.
+/// The gain of each step, beside the report's reasons.
 pub(super) fn explain(ours: &[Ours], rows: &[Row]) -> String {
     let mut text = format!(
         "{:<16} {:>9} {:>7}  {:>9} {:>10} {:>10}  {}\n",
@@ -29,7 +29,7 @@ pub(super) fn explain(ours: &[Ours], rows: &[Row]) -> String {
         let gain = last.map_or("".into(), |last| format!("x{:.2}", row.rate() / last));
         last = Some(row.rate());
         let figures = Figures::of(&kernel.kernel.report);
-        // `20/12`: all accesses, and the least that they could cost.
+        // `20/12`: all accesses, and the fewest possible.
         let cost = |(all, least): (u32, u32)| if all == 0 { String::new() } else { format!("{all}/{least}") };
         text += &format!(
             "{:<16} {:>9.2} {gain:>7}  {:>9.1} {:>10} {:>10}  {}; {}; {}\n",

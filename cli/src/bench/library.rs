@@ -1,11 +1,11 @@
-//! Finding NVIDIA's libraries that only benchmarks need, when they run.
+//! Finds NVIDIA libraries that only benchmarks need, at run time.
 #![allow(unsafe_code)]
 
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A library that is not there.
+/// A missing library.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Absent {
     what: &'static str,
@@ -24,8 +24,8 @@ impl fmt::Display for Absent {
     }
 }
 
-/// Loads the first library that is there: in the folder that the variable names, which then must have it; where the
-/// system looks; in the usual folders.
+/// Loads the first library found: in the folder that the variable names, and then only there; otherwise on
+/// the system's path, then in the usual folders.
 pub(super) fn open(
     what: &'static str,
     names: &'static [&'static str],

@@ -1,41 +1,43 @@
-//! The measuring core: rounds in which every contender runs in turn, each time on the next sets of data; medians, and how
-//! far the rounds lie apart. It knows nothing of devices: a [`Timer`] does the work and tells how long it took.
+//! The measuring core: rounds in which the contenders run one after the other, each time on the next sets of
+//! data; medians, and the spread of the rounds. It knows nothing of devices: a [`Timer`] launches and reports
+//! the time.
 
-/// Whoever can run contenders, which are known by their number, and tell the time.
+/// Runs contenders, identified by their number, and reports the time.
 pub(crate) trait Timer {
-    /// Why it could not.
+    /// Why a run failed.
     type Error;
 
-    /// The seconds that so many launches of a contender took, one after another, on the sets of data from `set` on.
+    /// The seconds of this many launches of a contender, one after another, on the sets of data from `set`
+    /// on.
     fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64, Self::Error>;
 
-    /// Called after each round, outside of what is timed.
+    /// Called after each round, outside of the timed part.
     fn round_ends(&mut self) {}
 }
 
-/// How long and how often.
+/// Durations and limits of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Untimed samples of each contender.
     pub(crate) warm_up: usize,
-    /// A sample repeats launches until it takes about so many seconds: clocks have a grain.
+    /// The target duration of a sample, by repeated launches: clocks have a resolution.
     pub(crate) sample: f64,
-    /// Untimed launches right before those of a sample. What a contender leaves in the cache, such as lines that must be
-    /// written to memory, is then not on the next one's account.
+    /// Untimed launches right before those of a sample, so that dirty cache lines of the previous contender
+    /// are not written back in the timed part.
     pub(crate) lead: usize,
-    /// A sample never repeats more launches than this.
+    /// The limit of launches in a sample.
     pub(crate) most_launches: usize,
-    /// Rounds are added until all of them take about so many seconds …
+    /// The target duration of all rounds together …
     pub(crate) total: f64,
     /// … within these bounds.
     pub(crate) rounds: (usize, usize),
 }
 
 impl Effort {
-    /// What figures in documents are measured with.
+    /// For figures in documents.
     pub(crate) const USUAL: Effort =
         Effort { warm_up: 3, sample: 1e-3, lead: 0, most_launches: 64, total: 1.5, rounds: (9, 51) };
-    /// A first impression.
+    /// For a first impression.
     pub(crate) const QUICK: Effort =
         Effort { warm_up: 2, sample: 3e-4, lead: 0, most_launches: 16, total: 0.2, rounds: (5, 11) };
 }
@@ -74,8 +76,8 @@ impl Samples {
         self.seconds.len()
     }
 
-    /// How many times as fast as another this was: the median over rounds, because both ran under the same clocks within
-    /// a round, and its spread.
+    /// The speed against another contender: the median of the rounds' ratios, because both ran under the same
+    /// clocks within a round, and its spread.
     pub(crate) fn speed_against(&self, other: &Samples) -> (f64, f64) {
         let ratios: Vec<f64> =
             other.seconds.iter().zip(&self.seconds).map(|(other, own)| other / own).collect();
@@ -84,7 +86,7 @@ impl Samples {
     }
 }
 
-/// Between the two nearest numbers, in proportion; not a number for none.
+/// Interpolates between the two nearest numbers; NaN if there are none.
 fn quantile(of: &[f64], part: f64) -> f64 {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -97,7 +99,8 @@ fn quantile(of: &[f64], part: f64) -> f64 {
     }
 }
 
-/// Measures contenders against each other: A B C A B C …, so that a change of the device's clocks meets all of them.
+/// Measures contenders against each other: A B C A B C …, so that a change of the device's clocks affects all
+/// of them.
 pub(crate) fn measure<T: Timer>(
     timer: &mut T,
     contenders: usize,
@@ -107,7 +110,7 @@ pub(crate) fn measure<T: Timer>(
     for contender in 0..contenders {
         let mut once = f64::INFINITY;
         for set in 0..effort.warm_up.max(1) {
-            // The first launch may load and compile: the fastest tells how long one takes.
+            // The first launch may load and compile: the fastest one estimates the duration.
             once = once.min(timer.time(contender, set, 1)?);
         }
         let launches =
@@ -117,7 +120,7 @@ pub(crate) fn measure<T: Timer>(
     let (fewest, most) = effort.rounds;
     let round: f64 = all.iter().map(|(_, sample)| sample).sum();
     let rounds = ((effort.total / round.max(1e-9)) as usize).clamp(fewest, most);
-    // Every contender meets the same sets in the same order, and none begins where its last launch ended.
+    // Every contender uses the same sets in the same order, and none begins with the set of its last launch.
     let mut sets = vec![effort.warm_up; contenders];
     for _ in 0..rounds {
         for (contender, (samples, _)) in all.iter_mut().enumerate() {
@@ -134,7 +137,8 @@ pub(crate) fn measure<T: Timer>(
 mod tests {
     use super::*;
 
-    /// Each contender takes its own time, times a factor that changes with every call; everything is written down.
+    /// Each contender takes its own time, times a factor that changes with every call; all calls are
+    /// recorded.
     struct Fake {
         seconds: Vec<f64>,
         drift: f64,
@@ -169,7 +173,7 @@ mod tests {
         Effort { warm_up: 2, sample: 1e-3, lead: 0, most_launches: 8, total: 0.02, rounds: (3, 5) };
 
     #[test]
-    fn contenders_take_turns_on_rotating_sets() {
+    fn contenders_alternate_on_rotating_sets() {
         let mut fake = Fake::new(&[4e-4, 2e-2]);
         let samples = measure(&mut fake, 2, &EFFORT).unwrap();
         let warm_up = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)];
@@ -196,7 +200,7 @@ mod tests {
         check_effort(&[1.0, 2.0], &[1, 1], 3);
     }
 
-    /// The device slows down by half; the ratio does not notice.
+    /// The device slows down by half; the ratio is unaffected.
     #[test]
     fn drift_meets_all_alike() {
         let mut fake = Fake { drift: 0.1, ..Fake::new(&[1e-3, 2e-3]) };

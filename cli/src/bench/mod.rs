@@ -1,4 +1,4 @@
-//! `tilewright bench`: kernels against their peers, on a GPU, in figures that can be repeated.
+//! `tilewright bench`: kernels against their baselines, on a GPU, in reproducible figures.
 
 mod case;
 mod counters;
@@ -40,18 +40,18 @@ pub(crate) use report::time;
 /// A value, or a message for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;
 
-/// The version of cuBLASLt that is here, or why there is none.
+/// The installed version of cuBLASLt, or why there is none.
 pub(crate) fn comparison() -> Result<String> {
     cublaslt::found().map_err(|why| why.to_string())
 }
 
 const METHOD: &str = "\
 How it is measured:
-  Every result is compared with double precision before and after it is timed, on outputs that were poisoned before.
-  Inputs are random and seeded; sets of data rotate, three times the cache together, so that no launch finds its own.
-  Contenders take turns, A B A B …, in one run; each launch waits in the stream until all of a sample are there.
+  Every result is compared with double precision before and after it is timed, on poisoned outputs.
+  Inputs are random and seeded; sets of data rotate, three times the cache together, so that no launch hits its data there.
+  Contenders alternate, A B A B …, in one run; all launches of a sample are queued before the first one starts.
   Times are medians of CUDA events over rounds; `speed` is the median of the rounds' ratios, with its spread.
-  Works of memory are compared with a copy of as many bytes; untimed launches before each sample leave the cache as its own.
+  Memory-bound works are compared with a copy of as many bytes; untimed launches before each sample warm the cache up.
   cuBLASLt is the fastest of its heuristic's first eight algorithms, without TF32.";
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ Examples:
   tilewright bench batched --sizes 64x128x128x128
   tilewright bench jit";
 
-/// What takes part when nobody says what: keys of `matmul_kernel!`.
+/// The default contenders: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
     (Elem::F32, FASTEST),
     (Elem::F64, &[DOUBLE, "bm=64 bn=64"]),
@@ -115,7 +115,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("memory")
-                .about("Works that memory limits, against a copy of as many bytes")
+                .about("Memory-bound works, against a copy of as many bytes")
                 .arg(
                     Arg::new("works")
                         .value_name("WORK")
@@ -200,7 +200,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     })
 }
 
-/// What a subcommand measures: kernels, and sizes for all of them.
+/// A plan of measurements: kernels, and sizes for all of them.
 struct Plan {
     elems: (Elem, Elem),
     groups: Vec<(String, Vec<Ours>)>,
@@ -208,7 +208,7 @@ struct Plan {
     explain: Option<Explain>,
 }
 
-/// Says more about the rows of one size.
+/// Explains the rows of one size.
 type Explain = fn(&[Ours], &[Row]) -> String;
 
 pub(crate) fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
@@ -222,7 +222,7 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
-/// The product of some keys; what they leave open is the comparison's.
+/// The product of these keys; the comparison sets the keys that they leave open.
 fn product(keys: &str, problem: &Problem) -> Result<Ours> {
     let (_, kernel) = choose::kernel(keys, problem).map_err(|why| why.to_string())?;
     Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel)
@@ -233,7 +233,7 @@ fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let given = texts(matches, "kernel");
     let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
     let mut keys = if given.is_empty() { usual.to_vec() } else { given.clone() };
-    // What the chooser chooses from takes part, if it is not there already under another spelling.
+    // The chooser's candidates take part, unless they are already there under another spelling.
     let typed = format!("dtype={elem} ");
     let more =
         candidates(&Problem::new(elem, 1, 1, 1)).into_iter().map(|keys| keys.trim_start_matches(&typed));
@@ -298,7 +298,7 @@ pub(crate) fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
     texts.iter().map(one).collect()
 }
 
-/// Measures a plan. False where a result was wrong.
+/// Measures a plan. False if a result was wrong.
 fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     let plan = plan?;
     let device = Device::open()?;

@@ -1,5 +1,5 @@
-//! What the device's clock and power were while a benchmark ran, where the driver tells: through NVML, loaded when a
-//! benchmark runs. Nothing fails without it.
+//! The device's clock and power during a benchmark: through NVML, loaded when a benchmark runs. Nothing fails
+//! without it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -13,7 +13,7 @@ const CLOCK_SM: c_uint = 1;
 type Device = *mut c_void;
 type Read = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 
-/// A device as NVML knows it.
+/// A device of NVML.
 pub(super) struct Nvml {
     clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
     most_clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
@@ -30,12 +30,13 @@ pub(super) struct Reading {
 }
 
 impl Nvml {
-    /// The device with this PCI address (`0000:06:00.0`), if NVML is there and knows it.
+    /// The device with this PCI address (`0000:06:00.0`), if NVML is installed and knows it.
     pub(super) fn open(pci: &str) -> Option<Nvml> {
         let library = library::open("NVML", NAMES, "TILEWRIGHT_NVML").ok()?;
         macro_rules! function {
             ($name:literal, $ty:ty) => {{
-                // SAFETY: the type is the one that NVIDIA's header gives to this name; the library outlives the pointer.
+                // SAFETY: the type is the one that NVIDIA's header gives to this name; the library outlives
+                // the pointer.
                 let found = unsafe { library.get::<$ty>(concat!($name, "\0").as_bytes()) };
                 *found.ok()?
             }};
@@ -59,7 +60,7 @@ impl Nvml {
         found.then_some(Nvml { clock, most_clock, power, device, _library: library })
     }
 
-    /// Now.
+    /// The current clock and power.
     pub(super) fn read(&self) -> Option<Reading> {
         let (mut clock, mut milliwatts) = (0, 0);
         // SAFETY: the device is known to NVML, which stays started, and the numbers live through the calls.

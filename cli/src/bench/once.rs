@@ -1,4 +1,4 @@
-//! Kernels launched once, unmeasured: what profilers and sanitizers look at.
+//! Kernels launched once, unmeasured: for profilers and sanitizers.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ pub(super) struct Named {
     pub(super) kernel: Generated,
 }
 
-/// Kernels that come with tilewright, and products of the family: those named, or all.
+/// Shipped kernels, and products of the family: the named ones, or all.
 pub(super) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
     if names.is_empty() {
         let shipped = kernels::all().into_iter().map(|shipped| shipped.name.to_owned());
@@ -30,7 +30,7 @@ pub(super) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
     names.iter().map(|name| named(name)).collect()
 }
 
-/// The kernel of a name: one that is shipped, or keys of `matmul_kernel!`.
+/// The kernel of a name: a shipped one, or keys of `matmul_kernel!`.
 fn named(name: &str) -> Result<Named> {
     let kernel = match kernels::named(name) {
         Some(shipped) => shipped.def.generate().map_err(|why| why.to_string())?,
@@ -48,7 +48,7 @@ fn named(name: &str) -> Result<Named> {
     Ok(Named { name: name.to_owned(), kernel })
 }
 
-/// What every symbol stands for: extents of the user's choice, and leading dimensions that leave no gaps.
+/// The values of all symbols: extents from the user, and leading dimensions without gaps.
 pub(super) struct Sizes {
     /// M, N, K, and L where there are batches.
     pub(super) extents: [(&'static str, i64); 4],
@@ -64,7 +64,7 @@ impl Sizes {
     }
 }
 
-/// Extents and strides of a parameter: the contiguous mode first, the others behind it in their order.
+/// Extents and strides of a parameter: the contiguous mode first, the others after it in their order.
 pub(super) fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
     let Param::Pointer { name, shape, stride, .. } = param else { return Ok(None) };
     let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol));
@@ -81,13 +81,13 @@ pub(super) fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Ve
     Ok(Some((extents, strides)))
 }
 
-/// The elements that a tensor takes.
+/// The length of a tensor in elements.
 pub(super) fn length(extents: &[i64], strides: &[i64]) -> i64 {
     extents.iter().zip(strides).map(|(n, step)| (n - 1) * step).sum::<i64>() + 1
 }
 
-/// Launches a kernel once and waits: the variant that an ordinary launch takes, or each variant that can run at this
-/// size. What was launched is said in words.
+/// Launches a kernel once and waits: the variant of an ordinary launch, or each variant that can run at this
+/// size. Returns a description of the launches.
 pub(super) fn launch(
     device: &Device,
     nvrtc: &Nvrtc,
@@ -119,13 +119,13 @@ pub(super) fn launch(
 
 fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Operand>> {
     let reads_output = kernel.params.iter().any(|param| param.tensor.is_none());
-    // Parameters begin with the arguments, in their order.
+    // Parameters begin with the arguments, in order.
     let pairs = kernel.params.iter().zip(&kernel.variants[0].program.params);
     let operand = |(argument, param): (&tilewright_codegen::definition::Param, &Param)| {
         let Some((extents, strides)) = shape(param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
         let bytes = length(&extents, &strides) as usize * argument.elem.bytes() as usize;
         let memory = device.raw_memory(bytes)?;
-        // What a kernel only writes stays as it is: a sanitizer then sees who reads it.
+        // A write-only result is not initialised: a sanitizer then reports reads of it.
         if reads_output || argument.tensor.is_some_and(|(written, _)| !written) {
             device.set(&memory, 0x3c)?;
         }

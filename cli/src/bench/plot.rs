@@ -1,36 +1,36 @@
-//! A roofline as SVG: what a second of this machine can do at most, and where each contender stands.
+//! A roofline as SVG: the machine's peak rates, and each contender's point.
 
 use std::fmt::Write;
 
 use super::case::Row;
 
-/// What a second can do at most.
+/// Peak rates per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Roof {
     /// Operations.
     pub(super) operations: f64,
-    /// Bytes from and to memory.
+    /// Bytes to and from memory.
     pub(super) bytes: f64,
-    /// Measured? Otherwise the operations are those of the highest clock.
+    /// Measured? Otherwise the operations are computed from the highest clock.
     pub(super) measured: bool,
 }
 
 impl Roof {
-    /// The most for this many operations on each byte.
+    /// The roof at this arithmetic intensity.
     fn at(&self, intensity: f64) -> f64 {
         self.operations.min(intensity * self.bytes)
     }
 }
 
 const SIZE: (f64, f64) = (1000.0, 560.0);
-/// Left, right, top, bottom of the picture's own area.
+/// Left, right, top, bottom of the plot area.
 const FRAME: (f64, f64, f64, f64) = (70.0, 640.0, 50.0, 500.0);
 const COLOURS: [&str; 10] = [
     "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b3294", "#8c510a",
     "#a6cee3",
 ];
 
-/// Both axes by powers of ten.
+/// Logarithmic axes, by powers of ten.
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),

@@ -1,4 +1,4 @@
-//! A kernel of ours with its arguments, ready to run again and again: planned, compiled and loaded once.
+//! One of our kernels with its arguments, ready for repeated launches: planned, compiled and loaded once.
 #![allow(unsafe_code)]
 
 use std::rc::Rc;
@@ -13,16 +13,16 @@ use tilewright_runtime::raw::Shape;
 use super::Result;
 use super::driver::{Argument, Device, Function, Memory};
 
-/// What is given for an argument of a kernel.
+/// An argument of a kernel.
 #[derive(Clone)]
 pub(super) enum Operand {
-    /// A tensor: its memory, the first element's place in it, extents and strides.
+    /// A tensor: its memory, the offset of its first element, extents and strides.
     Tensor { memory: Rc<Memory>, first: u64, extents: Vec<i64>, strides: Vec<i64> },
     /// A number.
     Scalar(f64),
 }
 
-/// A kernel, compiled: its variants are loaded when they are needed.
+/// A compiled kernel: its variants are loaded on demand.
 pub(super) struct Loaded<'k> {
     kernel: &'k Generated,
     functions: Vec<Option<(Function, String)>>,
@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     function: Function,
     grid: [u32; 3],
     arguments: Vec<Argument>,
-    /// Which variant was taken, and what it uses: `variant 1 of 3, 128 registers`.
+    /// The variant and its resources: `variant 1 of 3, 128 registers`.
     pub(super) note: String,
     _memory: Vec<Rc<Memory>>,
 }
@@ -43,7 +43,7 @@ impl<'k> Loaded<'k> {
         Loaded { kernel, functions: vec![None; kernel.variants.len()] }
     }
 
-    /// Plans a launch, and compiles the variant that it takes.
+    /// Plans a launch, and compiles its variant.
     pub(super) fn prepare(
         &mut self,
         device: &Device,
@@ -91,7 +91,7 @@ impl<'k> Loaded<'k> {
     }
 }
 
-/// Would a launch be taken?
+/// Would a launch be accepted?
 pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand]) -> bool {
     let given: Vec<Given> =
         kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
@@ -100,7 +100,7 @@ pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand])
 
 impl Prepared {
     pub(super) fn begin(&self, device: &Device) -> Result {
-        // SAFETY: the plan was made for these arguments, whose memory is held.
+        // SAFETY: the plan was made for these arguments, whose memory is kept alive.
         unsafe { device.launch(&self.function, self.grid, &self.arguments) }
     }
 }
@@ -133,7 +133,7 @@ fn address(operand: &Operand, elem: Elem) -> u64 {
     }
 }
 
-/// The bits of a number.
+/// The bits of a scalar.
 fn scalar(operand: &Operand, elem: Elem) -> u64 {
     let Operand::Scalar(value) = operand else { return 0 };
     Number::Float(*value).bits(elem)

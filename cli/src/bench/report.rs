@@ -6,7 +6,7 @@ use super::case::Row;
 use super::driver::Device;
 use super::plot::Roof;
 
-/// Where something was measured.
+/// The machine of a measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) device: String,
@@ -87,7 +87,7 @@ pub(super) fn row(row: &Row) -> String {
     )
 }
 
-/// The table of one case: the first contender is what speeds are compared with.
+/// The table of one case: the first contender is the baseline.
 pub(super) fn table(rows: &[Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let state = first.state.map_or(String::new(), |state| {
@@ -106,7 +106,7 @@ pub(super) fn table(rows: &[Row]) -> String {
     text + &chosen(rows)
 }
 
-/// What the chooser takes of several, and how long that is beside the fastest of them.
+/// The chooser's pick among several, and its time relative to the fastest of them.
 fn chosen(rows: &[Row]) -> String {
     let guessed: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.predicted?))).collect();
     let Some((choice, _)) = guessed.iter().min_by(|x, y| x.1.total_cmp(&y.1)).filter(|_| guessed.len() > 1)
@@ -126,7 +126,7 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
-/// Everything, for programs.
+/// All results as JSON.
 pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Value {
     let row = |row: &Row| {
         let (fastest, slowest) = row.samples.range();

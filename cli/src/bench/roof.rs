@@ -1,4 +1,4 @@
-//! What this machine can do at most in a second, for a type.
+//! Peak rates of this machine, for an element type.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::target::Target;
@@ -8,7 +8,7 @@ use super::driver::Device;
 use super::helpers::Helpers;
 use super::plot::Roof;
 
-/// Measures the roof where ordinary units do the work, and computes that of the tensor cores from the highest clock.
+/// Measures the peak of CUDA cores, and computes that of tensor cores from the highest clock.
 pub(super) fn of(device: &Device, helpers: &Helpers, elem: Elem) -> Result<Option<Roof>> {
     let bytes = helpers.most_bytes()?;
     let ordinary = helpers.most_operations(elem)?;
@@ -23,7 +23,7 @@ pub(super) fn of(device: &Device, helpers: &Helpers, elem: Elem) -> Result<Optio
 }
 
 fn on_tensor_cores(capability: u32, elem: Elem, multiprocessors: u32, mhz: u32) -> Option<f64> {
-    // An older row says nothing of a newer device.
+    // An older row must not describe a newer device.
     let target = Some(Target::of(capability)).filter(|target| target.arch == capability)?;
     Some(f64::from(target.tensor_rate(elem)?) * f64::from(multiprocessors) * f64::from(mhz) * 1e6)
 }

@@ -1,4 +1,4 @@
-//! Looking at the machine.
+//! Examines the machine.
 
 use tilewright_runtime::cache::Cache;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -6,23 +6,23 @@ use tilewright_runtime::{Device, Properties};
 
 use crate::{bench, inspect, output};
 
-/// Something that tilewright uses where it is there.
+/// An optional component.
 pub(super) struct Piece {
     /// Its name.
     pub(super) name: &'static str,
-    /// What it is, or why it is not there and how to get it.
+    /// Its description, or why it is missing and how to get it.
     pub(super) state: Result<String, String>,
-    /// What cannot be done without it, where the reason does not say so.
+    /// What does not work without it, where the reason does not say so.
     pub(super) costs: &'static str,
 }
 
-/// What the machine has.
+/// The components of the machine.
 pub(super) struct Found {
     pub(super) pieces: Vec<Piece>,
     pub(super) devices: Vec<Properties>,
 }
 
-/// What cannot be done without a piece. Absence of the driver says so itself.
+/// What does not work without a component. The driver's absence explains itself.
 pub(super) const COSTS: &[(&str, &str)] = &[
     ("driver", ""),
     (
@@ -39,7 +39,7 @@ pub(super) const COSTS: &[(&str, &str)] = &[
 ];
 
 impl Found {
-    /// What there is here.
+    /// Examines this machine.
     pub(super) fn here() -> Found {
         let devices = Device::all();
         let driver = devices.as_ref().map_err(ToString::to_string).and_then(|devices| {

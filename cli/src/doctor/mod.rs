@@ -1,4 +1,5 @@
-//! `tilewright doctor`: what of the machine tilewright can use, and what each missing piece costs.
+//! `tilewright doctor`: the components of the machine that tilewright can use, and the cost of each missing
+//! one.
 
 mod found;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     })
 }
 
-/// Each piece on a line, its details below; what is missing with its cost and its cure.
+/// Each component on a line with its details below; a missing one with its cost and remedy.
 fn text(found: &Found) -> String {
     let mut text = String::new();
     for piece in &found.pieces {

@@ -1,4 +1,4 @@
-//! What compilers make of a kernel: PTX by NVRTC, machine code by its assembler, taken apart by nvdisasm.
+//! A kernel's PTX from NVRTC, and its machine code, disassembled by nvdisasm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +9,9 @@ use tilewright_runtime::nvrtc::Nvrtc;
 
 use crate::output::{Failure, Result};
 
-/// Names the disassembler.
+/// The variable that names the disassembler.
 const DISASSEMBLER: &str = "TILEWRIGHT_NVDISASM";
-/// Said where there is none.
+/// The message where there is none.
 pub(crate) const NO_DISASSEMBLER: &str = "\
 nvdisasm was not found.
 It is part of the CUDA toolkit, and comes alone as the Python package `nvidia-cuda-nvdisasm`. Set TILEWRIGHT_NVDISASM \
@@ -41,7 +41,7 @@ pub(super) fn sass(variant: &Variant, arch: Option<&str>) -> Result<String> {
     }
 }
 
-/// `sm_80`, or `sm_90a` where the program needs that architecture's own features.
+/// `sm_80`, or `sm_90a` where the program needs architecture-specific features.
 fn target(variant: &Variant, arch: Option<&str>) -> String {
     let program = &variant.program;
     let oldest = || format!("sm_{}{}", program.arch, if program.arch_specific { "a" } else { "" });
@@ -65,11 +65,11 @@ fn failed(what: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::Refused(format!("{} failed: {why}", what.display()))
 }
 
-/// A file that is gone at the end.
+/// A file that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A place for a binary, in a folder that nobody else could have made.
+    /// A path for a binary, in a fresh private folder.
     fn new() -> Result<Temporary> {
         let folder = env::temp_dir().join(format!("tilewright-{}", process::id()));
         fs::create_dir(&folder).map_err(|why| failed(&folder, &why))?;

@@ -1,4 +1,4 @@
-//! A kernel for programs to read.
+//! A kernel as JSON.
 
 use serde_json::{Value, json};
 use tilewright_codegen::definition::{Param, Variant};
@@ -6,7 +6,7 @@ use tilewright_codegen::report::{Access, Report};
 
 use crate::kernel::{Chosen, Part};
 
-/// Everything that `inspect` can say without a compiler.
+/// Everything that `inspect` knows without a compiler.
 pub(super) fn kernel(chosen: &Chosen, parts: &[Part]) -> Value {
     let generated = &chosen.generated;
     json!({

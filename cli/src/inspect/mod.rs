@@ -1,4 +1,4 @@
-//! `tilewright inspect`: everything that is known about a kernel without running it.
+//! `tilewright inspect`: static information about a kernel.
 
 mod compiled;
 mod json;
@@ -29,17 +29,17 @@ pub(crate) fn command() -> Command {
     Command::new("inspect")
         .about("Show a kernel's source, report, layouts, loops and machine code")
         .args(kernel::args())
-        .arg(flag("source", "The CUDA C; what is shown when nothing else is asked for"))
+        .arg(flag("source", "The CUDA C; the default"))
         .arg(flag("report", "Threads, shared memory, what every access costs; with --arch also registers and how much of its inner loop multiplies and adds"))
         .arg(flag("layouts", "Each tensor and partition with its layout and a picture"))
         .arg(flag(
             "explain",
             "The loop nest: what the grid, the threads of a block and each thread run through",
         ))
-        .arg(flag("tile", "The tile program: what is done with tiles, and by whom, before checks and lowering"))
-        .arg(flag("thread", "The thread program: what the CUDA C is printed from"))
-        .arg(flag("ptx", "What NVRTC makes of the source"))
-        .arg(flag("sass", "What the assembler makes of that, taken apart by nvdisasm"))
+        .arg(flag("tile", "The tile program, before checks and lowering"))
+        .arg(flag("thread", "The thread program, from which the CUDA C is printed"))
+        .arg(flag("ptx", "The PTX of the source, from NVRTC"))
+        .arg(flag("sass", "The machine code, from ptxas, disassembled by nvdisasm"))
         .arg(
             Arg::new("variant")
                 .long("variant")
@@ -66,7 +66,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let parts = || match chosen.definition.program() {
         Ok(program) => kernel::parts(&program),
-        Err(_) => Vec::new(), // it has been generated, so there is a program
+        Err(_) => Vec::new(), // unreachable: it was generated from its program
     };
     if matches.get_flag("json") {
         return output::json(&json::kernel(chosen, &parts()));
@@ -133,7 +133,7 @@ fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'
     })
 }
 
-/// The report; with an architecture what the compiler says, too.
+/// The report; with an architecture, also the compiler's figures.
 fn completed(chosen: &Chosen, arch: Option<&str>) -> Result<Report> {
     match arch {
         None => Ok(chosen.generated.report.clone()),

@@ -1,4 +1,4 @@
-//! Kernels at the command line: the name of a shipped one, and keys that change it.
+//! Kernels on the command line: the name of a shipped one, and its keys.
 
 mod parts;
 
@@ -15,11 +15,11 @@ pub(crate) use parts::{Part, parts};
 pub(crate) struct Chosen {
     /// Its name in the list.
     pub(crate) name: &'static str,
-    /// As a program carries it.
+    /// Its carrier in a compiled program.
     pub(crate) def: KernelDef,
-    /// What it is made from.
+    /// Its definition.
     pub(crate) definition: Definition,
-    /// With all its variants.
+    /// The generated kernel, with all its variants.
     pub(crate) generated: Generated,
 }
 
@@ -71,7 +71,7 @@ fn definition(def: &KernelDef) -> Result<Definition> {
     def.definition().ok_or_else(|| Failure::of("this kernel was compiled by another version of tilewright"))
 }
 
-/// By its name in the list, or by the name that it has in its source.
+/// By its name in the list, or by its name in the source.
 fn find(name: &str) -> Option<Shipped> {
     kernels::named(name).or_else(|| kernels::all().into_iter().find(|shipped| shipped.def.name() == name))
 }

@@ -1,4 +1,4 @@
-//! What a kernel's tensors are laid out as, and which thread has which element of them: as data, and as pictures.
+//! The layouts of a kernel's tensors and their thread-value partitions: as data, and as pictures.
 
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::tile::{Program, Space, Tensor};
@@ -6,10 +6,10 @@ use tilewright_codegen::view::View;
 use tilewright_layout::Tuple;
 use tilewright_layout::draw::Picture;
 
-/// Pairs of thread and value beyond which a partition is not drawn.
+/// Partitions with more pairs of thread and value are not drawn.
 const MOST_PAIRS: i64 = 1 << 20;
 
-/// A tensor, or what threads have of one.
+/// A tensor, or a partition of one.
 pub(crate) struct Part {
     /// Its name in the kernel.
     pub(crate) name: String,
@@ -68,7 +68,7 @@ fn partition(program: &Program, view: &View) -> Part {
     Part { name: view.name.clone(), what, layout: view.layout.to_string(), picture: picture(program, view) }
 }
 
-/// How many threads share a view, if it differs between threads.
+/// The number of threads that a view is partitioned over, if it differs between threads.
 fn threads(program: &Program, view: &View) -> Option<i64> {
     let group = view.base.iter().flat_map(|base| &base.terms).find_map(|(coord, _)| group_of(coord))?;
     let group = &program.groups[group as usize];
@@ -83,13 +83,13 @@ fn group_of(coord: &Coord) -> Option<u32> {
     }
 }
 
-/// The first block's tile, in the first turn of every loop, with the thread that has each element.
+/// The first block's tile, in the first iteration of every loop, with the thread that has each element.
 fn picture(program: &Program, view: &View) -> Result<Picture, String> {
     let tensor = program.tensor(view.tensor);
     if matches!(tensor.space, Space::Registers { .. }) {
         return Err("every thread has registers of its own".to_owned());
     }
-    let threads = threads(program, view).ok_or("threads do not share it")?;
+    let threads = threads(program, view).ok_or("it is not partitioned over threads")?;
     let size = view.layout.size().map_err(|_| "its extents are known at launch".to_owned())?;
     if threads.saturating_mul(size) > MOST_PAIRS {
         return Err("it has too many elements".to_owned());
@@ -101,7 +101,7 @@ fn picture(program: &Program, view: &View) -> Result<Picture, String> {
     }
     let extent = |mode: usize| pairs.iter().filter_map(|pair| pair.2.get(mode)).max().map_or(1, |n| n + 1);
     let extents: Vec<i64> = (0..tensor.rank()).map(extent).collect();
-    // Modes of one element are not drawn; two are left at most.
+    // Modes of extent 1 are not drawn; at most two may remain.
     let drawn: Vec<usize> = (0..extents.len()).filter(|mode| extents[*mode] > 1).collect();
     let [rows, columns] = match drawn[..] {
         [] => [0, 0],

@@ -1,4 +1,4 @@
-//! `--batch`: one answer for each line `operation|A|B`, fast, and never stopped by a bad line.
+//! `--batch`: one answer for each line `operation|A|B`; a bad line is answered with an error.
 
 use super::item::{Failure, Item};
 use super::operations::{self, Arguments, Operation};
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Result};
 use tilewright_layout::Reader;
 
-/// Answers standard input on standard output, as the lines come.
+/// Answers standard input on standard output, line by line.
 pub(crate) fn run() -> Result<()> {
     let mut input = std::io::stdin().lock();
     let mut batch = Batch::default();
@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             done => done?,
         };
-        // At the end, what is left is a line of its own.
+        // At the end, the remainder is a line of its own.
         let end = if more == 0 { filled } else { filled + more };
         let lines = match waiting[filled..end].iter().rposition(|b| *b == b'\n') {
             Some(at) => filled + at + 1,
@@ -37,10 +37,10 @@ pub(crate) fn run() -> Result<()> {
     }
 }
 
-/// Buffers that are used again for every line.
+/// Buffers that are reused for every line.
 #[derive(Default)]
 struct Batch {
-    /// Those of the line at hand, and perhaps more from earlier lines.
+    /// The operands of the current line, and possibly more from earlier lines.
     operands: Vec<Item>,
     answers: String,
 }
@@ -69,7 +69,8 @@ impl Batch {
         operation.apply(&Arguments(&self.operands[..count]))
     }
 
-    /// Reads the operands between the `|` and returns how many; unary operations may leave the last empty.
+    /// Parses the operands between the `|` and returns their number; unary operations may leave the last one
+    /// empty.
     fn read(&mut self, operation: &'static Operation, text: &str) -> std::result::Result<usize, Failure> {
         let text = text.trim_end_matches(['|', ' ']);
         let mut count = 0;

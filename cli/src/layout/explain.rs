@@ -1,7 +1,7 @@
-//! `--explain`: what was done, step by step, and why each answer is one.
+//! `--explain`: the operations step by step, and why each answer is correct.
 //!
-//! Every step is printed as it would be typed, with its operands evaluated, its result, and the law that the result
-//! obeys, checked coordinate by coordinate with nothing but evaluation.
+//! Every step is printed as it would be typed, with its operands evaluated, its result, and the law that the
+//! result obeys, checked coordinate by coordinate with nothing but evaluation.
 
 use super::expression::Step;
 use super::item::Item;
@@ -9,11 +9,11 @@ use super::operations::Law;
 use std::fmt::Write;
 use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
 
-/// At most so many coordinates are checked.
+/// The limit of checked coordinates.
 const CHECKED: i64 = 1 << 16;
-/// At most so many of them are shown.
+/// The limit of printed coordinates.
 const SHOWN: usize = 5;
-/// So many offsets of a walk are shown.
+/// The number of printed offsets of a walk.
 const WALK: i64 = 12;
 
 /// All steps, innermost first.
@@ -32,7 +32,7 @@ fn step(step: &Step) -> String {
     text + &why(step, result).unwrap_or_default()
 }
 
-/// The law of a result, checked. `None` when there is nothing to check or names stand in the way.
+/// The law of a result, checked. `None` when there is nothing to check, or symbols prevent it.
 fn why(step: &Step, result: &Item) -> Option<String> {
     let Item::Layout(r) = result else { return None };
     let [Item::Layout(a), rest @ ..] = step.operands.as_slice() else {
@@ -68,7 +68,7 @@ fn why(step: &Step, result: &Item) -> Option<String> {
         }
         (Law::Complement, _) => {
             let listed = |x: &Composed| Some(first(x.offsets().ok()?));
-            // Modes that do not move are left out of a complement.
+            // Modes of stride 0 are left out of a complement.
             let sums = Layout::from_modes([a.as_layout()?.filter(), r.as_layout()?.clone()]).ok()?;
             let once =
                 if sums.is_injective()? { "no offset twice" } else { "some offset twice: that is wrong" };
@@ -97,7 +97,7 @@ fn why(step: &Step, result: &Item) -> Option<String> {
     }
 }
 
-/// One coordinate at which a law is checked: two ways to the same number.
+/// One coordinate at which a law is checked: two ways to compute the same number.
 struct Row {
     left: String,
     right: String,
@@ -110,7 +110,7 @@ impl Row {
     }
 }
 
-/// Checks a law at every coordinate, as far as that is reasonable, and shows a few.
+/// Checks a law at all coordinates up to a limit, and prints a few.
 fn checked(law: &str, size: i64, row: impl Fn(i64) -> Option<Row>) -> Option<String> {
     let count = size.min(CHECKED);
     let mut text = format!("  law: {law}\n");
@@ -123,7 +123,7 @@ fn checked(law: &str, size: i64, row: impl Fn(i64) -> Option<Row>) -> Option<Str
                 ),
             );
         }
-        // The first few, and one in the middle: beginnings look alike.
+        // The first few, and one in the middle: first rows look alike.
         if (index as usize) < SHOWN || index == count / 2 {
             text += &format!("    {left} = {a} = {right}\n");
         }
@@ -171,7 +171,7 @@ fn reach(tiler: &Tiler, left: &Layout) -> Option<i64> {
     }
 }
 
-/// For a composition with a plain layout: how each leaf of the right operand walks through the left one.
+/// For a composition with a plain layout: the path of each leaf of the right operand through the left one.
 fn walks(r: &Composed, a: &Composed, tiler: &Tiler) -> Option<String> {
     let Tiler::Layout(b) = tiler else { return None };
     let a = a.as_layout()?;
@@ -199,7 +199,7 @@ fn walks(r: &Composed, a: &Composed, tiler: &Tiler) -> Option<String> {
     Some(text)
 }
 
-/// The offsets that steps through a layout reach.
+/// The offsets along a leaf through a layout.
 fn walk(a: &Layout, extent: i64, stride: i64) -> Option<String> {
     let offsets: Option<Vec<i64>> = (0..extent.min(WALK)).map(|i| a.eval(i.checked_mul(stride)?)).collect();
     let more = if extent > WALK { " …" } else { "" };
@@ -229,7 +229,7 @@ fn spaced(offsets: &[i64]) -> String {
     offsets.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// What a failed composition would have to reproduce, leaf by leaf.
+/// The values that a composition would have to reproduce, leaf by leaf.
 fn why_not(step: &Step) -> Option<String> {
     let (Law::Composition | Law::Tile, [Item::Layout(a), Item::Tiler(Tiler::Layout(b))]) =
         (step.operation.law, step.operands.as_slice())

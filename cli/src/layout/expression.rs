@@ -1,13 +1,13 @@
-//! Expressions: operations applied to operands, nested as one likes.
+//! Expressions: operations applied to operands, nested to any depth up to a limit.
 
 use super::item::{Failure, Item, Kind};
 use super::operations::{self, Arguments, Operation};
 use tilewright_layout::{Layout, Reader};
 
-/// Deepest nesting of calls.
+/// The deepest nesting of calls.
 const MOST: usize = 64;
 
-/// One operation that was carried out, innermost first.
+/// One evaluated operation, innermost first.
 pub(crate) struct Step {
     pub(crate) operation: &'static Operation,
     pub(crate) operands: Vec<Item>,
@@ -15,7 +15,7 @@ pub(crate) struct Step {
     pub(crate) result: Option<Item>,
 }
 
-/// The value of an expression, and what was done on the way.
+/// The value of an expression, and the steps that led to it.
 pub(crate) fn evaluate(text: &str, steps: &mut Vec<Step>) -> Result<Item, Failure> {
     let mut reader = Reader::new("expression", text);
     let item = if reader.peek() == Some(b'<') {
@@ -27,7 +27,7 @@ pub(crate) fn evaluate(text: &str, steps: &mut Vec<Step>) -> Result<Item, Failur
     Ok(item)
 }
 
-/// An operand, or the result of a call. Only the outermost call may give something else than `kind`.
+/// An operand, or the result of a call. Only the outermost call may give another kind than `kind`.
 fn operand(
     reader: &mut Reader<'_>,
     kind: Kind,

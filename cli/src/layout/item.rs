@@ -1,11 +1,11 @@
-//! What an operand or a result can be, and how each is read and printed.
+//! Kinds of operands and results, and how each is parsed and printed.
 
 use std::fmt;
 use tilewright_layout::{
     Composed, Layout, LayoutError, Obligation, Reader, Swizzle, TiledCopy, Tiler, Tuple, Value,
 };
 
-/// What an operation takes in one place.
+/// The kind of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A layout, swizzled or not.
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word for it in help and errors.
+    /// Its word in help and errors.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Kind::Layout => "layout",
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Reads an operand that is no call into the place of an earlier one.
+    /// Parses an operand that is not a call, reusing an earlier item.
     pub(crate) fn read_into(self, reader: &mut Reader<'_>, item: &mut Item) -> Result<(), LayoutError> {
         match (self, &mut *item) {
             (Kind::Layout, Item::Layout(place)) => reader.composed_into(place),
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// Reads an operand that is no call.
+    /// Parses an operand that is not a call.
     pub(crate) fn read(self, reader: &mut Reader<'_>) -> Result<Item, LayoutError> {
         Ok(match self {
             Kind::Layout | Kind::Layouts => Item::Layout(reader.composed()?),
@@ -67,7 +67,7 @@ impl Kind {
         })
     }
 
-    /// The same thing as this kind, where it has that meaning.
+    /// Converts an item to this kind, where that has a meaning.
     pub(crate) fn from(self, item: Item) -> Result<Item, Failure> {
         Ok(match (self, item) {
             (Kind::Layout | Kind::Layouts, Item::Layout(x)) => Item::Layout(x),
@@ -167,7 +167,7 @@ impl From<(Layout, Vec<Obligation>)> for Item {
 #[allow(clippy::large_enum_variant)] // nearly every item is a layout
 pub(crate) enum Item {
     Layout(Composed),
-    /// A layout that begins somewhere, or that holds only if something is true at launch.
+    /// A layout with an offset, or one that depends on conditions at launch.
     Part {
         layout: Composed,
         offset: Value,
@@ -178,7 +178,7 @@ pub(crate) enum Item {
     Tuple(Tuple),
     Number(i64),
     Value(Value),
-    /// What can only be looked at.
+    /// A value without further operations.
     Text(String),
 }
 

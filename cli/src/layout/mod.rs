@@ -1,4 +1,4 @@
-//! `tilewright layout`: the algebra at the command line.
+//! `tilewright layout`: the algebra on the command line.
 
 mod batch;
 mod explain;
@@ -51,7 +51,7 @@ pub(crate) fn command() -> Command {
                 .value_name("FILE")
                 .help("Draw the result into an SVG file (`-`: standard output)"),
         )
-        .arg(flag("explain", "Say step by step why the result, or the error, is what it is"))
+        .arg(flag("explain", "Explain the result, or the error, step by step"))
         .arg(
             flag("batch", "Read lines `operation|A|B` from standard input and answer each with one line")
                 .conflicts_with_all(["expression", "table", "svg", "explain"]),

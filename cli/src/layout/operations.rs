@@ -1,4 +1,4 @@
-//! The table of operations: everything that the command can apply, by the name that it has in the library.
+//! The table of operations: everything that the command can apply, by its name in the library.
 
 use super::item::{Failure, Item, Kind};
 use Kind::{Layout as L, Layouts, Number as N, Tiler as T, Tuple as C, Tuples, Value as V};
@@ -9,18 +9,18 @@ type Answer = Result<Item, Failure>;
 /// One row of the table.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// What it takes; the last `optional` may be left out.
+    /// Its operands; the last `optional` may be left out.
     takes: &'static [Kind],
     optional: usize,
     run: fn(&Arguments) -> Answer,
     pub(crate) law: Law,
     pub(crate) help: &'static str,
-    /// A use of it that has an answer.
+    /// An example that has an answer.
     #[cfg_attr(not(test), allow(dead_code))]
     example: &'static str,
 }
 
-/// How an answer can be checked against its operands; see `explain`.
+/// How an answer is checked against its operands; see `explain`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Law {
     /// Nothing to check: a number, or a fact.
@@ -59,7 +59,7 @@ impl Operation {
         self
     }
 
-    /// What operand number `index` is, if it takes so many.
+    /// The kind of operand number `index`, if there is one.
     pub(crate) fn kind(&self, index: usize) -> Option<Kind> {
         match self.takes.last() {
             Some(&last @ (Kind::Layouts | Kind::Tuples)) if index + 1 >= self.takes.len() => Some(last),
@@ -67,7 +67,7 @@ impl Operation {
         }
     }
 
-    /// Can it do with this many operands?
+    /// Is this number of operands enough?
     pub(crate) fn enough(&self, operands: usize) -> bool {
         operands + self.optional >= self.takes.len()
     }
@@ -76,7 +76,7 @@ impl Operation {
         (self.run)(operands)
     }
 
-    /// As one calls it: `complement(layout, size)`.
+    /// Its signature: `complement(layout, size)`.
     fn usage(&self) -> String {
         let mut text = format!("{}(", self.name);
         for (i, kind) in self.takes.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Operation {
     }
 }
 
-/// The operands of one call. Those that the row announces are there; the parser has seen to it.
+/// The operands of one call. The parser has checked their number.
 pub(crate) struct Arguments<'a>(pub(crate) &'a [Item]);
 
 impl Arguments<'_> {
@@ -148,19 +148,19 @@ impl Arguments<'_> {
         }
     }
 
-    /// A number that counts modes.
+    /// A number as a mode index.
     fn position(&self, index: usize) -> Result<usize, Failure> {
         let n = self.number(index)?;
         usize::try_from(n).map_err(|_| Failure::Text(format!("a mode is counted from 0, and this is {n}")))
     }
 
-    /// An operation of plain layouts that keeps to how coordinates are written: a swizzle stays around it.
+    /// An operation on plain layouts that only rearranges coordinates: a swizzle is kept around the result.
     fn inside(&self, run: impl FnOnce(&Layout) -> Result<Layout, Failure>) -> Answer {
         let whole = self.layout(0)?;
         Ok(Composed::new(whole.swizzle(), whole.offset(), run(whole.layout())?).into())
     }
 
-    /// Where the answer also says where it begins: a swizzled layout keeps that to itself.
+    /// The result has an offset too; a swizzled layout contains its offset.
     fn part(
         &self,
         plain: impl FnOnce(&Layout) -> tilewright_layout::Result<(Layout, Value)>,
@@ -198,7 +198,7 @@ fn positions(modes: &Tuple) -> Result<Vec<usize>, Failure> {
     modes.into_iter().map(|n| usize::try_from(n).map_err(|_| wrong())).collect()
 }
 
-/// Offsets in a row; a long row is cut.
+/// A list of offsets; a long one is truncated.
 fn listed(offsets: impl Iterator<Item = i64>) -> String {
     const MOST: usize = 1024;
     let mut text = String::new();
@@ -216,7 +216,7 @@ fn joined(items: impl IntoIterator<Item = impl ToString>, none: &str) -> Item {
     Item::Text(if items.is_empty() { none.to_owned() } else { items.join(", ") })
 }
 
-/// Names replaced by the numbers of pairs such as `(M,100)`.
+/// Symbols replaced by the numbers of pairs such as `(M,100)`.
 fn bind(a: &Arguments) -> Answer {
     let mut known = Vec::new();
     for index in 1..a.0.len() {
@@ -278,7 +278,7 @@ pub(crate) const THEMES: &[(&str, &[Operation])] = &[
             "all offsets in order", "offsets(Sw<2,0,2> o 0 o (4,4):(4,1))"),
         row("eval", &[L, N], |a| match a.layout(0)?.eval(a.number(1)?) {
             Some(offset) => Ok(offset.into()),
-            None => Err(Failure::Text("a name is in the way, or the offset passes 63 bits".to_owned())),
+            None => Err(Failure::Text("a symbol is in the way, or the offset passes 63 bits".to_owned())),
         }, Law::None, "the offset of an integer coordinate", "eval((4,(2,3)):(2,(1,8)), 21)"),
         row("at", &[L, C], |a| match a.layout(0)?.as_layout() {
             Some(layout) => Ok(layout.at(a.tuple(1)?)?.into()),
@@ -311,7 +311,7 @@ pub(crate) const THEMES: &[(&str, &[Operation])] = &[
         row("coalesce_modes", &[L, C], |a| a.inside(|x| Ok(x.coalesce_modes(a.tuple(1)?.clone())?)), Law::Same,
             "coalesced mode by mode", "coalesce_modes(((2,4),(2,2)):((1,2),(8,16)), (1,1))"),
         row("filter", &[L], |a| a.inside(|x| Ok(x.filter())), Law::None,
-            "without the modes that do not move", "filter((4,3,2):(1,0,4))"),
+            "without the modes of stride 0", "filter((4,3,2):(1,0,4))"),
         row("flatten", &[L], |a| a.inside(|x| Ok(x.flatten())), Law::Same,
             "without nesting", "flatten((4,(2,3)):(1,(4,8)))"),
         row("group", &[L, N, N], |a| {
@@ -347,14 +347,14 @@ pub(crate) const THEMES: &[(&str, &[Operation])] = &[
         row("left_inverse", &[L], |a| Ok(a.plain(0)?.left_inverse()?.into()), Law::LeftInverse,
             "an R with R(A(i)) = i, where a layout is one", "left_inverse((2,2):(1,3))"),
         row("nullspace", &[L], |a| Ok(a.plain(0)?.nullspace()?.into()), Law::None,
-            "the coordinates that do not move", "nullspace((4,3,2):(1,0,4))"),
+            "the coordinates that map to offset 0", "nullspace((4,3,2):(1,0,4))"),
         row("max_common_layout", &[L, L], |a| Ok(a.plain(0)?.max_common_layout(a.plain(1)?)?.into()), Law::None,
             "coordinates that both send to consecutive offsets",
             "max_common_layout((128,8):(1,2048), (128,8):(1,132))"),
         row("max_common_vector", &[L, L], |a| Ok(a.layout(0)?.max_common_vector(a.layout(1)?)?.into()), Law::None,
             "the widest copy between them, in elements", "max_common_vector((128,8):(1,2048), (128,8):(1,132))"),
     ]),
-    ("Division: tile, and what walks over the tiles", &[
+    ("Division: a tile, and the layout of tiles", &[
         row("logical_divide", &[L, T], |a| a.inside(|x| Ok(x.logical_divide(a.tiler(1)?)?)), Law::Tile,
             "each mode becomes (tile, rest)", "logical_divide(24:1, 4:2)"),
         row("zipped_divide", &[L, T], |a| a.inside(|x| Ok(x.zipped_divide(a.tiler(1)?)?)), Law::Tile,
@@ -395,7 +395,7 @@ pub(crate) const THEMES: &[(&str, &[Operation])] = &[
             a.part(|x| x.tile(tiler, coord), |x| x.tile(tiler, coord))
         }, Law::None, "one tile, or all along the modes with `_`", "tile((M,K):(1,lda), (128,8), (3,_))"),
         row("tile_obligations", &[L, T], |a| Ok(joined(a.plain(0)?.tile_obligations(a.tiler(1)?)?, "none")), Law::None,
-            "what launch must find true for tiles to be whole", "tile_obligations((M,8):(1,lda), (128,4))"),
+            "conditions at launch for whole tiles", "tile_obligations((M,8):(1,lda), (128,4))"),
         row("parallelize", &[L, L, N, C], |a| {
             let (threads, thread, projection) = (a.plain(1)?, a.number(2)?, a.optional_tuple(3)?);
             let again = projection.clone();
@@ -407,18 +407,18 @@ pub(crate) const THEMES: &[(&str, &[Operation])] = &[
         row("tiled_copy", &[L, L], |a| Ok(TiledCopy::new(a.plain(0)?, a.plain(1)?)?.into()), Law::None,
             "threads and their values, arranged in a tile", "tiled_copy((32,8):(1,32), (4,1):(1,4))"),
         row("from_tv", &[C, L], |a| Ok(TiledCopy::from_tv(a.tuple(0)?, a.plain(1)?.clone())?.into()), Law::None,
-            "a tile shared as a (thread, value) layout says", "from_tv((4,8), ((4,4),2):((8,1),4))"),
+            "a tile partitioned by a (thread, value) layout", "from_tv((4,8), ((4,4),2):((8,1),4))"),
         row("partition", &[L, L, L, N], |a| {
             Ok(TiledCopy::new(a.plain(0)?, a.plain(1)?)?.partition(a.plain(2)?, a.number(3)?)?.into())
-        }, Law::None, "threads, values, tensor, thread: what that thread copies",
+        }, Law::None, "threads, values, tensor, thread: the part that the thread copies",
             "partition((32,8):(1,32), (4,1):(1,4), (128,16):(1,2048), 33)"),
         row("retile", &[L, L, L], |a| Ok(TiledCopy::new(a.plain(0)?, a.plain(1)?)?.retile(a.plain(2)?)?.into()),
             Law::None, "threads, values, fragment: the fragment in this copy's groups",
             "retile((32,1):(1,32), (2,1):(1,2), (8,2,3):(1,8,16))"),
         row("partition_a", MMA, |a| { let (mma, x, t) = a.mma()?; Ok(mma.partition_a(x, t)?.into()) }, Law::None,
-            "(m,n,k), a, b, c, groups, tensor, thread: what that thread reads on the left", concat!("partition_a", mma!())),
+            "(m,n,k), a, b, c, groups, tensor, thread: the thread's part of operand A", concat!("partition_a", mma!())),
         row("partition_b", MMA, |a| { let (mma, x, t) = a.mma()?; Ok(mma.partition_b(x, t)?.into()) }, Law::None,
-            "the same, on the right", concat!("partition_b", mma!())),
+            "the same, for operand B", concat!("partition_b", mma!())),
         row("partition_c", MMA, |a| { let (mma, x, t) = a.mma()?; Ok(mma.partition_c(x, t)?.into()) }, Law::None,
             "the same, for the accumulator", concat!("partition_c", mma!())),
     ]),
@@ -433,7 +433,7 @@ fn all() -> impl Iterator<Item = &'static Operation> {
     THEMES.iter().flat_map(|(_, operations)| operations.iter())
 }
 
-/// An error for a name that is no operation, with the one that was meant.
+/// An error for an unknown operation, with the nearest known name.
 pub(crate) fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
     let advice = match nearest(&shown, all().map(|operation| operation.name)) {
@@ -443,13 +443,13 @@ pub(crate) fn unknown(name: &str) -> Failure {
     Failure::Text(format!("there is no operation `{shown}`{advice}"))
 }
 
-/// The name that was meant, if one is near.
+/// The nearest known name, if one is near.
 pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let near = known.map(|known| (distance(name, known), known)).min();
     near.filter(|(changes, near)| *changes <= near.len() / 3).map(|(_, near)| near)
 }
 
-/// How many letters must change to make one word the other.
+/// The edit distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! A kernel on a device: through the runtime, with everything that it checks.
+//! A kernel on a device: through the runtime, with all its checks.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tilewright_runtime::{self as runtime, Device, DeviceTensor, Launch, Launched
 use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
 use crate::output::{Failure, Result};
 
-/// What a run on a device gave.
+/// The outcome of a run on a device.
 pub(super) struct Ran {
-    /// Results as they are stored, in the order of the tensors that are written.
+    /// Results as stored, in the order of the written tensors.
     pub(super) results: Vec<Vec<f64>>,
     pub(super) launched: Launched,
     /// The device's name.
@@ -21,7 +21,7 @@ pub(super) struct Ran {
     pub(super) time: Duration,
 }
 
-/// Launches that are timed, after the one whose result counts.
+/// Timed launches, after the one whose result counts.
 const TIMED: u32 = 5;
 
 pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<Ran> {
@@ -31,26 +31,26 @@ pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<
 }
 
 fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
-    let mut held: Vec<Box<dyn Held>> = Vec::new();
+    let mut owned: Vec<Box<dyn Owned>> = Vec::new();
     for argument in &problem.arguments {
-        held.push(match argument {
+        owned.push(match argument {
             Argument::Tensor(tensor) => sent(stream, tensor)?,
             Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
         });
     }
     let mut launch = || {
-        let mut arguments: Vec<_> = held.iter_mut().map(|held| held.argument()).collect();
+        let mut arguments: Vec<_> = owned.iter_mut().map(|one| one.argument()).collect();
         def.launch_with(stream, &mut arguments)
     };
     let launched = launch()?;
     let mut results = Vec::new();
     let mut time = Duration::MAX;
-    // Results are read before they are overwritten by launches that add to them.
-    for held in &held {
-        results.extend(held.result()?);
+    // Results are read before further launches add to them.
+    for one in &owned {
+        results.extend(one.result()?);
     }
     let mut launch = || {
-        let mut arguments: Vec<_> = held.iter_mut().map(|held| held.argument()).collect();
+        let mut arguments: Vec<_> = owned.iter_mut().map(|one| one.argument()).collect();
         def.launch_with(stream, &mut arguments)
     };
     for _ in 0..TIMED {
@@ -60,16 +60,16 @@ fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Resul
     Ok(Ran { results, launched, device, time })
 }
 
-/// An argument on the device, of whatever type.
-trait Held {
+/// An argument on the device, of any type.
+trait Owned {
     fn argument(&mut self) -> runtime::Argument<'_>;
-    /// What is in it, as it is stored, if it is written.
+    /// Its contents as stored, if it is written.
     fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error>;
 }
 
 struct Number(Elem, f64);
 
-impl Held for Number {
+impl Owned for Number {
     fn argument(&mut self) -> runtime::Argument<'_> {
         typed!(self.0, T => runtime::Argument::scalar(T::from_raw(encoded(self.0, self.1))))
     }
@@ -84,7 +84,7 @@ struct Sent<T: Element, const R: usize> {
     written: bool,
 }
 
-impl<T: Element, const R: usize> Held for Sent<T, R> {
+impl<T: Element, const R: usize> Owned for Sent<T, R> {
     fn argument(&mut self) -> runtime::Argument<'_> {
         match self.written {
             true => (&mut self.tensor).into(),
@@ -101,7 +101,7 @@ impl<T: Element, const R: usize> Held for Sent<T, R> {
     }
 }
 
-fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Held>, runtime::Error> {
+fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Owned>, runtime::Error> {
     typed!(tensor.elem, T => match tensor.extents.len() {
         1 => with_rank::<T, 1>(stream, tensor),
         2 => with_rank::<T, 2>(stream, tensor),
@@ -113,7 +113,7 @@ fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Held>, 
 fn with_rank<T: Element + Stored<Elem = T>, const R: usize>(
     stream: &Stream,
     tensor: &Tensor,
-) -> std::result::Result<Box<dyn Held>, runtime::Error> {
+) -> std::result::Result<Box<dyn Owned>, runtime::Error> {
     let all = |values: &[usize]| {
         let mut modes = [1; R];
         modes.iter_mut().zip(values).for_each(|(mode, value)| *mode = *value);

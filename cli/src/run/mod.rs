@@ -1,4 +1,5 @@
-//! `tilewright run`: a kernel on random inputs, in the simulator or on a device, compared with double precision.
+//! `tilewright run`: a kernel on random inputs, in the simulator or on a device, compared with double
+//! precision.
 
 mod device;
 mod problem;
@@ -82,13 +83,13 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     finish(kernel::chosen(matches).and_then(|chosen| carry_out(matches, &chosen)))
 }
 
-/// What a run has shown.
+/// The outcome of a run.
 struct Shown {
-    /// Where it ran.
+    /// The device.
     device: String,
-    /// Which variant ran and why, what it cost: for people.
+    /// Which variant ran and why, and its cost, as text.
     details: String,
-    /// The same for programs.
+    /// The same as JSON.
     json: Value,
     /// The results.
     results: Vec<Vec<f64>>,
@@ -130,7 +131,7 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     }
 }
 
-/// A fault is printed whole, and ends the command.
+/// A fault is printed in full, and ends the command.
 fn faulty(matches: &ArgMatches, fault: &tilewright_sim::Fault) -> Result {
     match matches.get_flag("json") {
         true => output::json(&json!({ "fault": fault.to_string(), "seed": fault.seed() }))?,

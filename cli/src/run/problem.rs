@@ -1,4 +1,4 @@
-//! Arguments for a kernel, made up: sizes from the command line, contents from a seed.
+//! Generated arguments for a kernel: sizes from the command line, contents from a seed.
 
 use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::thread::Param;
@@ -7,10 +7,10 @@ use tilewright_layout::{Symbol, Value};
 
 use crate::output::{Failure, Result};
 
-/// What an extent is when nobody says: no tile divides it.
+/// The default extent: no tile divides it.
 const USUAL: [(&str, i64); 4] = [("M", 200), ("N", 100), ("K", 50), ("L", 3)];
 
-/// Everything that a launch passes.
+/// The arguments of a launch.
 pub(super) struct Problem {
     /// Extents by name, those of products first.
     pub(super) sizes: Vec<(String, i64)>,
@@ -26,16 +26,16 @@ pub(super) enum Argument {
     Number { name: String, elem: Elem, value: f64 },
 }
 
-/// A tensor, and what is in it.
+/// A tensor and its contents.
 pub(super) struct Tensor {
     pub(super) name: String,
     pub(super) elem: Elem,
     pub(super) written: bool,
-    /// Does what was in it before matter?
+    /// Are its initial contents read?
     pub(super) read: bool,
     pub(super) extents: Vec<usize>,
     pub(super) strides: Vec<usize>,
-    /// As they are stored, gaps included; each is a value of the element type.
+    /// As stored, gaps included; each is a value of the element type.
     pub(super) values: Vec<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Tensor {
         self.values[self.place(coord)]
     }
 
-    /// Where that is stored.
+    /// The index of its storage.
     pub(super) fn place(&self, coord: &[usize]) -> usize {
         coord.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
     }
@@ -54,12 +54,12 @@ impl Tensor {
 impl Problem {
     /// The arguments of a kernel for these sizes.
     pub(super) fn new(kernel: &Generated, sizes: Option<&str>, seed: u64) -> Result<Problem> {
-        // Every variant has the same parameters in front; they are the user's.
+        // Every variant begins with the same parameters, the user's.
         let params = &kernel.variants[0].program.params[..kernel.params.len()];
         let mut known = extents(params, sizes)?;
         fits(params, &known, memory())?;
         let mut random = Random(seed);
-        // Results that are scaled and added to are read as well.
+        // With alpha and beta, results are read as well.
         let accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
         let mut arguments = Vec::new();
         for param in params {
@@ -108,14 +108,14 @@ impl Problem {
     }
 }
 
-/// How many elements a tensor takes, gaps included; none of them where a mode is empty.
+/// The length of a tensor in elements, gaps included; 0 where a mode is empty.
 fn reach(shape: &[i64], strides: &[i64]) -> i64 {
     let last = |(n, d): (&i64, &i64)| (n - 1).saturating_mul(*d);
     shape.iter().zip(strides).map(last).fold(1, i64::saturating_add)
 }
 
-/// Refuses sizes whose tensors do not fit the memory that there is. Each element is made as a double, converted for the
-/// kernel and, where it is a result, read back.
+/// Refuses sizes whose tensors do not fit free memory. Each element is generated as a double, converted for
+/// the kernel and, for a result, read back.
 fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
     let mut known = Known { extents: sizes.extents.clone(), strides: Vec::new() };
     let (mut all, mut parts) = (0i64, Vec::new());
@@ -138,7 +138,7 @@ fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
     }
 }
 
-/// Bytes of memory that this machine has to spare, where it says so.
+/// Free memory of this machine in bytes, if known.
 fn memory() -> i64 {
     const OTHERWISE: i64 = 16 << 30;
     let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -168,7 +168,7 @@ impl Known {
     }
 }
 
-/// Extents that are names, with the values that the command line gives them.
+/// Named extents, with their values from the command line.
 fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
     let mut names: Vec<&str> = Vec::new();
     for param in params {
@@ -221,7 +221,7 @@ fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
     Ok(Known { extents, strides: Vec::new() })
 }
 
-/// Strides of a tensor: those that are names are as small as they can be, in the order of modes.
+/// Strides of a tensor: named strides are as small as possible, in the order of modes.
 fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i64>> {
     let fixed = |value: &Value| value.int();
     let reach = |n: i64, d: i64| (n - 1).max(0).saturating_mul(d).saturating_add(1);
@@ -246,7 +246,7 @@ fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i6
     Some(all)
 }
 
-/// Numbers from a seed: splitmix64.
+/// Random numbers from a seed: splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -257,7 +257,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A value of an element type: between -1 and 1, or a small integer, so that sums of products stay in range.
+    /// A value of an element type: between -1 and 1, or a small integer, so that sums of products stay in
+    /// range.
     fn value(&mut self, elem: Elem) -> f64 {
         let bits = self.next();
         match elem {
@@ -268,7 +269,7 @@ impl Random {
     }
 }
 
-/// What a result holds before it is written.
+/// The initial contents of a result.
 fn poison(elem: Elem) -> f64 {
     match elem {
         Elem::I32 => f64::from(i32::MIN),
@@ -318,7 +319,7 @@ pub(super) fn decoded(elem: Elem, bits: u64) -> f64 {
     }
 }
 
-/// The expression with the type that belongs to an element type.
+/// The expression with the Rust type of an element type.
 macro_rules! typed {
     ($elem:expr, $T:ident => $body:expr) => {{
         macro_rules! with {

@@ -1,27 +1,27 @@
-//! What a kernel should have computed, in double precision, and how far from it rounding may lead.
+//! The expected result of a kernel, in double precision, and its rounding bound.
 
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Unary};
 use tilewright_codegen::{Definition, Elem};
 
 use super::problem::{Problem, Tensor};
 
-/// How a result compares with the reference.
+/// A comparison with the reference.
 #[derive(Debug, PartialEq)]
 pub(super) struct Comparison {
     /// The largest difference.
     pub(super) error: f64,
-    /// The largest difference as a part of what rounding explains: above 1 the result is wrong.
+    /// The largest difference relative to its rounding bound: above 1 the result is wrong.
     pub(super) share: f64,
-    /// Where that is, the value there, and what it should be.
+    /// Its coordinate, the value there, and the expected value.
     pub(super) at: Vec<usize>,
     pub(super) value: f64,
     pub(super) expected: f64,
-    /// How many elements are wrong, and how many were looked at.
+    /// The number of wrong and of compared elements.
     pub(super) wrong: usize,
     pub(super) elements: usize,
 }
 
-/// Terms that are summed for a comparison at most, about a second; of larger results every few elements are compared.
+/// The limit of summed terms for a comparison, about a second; larger results are sampled.
 const MOST_TERMS: usize = 1 << 28;
 
 impl Comparison {
@@ -31,10 +31,10 @@ impl Comparison {
     }
 }
 
-/// A value, and how far a result may be from it.
+/// An expected value, and its bound.
 type Expected = (f64, f64);
 
-/// Compares the values of the result, as they are stored; `None` where it is not known what the kernel computes.
+/// Compares the result as stored; `None` where the kernel's function is not known.
 pub(super) fn compare(
     name: &str,
     definition: &Definition,
@@ -55,7 +55,7 @@ pub(super) fn compare(
     }
 }
 
-/// `terms` is what the expected value of one element takes.
+/// `terms` is the number of summed terms of one element.
 fn compared(
     result: &Tensor,
     values: &[f64],
@@ -72,7 +72,7 @@ fn compared(
         elements: 0,
     };
     let all: usize = result.extents.iter().product();
-    // Odd, so that a power of two of rows does not hide any.
+    // Odd, so that every row is sampled where their number is a power of two.
     let step = (all.saturating_mul(terms) / MOST_TERMS) | 1;
     for index in (0..all).step_by(step) {
         let mut rest = index;
@@ -88,7 +88,7 @@ fn compared(
         let value = values[result.place(&at)];
         let (right, allowed) = expected(&at);
         let error = (value - right).abs();
-        // What is no number is infinitely wrong.
+        // The error of NaN is infinite.
         let (error, share) = match error {
             0.0 => (0.0, 0.0),
             error if error.is_nan() => (f64::INFINITY, f64::INFINITY),
@@ -118,10 +118,10 @@ fn unit(elem: Elem) -> f64 {
     }
 }
 
-/// Σ a(m, k) b(n, k), scaled and added to where the kernel takes two numbers, then through the epilogue.
+/// Σ a(m, k) b(n, k), scaled and added to C where the kernel takes alpha and beta, then through the epilogue.
 fn product(problem: &Problem, [a, b, c]: [&Tensor; 3], after: &Epilogue<'_>, at: &[usize]) -> Expected {
     let (batch, depth) = (at.get(2).copied().unwrap_or(0), a.extents[1]);
-    // A row of each, along k.
+    // A row of each, along K.
     let along = |tensor: &'_ Tensor, row: usize| {
         let first = row * tensor.strides[0] + batch * tensor.strides.get(2).copied().unwrap_or(0);
         (first, tensor.strides[1])
@@ -140,7 +140,7 @@ fn product(problem: &Problem, [a, b, c]: [&Tensor; 3], after: &Epilogue<'_>, at:
     let through = |x: f64| after.of(x).unwrap_or(f64::NAN);
     let right = through(value);
     let spread = (through(value + allowed) - right).abs().max((through(value - allowed) - right).abs());
-    // Functions of CUDA are right within a few units, and the result is rounded once more.
+    // CUDA's functions are accurate within a few units, and the result is rounded once more.
     (right, spread + (16.0 * unit_of_sums + unit(c.elem)) * right.abs() + tiny(c.elem))
 }
 
@@ -155,7 +155,7 @@ fn tiny(elem: Elem) -> f64 {
     }
 }
 
-/// What softmax needs of a row: its largest element, and Σ exp(x - max x).
+/// The statistics of a row for softmax: its largest element, and Σ exp(x - max x).
 struct Row {
     most: f64,
     total: f64,
@@ -175,7 +175,7 @@ impl Row {
     }
 }
 
-/// What each sum passes through on its way out.
+/// The epilogue of each sum.
 enum Epilogue<'d> {
     Nothing,
     Closure(&'d str, &'d Expr),
@@ -201,10 +201,10 @@ impl Epilogue<'_> {
     }
 }
 
-/// The value of a closure's body. Truth is 1 or 0.
+/// The value of a closure's body. Conditions are 1 or 0.
 fn value(expr: &Expr, name: &str, x: f64) -> Option<f64> {
     let of = |expr: &Expr| value(expr, name, x);
-    let truth = |held: bool| if held { 1.0 } else { 0.0 };
+    let truth = |is: bool| if is { 1.0 } else { 0.0 };
     Some(match &expr.kind {
         ExprKind::Int(n) => *n as f64,
         ExprKind::Float(n) => *n,
@@ -268,7 +268,7 @@ mod tests {
         let result = problem.tensors().last()?;
         let zeros = vec![0.0; result.values.len()];
         compare(name, &definition, &problem, &zeros)?;
-        // Column by column, the order in which the coordinates are walked.
+        // Column by column, the order in which coordinates are enumerated.
         let tensors: Vec<&Tensor> = problem.tensors().collect();
         let mut values = zeros;
         let (rows, columns) = (result.extents[0], result.extents[1]);

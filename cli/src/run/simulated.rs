@@ -1,4 +1,4 @@
-//! A kernel in the simulator, with a bar that shows how far it is.
+//! A kernel in the simulator, with a progress bar.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tilewright_sim::{Arg, Error, OnProgress, Options, Outcome};
 
 use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
 
-/// What the command line says about a run.
+/// The command line's settings of a run.
 pub(super) struct Wanted {
     pub(super) seed: u64,
     pub(super) schedules: u32,
-    /// Where the kernel stands, for faults.
+    /// The kernel's source location, for faults.
     pub(super) places: Places,
 }
 
-/// What a run in the simulator gave.
+/// The outcome of a run in the simulator.
 pub(super) struct Ran {
-    /// Results as they are stored, in the order of the tensors that are written.
+    /// Results as stored, in the order of the written tensors.
     pub(super) results: Vec<Vec<f64>>,
     pub(super) outcome: Outcome,
 }
@@ -48,7 +48,7 @@ pub(super) fn run(kernel: &Generated, problem: &Problem, wanted: &Wanted) -> Res
     Ok(Ran { results: results?, outcome })
 }
 
-/// A bar where somebody sees it.
+/// A progress bar, on a terminal only.
 fn bar() -> Option<ProgressBar> {
     if !std::io::stderr().is_terminal() {
         return None;

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-/// A command that finds nothing on the machine: no compiler, and a cache of its own.
+/// A command on an empty machine: no compiler, and a cache of its own.
 pub fn tilewright(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -23,7 +23,7 @@ pub fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// What it prints when all is well.
+/// Standard output on success.
 #[track_caller]
 pub fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -32,7 +32,7 @@ pub fn printed(arguments: &[&str]) -> String {
     text(output.stdout)
 }
 
-/// What it says when something is wrong.
+/// Standard error on failure.
 #[track_caller]
 pub fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);

@@ -1,5 +1,5 @@
-//! Bulk copies: one thread has the copy engine move a whole box of a tensor. A row for each number of modes, and for what
-//! caches are told.
+//! Bulk copies (TMA): one elected thread starts the copy of a box of a tensor. A row for each rank and each
+//! cache hint.
 
 use super::cache::Hint;
 use super::{int, other, written};
@@ -9,7 +9,7 @@ use crate::thread::{Change, Queue, Scope};
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
-/// What a store may do with what is there; PTX has the same names.
+/// The reduction that a bulk store may perform on its target; PTX has the same names.
 fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
     Change::ALL.into_iter().filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange))
 }
@@ -43,8 +43,8 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
     }
 }
 
-/// A box into shared memory; its bytes complete the mbarrier. `shared::cta`, because sm_120 goes a long way round where
-/// the target could be another block's.
+/// A box into shared memory; its bytes complete the mbarrier's transaction count. `shared::cta`, because
+/// sm_120 takes a slow path where the target could be another block's.
 fn load(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
     let start = format!("cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
@@ -56,7 +56,7 @@ fn load(rank: u8, hint: Hint) -> Atom {
     )
 }
 
-/// The same box into the same place of several blocks of the cluster, and their mbarriers.
+/// Multicast: the same box into the same place of several blocks of the cluster, and their mbarriers.
 fn multicast(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
     let start = format!(
@@ -85,8 +85,9 @@ fn store(rank: u8, hint: Hint) -> Atom {
     )
 }
 
-/// A box from shared memory, each element of which is combined with the tensor's at once. The map says of which type they
-/// are: `add` is there for floating-point types too, `min` and `max` for those of 16 bits.
+/// A reducing store: each element of a box in shared memory is combined atomically with the tensor's. The map
+/// says of which type they are: `add` exists for floating-point types too, `min` and `max` for those of 16
+/// bits.
 fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
     let map = written(operand('m', OperandKind::TensorMap { rank }));
     Atom {
@@ -102,7 +103,7 @@ fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
     }
 }
 
-/// A box into the second level of caches, ahead of its copy.
+/// Prefetch of a box into L2.
 fn ahead(rank: u8) -> Atom {
     unseen(row(
         format!("bulk_prefetch_{rank}d"),
@@ -137,7 +138,7 @@ fn plain_store(hint: Hint) -> Atom {
     )
 }
 
-/// Consecutive bytes into the second level of caches, a multiple of 16.
+/// Prefetch of consecutive bytes into L2, a multiple of 16.
 fn plain_ahead() -> Atom {
     unseen(row(
         "bulk_prefetch".into(),
@@ -147,7 +148,7 @@ fn plain_ahead() -> Atom {
     ))
 }
 
-/// The tensor map itself, ahead of its first use.
+/// Prefetch of the tensor map itself.
 fn prefetch() -> Atom {
     unseen(row(
         "prefetch_tensor_map".into(),
@@ -157,7 +158,7 @@ fn prefetch() -> Atom {
     ))
 }
 
-/// The row of something that changes nothing but when data is where.
+/// The row of a prefetch, which has no visible effect.
 fn unseen(row: Atom) -> Atom {
     Atom { async_proxy: false, effect: Effect::Hint, ..row }
 }

@@ -1,22 +1,22 @@
-//! What the second level of caches is told about what a copy brings.
+//! L2 cache hints of copies.
 
-/// How the copy's text goes on, and how its name ends.
+/// A hint: the suffix of the instruction's text and of its name.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Hint {
     None,
-    /// It may go first.
+    /// L2::evict_first.
     EvictFirst,
-    /// It goes last.
+    /// L2::evict_last.
     EvictLast,
-    /// So many bytes around it are fetched along.
+    /// L2 prefetch of so many bytes around it.
     Prefetch(u32),
 }
 
-/// What may be fetched along with what threads copy.
+/// The prefetch sizes of copies by threads.
 pub(super) const PREFETCHES: [Hint; 3] = [Hint::Prefetch(64), Hint::Prefetch(128), Hint::Prefetch(256)];
 
 impl Hint {
-    /// Those that say how long it is kept.
+    /// Eviction policies.
     pub(super) const POLICIES: [Hint; 2] = [Hint::EvictFirst, Hint::EvictLast];
 
     fn policy(self) -> Option<&'static str> {
@@ -35,7 +35,7 @@ impl Hint {
         }
     }
 
-    /// The instruction with its operands; a policy is made in front of it, and is its last operand.
+    /// The instruction with its operands; a policy is created before it, and is its last operand.
     pub(super) fn around(self, instruction: &str, operands: &str) -> String {
         match (self, self.policy()) {
             (_, Some(policy)) => format!(

@@ -1,12 +1,12 @@
-//! mma.sync: a warp multiplies small matrices from registers. `d += a · b`, with `b` given as n×k.
+//! mma.sync: a warp multiplies small matrices in registers. `d += a · b`, with `b` given as n×k.
 
-use super::product::{BYTES, FP8, Types, held};
+use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
 use crate::thread::Scope;
 
-/// Operands' types, types of sums, and shapes: the oldest architecture, and m, n, k.
+/// Operand types, accumulator types, and shapes: the oldest architecture, and m, n, k.
 type Family = (&'static [[Elem; 2]], &'static [Elem], &'static [(u32, [u32; 3])]);
 
 const FAMILIES: [Family; 6] = [
@@ -30,8 +30,8 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
 
 fn row(types: Types, (arch, [m, n, k]): (u32, [u32; 3])) -> Atom {
     let per = types.per_register();
-    let operand = |name, elem: Elem, rows| frag(name, elem, elem != Elem::F64, held(rows, k, per));
-    let d = written(frag('d', types.d, types.packs_sums(), held(m, n, 2)));
+    let operand = |name, elem: Elem, rows| frag(name, elem, elem != Elem::F64, fragment_tv(rows, k, per));
+    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(m, n, 2)));
     let operands = vec![d, operand('a', types.a, m), operand('b', types.b, n)];
     let sums = super::product::ptx(types.d);
     Atom {

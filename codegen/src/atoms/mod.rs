@@ -1,11 +1,13 @@
 //! The table of instructions. Each row says everything that partitioning, checks, printing and simulation need.
 //!
-//! Names say the instruction, its shape, how operands come (`_ra`: `a` in registers) and their types: of both operands or
-//! of each, then `_acc_` and the type of sums where it is not the usual one ([`Elem::accumulator`]).
-//!
-//! Conventions of the operands' names: `d` is written, `a` and `b` are read, `m` is a tensor map, `n` a number of bytes,
-//! `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and `b` lie transposed, `k` is a mask of
-//! blocks of a cluster. The element type of a copy says how wide its elements are and no more.
+//! Names say the instruction, its shape, where operands live (`_ra`: `a` in registers) and their types: of
+//! both operands or of each, then `_acc_` and the accumulator type where it is not the usual one
+//! ([`Elem::accumulator`]).
+//! Conventions of the operands' names: `d` is the destination, `a` and `b` are sources, `m` is a tensor map,
+//! `n` a number of bytes, `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and
+//! `b` are transposed, `k` is a multicast mask of blocks of a cluster. The element type of a copy says how
+//! wide its elements are and no more.
+//! no more.
 
 mod bulk;
 mod cache;
@@ -23,7 +25,7 @@ use tilewright_layout::{Layout, MmaAtom};
 use crate::atom::{Atom, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 
-/// Rows that are written out, then those that are made from tables.
+/// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let products = mma::rows().chain(wgmma::rows());
     let made: &'static [Atom] = Vec::leak(small::rows().chain(bulk::rows()).chain(products).collect());
@@ -59,7 +61,8 @@ impl Atom {
         self.operands.iter().find(|operand| operand.name == name)
     }
 
-    /// Which element of its tile each thread holds as its which value; `None` where the row leaves that open.
+    /// The thread-value layout of an operand: (thread, value) to the element of its tile; `None` where the
+    /// row leaves that open.
     pub fn tv(&self, operand: char) -> Option<Layout> {
         let operand = self.operands.iter().find(|row| row.name == operand)?;
         operand.tv.parse().ok()
@@ -80,17 +83,17 @@ impl Atom {
     }
 }
 
-/// An operand in registers that is read.
+/// A source operand in registers.
 const fn frag(name: char, elem: Elem, words: bool, tv: &'static str) -> Operand {
     Operand { name, kind: OperandKind::Frag { words }, elem, writes: false, tv }
 }
 
-/// An operand that is not in registers and is read.
+/// A source operand that is not in registers.
 const fn other(name: char, kind: OperandKind, elem: Elem, tv: &'static str) -> Operand {
     Operand { name, kind, elem, writes: false, tv }
 }
 
-/// The same operand, written.
+/// The same operand as a destination.
 const fn written(operand: Operand) -> Operand {
     Operand { writes: true, ..operand }
 }

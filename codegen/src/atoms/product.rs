@@ -1,12 +1,12 @@
-//! What the rows of matrix products share: the types that one instruction multiplies and sums, and the rule by which the
-//! lanes of a warp hold a matrix.
+//! What the rows of matrix products have in common: operand and accumulator types, and the thread-value
+//! layout of fragments.
 
 use crate::elem::Elem;
 
 /// Bytes of a register.
 const REGISTER: u32 = 4;
 
-/// Signs may be mixed.
+/// Signedness may be mixed.
 pub(super) const BYTES: &[[Elem; 2]] =
     &[[Elem::I8, Elem::I8], [Elem::I8, Elem::U8], [Elem::U8, Elem::I8], [Elem::U8, Elem::U8]];
 
@@ -23,29 +23,30 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// All of some pairs of operands, summed in all of some types.
+    /// All given pairs of operand types, with each of some accumulator types.
     pub(super) fn all<'t>(pairs: &'t [[Elem; 2]], sums: &'t [Elem]) -> impl Iterator<Item = Types> + 't {
         pairs.iter().flat_map(move |&[a, b]| sums.iter().map(move |&d| Types { a, b, d }))
     }
 
-    /// How names end: the type of both operands or of each, and that of the sums where it is not the usual one.
+    /// The suffix of names: the type of both operands or of each, and the accumulator type where it is not
+    /// the usual one.
     pub(super) fn suffix(self) -> String {
         let second = if self.a == self.b { String::new() } else { format!("_{}", self.b) };
         let sums = if self.d == self.a.accumulator() { String::new() } else { format!("_acc_{}", self.d) };
         format!("{}{second}{sums}", self.a)
     }
 
-    /// In PTX: of sums, `a`, `b`.
+    /// In PTX order: accumulator, `a`, `b`.
     pub(super) fn ptx(self) -> String {
         format!("{}.{}.{}", ptx(self.d), ptx(self.a), ptx(self.b))
     }
 
-    /// Elements of an operand that stand side by side along K in one register.
+    /// Elements packed along K in one register.
     pub(super) fn per_register(self) -> u32 {
         (REGISTER / self.a.bytes()).max(1)
     }
 
-    /// Does it sum in words that hold two numbers?
+    /// Does it accumulate in words that pack two numbers?
     pub(super) fn packs_sums(self) -> bool {
         self.d.bytes() < REGISTER
     }
@@ -62,12 +63,12 @@ pub(super) fn ptx(elem: Elem) -> &'static str {
     }
 }
 
-/// Who holds a matrix: (thread, value) to the index in `rows` by `along`, column-major. Eight rows are spread over a warp,
-/// four lanes to a row; a lane has `per` neighbours along the row, then those eight rows below, then those of the next
-/// `4 * per`. Of 64 rows each warp of a warpgroup has 16.
+/// The thread-value layout of a fragment: (thread, value) to the index in `rows` by `along`, column-major. A
+/// warp covers eight rows with four lanes each. A lane has `per` neighbours along the row, then the same
+/// eight rows below, then the next `4 * per` along the row. Of 64 rows each warp of a warpgroup has 16.
 ///
-/// Every operand of every product is held so, sums too, two neighbours of which belong to a lane.
-pub(super) fn held(rows: u32, along: u32, per: u32) -> &'static str {
+/// All operands and accumulators have this layout; a lane's accumulators are pairs of neighbours.
+pub(super) fn fragment_tv(rows: u32, along: u32, per: u32) -> &'static str {
     let warps = if rows > 16 { rows / 16 } else { 1 };
     let lanes = [(4, per * rows), (8, 1), (warps, 16)];
     let values = [(per, rows), (rows.min(16) / 8, 8), (along / (4 * per), 4 * per * rows)];
@@ -76,7 +77,7 @@ pub(super) fn held(rows: u32, along: u32, per: u32) -> &'static str {
     format!("({lane_shape},{shape}):({lane_stride},{stride})").leak()
 }
 
-/// A mode of parts with these extents and strides, those of one element left out.
+/// A mode with these extents and strides, extents of 1 left out.
 fn mode(parts: &[(u32, u32)]) -> (String, String) {
     let kept: Vec<_> = parts.iter().filter(|part| part.0 > 1).collect();
     let list = |texts: Vec<String>| match texts.as_slice() {

@@ -1,6 +1,6 @@
-//! cp.async: one thread copies 4, 8 or 16 bytes from global to shared memory without holding them in registers. The
-//! variants with `n` read so many bytes and fill the rest with zeros. Copies of 16 bytes pass by the first level of caches,
-//! unless a name says `l1`; others end with what the second is told.
+//! cp.async: one thread copies 4, 8 or 16 bytes from global to shared memory, not through registers. The
+//! variants with `n` read so many bytes and fill the rest with zeros. Copies of 16 bytes bypass L1 unless a
+//! name says `l1`; other suffixes are L2 hints.
 
 use super::cache::{Hint, PREFETCHES};
 use super::{int, other, written};
@@ -19,7 +19,7 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
     })
 }
 
-/// The nearest cache that keeps what is copied.
+/// The nearest cache that keeps the copied bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     One,
@@ -27,7 +27,7 @@ enum Level {
 }
 
 impl Level {
-    /// Only copies of 16 bytes can pass by the first.
+    /// Only copies of 16 bytes can bypass L1.
     fn usual(bytes: u32) -> Level {
         if bytes == 16 { Level::Two } else { Level::One }
     }

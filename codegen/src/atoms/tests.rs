@@ -53,7 +53,8 @@ fn a_f64_k16(lane: i64, i: i64) -> (i64, i64) {
     (row, if i % 2 == 0 { i * 2 + lane % 4 } else { i * 2 - 2 + lane % 4 })
 }
 
-/// What the manual says of a row. Fragments of a shape are those of the one with twice the K, cut off.
+/// Checks a row against the manual's tables. Fragments of a shape are those of the shape with twice the K,
+/// truncated.
 fn manual(row: &Atom) -> Fragments {
     let ((m, n, k), elem) = (row.mma().unwrap().shape, row.operand('a').unwrap().elem);
     let [a, b]: [Formula; 2] = match (elem.bytes(), elem, (m, n, k)) {
@@ -158,8 +159,8 @@ fn matrices_are_as_the_manual_says() {
                     e + 8 * r + 64 * matrix
                 });
                 if count == 1 && verb == "ldmatrix" {
-                    let held = find("movmatrix").unwrap().tv(if trans.is_empty() { 'a' } else { 'd' });
-                    assert_eq!(held, row.tv(registers));
+                    let lanes = find("movmatrix").unwrap().tv(if trans.is_empty() { 'a' } else { 'd' });
+                    assert_eq!(lanes, row.tv(registers));
                 }
                 for (lane, e, index) in entries(&row.tv(addresses).unwrap()) {
                     assert_eq!(index, e + 8 * (lane % (8 * count)), "{} lane {lane}", row.name);

@@ -1,14 +1,14 @@
-//! wgmma: a warpgroup multiplies matrices that lie in shared memory, or `a` in registers, without waiting for the result.
-//! One row for each width; `s` is 0 where the product replaces the accumulator instead of being added to it. Operands of 16
-//! bits may lie along K or across it; those of other sizes lie along K.
+//! wgmma: a warpgroup multiplies matrices in shared memory, or with `a` in registers, asynchronously. One row
+//! for each width; `s` is 0 where the product replaces the accumulator instead of being added to it. Operands
+//! of 16 bits may be K-major or MN-major; others are K-major.
 
-use super::product::{BYTES, FP8, Types, held};
+use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 use crate::thread::{Queue, Scope};
 
-/// Rows: 16 for each warp.
+/// M: 16 rows for each warp.
 const M: u32 = 64;
 /// Bytes along K.
 const ALONG: u32 = 32;
@@ -42,13 +42,13 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         let tv = format!("(128,({rows},{k})):(0,(1,{rows}))").leak();
         other(name, OperandKind::Descriptor, elem, tv)
     };
-    let d = written(frag('d', types.d, types.packs_sums(), held(M, n, 2)));
+    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(M, n, 2)));
     let a = match a_in_registers {
-        true => frag('a', types.a, true, held(M, k, types.per_register())),
+        true => frag('a', types.a, true, fragment_tv(M, k, types.per_register())),
         false => matrix('a', types.a, M),
     };
     let mut operands: Vec<Operand> = vec![d, a, matrix('b', types.b, n), int('s')];
-    // Signs of operands for floating-point numbers; how operands lie, for those that may lie in two ways.
+    // Signs of floating-point operands; K-major or MN-major, for types that allow both.
     let mut flags = String::new();
     if types.a.is_float() {
         flags += ", 1, 1";

@@ -1,4 +1,4 @@
-//! In which order things are done: loops, conditions, waits and barriers.
+//! Control flow and synchronisation: loops, conditions, waits and barriers.
 
 use tilewright_layout::Value;
 
@@ -12,8 +12,8 @@ use crate::tile::{Ahead, Expr, Op, Raster, Read, Require, Space, Stmt, Var};
 use crate::view::View;
 
 impl Builder {
-    /// A loop over `0..to`: an integer, a size, or any number that is known where the loop begins. The body gets the
-    /// variable.
+    /// A loop over `0..to`: an integer, a size, or any number that is known where the loop begins. The body
+    /// receives the variable.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -44,8 +44,8 @@ impl Builder {
         self.repeat_over(name, 0, to, unroll, body)
     }
 
-    /// A loop over `from..to`, which may depend on the block, on sizes, on arguments, on loops around it, and on what has
-    /// been read.
+    /// A loop over `from..to`, which may depend on the block, on sizes, on arguments, on variables of
+    /// enclosing loops, and on loaded integers.
     ///
     /// ```
     /// # use tilewright_codegen::{affine::{Affine, Coord}, build::Builder, thread::Unroll};
@@ -62,13 +62,13 @@ impl Builder {
         unroll: Unroll,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
-        let (var, body, done) = self.turns(name, from.into(), to.into(), body);
+        let (var, body, done) = self.loop_body(name, from.into(), to.into(), body);
         self.push(Op::For { var, unroll, body });
         done
     }
 
-    /// A loop's variable and body, where the loop stands, and what the body's maker returned.
-    fn turns<T>(
+    /// A loop's variable and body, and what the closure returned.
+    fn loop_body<T>(
         &mut self,
         name: &str,
         from: Affine,
@@ -84,8 +84,9 @@ impl Builder {
         (var, body, done)
     }
 
-    /// A loop over `0..extent` whose copies from global to shared memory run `stages - 1` turns ahead. The body copies,
-    /// then uses what it copied, without waits or barriers for it; see [`crate::pipeline`].
+    /// A software-pipelined loop over `0..extent`: its copies from global to shared memory run `stages - 1`
+    /// iterations ahead. The body copies, then uses what it copied, without waits or barriers; see
+    /// [`crate::pipeline`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal}};
@@ -103,8 +104,8 @@ impl Builder {
     /// b.pipelined("k", n.ceil_div(512).unwrap(), 3, |b, k| {
     ///     let at = [At::All, At::Index(k)];
     ///     let (from, out) = (b.slice(&from, &at)?, b.slice(&out, &at)?);
-    ///     b.copy(&from, &to)?; // of turn k + 2
-    ///     b.copy(&own, &out) // of turn k
+    ///     b.copy(&from, &to)?; // of iteration k + 2
+    ///     b.copy(&own, &out) // of iteration k
     /// })?;
     /// let source = tilewright_codegen::generate(b.finish()).kernel.unwrap().source().to_owned();
     /// assert!(source.contains("cp_async_wait<1>()"));
@@ -117,7 +118,7 @@ impl Builder {
         ahead: impl Into<Ahead>,
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
-        let (var, body, done) = self.turns(name, 0.into(), to.into(), body);
+        let (var, body, done) = self.loop_body(name, 0.into(), to.into(), body);
         self.push(Op::Pipelined { var, ahead: ahead.into(), body });
         done
     }
@@ -149,7 +150,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Statements for where a coordinate that is the same for the whole group lies below a size.
+    /// Statements for where a uniform coordinate is below a size.
     ///
     /// ```
     /// # use tilewright_codegen::{affine::Coord, build::Builder};
@@ -188,7 +189,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The same with one closure that is called for each arm in turn.
+    /// The same with one closure that is called for each arm, one after the other.
     pub(crate) fn arms(&mut self, test: Test, arm: &mut dyn FnMut(&mut Builder)) {
         let span = self.span;
         let mut body = || {
@@ -201,8 +202,8 @@ impl Builder {
         self.push(Op::If { test, then, other });
     }
 
-    /// States what sizes satisfy: a launch with others is refused, with this text. That a number divides a size is used
-    /// where it makes accesses wider.
+    /// A requirement on sizes: a launch with others is refused, with this text. That a number divides a size
+    /// is used to widen vector accesses.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Affine, build::Builder, condition::Test};
@@ -225,7 +226,8 @@ impl Builder {
         Ok(())
     }
 
-    /// A size of its own for an extent that is computed from others: a launch checks that it is what was computed.
+    /// A symbol of its own for an extent that is computed from others: a launch checks that it is what was
+    /// computed.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
         let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
         if let Some(symbol) =
@@ -253,8 +255,8 @@ impl Builder {
         Ok(size)
     }
 
-    /// An element of memory or of registers as an integer: a coordinate, the end of a loop, a side of a condition. Where it
-    /// lies outside of its tensor the integer is -1, which is outside of every tensor.
+    /// Loads an element of memory or registers as an integer: a coordinate, a loop bound, a side of a
+    /// condition. Out of bounds the integer is -1, which is out of bounds of every tensor.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
@@ -286,8 +288,8 @@ impl Builder {
         Ok(Coord::Loaded { number, per_thread }.into())
     }
 
-    /// Tiles in an order that is good for the cache: the body runs for each tile of a block of a persistent kernel, and
-    /// gets its coordinates. In other kernels there is a block for each tile.
+    /// A persistent tile scheduler with a raster order that is good for the cache: the body runs for each
+    /// tile of a block and receives its coordinates. In other kernels there is a block for each tile.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Raster, problem::Result};
@@ -334,7 +336,7 @@ impl Builder {
         done.map(|()| body)
     }
 
-    /// A statement that has no method of its own.
+    /// A statement without a method of its own.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
@@ -346,7 +348,7 @@ impl Builder {
         self.push(op);
     }
 
-    /// All threads of the group meet.
+    /// A barrier of all threads of the group.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
@@ -358,7 +360,7 @@ impl Builder {
         self.push(Op::Sync);
     }
 
-    /// All threads of the cluster meet: what they wrote to each other's shared memory before is seen by all.
+    /// A cluster barrier: what threads wrote to each other's shared memory before is visible to all.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
@@ -371,7 +373,7 @@ impl Builder {
         self.push(Op::SyncCluster);
     }
 
-    /// Closes a group of asynchronous copies.
+    /// Commits a group of asynchronous copies.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
@@ -396,7 +398,7 @@ impl Builder {
         self.push(Op::WaitCopies { pending });
     }
 
-    /// A token for an operation that is left in flight.
+    /// A token for an asynchronous operation.
     ///
     /// ```
     /// # use tilewright_codegen::build::Builder;
@@ -427,7 +429,7 @@ impl Builder {
     /// # use tilewright_codegen::{build::Builder, tile::Op};
     /// let mut b = Builder::new("tokens");
     /// let token = b.token();
-    /// b.wait_all_but(token, 1); // in a loop: what the turn before started
+    /// b.wait_all_but(token, 1); // in a loop: what the previous iteration started
     /// assert_eq!(b.finish().body[0].op, Op::Wait { token, but: 1 });
     /// ```
     pub fn wait_all_but(&mut self, token: Id, but: u32) {

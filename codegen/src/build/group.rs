@@ -1,4 +1,5 @@
-//! Groups of threads that do different things, and the rings through which they pass tiles on.
+//! Warp specialisation: groups of warps with different roles, and the rings of shared memory slots between
+//! them.
 
 use super::Builder;
 use crate::affine::{Affine, Coord};
@@ -10,7 +11,7 @@ use crate::tile::{Group, Op, Ring};
 pub type Role<'r> = Box<dyn FnOnce(&mut Builder) -> Result<()> + 'r>;
 
 impl Builder {
-    /// Some warps of the block, as a group of their own.
+    /// Some warps of the block, as a group.
     ///
     /// ```
     /// # use tilewright_codegen::build::Builder;
@@ -42,7 +43,7 @@ impl Builder {
         self.program.groups.len() as Id - 1
     }
 
-    /// The number of the family's member at hand, for tiles that each member has for itself.
+    /// The index of the family's member that performs this, for tiles that each member has for itself.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, problem::Result};
@@ -50,8 +51,8 @@ impl Builder {
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let consumers = b.family("consumers", (0, 8), 2, None);
-    /// let staged = b.shared("staged", Elem::Bf16, layout!((64, 64, 2)))?; // a tile for each member
-    /// let own = b.slice(&staged, &[At::All, At::All, At::Index(b.member(consumers))])?;
+    /// let tiles = b.shared("staged", Elem::Bf16, layout!((64, 64, 2)))?; // a tile for each member
+    /// let own = b.slice(&tiles, &[At::All, At::All, At::Index(b.member(consumers))])?;
     /// assert_eq!(own.shape().to_string(), "(64,64)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -62,7 +63,8 @@ impl Builder {
         }
     }
 
-    /// Statements that another group performs, whose threads are those at hand: a family of its warpgroups, say.
+    /// Statements that another group performs, whose threads are the current ones: the warps or warpgroups of
+    /// a group, as a family.
     ///
     /// ```
     /// # use tilewright_codegen::build::Builder;
@@ -78,7 +80,7 @@ impl Builder {
         done
     }
 
-    /// A ring of slots between two groups.
+    /// A ring of shared memory slots between two groups: a producer and a consumer.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::Ring};
@@ -103,7 +105,7 @@ impl Builder {
         self.program.rings.len() as Id - 1
     }
 
-    /// Groups that do different things at the same time.
+    /// Warp-specialised roles: groups that do different things at the same time.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, problem::Result};
@@ -128,8 +130,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Groups go through a body one after the other: the first, the second, …, and the first again when the last is done.
-    /// A family stands for its members. So one group multiplies while another stores.
+    /// Groups alternate at a body, round-robin: the first, the second, …, and the first again when the last
+    /// is done. A family stands for its members. So one group multiplies while another runs its epilogue.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, problem::Result};
@@ -154,7 +156,7 @@ impl Builder {
         Ok(())
     }
 
-    /// How many of a ring's slots the group at hand has been through: it outlives loops.
+    /// How many of a ring's slots the current group has passed: its phase count, which persists across loops.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -166,14 +168,14 @@ impl Builder {
     /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
     /// #     over_cluster: None,
     /// # });
-    /// assert_eq!(b.turn(ring), tilewright_codegen::affine::Coord::Phase(ring).into());
+    /// assert_eq!(b.phase(ring), tilewright_codegen::affine::Coord::Phase(ring).into());
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn phase(&self, ring: Id) -> Affine {
         Coord::Phase(ring).into()
     }
 
-    /// The slot of a ring that is at hand, for the last mode of its buffers.
+    /// The ring's current slot, for the last mode of its buffers.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -196,7 +198,7 @@ impl Builder {
         self.phase(ring).digit(1, Some(i64::from(slots)))
     }
 
-    /// Waits until the ring's slot at hand is free, as its filler.
+    /// The producer waits until the ring's current slot is free.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -219,7 +221,8 @@ impl Builder {
         self.push(Op::Acquire { ring, phase });
     }
 
-    /// The ring's slot at hand is filled, by this thread's part; with bytes, once those have arrived.
+    /// The producer arrives: this thread's part of the current slot is filled; with bytes, the slot is full
+    /// once those have arrived.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -242,7 +245,7 @@ impl Builder {
         self.push(Op::Publish { ring, phase, bytes });
     }
 
-    /// Waits until the ring's slot at hand is full, as its reader.
+    /// The consumer waits until the ring's current slot is full.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -265,7 +268,7 @@ impl Builder {
         self.push(Op::Await { ring, phase });
     }
 
-    /// The ring's slot at hand may be filled again. A reader that started something waits for it first.
+    /// The consumer releases the ring's current slot. A reader waits for its asynchronous operations first.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
@@ -288,7 +291,7 @@ impl Builder {
         self.push(Op::Release { ring, phase });
     }
 
-    /// The group at hand is done with the slot at hand; the next is at hand from here on.
+    /// The current group advances to the next slot.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};

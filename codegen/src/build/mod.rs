@@ -1,7 +1,7 @@
 //! The builder: a kernel written as library calls. Both macros go through it.
 //!
-//! What follows is a whole kernel: C = A·Bᵀ, the tutorial of a well-known layout library, step by step. Tensors are
-//! arguments; their extents and strides may be known at launch only.
+//! What follows is a whole kernel: C = A·Bᵀ, the tutorial of CuTe, step by step. Tensors are arguments; their
+//! extents and strides may be known at launch only.
 //!
 //! ```
 //! use tilewright_codegen::affine::Coord;
@@ -18,8 +18,8 @@
 //! let bt = b.tensor("b", Elem::F32, (n, k), None, false)?;
 //! let c = b.tensor("c", Elem::F32, (m, n), None, true)?;
 //!
-//! // A block computes a tile of C. `_` keeps all tiles along the depth, to loop over: (128, 8, ceil(K/8)). How the block's
-//! // index is used says how many blocks there are.
+//! // A block computes a tile of C. `_` keeps all tiles along K, to loop over: (128, 8, ceil(K/8)).
+//! // The use of the block index determines the grid.
 //! let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
 //! let ga = b.tile(&a, (128, 8), &[bx.clone(), At::All])?.with_name("ga");
 //! let gb = b.tile(&bt, (128, 8), &[by.clone(), At::All])?.with_name("gb");
@@ -29,7 +29,7 @@
 //! let sa = b.shared("sa", Elem::F32, layout!((128, 8) : (1, 129)))?;
 //! let sb = b.shared("sb", Elem::F32, layout!((128, 8) : (1, 129)))?;
 //!
-//! // 32 by 8 threads share a copy. Both sides are dealt out alike, so elements meet.
+//! // 32 by 8 threads copy. Both sides are partitioned by the same thread layout.
 //! let ta = layout!((32, 8));
 //! let (ta_ga, ta_sa) = (b.parallelize(&ga, &ta)?, b.parallelize(&sa, &ta)?);
 //! let (tb_gb, tb_sb) = (b.parallelize(&gb, &ta)?, b.parallelize(&sb, &ta)?);
@@ -42,7 +42,7 @@
 //! let tc_gc = b.parallelize(&gc, &tc)?; // (8, 8)
 //! let acc = b.registers_like("acc", &tc_gc, 0.0)?;
 //!
-//! // The loop runs on the GPU; this closure runs once and says what a turn does.
+//! // The loop runs on the GPU; this closure runs once and records one iteration.
 //! b.repeat("k", k.ceil_div(8).unwrap(), Unroll::No, |b, k| {
 //!     let at = [At::All, At::All, At::Index(k)];
 //!     let (from_a, from_b) = (b.slice(&ta_ga, &at)?, b.slice(&tb_gb, &at)?);
@@ -60,7 +60,7 @@
 //! assert_eq!(program.threads(), 256);
 //! assert_eq!(program.grid[0].unwrap().to_string(), "ceil(M/128)");
 //!
-//! // Nobody wrote a bound. The fastest variant has none and says what it needs; the last runs for every size.
+//! // Bounds checks are generated: the fastest variant needs none, the last runs for every size.
 //! let kernel = generate(program).kernel.unwrap();
 //! let (fastest, last) = (&kernel.variants[0].source, &kernel.variants.last().unwrap().source);
 //! assert!(fastest.contains("128 divides M, N") && !fastest.contains("< M"));
@@ -68,9 +68,9 @@
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```
 //!
-//! From here: [`Builder::pipelined`] hides the wait behind the arithmetic, [`Builder::map`] and [`Builder::reduce`] are
-//! the other things that can be done with elements, and groups with rings between them ([`Builder::group`],
-//! [`Builder::ring`]) let some warps copy while others compute.
+//! From here: [`Builder::pipelined`] overlaps copies with arithmetic, [`Builder::map`] and
+//! [`Builder::reduce`] are the elementwise functions and reductions, and groups with rings between them
+//! ([`Builder::group`], [`Builder::ring`]) specialise warps as producers and consumers.
 
 mod control;
 mod group;
@@ -97,7 +97,7 @@ pub use group::Role;
 #[derive(Clone, Debug)]
 pub struct Builder {
     program: Program,
-    /// Bodies that are open, innermost last.
+    /// Open bodies, innermost last.
     open: Vec<Vec<Stmt>>,
     span: Span,
     by: Id,
@@ -129,7 +129,7 @@ impl Builder {
         }
     }
 
-    /// Goes on with a program: what this makes, and the program with what it has added.
+    /// Continues a program: what this closure returns, and the program with what it has added.
     pub(crate) fn resumed(
         program: Program,
         span: Span,
@@ -142,7 +142,7 @@ impl Builder {
         (builder.program, made)
     }
 
-    /// How many threads the block has, unless thread layouts say.
+    /// The number of threads of the block, unless thread layouts determine it.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -162,7 +162,7 @@ impl Builder {
             Some(first) if i64::from(known) != threads => {
                 let problem =
                     format!("the block has {known} threads, by the partition of {first}, and not {threads}");
-                Err(Problem::new(problem).help("say it first, or leave it out").arg(0))
+                Err(Problem::new(problem).help("call it before any partition, or leave it out").arg(0))
             }
             _ => {
                 self.program.groups[0].threads = threads as u32;
@@ -172,8 +172,8 @@ impl Builder {
         }
     }
 
-    /// A tile in registers that the threads share, as its uses want it: statements name all of it, and each thread has a
-    /// part. See [`crate::resolve`].
+    /// A register tile distributed over the threads: its uses determine the distribution. Statements name the
+    /// whole tile, and each thread has a part. See [`crate::resolve`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::Expr};
@@ -193,7 +193,7 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
-    /// The same, distributed so.
+    /// The same with this distribution.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};
@@ -210,8 +210,8 @@ impl Builder {
         Ok(view)
     }
 
-    /// A tile of sums of products by instructions, for statements that name all of it: [`Builder::gemm`], functions,
-    /// copies. Each is 0.
+    /// An accumulator tile of a tiled MMA, for statements that name the whole tile: [`Builder::gemm`],
+    /// functions, copies. It starts at 0.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, tiled::TiledMma};
@@ -234,8 +234,8 @@ impl Builder {
         Ok(view)
     }
 
-    /// A tile in shared memory whose layout is found from what is done with it, as long as whole tiles are copied to or
-    /// from it; compact otherwise.
+    /// A tile in shared memory whose layout is chosen from its uses, if whole tiles are copied to or from it;
+    /// compact otherwise.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};
@@ -250,7 +250,7 @@ impl Builder {
         Ok(view)
     }
 
-    /// Statements from here on stand at this place of the user's text.
+    /// Sets the span of the statements that follow.
     ///
     /// ```
     /// use tilewright_codegen::{ast::Span, build::Builder};
@@ -263,7 +263,7 @@ impl Builder {
         self
     }
 
-    /// The same for a call, whose arguments stand at these places: a message about one of them points there.
+    /// The same for a call, with the spans of its arguments: a message about one of them points there.
     pub(crate) fn at_call(&mut self, span: Span, arguments: Vec<Span>) -> &mut Builder {
         self.program.arguments.insert(span, arguments);
         self.at(span)
@@ -297,7 +297,7 @@ impl Builder {
             for stmt in &self.program.body {
                 stmt.each(&mut |stmt| used |= mentions(&self.program, stmt, &block));
             }
-            // Where an axis is used and nothing counts it, how many blocks there are is not known.
+            // An axis that is used but numbers no tiles: the grid's size is not known.
             if !used {
                 self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));
             }
@@ -318,7 +318,7 @@ impl Builder {
         self
     }
 
-    /// How many blocks should fit on a multiprocessor at once.
+    /// How many blocks should be resident on a multiprocessor at once.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -331,7 +331,7 @@ impl Builder {
         self
     }
 
-    /// A launch is refused where this size is larger: a kernel that keeps rows in registers is right for rows that fit.
+    /// A launch is refused where this size is larger: for kernels that keep whole rows in registers.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -345,9 +345,10 @@ impl Builder {
         self
     }
 
-    /// The kernel may be launched before the one ahead of it in the stream has ended, which it waits for before it
-    /// touches memory. Launches then cost less, on devices from compute capability 9.0; on others nothing changes. For
-    /// kernels whose blocks fill a multiprocessor: those of small ones wait wherever there is room, and then run there.
+    /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
+    /// ended, and waits for it before it touches memory. Launches then cost less, from compute capability
+    /// 9.0; on others nothing changes. For kernels whose blocks fill a multiprocessor: waiting blocks of
+    /// small kernels would take the places of running ones.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -360,7 +361,7 @@ impl Builder {
         self
     }
 
-    /// Blocks of a cluster along x, y, z.
+    /// The shape of a cluster: blocks along x, y, z.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -373,11 +374,12 @@ impl Builder {
         self
     }
 
-    /// The grid stays: as many blocks as the device holds, to which [`Builder::tiles`] deals out tiles.
+    /// A persistent kernel: as many blocks as fit the device at once. [`Builder::tiles`] is its tile
+    /// scheduler.
     ///
     /// ```
     /// use tilewright_codegen::{build::Builder, tile::LaunchRule};
-    /// let mut b = Builder::new("stays");
+    /// let mut b = Builder::new("persistent");
     /// b.persistent();
     /// assert_eq!(b.finish().launch, LaunchRule::Persistent);
     /// ```
@@ -386,8 +388,8 @@ impl Builder {
         self
     }
 
-    /// How many statements it has so far.
-    /// How long a tile takes, where several programs serve the same launch and the quickest is to be chosen.
+    /// The cost model's clocks of a tile, where several programs serve the same launch and the fastest is to
+    /// be chosen.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, thread::Cost};
@@ -511,8 +513,8 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
-    /// A tensor in shared memory in the place of others that the kernel is done with. All threads meet here first, so that
-    /// nobody reads those any more.
+    /// A tensor in shared memory that reuses the memory of others which are no longer needed. All threads
+    /// meet at a barrier first, so that no one still reads those.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};
@@ -557,12 +559,12 @@ impl Builder {
         /// Threads have at most 255 registers of 32 bits.
         const MOST: i64 = 255;
         limits::name("a fragment", name)?;
-        // One number for each mode: registers have no order of their own worth keeping.
+        // One number for each mode: registers have no strides worth keeping.
         let flat: Vec<i64> =
             shape.modes().map(|mode| mode.product()).collect::<Option<_>>().ok_or_else(|| {
                 Problem::new(format!("registers need a shape of integers, and this is {shape}"))
             })?;
-        // Wide enough for every product that is refused.
+        // Wide enough for the count of every refused shape.
         let count = flat.iter().fold(1i128, |all, &n| all.saturating_mul(i128::from(n)));
         let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
         if registers > MOST.into() {
@@ -622,7 +624,7 @@ impl Builder {
         self.program.tensor(view.tensor).space
     }
 
-    /// The symbol of an extent or stride must be one that an argument brings.
+    /// Does an argument bring the symbol of an extent or stride?
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};
@@ -656,7 +658,8 @@ impl Builder {
     }
 }
 
-/// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be as aligned as it reaches.
+/// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be aligned to the
+/// swizzle's period.
 pub(crate) fn alignment(layout: &Composed, elem: Elem) -> u32 {
     let swizzle = layout.swizzle();
     match swizzle.bits() {

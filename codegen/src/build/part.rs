@@ -1,4 +1,4 @@
-//! Parts of tensors: tiles, slices, what threads have of them.
+//! Views of tensors: tiles, slices, partitions over threads.
 
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
@@ -12,7 +12,8 @@ use crate::verify;
 use crate::view::{At, Deal, View};
 
 impl Builder {
-    /// Tiles of a view; see [`View::tile`]. An axis of the block index that numbers tiles gives the grid its size.
+    /// Tiles of a view; see [`View::tile`]. An axis of the block index that indexes tiles gives the grid its
+    /// extent.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
@@ -44,7 +45,7 @@ impl Builder {
             })
             .arg(1));
         }
-        // One extent divides one mode, or all elements in their order where their number is known.
+        // One extent divides one mode, or all elements in order where their number is known.
         if matches!(tiler, Tiler::Layout(_)) && view.rank() > 1 && view.extents().is_none() {
             let example = vec!["64"; view.rank()].join(", ");
             return Err(Problem::new(format!(
@@ -78,7 +79,7 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn slice(&mut self, view: &View, coord: &[At]) -> Result<View> {
-        // Registers have no tiles that blocks could number: their places are known while compiling.
+        // Registers have no tiles for blocks: their indices are known while compiling.
         if coord.len() == view.rank() && !matches!(self.space(view), Space::Registers { .. }) {
             self.axes_of(&view.layout, coord, view)?;
         }
@@ -115,7 +116,7 @@ impl Builder {
                         "`block.{letter}` numbers {extent} tiles of `{}`, and {known} of `{first}`",
                         view.name
                     ))
-                    .help("use another axis of `block`, or tiles that come to the same number")
+                    .help("use another axis of `block`, or tiles that have the same count")
                     .arg(2));
                 }
             }
@@ -123,7 +124,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The part of each thread; see [`View::parallelize`].
+    /// Partitions a view over threads: the part of each thread; see [`View::parallelize`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
@@ -141,7 +142,7 @@ impl Builder {
         self.parallelize_over(view, threads, 0, &Deal::default())
     }
 
-    /// The part of each thread of a group, with a projection.
+    /// Partitions a view over the threads of a group, with a projection.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
@@ -150,11 +151,11 @@ impl Builder {
     /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
     /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
     /// let tile = b.tile(&a, (128, 8), &[At::Index(0.into()), At::Index(0.into())])?;
-    /// // four rows at once, so that a copy can move 16 bytes
+    /// // four consecutive rows, for vector copies of 16 bytes
     /// let wide = Deal { values: vec![4, 1], ..Deal::default() };
     /// let part = b.parallelize_over(&tile, &layout!((32, 8)), 0, &wide)?;
     /// assert_eq!(part.shape().to_string(), "((4,1),1)");
-    /// // rows only: threads of a column of (16, 16) share them
+    /// // rows only: threads along the second mode of (16, 16) have the same part
     /// let rows = Deal { keep: Some(vec![true, false]), ..Deal::default() };
     /// let part = b.parallelize_over(&tile, &layout!((16, 16)), 0, &rows)?;
     /// assert_eq!(part.shape().to_string(), "(8,8)");
@@ -172,7 +173,7 @@ impl Builder {
         let reach = deal.swizzle.bits() + deal.swizzle.base() + deal.swizzle.shift().unsigned_abs();
         if !deal.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
             let message = format!(
-                "{} changes numbers of up to {} threads, which do not divide {size}",
+                "{} permutes {} threads, which do not divide {size}",
                 deal.swizzle,
                 1 << reach.min(62)
             );
@@ -185,7 +186,7 @@ impl Builder {
     pub(crate) fn occupy(&mut self, group: Id, size: i64, view: &View) -> Result<()> {
         if size > i64::from(BLOCK_THREADS) {
             return Err(Problem::new(format!(
-                "`{}` is shared by {size} threads, and a block has at most {BLOCK_THREADS}",
+                "`{}` is partitioned over {size} threads, and a block has at most {BLOCK_THREADS}",
                 view.name
             ))
             .help("let each thread take more elements")
@@ -196,7 +197,7 @@ impl Builder {
         match first {
             Some(first) if i64::from(known.threads) != size => {
                 return Err(Problem::new(format!(
-                    "`{}` is shared by {size} threads, and {first}",
+                    "thread layouts disagree: `{}` is partitioned over {size} threads, {first}",
                     view.name
                 ))
                 .help("all partitions of a block need the same number of threads")
@@ -205,13 +206,13 @@ impl Builder {
             Some(_) => {}
             None => {
                 known.threads = size as u32;
-                *first = Some(format!("`{}` by {size}", view.name));
+                *first = Some(format!("`{}` over {size}", view.name));
             }
         }
         Ok(())
     }
 
-    /// The elements that lie so many places further along each mode; see [`View::shift`].
+    /// The view shifted by so many elements along each mode; see [`View::shift`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, view::At};
@@ -227,7 +228,8 @@ impl Builder {
         view.shift(by)
     }
 
-    /// A tile with so many elements more before and after, which overlaps its neighbours; see [`View::with_halo`].
+    /// A tile with a halo: so many elements more before and after, which overlap its neighbours; see
+    /// [`View::with_halo`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, view::At};
@@ -242,7 +244,7 @@ impl Builder {
         tile.with_halo(halo)
     }
 
-    /// The same elements along some modes of a larger shape; see [`View::broadcast`].
+    /// The view broadcast along some modes of a larger shape; see [`View::broadcast`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, view::At};
@@ -257,8 +259,8 @@ impl Builder {
         view.broadcast(shape)
     }
 
-    /// How many blocks there are along an axis: the product of these sizes. For kernels whose tiles are numbered by arithmetic
-    /// on the block's index.
+    /// How many blocks there are along an axis: the product of these sizes. For kernels that compute tile
+    /// coordinates from the block index.
     ///
     /// ```
     /// # use tilewright_codegen::build::Builder;
@@ -293,8 +295,9 @@ impl Builder {
         }
     }
 
-    /// The same part of the shared memory of another block of the cluster, by its rank there: distributed shared memory. Ordinary
-    /// copies, maps and atomic updates reach it; [`Builder::sync_cluster`] orders them.
+    /// The same view in the shared memory of another block of the cluster, by its cluster rank: distributed
+    /// shared memory. Ordinary copies, maps and atomic updates reach it; [`Builder::sync_cluster`] orders
+    /// them.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::{Affine, Coord}, build::Builder};
@@ -309,15 +312,17 @@ impl Builder {
     /// ```
     pub fn of_peer(&mut self, view: &View, rank: &Affine) -> Result<View> {
         if !matches!(self.space(view), Space::Shared { .. }) {
-            let said =
-                format!("`{}` is not in shared memory, which alone blocks of a cluster reach", view.name);
+            let said = format!(
+                "`{}` is not in shared memory, and blocks of a cluster reach nothing else",
+                view.name
+            );
             return Err(Problem::new(said).help("put it in shared memory").arg(0));
         }
         let (range, blocks) = (self.program.range(rank), self.program.cluster.iter().product::<u32>());
         if range.lo < 0 || range.hi >= i128::from(blocks) {
             let outside = if range.lo < 0 { range.lo } else { range.hi };
             let said = format!(
-                "a cluster of {blocks} blocks has no block {outside}, and `{}` is of it here",
+                "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
                 view.name
             );
             return Err(Problem::new(said).help(format!("take the rank modulo {blocks}")).arg(1));
@@ -340,7 +345,7 @@ impl Builder {
         view.regroup(shape)
     }
 
-    /// The same elements with their modes in another order.
+    /// The same elements with their modes permuted.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

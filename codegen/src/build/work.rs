@@ -1,4 +1,4 @@
-//! What is done with elements: copies, functions, products, reductions.
+//! Statements on elements: copies, elementwise functions, products, reductions.
 
 use tilewright_layout::Tuple;
 
@@ -14,7 +14,7 @@ use crate::typing::Types;
 use crate::view::View;
 
 impl Builder {
-    /// Moves elements between views of the same shape.
+    /// Copies elements between views of the same shape.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -26,14 +26,14 @@ impl Builder {
     /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
-    /// b.copy(&tx, &ty)?; // each thread its part
+    /// b.copy(&tx, &ty)?; // each thread copies its part
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn copy(&mut self, from: &View, to: &View) -> Result<()> {
         self.copy_how(from, to, How::Derive, None)
     }
 
-    /// A copy by a chosen mechanism, perhaps left in flight.
+    /// A copy by a chosen mechanism, optionally asynchronous.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -54,7 +54,7 @@ impl Builder {
         self.copy_with(from, to, how, 0.0.into(), token)
     }
 
-    /// A copy that sets elements whose source lies outside of its tensor to a number of one's own, instead of 0.
+    /// A copy that fills elements whose source is out of bounds with a given number, instead of 0.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -108,8 +108,7 @@ impl Builder {
         self.write(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token })
     }
 
-    /// Changes each element of `to` by that of `from`, at once: other threads and blocks may change the same elements. What
-    /// lies outside of a tensor is skipped.
+    /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Change, MemoryOrder}, view::{At, Deal, View}};
@@ -124,7 +123,7 @@ impl Builder {
     /// let own = b.registers("own", Elem::I32, tx.shape())?;
     /// b.copy(&tx, &own)?;
     /// b.atomic(&own, &ty, Change::Add)?;
-    /// // the largest so far, and what stood there before
+    /// // the largest so far, and the old value
     /// let before = b.registers("before", Elem::I32, tx.shape())?;
     /// b.atomic(&own, &ty, Update { old: Some(before), order: MemoryOrder::Both, ..Change::Max.into() })?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -167,9 +166,9 @@ impl Builder {
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
     }
 
-    /// The group has done what comes before: a flag, one `i32` in global memory, is raised by so much. Another block waits for
-    /// it by [`Builder::await_flag`]. Blocks that wait for one another are all at work at once, as those of a persistent kernel
-    /// are; flags are 0 at launch.
+    /// Releases a flag: all that the group did before is visible to a block that waits for it by
+    /// [`Builder::await_flag`]. The flag is one `i32` in global memory, which is raised by so much, and 0 at
+    /// launch. Blocks that wait for one another must all be resident, as those of a persistent kernel are.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
@@ -188,7 +187,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The group waits until a flag has been raised so far, and then sees what was done before.
+    /// Acquires a flag: the group waits until it has been raised so far, and then sees what was done before.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
@@ -249,8 +248,8 @@ impl Builder {
         self.write(Op::Fill { to: to.clone(), value })
     }
 
-    /// Sets every element of `to` to a function of the elements of `ins`. Where an input has extent 1, its element
-    /// stands for all along that mode.
+    /// An elementwise function: sets every element of `to` to a function of the elements of `ins`. An input
+    /// of extent 1 along a mode is broadcast along it.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -286,8 +285,8 @@ impl Builder {
         self.write(Op::Map { ins, to: to.clone(), value })
     }
 
-    /// A statement that writes. Where it is known by now that several threads would write the same, it is refused here;
-    /// otherwise once the program is whole.
+    /// A statement that writes. Where it is already known that several threads would write the same elements,
+    /// it is refused here; otherwise once the program is complete.
     fn write(&mut self, op: Op) -> Result<()> {
         if self.program.groups[self.by as usize].threads > 1
             && let Some(problem) = written_whole(&self.program, self.by, &op)
@@ -344,7 +343,7 @@ impl Builder {
         order: Order,
         token: Option<Id>,
     ) -> Result<()> {
-        // A row of the table says itself which shapes and types it takes.
+        // A row of the table itself says which shapes and types it takes.
         if !matches!(how, How::Atom(_)) {
             self.check_gemm(a, b, acc)?;
         }
@@ -353,8 +352,8 @@ impl Builder {
         Ok(())
     }
 
-    /// A product that is in flight until its token has been waited for: its accumulator, and its operands where they are
-    /// registers, belong to it until then.
+    /// An asynchronous product. Its accumulator, and its operands where they are registers, must not be
+    /// touched until its token has been waited for.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
@@ -387,7 +386,7 @@ impl Builder {
                     view.rank(),
                     view.shape()
                 ))
-                .help("slice it to (rows, depth), (columns, depth) and (rows, columns)")
+                .help("slice them to (m, k), (n, k) and (m, n)")
                 .arg(arg));
             }
         }
@@ -399,7 +398,8 @@ impl Builder {
         let size = |view: &View, mode: usize| {
             view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))
         };
-        let pairs = [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "depths", 1)];
+        let pairs =
+            [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "extents along k", 1)];
         for (left, l, right, r, what, arg) in pairs {
             let (x, y) = (size(left, l), size(right, r));
             let same = match (&x, &y) {
@@ -419,7 +419,7 @@ impl Builder {
                     text(y),
                     right.name
                 ))
-                .help("operands are (rows, depth), (columns, depth) and (rows, columns)")
+                .help("operands are (m, k), (n, k) and (m, n)")
                 .arg(arg));
             }
         }
@@ -442,7 +442,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Combines the elements of `from` into those of `to`, which has extent 1 in the modes that are combined.
+    /// Reduces the elements of `from` into those of `to`, which has extent 1 in the reduced modes.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -466,8 +466,8 @@ impl Builder {
         self.reduce_beyond(from, to, with, across, None)
     }
 
-    /// A reduction whose author says what stands in elements beyond the edge of the user's tensor: a number that changes
-    /// nothing. All elements are combined as they stand.
+    /// A reduction whose author says what out-of-bounds elements contain: the identity of the operation. All
+    /// elements are combined as they are.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
@@ -502,9 +502,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Combines tuples of elements by a function that may take them in any order: associative and commutative. `with` has
-    /// one expression for each entry, of what has been combined, inputs 0 and on, and of what comes next, the inputs after
-    /// those; `nothing` is the tuple that changes nothing.
+    /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
+    /// each entry: inputs 0 and on are the accumulated tuple, the inputs after those the next one; `nothing`
+    /// is the identity.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Cmp, tile::{Across, Expr}};
@@ -559,7 +559,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Refuses sides of a reduction that do not fit.
+    /// Refuses operands of a reduction whose shapes do not match.
     fn reducible(&self, from: &View, to: &View) -> Result<()> {
         if from.rank() != to.rank() {
             return Err(Problem::new(format!(

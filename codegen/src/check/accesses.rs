@@ -1,5 +1,5 @@
-//! Where a kernel touches memory, and what a warp's access costs there: the worst of its warps, and of the first few
-//! values of the loop variables around it.
+//! Memory accesses of a kernel, and what one costs a warp: the worst of all warps, and of the first few
+//! values of the enclosing loop variables.
 
 use tilewright_layout::{BankReport, Layout, SectorReport, Transfer, WarpAccess};
 
@@ -13,15 +13,15 @@ use crate::report::Access;
 use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt};
 use crate::tile::{self, Program};
 
-/// Global tensors are taken to begin where allocations do.
+/// Global tensors are assumed to begin where allocations do.
 const BASE_ALIGNMENT: i64 = 256;
 
-/// One place where a kernel touches memory.
+/// One memory access of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     pub(super) what: &'static str,
     pub(super) mem: Mem,
-    /// What the program calls it.
+    /// The tensor's name in the program.
     pub(super) tensor: String,
     pub(super) span: Span,
     /// Bytes that one thread moves.
@@ -29,21 +29,21 @@ pub(super) struct Site {
     pub(super) transfer: Transfer,
     pub(super) banks: Option<BankReport>,
     pub(super) sectors: Option<SectorReport>,
-    /// There were no evaluations left for it.
+    /// The budget ran out before it was evaluated.
     pub(super) left: bool,
-    /// Byte addresses in the first warp at the beginning of its loops, and which lanes take part.
+    /// Byte addresses in the first warp at the beginning of its loops, and the active lanes.
     pub(super) first: (Lanes, u32),
     /// Lanes that give an address.
     lanes: u32,
     conditions: Vec<(Ix, bool)>,
     pub(super) guarded: bool,
-    /// A load whose values are used later.
+    /// A volatile load, whose values are used later.
     pub(super) ahead: bool,
     loops: Vec<Loop>,
     warps: (u32, u32),
 }
 
-/// A loop around a site.
+/// A loop around an access.
 #[derive(Clone, Copy, Debug)]
 struct Loop {
     var: Id,
@@ -58,12 +58,12 @@ pub(super) fn width(operand: &Operand) -> i64 {
     values.unwrap_or(0) * i64::from(operand.elem.bytes())
 }
 
-/// All sites with what they cost.
+/// All accesses with their costs.
 pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
     measure_in(kernel, &kernel.body, budget)
 }
 
-/// The sites in some of a kernel's statements.
+/// The accesses in some of a kernel's statements.
 pub(super) fn measure_in(kernel: &Kernel, body: &[Stmt], budget: &mut Budget) -> Vec<Site> {
     let mut found = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
     found.of(body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
@@ -108,11 +108,12 @@ impl Sites<'_> {
                     let AtomArg::At(mem) = arg else { continue };
                     let bytes = width(operand);
                     let (what, transfer, lanes) = match (row.group, operand.writes) {
-                        // Each lane names a row of 16 bytes, eight lanes for each matrix.
+                        // Each lane gives the address of a row of 16 bytes, eight lanes for each matrix.
                         (Scope::Warp, _) => {
-                            let held =
+                            let fragment =
                                 row.operands.iter().find(|o| matches!(o.kind, OperandKind::Frag { .. }));
-                            let rows = (held.map_or(8, |held| 2 * width(held)) as u32).clamp(8, 32);
+                            let rows =
+                                (fragment.map_or(8, |fragment| 2 * width(fragment)) as u32).clamp(8, 32);
                             ("matrix", Transfer::Matrix, lanes & (u32::MAX >> (32 - rows)))
                         }
                         (_, true) => ("copy", Transfer::Store, lanes),
@@ -216,7 +217,7 @@ pub(super) fn element(kernel: &Kernel, space: Space) -> i64 {
     i64::from(elem.bytes())
 }
 
-/// The shared tensor of the user that an array holds; arrays that lowering adds come after those.
+/// The shared tensor of the user behind an array; arrays that lowering adds come after those.
 pub(super) fn shared_tensor(program: &Program, array: Id) -> Option<&tile::Tensor> {
     let shared = |tensor: &&tile::Tensor| matches!(tensor.space, tile::Space::Shared { .. });
     program.tensors.iter().filter(shared).nth(array as usize)
@@ -238,8 +239,8 @@ impl Site {
         self.loops.iter().map(|around| (around.from, around.to, around.step))
     }
 
-    /// Evaluates it for every warp at the beginning of its loops, then for the first warp further into each loop, and
-    /// in the next block.
+    /// Evaluates it for every warp at the beginning of its loops, then for the first warp in later iterations
+    /// of each loop, and in the next block.
     fn measure(&mut self, kernel: &Kernel, warp: &mut Warp<'_>, budget: &mut Budget) {
         warp.block = 0;
         for around in &self.loops {
@@ -255,11 +256,11 @@ impl Site {
         warp.first = i64::from(self.warps.0) * LANES as i64;
         for around in self.loops.clone() {
             let (from, to) = (warp.at(around.from)[0], warp.at(around.to)[0]);
-            let turns = (to - from + around.step - 1) / around.step.max(1);
+            let iterations = (to - from + around.step - 1) / around.step.max(1);
             let mut iteration = 1;
-            while iteration <= 3.min(turns - 1) {
+            while iteration <= 3.min(iterations - 1) {
                 // the second, the third, the last
-                let at = if iteration == 3 { turns - 1 } else { iteration };
+                let at = if iteration == 3 { iterations - 1 } else { iteration };
                 warp.loops[around.var as usize] = from + at * around.step;
                 if !self.look(kernel, warp, budget) {
                     return;
@@ -274,7 +275,7 @@ impl Site {
         }
     }
 
-    /// Takes the access as it is now, if it is worse than what has been seen. False when nothing is left to spend.
+    /// Replaces the worst access by this one, if it is worse. False when the budget is spent.
     fn look(&mut self, kernel: &Kernel, warp: &Warp<'_>, budget: &mut Budget) -> bool {
         if !budget.take(LANES * (1 + self.conditions.len())) {
             self.left |= self.banks.is_none() && self.sectors.is_none();
@@ -321,7 +322,7 @@ impl Site {
         true
     }
 
-    /// Its line in the report, which stands beside what is printed and uses its names: they tell arrays apart.
+    /// Its line in the report. It uses the printed names, which tell arrays apart.
     pub(super) fn line(&self, names: &Names) -> Access {
         let conflict = self.banks.filter(|banks| !banks.is_conflict_free());
         let wasted = self.sectors.filter(|sectors| !sectors.is_coalesced());

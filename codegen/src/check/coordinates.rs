@@ -1,8 +1,10 @@
-//! Which coordinates of the user's tensors elements stand for, followed through copies, shared memory, functions and
-//! products. A product must sum over one coordinate of both operands, and its sums must be stored where they belong.
+//! Dataflow of coordinates: which coordinates of the user's tensors elements come from, followed through
+//! copies, shared memory, functions and products. A product must contract one coordinate of both operands,
+//! and its sums must be stored to the coordinates that they belong to.
 //!
-//! Coordinates count from where a tile begins: that is the same for all threads, and a kernel's own affair. What cannot be
-//! followed (instructions of the table, roles, places that depend on a loop in a way of their own) is not judged.
+//! Coordinates are relative to the tile's origin, which is uniform and the kernel's own choice. What cannot
+//! be followed (instructions of the table, roles, places that depend on a loop in a way of their own) is not
+//! checked.
 
 mod elements;
 mod function;
@@ -24,14 +26,14 @@ use crate::tile::{Across, How, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use elements::{Elements, Mask, extents, parts};
 use function::{Function, Start};
-use origin::{Axis, Origin, Stands, Through, combined};
+use origin::{Axis, Coordinates, Origin, Through, combined};
 use place::{Access, Place};
 use product::Side;
 
-/// How often a loop's body is walked at most until nothing changes.
+/// The most walks of a loop's body until a fixed point.
 const MOST_WALKS: usize = 6;
 
-/// What elements stand for.
+/// The coordinates that elements come from.
 #[derive(Clone, PartialEq, Debug)]
 enum Content {
     /// In registers: for each thread and value.
@@ -54,7 +56,7 @@ struct Walk<'p, 'b> {
     program: &'p Program,
     threads: u32,
     budget: &'b mut Budget,
-    /// Statements about which something has been said.
+    /// Statements that have been reported.
     said: Vec<*const Stmt>,
     found: Vec<Diagnostic>,
 }
@@ -108,7 +110,7 @@ impl<'p> Walk<'p, '_> {
                 self.write(stmt, to, what, state);
             }
             Op::Fold { from, to, across, .. } => {
-                // Entries are chosen together: each stands for whatever any of them does.
+                // Entries are chosen together: each comes from whatever any of them does.
                 let mut parts: Vec<_> =
                     from.iter().zip(to).map(|(from, to)| self.reduced(from, to, *across, state)).collect();
                 parts.extend(to.iter().map(|to| self.read(to, state)));
@@ -133,7 +135,7 @@ impl<'p> Walk<'p, '_> {
                 self.statements(other, &mut second);
                 *state = join(state, &second);
             }
-            // Groups at work at the same time: nothing is known about what they write.
+            // Concurrent groups: nothing is known about what they write.
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
@@ -154,7 +156,7 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// A loop: an iteration finds what was before it, or what an iteration left.
+    /// A loop: an iteration finds the state before the loop, or the state after an iteration.
     fn repeated(&mut self, body: &'p [Stmt], state: &mut State) {
         for _ in 0..MOST_WALKS {
             let before = state.clone();
@@ -190,29 +192,31 @@ impl<'p> Walk<'p, '_> {
         self.elements(view).map(|elements| elements.counts)
     }
 
-    /// What the elements of a view stand for.
+    /// The coordinates of a view's elements.
     fn read(&mut self, view: &View, state: &State) -> Origin<Function> {
         let Some(elements) = self.elements(view) else { return Origin::Unknown };
         let tensor = self.program.tensor(view.tensor);
         match (&tensor.space, state.get(&view.tensor)) {
             (Space::Global { .. }, _) => {
-                Origin::Known(Stands { axes: self.axes(view, &elements), sums: false })
+                Origin::Known(Coordinates { axes: self.axes(view, &elements), sums: false })
             }
             (_, None) => Origin::Any,
             (_, Some(Content::Registers(origin))) => match origin {
                 Origin::Any => Origin::Any,
                 Origin::Unknown => Origin::Unknown,
-                Origin::Known(stands) => match registers(view, tensor, &elements) {
-                    Some(which) => Origin::Known(stands.each(|at| Some(at.pick(&which)))),
+                Origin::Known(coordinates) => match registers(view, tensor, &elements) {
+                    Some(which) => Origin::Known(coordinates.each(|at| Some(at.pick(&which)))),
                     None => Origin::Unknown,
                 },
             },
             (_, Some(Content::Shared(origin))) => match origin {
                 Origin::Any => Origin::Any,
                 Origin::Unknown => Origin::Unknown,
-                Origin::Known(stands) => {
+                Origin::Known(coordinates) => {
                     match Access::new(view, tensor, &elements, self.threads, self.budget) {
-                        Some(access) => Origin::Known(stands.each(|place| access.read(place, self.budget))),
+                        Some(access) => {
+                            Origin::Known(coordinates.each(|place| access.read(place, self.budget)))
+                        }
                         None => Origin::Unknown,
                     }
                 }
@@ -237,8 +241,8 @@ impl<'p> Walk<'p, '_> {
         let elements = if what == Origin::Unknown { None } else { self.elements(to) };
         let content = match (&tensor.space, elements) {
             (Space::Global { .. }, elements) => {
-                if let (Origin::Known(stands), Some(elements)) = (&what, elements) {
-                    self.judge(stmt, to, &elements, stands);
+                if let (Origin::Known(coordinates), Some(elements)) = (&what, elements) {
+                    self.judge(stmt, to, &elements, coordinates);
                 }
                 return;
             }
@@ -262,7 +266,7 @@ impl<'p> Walk<'p, '_> {
         state.insert(to.tensor, content);
     }
 
-    /// A shared tensor after a write: what was known stays known unless all of it is written.
+    /// A shared tensor after a write: what was known remains valid unless all of it is written.
     fn in_shared(
         &mut self,
         to: &View,
@@ -277,7 +281,9 @@ impl<'p> Walk<'p, '_> {
         let written = match what {
             Origin::Any => Origin::Any,
             Origin::Unknown => Origin::Unknown,
-            Origin::Known(stands) => Origin::Known(stands.each(|at| access.written(at, self.budget))),
+            Origin::Known(coordinates) => {
+                Origin::Known(coordinates.each(|at| access.written(at, self.budget)))
+            }
         };
         let joined = before.join(&written);
         match joined == written || !access.covers(self.budget) {
@@ -286,10 +292,10 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// What the sums of a product stand for.
+    /// The coordinates of a product's sums.
     fn product(&mut self, stmt: &'p Stmt, [a, b, acc]: [&'p View; 3], state: &State) -> Origin<Function> {
         let mut side = |view: &'p View| match (self.read(view, state), self.elements(view)) {
-            (Origin::Known(stands), Some(elements)) => Some(Side { view, elements, stands }),
+            (Origin::Known(coordinates), Some(elements)) => Some(Side { view, elements, coordinates }),
             _ => None,
         };
         let (Some(a), Some(b)) = (side(a), side(b)) else { return Origin::Unknown };
@@ -315,15 +321,15 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// What is left of the coordinates of elements that are combined.
+    /// The coordinates of reduced elements.
     fn reduced(&mut self, from: &View, to: &View, across: Across, state: &State) -> Origin<Function> {
         let (whole, part) = (self.counts(from), self.counts(to));
-        let (stands, whole, part) = match (self.read(from, state), whole, part) {
-            (Origin::Known(stands), Some(whole), Some(part)) => (stands, whole, part),
+        let (coordinates, whole, part) = match (self.read(from, state), whole, part) {
+            (Origin::Known(coordinates), Some(whole), Some(part)) => (coordinates, whole, part),
             (Origin::Any, ..) => return Origin::Any,
             _ => return Origin::Unknown,
         };
-        // For each element the one that stands for it, and the first of each result.
+        // For each element its representative, and the first element of each result.
         let (mut onto, mut first) = (Vec::new(), Vec::new());
         for element in 0..whole.iter().product::<usize>() {
             let (mut rest, mut step, mut at) = (element, 1, 0);
@@ -338,7 +344,7 @@ impl<'p> Walk<'p, '_> {
             }
         }
         let mut axes = Vec::new();
-        for axis in &stands.axes {
+        for axis in &coordinates.axes {
             let kept = match &axis.at {
                 Some(at) => {
                     let alike = across == Across::Thread
@@ -351,11 +357,17 @@ impl<'p> Walk<'p, '_> {
                 axes.push(Axis { at: axis.at.as_ref().map(|at| at.pick(&first)), ..axis.clone() });
             }
         }
-        Origin::Known(Stands { axes, sums: stands.sums })
+        Origin::Known(Coordinates { axes, sums: coordinates.sums })
     }
 
-    /// Are elements stored where they belong?
-    fn judge(&mut self, stmt: &'p Stmt, to: &'p View, elements: &Elements, stands: &Stands<Function>) {
+    /// Are elements stored to the coordinates that they belong to?
+    fn judge(
+        &mut self,
+        stmt: &'p Stmt,
+        to: &'p View,
+        elements: &Elements,
+        coordinates: &Coordinates<Function>,
+    ) {
         if self.said.contains(&(stmt as *const Stmt)) {
             return;
         }
@@ -370,16 +382,19 @@ impl<'p> Walk<'p, '_> {
             })
             .collect();
         let Some(mask) = Mask::of(to, elements, self.threads, self.budget) else { return };
-        let Some(lost) = store::misplaced(stands, &target, &mask, self.threads, self.budget) else { return };
-        let told = words::store(self.program, stmt, (to, elements, &target), stands, &lost, &mut |x, y| {
-            x.starts_like(y, self.threads, self.budget)
-        });
+        let Some(lost) = store::misplaced(coordinates, &target, &mask, self.threads, self.budget) else {
+            return;
+        };
+        let finding =
+            words::store(self.program, stmt, (to, elements, &target), coordinates, &lost, &mut |x, y| {
+                x.starts_like(y, self.threads, self.budget)
+            });
         self.said.push(stmt);
-        self.found.push(told);
+        self.found.push(finding);
     }
 }
 
-/// Numbers of the registers behind a view; `None` where they depend on more than the view.
+/// The register indices of a view; `None` where they depend on more than the view.
 fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
     let extents = extents(tensor)?;
     let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;
@@ -398,7 +413,7 @@ fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> 
     (0..elements.len()).map(|element| Some(Some(place(element)?))).collect()
 }
 
-/// Registers after a write. A part of them is added to what is there where threads hold both alike.
+/// Registers after a write. A partial write is merged with what is there where both have the same form.
 fn in_registers(
     to: &View,
     tensor: &crate::tile::Tensor,
@@ -418,7 +433,7 @@ fn in_registers(
     }
     let whole = inverse.iter().all(Option::is_some);
     let written = match what {
-        Origin::Known(stands) => Origin::Known(stands.each(|at| Some(at.pick(&inverse)))),
+        Origin::Known(coordinates) => Origin::Known(coordinates.each(|at| Some(at.pick(&inverse)))),
         other => other.clone(),
     };
     match (whole, &written, before) {
@@ -431,8 +446,8 @@ fn in_registers(
     }
 }
 
-/// Some values replaced by others of the same coordinates.
-fn overlaid(new: &Stands<Function>, old: &Stands<Function>) -> Option<Stands<Function>> {
+/// A partial write: some values replaced by others of the same coordinates.
+fn overlaid(new: &Coordinates<Function>, old: &Coordinates<Function>) -> Option<Coordinates<Function>> {
     if new.axes.len() != old.axes.len() {
         return None;
     }
@@ -451,10 +466,10 @@ fn overlaid(new: &Stands<Function>, old: &Stands<Function>) -> Option<Stands<Fun
         };
         Some(Axis { at, ..new.clone() })
     });
-    Some(Stands { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
+    Some(Coordinates { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
 }
 
-/// What holds on both ways.
+/// The join of two states: what holds on both paths.
 fn join(left: &State, right: &State) -> State {
     let mut both = left.clone();
     for (id, content) in right {

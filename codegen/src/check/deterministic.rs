@@ -1,5 +1,5 @@
-//! Results that differ from run to run: floating-point numbers that are added atomically are added in another order each
-//! time.
+//! Results that differ from run to run: atomic additions of floating-point numbers round in the order in
+//! which threads execute them.
 
 use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;
@@ -17,7 +17,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 return;
             }
             let message = format!(
-                "sums of {elem} in `{}` are rounded in the order in which threads come: they differ from run to run",
+                "atomic sums of {elem} in `{}` round in the order in which threads execute them: they differ from run to run",
                 to.name
             );
             let help = "give each element to one block, which adds what others left in a tensor of its own; or add integers";

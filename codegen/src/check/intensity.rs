@@ -4,7 +4,7 @@ use crate::atom::{Effect, OperandKind};
 use crate::index::Ix;
 use crate::thread::{AtomArg, Kernel, Op, Param, Scope, Space, Stmt, Unroll, Val};
 
-/// What a block does.
+/// Operations and bytes of a block.
 #[derive(Clone, Copy, Default)]
 struct Work {
     operations: f64,
@@ -30,7 +30,7 @@ impl Work {
 
 /// The intensity of the loop in which most is computed; of the whole kernel if no loop touches global memory.
 ///
-/// Roles that step together through the same number of turns count as one loop.
+/// Loops of different roles with the same number of iterations count as one loop.
 pub(super) fn main_loop(kernel: &Kernel) -> Option<f64> {
     let mut steps = Steps { kernel, loops: Vec::new() };
     let all = steps.of(&kernel.body, f64::from(kernel.launch.threads));
@@ -41,12 +41,12 @@ pub(super) fn main_loop(kernel: &Kernel) -> Option<f64> {
 
 struct Steps<'k> {
     kernel: &'k Kernel,
-    /// Loops by how often they run, with what they do in one turn.
+    /// Loops by their iteration count, with the work of one iteration.
     loops: Vec<(Ix, Work)>,
 }
 
 impl Steps<'_> {
-    /// What so many threads do in these statements. A loop of unknown length counts once.
+    /// The work of so many threads in these statements. A loop of unknown length counts once.
     fn of(&mut self, body: &[Stmt], threads: f64) -> Work {
         let mut sum = Work::default();
         for stmt in body {
@@ -88,7 +88,7 @@ impl Steps<'_> {
             Op::For { from, to, step, unroll, body, .. } => {
                 let inner = self.of(body, threads);
                 let exprs = &self.kernel.exprs;
-                let turns = match (exprs.constant(*from), exprs.constant(*to)) {
+                let iterations = match (exprs.constant(*from), exprs.constant(*to)) {
                     (Some(from), Some(to)) => ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil(),
                     _ => 1.0,
                 };
@@ -98,7 +98,7 @@ impl Steps<'_> {
                         None => self.loops.push((*to, inner)),
                     }
                 }
-                inner.times(turns)
+                inner.times(iterations)
             }
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let (then, other) = (self.of(then, threads), self.of(other, threads));

@@ -1,4 +1,4 @@
-//! Shared memory of a block against what architectures have.
+//! Shared memory of a block against the limits of architectures.
 
 use crate::diagnostic::Diagnostic;
 use crate::target::{TARGETS, Target};

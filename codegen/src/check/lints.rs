@@ -1,4 +1,4 @@
-//! Lints about the cost of accesses, with what would make them cheap.
+//! Lints about the cost of accesses, with a remedy for each.
 
 use tilewright_layout::{Composed, Layout, SharedTile, Transfer, Tuple, Value};
 
@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::thread::{Kernel, Param, Space};
 use crate::tile::Program;
 
-/// Below this part of the bytes moved being used, an access counts as uncoalesced.
+/// An access that uses less than this fraction of the bytes it transfers is uncoalesced.
 const LEAST_EFFICIENCY: f64 = 0.5;
 
 /// Accesses to shared memory that take more wavefronts than their width needs: one finding for each statement and
@@ -44,7 +44,7 @@ pub(super) fn bank_conflicts(
     found
 }
 
-/// Accesses to global memory that use less than half of what they move.
+/// Uncoalesced accesses: those that use less than half of the bytes they transfer.
 pub(super) fn uncoalesced(
     kernel: &Kernel,
     sites: &[Site],
@@ -81,7 +81,7 @@ impl Site {
     }
 }
 
-/// The worst site of each statement and tensor, of those that cost anything.
+/// The worst access of each statement and tensor, of those above the minimum cost.
 fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
     let mut all: Vec<&Site> = Vec::new();
     for site in sites.iter().filter(|site| cost(site) > 0) {
@@ -94,9 +94,9 @@ fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
     all
 }
 
-/// The layout of a shared array that frees all accesses to it of conflicts, in words.
+/// The layout of a shared array that frees all accesses of bank conflicts, in words.
 fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget: &mut Budget) -> String {
-    const OTHERWISE: &str = "change its layout, or how threads share it";
+    const OTHERWISE: &str = "change its layout, or the thread layout";
     let Some(tensor) = shared_tensor(program, array) else { return OTHERWISE.into() };
     let Some(tile) = tile_of(&tensor.layout, kernel, sites, array, budget) else { return OTHERWISE.into() };
     let found = tile.synthesize();
@@ -124,13 +124,13 @@ fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget
         (Some(padded), None) => padded,
         (None, Some(swizzled)) => format!("lay `{}` out as {swizzled}", tensor.name),
         (None, None) => format!(
-            "none of the {} paddings and {} swizzles tried avoids it; change how threads share `{}`",
+            "none of the {} paddings and {} swizzles tried avoids it; change the thread layout of `{}`",
             found.paddings_tried, found.swizzles_tried, tensor.name
         ),
     }
 }
 
-/// A shared tensor with all accesses to it, as layouts from (lane, element) to the place in the tile.
+/// A shared tensor with all accesses to it, as layouts from (lane, element) to the offset in the tile.
 fn tile_of(
     layout: &Composed,
     kernel: &Kernel,
@@ -159,7 +159,7 @@ fn tile_of(
         let first = place(addresses[0])?;
         let vector = site.bytes / bytes;
         let along = if vector > 1 { place(addresses[0] + bytes)? - first } else { 0 };
-        // Linear in the bits of the lane's number, or there is no layout.
+        // Linear in the bits of the lane index, or there is no layout.
         let mut steps = Vec::new();
         for bit in 0..lanes.trailing_zeros() {
             steps.push(place(addresses[1 << bit])? - first);
@@ -178,7 +178,7 @@ fn tile_of(
     Some(tile)
 }
 
-/// The thread layout that would let neighbouring threads take neighbouring elements, in words.
+/// The thread layout that would make accesses coalesced, in words.
 fn better_threads(kernel: &Kernel, site: &Site, budget: &mut Budget) -> String {
     const OTHERWISE: &str = "let neighbouring threads take neighbouring elements of the mode with stride 1";
     let Space::Global(param) = site.mem.space else { return OTHERWISE.into() };
@@ -199,7 +199,7 @@ fn better_threads(kernel: &Kernel, site: &Site, budget: &mut Budget) -> String {
     if stride.len() != 2 || !budget.take(threads as usize) {
         return generic;
     }
-    // How many places along each mode the threads have.
+    // The extents of the thread layout along each mode.
     let mut warp = Warp::new(kernel);
     let Some(leading) = warp.value(stride[1 - contiguous]).filter(|&leading| leading > 1) else {
         return generic;

@@ -1,9 +1,9 @@
-//! What can be said about a kernel without running it: elements that are multiplied or stored where they do not belong,
-//! races between the threads of a block, shared memory that is not there, bank conflicts, wasted traffic, and the numbers
-//! of the report.
+//! Static checks of a kernel: elements that are multiplied or stored at the wrong coordinates, races between
+//! the threads of a block, shared memory beyond the limit, bank conflicts, uncoalesced accesses, and the
+//! numbers of the report.
 //!
-//! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative values, a
-//! bounded number of times; what the bound leaves out is listed, never guessed.
+//! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative
+//! values, within a budget. What the budget leaves undecided is listed, never guessed.
 
 mod accesses;
 mod coordinates;
@@ -32,17 +32,17 @@ pub use work::{Counts, Work, work};
 /// Evaluations of one kernel: the value of one expression or one element for one thread.
 pub(crate) const MOST_EVALUATIONS: u32 = 60_000;
 
-/// How many of them the accesses keep for themselves.
+/// The part of the budget that is reserved for accesses.
 const FOR_ACCESSES: u32 = 15_000;
 
-/// How many of them following coordinates may take. Kernels whose thread layouts fit take few.
+/// The part of the budget for the dataflow of coordinates. Kernels whose thread layouts match take few.
 const FOR_COORDINATES: u32 = 20_000;
 
 /// Counts evaluations.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     left: u32,
-    /// Was more asked for than was left?
+    /// Was the budget exceeded?
     short: bool,
 }
 
@@ -62,7 +62,7 @@ impl Budget {
     }
 }
 
-/// What the checks found.
+/// The outcome of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// Errors, and lints at their levels.
@@ -78,7 +78,7 @@ fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
     Lint::named(lint).map_or(Level::Allow, |lint| crate::evaluate::level(lint, levels))
 }
 
-/// A lint at a place, at the level that it has; nothing where it is allowed.
+/// A lint at a span, at its level; nothing where it is allowed.
 fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: String) -> Option<Diagnostic> {
     match level(name, levels) {
         Level::Allow => None,
@@ -86,12 +86,12 @@ fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: Strin
     }
 }
 
-/// What must be so before anything else is asked: who does what.
+/// Preconditions of all other checks: which threads execute which statement.
 pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
     threads::find(program)
 }
 
-/// The check of a program as its author wrote it: coordinates that do not belong together.
+/// The check of a program as its author wrote it: coordinates that do not match.
 pub(crate) fn written(program: &Program) -> Checked {
     let mut budget = Budget::of(FOR_COORDINATES);
     let diagnostics = coordinates::find(program, &mut budget);
@@ -102,13 +102,12 @@ pub(crate) fn written(program: &Program) -> Checked {
     Checked { diagnostics, undecided: undecided.into_iter().collect(), spent }
 }
 
-/// The checks of a program before it is lowered: races in shared memory. What is said comes on top of what was said
-/// before.
+/// The checks of a program before it is lowered: races in shared memory. Findings are appended.
 pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut Checked) {
     let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
     let found = races::find(program, &mut budget);
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
-    // Where something is wrong, what is never read may be so for that reason.
+    // Where there is an error, an unread tensor may be its consequence.
     let idle = if found.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
     before.diagnostics.extend(found.errors);
     before.diagnostics.extend(unwritten::find(program, levels));
@@ -120,7 +119,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     }
 }
 
-/// The checks of its fastest variant, and the report. What is said comes on top of what was said before.
+/// The checks of its fastest variant, and the report. Findings are appended.
 pub(crate) fn kernel(
     program: &Program,
     kernel: &Kernel,

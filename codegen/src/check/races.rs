@@ -1,8 +1,9 @@
-//! Races in shared memory: the program is walked as a block runs it, loops for their first turns, and every access to a
-//! shared tensor is held against those that no barrier separates from it.
+//! Races in shared memory. The program is walked as a block runs it, the first iterations of each loop. Every
+//! access to a shared tensor is checked against those that no barrier separates from it.
 //!
-//! A copy from global to shared memory is in flight until a wait, and then visible to the thread that began it; a barrier
-//! makes it visible to the others. What is reported happens in a run of the kernel; what cannot be decided is listed.
+//! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started
+//! it; a barrier makes it visible to the others. A reported race happens in a run of the kernel; what cannot
+//! be decided is listed.
 
 use std::collections::VecDeque;
 
@@ -15,13 +16,13 @@ use crate::thread::Id;
 use crate::tile::{Across, How, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 
-/// Turns of one loop that are walked at most.
-const MOST_TURNS: i64 = 16;
+/// The most iterations of one loop that are walked.
+const MOST_ITERATIONS: i64 = 16;
 
-/// Statements that are walked at most, each as often as its loops are: loops in loops multiply.
+/// The most statements that are walked, each as often as its loops run: nested loops multiply.
 const MOST_STATEMENTS: u32 = 20_000;
 
-/// What was found.
+/// Findings.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) errors: Vec<Diagnostic>,
@@ -60,7 +61,7 @@ pub(super) fn find(program: &Program, budget: &mut Budget) -> Found {
     walk.found
 }
 
-/// One access of all threads, as part of a statement that has been walked.
+/// One access of all threads, by a statement that has been walked.
 #[derive(Clone)]
 struct Event<'p> {
     serial: u32,
@@ -68,14 +69,14 @@ struct Event<'p> {
     tensor: Id,
     place: Place,
     writes: bool,
-    /// Does it change elements at once? Others that do may come in any order.
+    /// Does it change elements atomically? Atomic updates may come in any order.
     atomic: bool,
     under: Under,
     /// A barrier has been passed while this was in flight.
     passed: bool,
 }
 
-/// Under which unknown conditions something happens.
+/// The unknown conditions under which something happens.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Under {
     Always,
@@ -96,21 +97,21 @@ impl Under {
     }
 }
 
-/// A group of copies in flight.
+/// A commit group of copies in flight.
 #[derive(Clone, Default)]
 struct Flight<'p> {
     copies: Vec<Event<'p>>,
-    /// The token of the copy that ended it.
+    /// The token of the copy that committed it.
     token: Option<Id>,
 }
 
 #[derive(Clone, Default)]
 struct State<'p> {
-    /// Since the last barrier.
+    /// Accesses since the last barrier.
     past: Vec<Event<'p>>,
-    /// Groups of copies in flight, oldest first.
+    /// Commit groups in flight, oldest first.
     flight: VecDeque<Flight<'p>>,
-    /// Copies that belong to no group yet.
+    /// Copies that are not committed yet.
     open: Vec<Event<'p>>,
     /// It is not known which copies are in flight.
     vague: bool,
@@ -121,17 +122,17 @@ struct Walk<'p, 'b> {
     maps: Maps<'p, 'b>,
     vars: Vec<i64>,
     state: State<'p>,
-    /// Extents of loops that have been walked, and for how many turns.
+    /// Extents of loops that have been walked, and for how many iterations.
     walked: Vec<(Affine, i64)>,
     /// Tensors that are left to the simulator.
     given_up: Vec<bool>,
     /// Tensors that some statement writes.
     written: Vec<bool>,
-    /// Statements about which something has been said.
+    /// Statements that have been reported.
     said: Vec<(*const Stmt, Fault)>,
     arms: u64,
     under: Under,
-    /// The most groups of copies that a wait leaves in flight.
+    /// The most commit groups that a wait leaves in flight.
     pending: i64,
     serial: u32,
     /// Statements so far.
@@ -147,7 +148,7 @@ enum Fault {
     Unwritten,
 }
 
-/// What one statement does to shared memory.
+/// An access of one statement to shared memory.
 struct Touch<'p> {
     view: &'p View,
     writes: bool,
@@ -179,7 +180,8 @@ impl<'p> Walk<'p, '_> {
             Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster if stmt.by == 0 => self.barrier(),
             Op::Reduce { across, .. } | Op::Fold { across, .. } => {
                 self.access(stmt);
-                // It meets on the way; nobody is told to rely on that, and nothing is said about it either.
+                // A block-wide reduction has a barrier inside. It orders accesses here, although users should
+                // not rely on it.
                 if *across == Across::Block {
                     self.barrier();
                 }
@@ -193,7 +195,7 @@ impl<'p> Walk<'p, '_> {
                 self.land(self.state.flight.len().saturating_sub(*pending as usize));
             }
             Op::Wait { token, but } => {
-                // Groups end in the order in which they were begun.
+                // Groups complete in the order in which they were committed.
                 let mine = self.state.flight.iter().enumerate().rev();
                 let last = mine.filter(|(_, group)| group.token == Some(*token)).nth(*but as usize);
                 self.land(last.map_or(0, |(at, _)| at + 1));
@@ -202,7 +204,11 @@ impl<'p> Walk<'p, '_> {
             Op::Step { var, at, past, body } => {
                 // A loop whose extent is not known is taken to end where its walk does.
                 let (at, extent) = (self.value(at), &self.program.vars[*var as usize].to);
-                let walked = self.walked.iter().find(|(known, _)| *known == *extent).map(|(_, turns)| *turns);
+                let walked = self
+                    .walked
+                    .iter()
+                    .find(|(known, _)| *known == *extent)
+                    .map(|(_, iterations)| *iterations);
                 let extent = self.is_known(extent).then(|| self.value(extent)).or(walked);
                 if *past == Past::Anyway {
                     self.vars[*var as usize] = at;
@@ -218,14 +224,15 @@ impl<'p> Walk<'p, '_> {
                     return self.statements(if holds { then } else { other });
                 }
                 if test.per_thread() {
-                    let why = "some threads touch it and others do not, as data or their numbers say";
+                    let why =
+                        "some threads access it and others do not, depending on data or on the thread index";
                     return self.leave(std::slice::from_ref(stmt), why);
                 }
                 self.arms += 2;
                 let arms = self.arms;
                 self.branch(then, other, arms);
             }
-            // A condition on scalar arguments has one answer for the whole run.
+            // A condition on scalar arguments is the same for the whole launch.
             Op::When { then, other, .. } => self.branch(then, other, (stmt as *const Stmt as u64) | 1 << 63),
             Op::Leave { .. } => {}
             Op::Roles(roles) => {
@@ -237,19 +244,19 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// A group of copies ends here.
+    /// Commits a group of copies.
     fn close(&mut self, token: Option<Id>) {
         let copies = std::mem::take(&mut self.state.open);
         self.state.flight.push_back(Flight { copies, token });
     }
 
-    /// The oldest groups are waited for.
+    /// Waits for the oldest groups.
     fn land(&mut self, groups: usize) {
         let landed = self.state.flight.drain(..groups);
         self.state.past.extend(landed.flat_map(|group| group.copies));
     }
 
-    /// Copies that nobody has waited for.
+    /// Copies in flight.
     fn in_the_air(&self) -> impl Iterator<Item = &Event<'p>> {
         self.state.flight.iter().flat_map(|group| &group.copies).chain(&self.state.open)
     }
@@ -262,7 +269,7 @@ impl<'p> Walk<'p, '_> {
                 self.give_up(id as Id, span, why);
             }
         }
-        // What is in flight is their affair as well.
+        // These statements may start or wait for copies.
         self.state.vague |= !body.is_empty();
     }
 
@@ -291,7 +298,7 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// Does the walk decide this number: is it made of loop variables alone?
+    /// Is this number known while walking: made of loop variables alone?
     fn is_known(&self, affine: &Affine) -> bool {
         !affine.any(&|coord| !matches!(coord, Coord::Var(_) | Coord::Digit { .. } | Coord::Two(..)))
     }
@@ -304,34 +311,39 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// Walks the first turns of a loop: until slots and copies in flight have come round.
+    /// Walks the first iterations of a loop: until slots and copies in flight repeat.
     fn repeat(&mut self, stmt: &'p Stmt, var: Id, body: &'p [Stmt]) {
         let (mut period, mut periodic) = (1i64, true);
         self.slots(body, var, &mut period, &mut periodic);
         let wanted = period.saturating_add(self.pending).saturating_add(1);
         let of = &self.program.vars[var as usize];
-        // Where it is not known where a loop begins, it is walked as if from 0.
+        // A loop whose start is not known is walked as if from 0.
         let first = if self.is_known(&of.from) { self.value(&of.from) } else { 0 };
         let count = self.is_known(&of.to).then(|| (self.value(&of.to) - first).max(0));
-        let turns = count.unwrap_or(i64::MAX).min(if periodic { wanted } else { MOST_TURNS }).min(MOST_TURNS);
-        if (!periodic || wanted > MOST_TURNS) && count.is_none_or(|count| count > turns) {
+        let iterations = count
+            .unwrap_or(i64::MAX)
+            .min(if periodic { wanted } else { MOST_ITERATIONS })
+            .min(MOST_ITERATIONS);
+        if (!periodic || wanted > MOST_ITERATIONS) && count.is_none_or(|count| count > iterations) {
             let name = &self.program.vars[var as usize].name;
-            let text = format!("races after the first {turns} turns of `{name}` are left to the simulator");
+            let text = format!(
+                "races after the first {iterations} iterations of `{name}` are left to the simulator"
+            );
             self.undecided(stmt.span, text);
         }
         let to = of.to.clone();
         self.walked.retain(|(known, _)| *known != to);
-        self.walked.push((to, first + turns));
-        for turn in first..first + turns {
+        self.walked.push((to, first + iterations));
+        for iteration in first..first + iterations {
             if self.steps > MOST_STATEMENTS {
                 return;
             }
-            self.vars[var as usize] = turn;
+            self.vars[var as usize] = iteration;
             self.statements(body);
         }
     }
 
-    /// After how many turns the places that a loop touches in shared memory come round.
+    /// The period, in iterations, of the slots that a loop accesses in shared memory.
     fn slots(&self, body: &[Stmt], var: Id, period: &mut i64, periodic: &mut bool) {
         each_view(body, &mut |view| {
             if !matches!(self.program.tensor(view.tensor).space, Space::Shared { .. }) {
@@ -342,7 +354,7 @@ impl<'p> Walk<'p, '_> {
                     Coord::Var(of) if *of == var => *periodic = false,
                     Coord::Digit { of, over, extent } if of.any(&|coord| *coord == Coord::Var(var)) => {
                         match extent.and_then(|extent| over.checked_mul(extent)) {
-                            Some(turns) if turns > 0 => *period = lcm(*period, turns),
+                            Some(count) if count > 0 => *period = lcm(*period, count),
                             _ => *periodic = false,
                         }
                     }
@@ -370,7 +382,7 @@ impl<'p> Walk<'p, '_> {
         self.state.vague |= after.vague
             || after.flight.len() != self.state.flight.len()
             || serials(&after) != serials(&self.state);
-        // What only one arm has ordered is past under the other.
+        // An access that only one arm has ordered is unordered after the other arm.
         let only = |events: &mut [Event<'p>], known: &[Event<'p>], arm: u64| {
             for event in events.iter_mut().filter(|e| !known.iter().any(|k| k.serial == e.serial)) {
                 event.under = match event.under {
@@ -441,7 +453,7 @@ impl<'p> Walk<'p, '_> {
     fn judge(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, bool)]) {
         let now = || events.iter().map(|(event, _)| event);
         self.unwritten(stmt, events);
-        // What is still in flight can be neither read nor overwritten.
+        // A copy in flight orders nothing: its target can be neither read nor overwritten.
         let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();
         let flight: Vec<Event<'p>> = self.in_the_air().cloned().collect();
         for copy in flight {
@@ -461,7 +473,7 @@ impl<'p> Walk<'p, '_> {
             } else {
                 self.in_flight(stmt, &caught);
             }
-            // As if the wait stood there: one mistake is one error.
+            // Continue as if the wait were there, so that one mistake is one error.
             self.state = State { vague: self.state.vague, ..State::default() };
             return;
         }
@@ -505,7 +517,7 @@ impl<'p> Walk<'p, '_> {
         self.state.past.clear();
     }
 
-    /// A tensor that nothing writes holds nothing to read.
+    /// A read of a tensor that no statement writes.
     fn unwritten(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, bool)]) {
         for (event, _) in events.iter().filter(|(event, _)| !event.writes) {
             if !self.written[event.tensor as usize] {
@@ -549,25 +561,20 @@ impl<'p> Walk<'p, '_> {
         let around = past.serial < event.serial && !before(&self.program.body, past.stmt, stmt);
         self.say(stmt, Fault::Unordered, |walk| {
             let (names, many) = walk.names(tensors);
-            let are = if many { "are" } else { "is" };
+            let it = if many { "them" } else { "it" };
             let (element, first, second) = walk.example(event.tensor, clash);
             let what = walk.describe(past.stmt);
             let (did, does) =
                 (if past.writes { "written" } else { "read" }, if event.writes { "written" } else { "read" });
-            let turn = if around { " of the turn before" } else { "" };
-            let message = match (past.writes, event.writes) {
-                (true, false) => format!(
-                    "{names} {are} read here by threads that did not write {}, and nothing orders that after {what}{turn}",
-                    if many { "them" } else { "it" },
-                ),
-                (false, _) => format!(
-                    "{names} {are} overwritten here, and nothing orders that after {what}{turn}, in which other threads read {}",
-                    if many { "them" } else { "it" },
-                ),
-                (true, true) => format!(
-                    "{names} {are} written here by other threads than in {what}{turn}, and nothing orders that",
-                ),
+            let previous = if around { " of the previous iteration" } else { "" };
+            let (this, other) = match (past.writes, event.writes) {
+                (true, false) => ("reads", "write"),
+                (false, _) => ("overwrites", "read"),
+                (true, true) => ("writes", "write"),
             };
+            let message = format!(
+                "race: this {this} {names} while other threads may still {other} {it} in {what}{previous}"
+            );
             let example = format!("{element} is {did} by thread {first} and {does} by thread {second}");
             let help = match around {
                 true => "write sync_threads() at the end of the loop",
@@ -577,7 +584,7 @@ impl<'p> Walk<'p, '_> {
         });
     }
 
-    /// Says something about a statement, once.
+    /// Reports a statement once.
     fn say(&mut self, stmt: &'p Stmt, fault: Fault, text: impl FnOnce(&Self) -> (String, String)) {
         let key = (stmt as *const Stmt, fault);
         if !self.said.contains(&key) {
@@ -627,7 +634,7 @@ impl<'p> Walk<'p, '_> {
             Op::Take { from, .. } => format!("the read of `{}`", from.name),
             Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
             Op::Map { to, .. } => format!("the map into `{}`", to.name),
-            _ => "what is done before".into(),
+            _ => "an earlier statement".into(),
         }
     }
 }
@@ -635,7 +642,7 @@ impl<'p> Walk<'p, '_> {
 /// An element, and two different threads: of the earlier access, and of the later one.
 pub(super) type Clash = (i64, u32, u32);
 
-/// What a statement does to shared memory, reads first.
+/// The accesses of a statement to shared memory, reads first.
 fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
     let read = |view: &'p View| Touch { view, writes: false, atomic: false, in_flight: false };
@@ -707,7 +714,7 @@ fn each_view<'p>(body: &'p [Stmt], f: &mut dyn FnMut(&'p View)) {
     });
 }
 
-/// Where these statements first touch a tensor.
+/// The first access of these statements to a tensor.
 fn first_touch(
     body: &[Stmt],
     by_ring: &dyn Fn(&Stmt) -> bool,
@@ -726,7 +733,7 @@ fn first_touch(
     span
 }
 
-/// Does one statement stand before another?
+/// Does one statement precede another in the text?
 fn before(body: &[Stmt], first: &Stmt, second: &Stmt) -> bool {
     let (mut seen, mut answer) = (false, false);
     each_stmt(body, &mut |stmt| {

@@ -1,4 +1,4 @@
-//! Kernels with one thing wrong, and what is said about it.
+//! Kernels with one mistake, and its diagnostic.
 
 use std::time::Instant;
 
@@ -140,15 +140,15 @@ fn every_statement_of_the_tutorial_is_needed() {
     check(
         "the first barrier",
         without(&[4]),
-        "5: `sa` and `sb` are read here by threads that did not write them, and nothing orders that after the copy of \
-         `ta_ga` to `ta_sa`: `sa[0, 0, 0]` is written by thread 0 and read by thread 8\n\
+        "5: race: this reads `sa` and `sb` while other threads may still write them in the copy of `ta_ga` to `ta_sa`: \
+         `sa[0, 0, 0]` is written by thread 0 and read by thread 8\n\
          help: write sync_threads() between them",
     );
     check(
         "the second barrier",
         without(&[6]),
-        "1: `sa` is overwritten here, and nothing orders that after the product of `tc_sa` and `tc_sb` of the turn \
-         before, in which other threads read it: `sa[0, 0, 0]` is read by thread 8 and written by thread 0\n\
+        "1: race: this overwrites `sa` while other threads may still read it in the product of `tc_sa` and `tc_sb` of \
+         the previous iteration: `sa[0, 0, 0]` is read by thread 8 and written by thread 0\n\
          help: write sync_threads() at the end of the loop",
     );
     check(
@@ -157,7 +157,7 @@ fn every_statement_of_the_tutorial_is_needed() {
         "5: the copies into `sa` and `sb` are still in flight here\n\
          help: write cp_async_wait_all() and sync_threads() before this",
     );
-    // Nothing is wrong without the product, but tiles are brought for nobody.
+    // No error without the product, but tiles are copied that nothing reads.
     let outcome = finish(without(&[5]), Vec::new(), Vec::new(), &[]);
     assert!(outcome.kernel.is_some());
     let idle = |name: &str| {
@@ -174,7 +174,11 @@ fn the_wait_comes_before_the_barrier() {
     main_loop(&mut program).swap(2, 3);
     let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
     assert_eq!(found.len(), 1);
-    assert!(found[0].message.starts_with("`sa` and `sb` are read here by threads that did not write them"));
+    assert!(
+        found[0]
+            .message
+            .starts_with("race: this reads `sa` and `sb` while other threads may still write them")
+    );
 }
 
 #[test]
@@ -187,13 +191,13 @@ fn every_statement_of_a_pipeline_is_needed() {
             let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
             let expected = [
                 "6: the copies into `sa` and `sb` are still in flight here",
-                "6: `sa` and `sb` are read here by",
+                "6: race: this reads `sa` and `sb` while",
             ];
             assert!(said(&found).contains(expected[place]), "{stages}, {place}: {}", said(&found));
-            // One mistake, and what follows from it in the next turn at most.
+            // One mistake, and at most one consequence in the next iteration.
             assert!(found.len() <= 2, "{stages}, {place}: {}", said(&found));
         }
-        // A wait that leaves one group too many.
+        // A wait that leaves one group too many in flight.
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program)[0].op = Op::WaitCopies { pending: stages as u32 - 1 };
         let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
@@ -202,14 +206,14 @@ fn every_statement_of_a_pipeline_is_needed() {
             "{}",
             said(&found)
         );
-        // Fetching one slot too far overwrites the one at hand.
+        // Copying one slot too far overwrites the current one.
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program).swap(1, 4);
         assert!(!finish(program, Vec::new(), Vec::new(), &[]).diagnostics.is_empty());
     }
 }
 
-/// A tile that goes through shared memory and comes out of it by another layout.
+/// A tile that is written to shared memory and read back through another layout.
 fn transpose(tile: impl Into<Composed>, inside: impl FnOnce(&mut Builder, &View, &View)) -> Program {
     let mut b = Builder::new("transpose");
     let x = b.tensor("x", Elem::F32, sizes(["M", "N"]), None, false).unwrap();
@@ -229,8 +233,8 @@ fn transpose(tile: impl Into<Composed>, inside: impl FnOnce(&mut Builder, &View,
     b.at(Span(5)).copy(&tr, &out).unwrap();
     // The registers hold the transposed part.
     let ty = b.parallelize(&gy, &layout!((32, 8) : (1, 32))).unwrap();
-    let turned = ty.rearranged(Layout::from_modes(ty.layout.modes().rev()).unwrap());
-    b.at(Span(6)).copy(&out, &turned).unwrap();
+    let transposed = ty.rearranged(Layout::from_modes(ty.layout.modes().rev()).unwrap());
+    b.at(Span(6)).copy(&out, &transposed).unwrap();
     b.finish()
 }
 
@@ -251,8 +255,8 @@ fn accesses_between_barriers() {
     insta::assert_snapshot!("no_barrier", said(&outcome.diagnostics));
     let in_place = transpose(tile(), |b, ts, tr| {
         b.sync();
-        let turned = tr.rearranged(Layout::from_modes(tr.layout.modes().rev()).unwrap());
-        b.at(Span(3)).copy(ts, &turned).unwrap();
+        let transposed = tr.rearranged(Layout::from_modes(tr.layout.modes().rev()).unwrap());
+        b.at(Span(3)).copy(ts, &transposed).unwrap();
         b.sync();
     });
     insta::assert_snapshot!("in_place", said(&finish(in_place, Vec::new(), Vec::new(), &[]).diagnostics));
@@ -261,7 +265,7 @@ fn accesses_between_barriers() {
 #[test]
 fn conditions_on_arguments() {
     let cond = Expr::lit(1.0);
-    // A barrier in one arm does not order what the other arm leaves.
+    // A barrier in one arm does not order accesses before the other arm.
     let one_arm = transpose(layout!((32, 32) : (1, 33)), |b, _, _| {
         b.when(
             cond.clone(),
@@ -275,7 +279,7 @@ fn conditions_on_arguments() {
     });
     let found = finish(one_arm, Vec::new(), Vec::new(), &[]).diagnostics;
     assert!(
-        said(&found).starts_with("5: `s` is read here by threads that did not write it"),
+        said(&found).starts_with("5: race: this reads `s` while other threads may still write it"),
         "{}",
         said(&found)
     );
@@ -294,7 +298,7 @@ fn conditions_on_arguments() {
         .unwrap();
     });
     check("a barrier in both arms", both, "");
-    // Two conditions may exclude each other: nothing is proven.
+    // Two conditions may be mutually exclusive: nothing is proven.
     let twice = transpose(layout!((32, 32) : (1, 33)), |b, ts, tr| {
         b.sync();
         let neg = Expr::Un(crate::thread::Un::Neg, Box::new(Expr::In(0)));
@@ -334,7 +338,7 @@ fn bank_conflicts() {
     }
 }
 
-/// What is offered takes no more memory than it must, and what is denied was tried.
+/// Suggested layouts take no more memory than they must; rejected ones were tried.
 #[test]
 fn remedies_of_bank_conflicts() {
     let check = |tile: Layout, help: &str| {
@@ -342,17 +346,17 @@ fn remedies_of_bank_conflicts() {
         let text = said(&outcome.diagnostics);
         assert_eq!(text.split_once("help: ").map(|(_, help)| help), Some(help), "{text}");
     };
-    // Padding that the tile has is what conflicts.
+    // The padding that the tile has causes the conflict.
     check(
         layout!((32, 32) : (48, 1)),
         "pad by 15 less: layout!((32, 32) : (33, 1)), or without more memory swizzled(5, 0, 5, layout!((32, 32) : (32, 1)))",
     );
-    // More padding than there is, or the same tile without any.
+    // More padding than the tile has, or the same tile without any.
     check(
         layout!((32, 32) : (1, 34)),
         "pad by 1 less: layout!((32, 32) : (1, 33)), or without more memory swizzled(5, 0, 5, layout!((32, 32) : (1, 32)))",
     );
-    // Slots whose distance is no multiple of that of the columns.
+    // Slots whose stride is no multiple of the columns' stride.
     check(
         layout!((32, 32, 2) : (1, 36, 1156)),
         "pad by 3 less: layout!((32, 32, 2) : (1, 33, 1056)), or without more memory swizzled(5, 0, 5, layout!((32, 32, 2) : (1, 32, 1024)))",
@@ -431,7 +435,7 @@ fn reports() {
     }
 }
 
-/// Two arrays of one name, and names that CUDA C has taken, stand in the report as they do in the source.
+/// The report prints arrays of equal names, and names reserved in CUDA C, as the source does.
 #[test]
 fn reports_name_things_as_they_are_printed() {
     let mut b = Builder::new("twice");

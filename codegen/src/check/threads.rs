@@ -1,5 +1,5 @@
-//! Who does what: that there are threads, that the number of blocks is known, and that no view is written by threads that
-//! have not been given parts of it.
+//! Preconditions on threads and blocks: that there are threads, that the grid's size is known, and that no
+//! view is written by threads that it has not been partitioned over.
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -9,7 +9,7 @@ use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::view::View;
 
-/// All that is wrong.
+/// All findings.
 pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if program.threads() == 0 {
@@ -38,7 +38,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     found
 }
 
-/// Does a coordinate in the statement itself satisfy this?
+/// Does a coordinate in the statement itself satisfy this predicate?
 pub(crate) fn mentions(program: &Program, stmt: &Stmt, test: &dyn Fn(&Affine) -> bool) -> bool {
     let mut views = stmt.reads().into_iter().chain(stmt.writes());
     let in_views = views.any(|view| view.base.iter().any(test));
@@ -57,7 +57,7 @@ fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
         .help(format!("use `{name}` by itself as a coordinate somewhere, such as `tile(x, (256), ({name}))`"))
 }
 
-/// What is wrong with an operation of a group that writes all of a view in each of its threads.
+/// An error if every thread of the group writes the whole view.
 pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Problem> {
     if crate::resolve::is_cooperative(program, by, op) {
         return None;
@@ -66,7 +66,7 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
     let group = program.groups[by as usize].threads;
     let threads = if group > 0 { group } else { program.threads() };
     let (to, message) = match op {
-        // One thread of its group performs it, or it says itself who moves what.
+        // One elected thread performs it, or it says itself which thread copies what.
         Op::Copy { how: How::Atom(_), .. } => return None,
         Op::Copy { from, to, .. } if !from.per_thread() && !registers(from) => {
             (to, format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name))

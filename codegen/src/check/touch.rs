@@ -1,4 +1,4 @@
-//! Which threads touch which elements of a shared tensor.
+//! Which threads access which elements of a shared tensor.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use crate::view::View;
 
 /// No thread.
 const NONE: u32 = u32::MAX;
-const NOBODY: u16 = u16::MAX;
+const NO_THREAD: u16 = u16::MAX;
 
-/// The elements of a view, each with the threads that have it: the first in the low half of the number, another in the
-/// high half. Two are enough to know that there are several.
+/// The elements of a view, each with the threads that access it: the first in the low half of the number,
+/// another in the high half. Two are enough to know that there are several.
 #[derive(Debug)]
 pub(super) struct Map {
     who: Vec<u32>,
@@ -27,14 +27,14 @@ pub(super) struct Map {
     reach: Vec<(i64, i64)>,
 }
 
-/// A map, moved by so many elements: what loop variables add is the same for all threads.
+/// A map and its offset: what loop variables contribute is the same for all threads.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     map: Rc<Map>,
     shift: i64,
 }
 
-/// A map, and what it was made from: the tensor, the view's layout, where each thread begins.
+/// The key of a map: the tensor, the view's layout, each thread's start.
 type Known = (Id, Layout, Vec<Affine>, Option<Rc<Map>>);
 
 /// Maps that have been made.
@@ -52,7 +52,7 @@ impl<'p, 'b> Maps<'p, 'b> {
         Maps { program, budget, known: Vec::new(), injective: HashMap::new() }
     }
 
-    /// The elements of a view for these values of the loop variables; or why that is not known.
+    /// The elements of a view for these values of the loop variables; or why they are not known.
     pub(super) fn place(&mut self, view: &View, vars: &[i64]) -> Result<Place, &'static str> {
         let tensor = self.program.tensor(view.tensor);
         let injective =
@@ -125,7 +125,7 @@ impl<'p, 'b> Maps<'p, 'b> {
     fn map(&mut self, view: &View, base: &[Affine], steps: &[i64]) -> Option<Map> {
         let threads = self.program.threads().max(1);
         let mut reach = vec![(i64::MAX, i64::MIN); base.len()];
-        // Threads begin in few places: each is looked at once.
+        // Threads have few distinct starts: each is looked at once.
         let mut starts: Vec<(i64, u32)> = Vec::new();
         let mut known: HashMap<i64, usize> = HashMap::new();
         let same = !base.iter().any(Affine::per_thread);
@@ -172,7 +172,7 @@ impl<'p, 'b> Maps<'p, 'b> {
         let (least, most) = (offsets.iter().min()?, offsets.iter().max()?);
         let low = starts.iter().map(|start| start.0).min()? + least;
         let high = starts.iter().map(|start| start.0).max()? + most;
-        // Far more room than elements: a view that leaves its tensor.
+        // Far more memory than elements: a view that leaves its tensor.
         if high - low > 1 << 20 {
             return None;
         }
@@ -211,7 +211,7 @@ fn known(coord: &Coord, vars: &[i64]) -> Coord {
 }
 
 fn alone(thread: u32) -> u32 {
-    thread | u32::from(NOBODY) << 16
+    thread | u32::from(NO_THREAD) << 16
 }
 
 fn halves(who: u32) -> (u16, u16) {
@@ -221,7 +221,7 @@ fn halves(who: u32) -> (u16, u16) {
 /// Two of the threads of both.
 fn both(x: u32, y: u32) -> u32 {
     let ((first, second), (third, fourth)) = (halves(x), halves(y));
-    if second != NOBODY {
+    if second != NO_THREAD {
         return x;
     }
     let other = if third == first { fourth } else { third };
@@ -255,20 +255,20 @@ impl Place {
         None
     }
 
-    /// An element that both touch.
+    /// An element that both access.
     pub(super) fn meet(x: &Place, y: &Place, maps: &mut Maps<'_, '_>) -> Option<Clash> {
         Place::common(x, y, maps, |a, b| Some((u32::from(halves(a).0), u32::from(halves(b).0))))
     }
 
-    /// An element that different threads touch.
+    /// An element that different threads access.
     pub(super) fn clash(x: &Place, y: &Place, maps: &mut Maps<'_, '_>) -> Option<Clash> {
         Place::common(x, y, maps, |a, b| {
-            if a == b && a >> 16 == u32::from(NOBODY) {
+            if a == b && a >> 16 == u32::from(NO_THREAD) {
                 return None;
             }
             let ((a, c), (b, d)) = (halves(a), halves(b));
             let pairs = [(a, b), (a, d), (c, b), (c, d)];
-            let found = pairs.into_iter().find(|&(x, y)| x != NOBODY && y != NOBODY && x != y)?;
+            let found = pairs.into_iter().find(|&(x, y)| x != NO_THREAD && y != NO_THREAD && x != y)?;
             Some((u32::from(found.0), u32::from(found.1)))
         })
     }

@@ -1,18 +1,18 @@
-//! What is brought or computed and never looked at: arguments and tiles that no statement reads.
+//! Dead values: arguments and tiles that no statement reads.
 
 use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
-/// One finding for each such tensor, where it was made.
+/// One finding for each such tensor, at its declaration.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let (mut read, mut written): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
     let mut by_hand = false;
     let mut note = |stmt: &Stmt| {
         read.extend(stmt.reads().into_iter().map(|view| view.tensor));
         written.extend(stmt.writes().into_iter().map(|view| view.tensor));
-        // Instructions that are named may read where they write.
+        // An atom may read where it writes.
         by_hand |= matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. });
     };
     program.body.iter().for_each(|stmt| stmt.each(&mut note));
@@ -31,7 +31,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 format!("`{name}` is an argument, and no statement reads it"),
                 "copy from it, or leave it out",
             ),
-            // Results that nobody asked for: the sum that a statement makes is its value.
+            // Unused results: the value of a reducing statement is its sum.
             _ if !written.contains(&id) => continue,
             _ => (
                 format!("`{name}` is written, and no statement reads it"),

@@ -1,5 +1,5 @@
-//! Arguments that are declared `&mut` and that no statement writes: a copy was forgotten, or its sides are the wrong way
-//! round.
+//! Arguments that are declared `&mut` and that no statement writes: a copy was forgotten, or its operands are
+//! swapped.
 
 use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;

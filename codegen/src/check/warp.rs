@@ -11,19 +11,19 @@ pub(super) const LANES: usize = 32;
 /// One value for each lane.
 pub(super) type Lanes = [i64; LANES];
 
-/// Extents and strides that are known only at launch count as this, or the next number that has the divisors which the
-/// variant takes for granted.
+/// The value assumed for extents and strides that are known only at launch, rounded up to the divisors that
+/// the variant's facts guarantee.
 const REPRESENTATIVE: i64 = 4096;
 
 /// A warp at some point of a kernel.
 pub(super) struct Warp<'k> {
     kernel: &'k Kernel,
-    /// What named integers stand for.
+    /// Values of named integers.
     names: Vec<Option<Ix>>,
-    /// Values of the others: loop variables.
+    /// Values of loop variables.
     pub(super) loops: Vec<i64>,
     params: Vec<i64>,
-    /// Number of lane 0.
+    /// Thread index of lane 0.
     pub(super) first: i64,
     /// Index of the block along each axis.
     pub(super) block: i64,
@@ -41,7 +41,7 @@ impl<'k> Warp<'k> {
         Warp { kernel, names, loops: vec![0; kernel.vars.len()], params, first: 0, block: 0 }
     }
 
-    /// With parameters of a launch instead of representative ones.
+    /// With the parameters of a launch instead of representative ones.
     pub(super) fn passing(self, params: Vec<i64>) -> Warp<'k> {
         Warp { params, ..self }
     }
@@ -112,7 +112,7 @@ impl<'k> Warp<'k> {
     }
 }
 
-/// What names stand for, wherever they are given.
+/// Values of names, wherever they are given.
 fn name(body: &[Stmt], names: &mut [Option<Ix>]) {
     for stmt in body {
         match &stmt.op {

@@ -1,5 +1,5 @@
-//! What a block does in numbers: before its main loop, in one iteration of it, and after. Cost models read this; it knows no
-//! device and no time.
+//! The work of a block: in the prologue before its main loop, in one iteration of it, and in the epilogue.
+//! Input of cost models; it knows no device and no time.
 
 use super::Budget;
 use super::accesses::{self, Site};
@@ -10,28 +10,28 @@ use crate::launch::{Passed, Plan};
 use crate::mention::mentions;
 use crate::thread::{Kernel, Op, Space, Stmt, Unroll, Val};
 
-/// The work of a block, in instructions of its warps, and where it is spent.
+/// The work of a block, in warp instructions.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Work {
     /// Before the main loop.
     pub before: Counts,
     /// In one iteration of it.
     pub iteration: Counts,
-    /// How often it iterations.
+    /// How many iterations it has.
     pub iterations: f64,
     /// After it.
     pub after: Counts,
-    /// A iteration waits for what it has itself asked global memory for, with nothing to compute meanwhile.
+    /// An iteration waits for its own loads from global memory, with no arithmetic to hide the latency.
     pub exposed: bool,
-    /// A iteration brings elements from global memory by way of registers.
+    /// An iteration copies elements from global memory through registers.
     pub staged: bool,
-    /// Type of the sums.
+    /// The accumulator type.
     pub sums: Option<Elem>,
     /// The most 32-bit registers that a thread's arrays take at once.
     pub registers: u32,
 }
 
-/// Instructions of a block's warps. Vectors are one instruction.
+/// Warp instructions of a block. A vector access is one instruction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Counts {
     /// Multiply-adds.
@@ -40,22 +40,23 @@ pub struct Counts {
     pub arithmetic: f64,
     /// Loads from and stores to shared memory.
     pub shared: f64,
-    /// The wavefronts that they take, and copies into it.
+    /// Wavefronts of these accesses, and of copies into shared memory.
     pub wavefronts: f64,
-    /// Wavefronts of loads whose values are used at once, not a column later.
+    /// Wavefronts of loads whose values are used at once, not a k-step later.
     pub prompt: f64,
     /// Loads, stores and copies that go to global memory.
     pub global: f64,
     /// The sectors of 32 bytes that they touch.
     pub sectors: f64,
-    /// How many of those have a guard.
+    /// How many of those are guarded.
     pub guarded: f64,
     /// Barriers of the block.
     pub barriers: f64,
 }
 
-/// The work of one block of a launch that was planned. The main loop is the outermost one whose length is known only
-/// now; a kernel without one counts as a single iteration. Conditions on scalar arguments count as false, as where beta is 0.
+/// The work of one block of a planned launch. The main loop is the outermost one whose length is known only
+/// now; a kernel without one counts as a single iteration. Conditions on scalar arguments count as false, as
+/// where beta is 0.
 pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let body = taken(&kernel.body);
     let exprs = &kernel.exprs;
@@ -76,8 +77,8 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     Work { before, iteration, iterations, after, exposed, staged, sums: meter.sums, registers }
 }
 
-/// The most 32-bit registers that a thread's arrays take at once; an array takes its own from the first statement of the body
-/// that uses it to the last.
+/// The most 32-bit registers that a thread's arrays take at once. An array is live from the first statement
+/// of the body that uses it to the last.
 fn registers(kernel: &Kernel) -> u32 {
     let mut taken = vec![0; kernel.body.len()];
     for (id, reg) in (0..).zip(&kernel.regs) {
@@ -99,7 +100,7 @@ fn taken(body: &[Stmt]) -> Vec<Stmt> {
     body.iter().flat_map(one).collect()
 }
 
-/// Is there a wait after a copy from global memory and no multiply-add between them?
+/// Is a wait after a copy from global memory exposed: with no multiply-add between them?
 fn exposed(body: &[Stmt], asked: &mut bool) -> bool {
     body.iter().any(|stmt| match &stmt.op {
         Op::Atom { row, .. } if matches!(row.done, crate::atom::Done::Queue(_)) => {
@@ -164,7 +165,7 @@ impl Meter<'_> {
             Space::Shared(id) => {
                 let wavefronts = times * f64::from(site.banks.as_ref().map_or(1, |banks| banks.wavefronts));
                 counts.wavefronts += wavefronts;
-                // A copy is one instruction, and is counted where it reads.
+                // A copy is one instruction, counted at its load.
                 counts.shared += if site.what == "copy" { 0.0 } else { times };
                 if site.what == "load" {
                     counts.prompt += if site.ahead { 0.0 } else { wavefronts };
@@ -213,7 +214,7 @@ impl Meter<'_> {
     }
 }
 
-/// What computing a value takes.
+/// The cost of computing a value.
 fn operations(value: &Val, times: f64, counts: &mut Counts) {
     let mut all = |values: &[&Val]| values.iter().for_each(|value| operations(value, times, counts));
     match value {
@@ -222,7 +223,7 @@ fn operations(value: &Val, times: f64, counts: &mut Counts) {
             all(&[&x[0], &x[1], &x[2]]);
             counts.multiply_adds += times;
         }
-        // What a product converts has been counted where it is loaded: the compiler does it once.
+        // Conversions of a product's operands have been counted at their load: the compiler hoists them.
         Val::Cast(_, x) | Val::Bits(_, x) => all(&[x]),
         Val::Un(_, x) | Val::ShuffleXor(x, _) => {
             all(&[x]);
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_turn_waits_for() {
+    fn exposed_waits_staged_copies_guards_and_prompt_loads() {
         let whole = [256, 256, 64];
         let check = |keys: &str, sizes, expected: [bool; 4]| {
             let Work { iteration, exposed, staged, .. } = of(keys, sizes).0;

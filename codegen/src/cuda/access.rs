@@ -1,4 +1,4 @@
-//! Loads, stores and atomic updates, each in one access of its proven width.
+//! Loads, stores and atomic updates, each as one vector access of its proven width.
 
 use super::Printer;
 use super::int::Level;
@@ -9,14 +9,14 @@ use crate::index::Ix;
 use crate::number::Number;
 use crate::thread::{Change, Frag, Mem, Op, Param, Scope, Space, Stmt, Val};
 
-/// The type of an access of so many elements, and of how many parts of which type it is made.
+/// The C type of a vector access of so many elements, and the number and type of its components.
 struct Access {
     name: &'static str,
     parts: u32,
     elem: Elem,
 }
 
-/// Types of several elements, which CUDA C knows without headers.
+/// Vector types, which CUDA C knows without headers.
 fn access(elem: Elem, len: u32) -> Option<Access> {
     let whole = |name, parts, elem| Some(Access { name, parts, elem });
     match (elem, len) {
@@ -26,7 +26,7 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
         (Elem::F64, 2) => whole("double2", 2, elem),
         (Elem::I32, 2) => whole("int2", 2, elem),
         (Elem::I32, 4) => whole("int4", 4, elem),
-        // Everything else as words.
+        // Other widths as words.
         _ => match elem.bytes() * len {
             2 => whole("unsigned short", 1, Elem::U32),
             4 => whole("unsigned", 1, Elem::U32),
@@ -103,7 +103,8 @@ impl Printer<'_> {
         self.set(None, &target, &source);
     }
 
-    /// A load that the compiler leaves where it stands, for the types that the prelude has; says whether it is one.
+    /// A volatile load, which the compiler cannot sink, for the types that the prelude supports; says whether
+    /// it is one.
     pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
         let call = match (from.space, from.peer, elem, to.len) {
@@ -136,7 +137,7 @@ impl Printer<'_> {
         self.set(guard, &target, &[source]);
     }
 
-    /// A value and a store of it, where nothing else uses the registers in between: one statement.
+    /// A value and a store of it, where no other statement uses the registers in between: one statement.
     pub(super) fn copy(&mut self, body: &[Stmt], at: usize) -> bool {
         let Some(Op::Store { to, from: stored, guard }) = body.get(at + 1).map(|next| &next.op) else {
             return false;
@@ -167,7 +168,7 @@ impl Printer<'_> {
         true
     }
 
-    /// What is read, or what stands there instead: as the parts between which a line may be broken.
+    /// A load with its fill under a guard: as the parts between which a line may be broken.
     fn or_fill(&mut self, source: String, guard: Option<Ix>, fill: impl FnOnce() -> String) -> Vec<String> {
         match guard {
             None => vec![source],
@@ -216,8 +217,8 @@ impl Printer<'_> {
         self.depth -= 1;
     }
 
-    /// An atomic update. What it orders is said by fences around it, which are as good as ordered updates and exist for all
-    /// types.
+    /// An atomic update. Its memory order comes from fences around it, which exist for all types and cost as
+    /// little.
     pub(super) fn atomic(&mut self, stmt: &Stmt) {
         let Op::Atomic { to, op, value, guard, order, scope, old } = &stmt.op else { return };
         let elem = self.elem_of(to.space);
@@ -229,7 +230,7 @@ impl Printer<'_> {
             Change::Sub => (Change::Add, Val::Un(crate::thread::Un::Neg, Box::new(value.clone()))),
             op => (*op, value.clone()),
         };
-        // CUDA's own where there is one, ours for the narrow types and for the least and greatest float.
+        // CUDA's own where there is one, ours for narrow types and for min and max of float.
         let int = matches!(elem, Elem::I32 | Elem::U32);
         let function = match op {
             _ if !op.changes(elem) => return self.impossible(&format!("an atomic {op:?} of {elem}")),
@@ -316,7 +317,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What no GPU can do must not compile: a program that asks for it is a mistake of whoever made the program.
+    /// An operation that no GPU supports must not compile: a program that asks for it is invalid.
     pub(super) fn impossible(&mut self, what: &str) {
         self.out.push_str(&format!("#error \"{what} does not exist\"\n"));
     }
@@ -326,7 +327,7 @@ impl Printer<'_> {
     }
 }
 
-/// The value that stands in for what a guard leaves out.
+/// The fill of a guarded load.
 fn filled(fill: Number, elem: Elem, access: &Access, len: u32) -> String {
     if len == 1 {
         return literal(fill, elem);

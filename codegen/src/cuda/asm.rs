@@ -1,4 +1,5 @@
-//! Instructions of the table: a function for each row that the kernel uses, made from the row, and the calls.
+//! Instructions of the table: an inline PTX function for each row that the kernel uses, generated from the
+//! row, and the calls.
 
 use tilewright_layout::Layout;
 
@@ -34,7 +35,8 @@ impl Printer<'_> {
                 let pointer = self.pointer(*frag);
                 let reg = &self.kernel.regs[frag.reg as usize];
                 let takes_words = operand.kind == OperandKind::Frag { words: true };
-                // Elements where the instruction takes words: the array is aligned for it by its accesses.
+                // The instruction takes words and this is an array of elements, which its accesses have
+                // aligned.
                 if takes_words && !reg.words { format!("(unsigned*){pointer}") } else { pointer }
             }
             AtomArg::At(mem) => self.address(mem),
@@ -74,8 +76,8 @@ impl Printer<'_> {
     }
 }
 
-/// Does a kernel load matrices by ldmatrix? From one address many others follow by constants. Compilers fold those into
-/// instructions where addresses are integers, and not where they come from pointers one by one.
+/// Does a kernel use ldmatrix? From one address many others follow by constant offsets. Compilers fold those
+/// into instructions where addresses are integers, and not where each comes from a pointer.
 pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
     rows(body).iter().any(|row| row.effect == Effect::Copy && row.group == Scope::Warp)
 }
@@ -102,7 +104,7 @@ fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
     }
 }
 
-/// How inline assembly takes an operand: the constraint and the C expressions.
+/// An operand of inline assembly: the constraint and the C expressions.
 struct Slots {
     name: char,
     constraint: &'static str,

@@ -1,5 +1,5 @@
-//! Where register arrays are declared: as near to their use as a reader expects, and never inside a loop from one turn
-//! of which to the next they live.
+//! Where register arrays are declared: as near to their use as possible, and never inside a loop that carries
+//! their values from one iteration to the next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -25,8 +25,8 @@ impl Places {
 }
 
 impl Printer<'_> {
-    /// Declares the arrays among the undeclared ones that a statement of a block uses, unless it alone does and can do so
-    /// further in.
+    /// Declares the undeclared arrays that a statement of a block uses, unless that statement is their only
+    /// use and can declare them in an inner block.
     pub(super) fn declare_for(&mut self, stmt: &Stmt, at: usize, places: &Places) {
         let new: Vec<Id> =
             places.used[at].keys().copied().filter(|id| self.undeclared.contains(id)).collect();
@@ -93,7 +93,7 @@ impl Printer<'_> {
         Some(self.declaration(reg))
     }
 
-    /// A loop that sets a new array to 0 is its declaration.
+    /// A loop that zeroes a new array is its declaration.
     pub(super) fn declares_zeroes(&mut self, stmt: &Stmt) -> bool {
         let declaration = self.zeroes(stmt).and_then(|reg| self.first_declaration(stmt, reg));
         if let Some((kind, name)) = &declaration {
@@ -102,7 +102,7 @@ impl Printer<'_> {
         declaration.is_some()
     }
 
-    /// Does the statement declare the array while it gives it its first value?
+    /// Does the statement declare the array and initialise it?
     fn declares(&self, stmt: &Stmt, id: Id) -> bool {
         match &stmt.op {
             Op::Assign { reg, value, .. } => *reg == id && self.is_scalar(id) && !value_mentions(value, id),
@@ -111,7 +111,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The array all of whose elements the statement, loops around nothing else, sets to 0.
+    /// The array that the statement zeroes, with no other effect in the loops around it.
     fn zeroes(&self, stmt: &Stmt) -> Option<Id> {
         let mut inner = stmt;
         while let Op::For { unroll: Unroll::Full, body, .. } = &inner.op {
@@ -124,8 +124,8 @@ impl Printer<'_> {
         (is_loop && zero.is_zero() && whole()).then_some(reg)
     }
 
-    /// Is there one block inside the statement that alone uses the array, as often as the whole statement? In a loop it
-    /// must also begin by writing all of the array.
+    /// Is there one inner block of the statement that contains all its uses of the array? In a loop the block
+    /// must also begin by writing the whole array.
     fn can_declare_inside(&self, stmt: &Stmt, reg: Id, all: usize, inside: &[Inside<'_>]) -> bool {
         let whole = |block: &&Inside<'_>| block.uses.get(&reg).is_some_and(|(count, _)| *count == all);
         let Some(Inside { stmts, uses }) = inside.iter().find(whole) else { return false };
@@ -168,7 +168,8 @@ struct Written<'p, 'k> {
 }
 
 impl Written<'_, '_> {
-    /// Goes through a statement. `Some(true)` when all is written, `Some(false)` when that cannot be said.
+    /// Visits a statement. `Some(true)` once everything is written, `Some(false)` when that cannot be
+    /// decided.
     fn after(&mut self, stmt: &Stmt) -> Option<bool> {
         if !mentions(stmt, self.reg) {
             return None;
@@ -176,8 +177,8 @@ impl Written<'_, '_> {
         match &stmt.op {
             Op::For { var, from, to, step, unroll: Unroll::Full, body } => {
                 let (Some(from), Some(to)) = (self.value(*from), self.value(*to)) else { return Some(false) };
-                return (from..to).step_by((*step).max(1) as usize).find_map(|turn| {
-                    self.vars.insert(*var, turn);
+                return (from..to).step_by((*step).max(1) as usize).find_map(|iteration| {
+                    self.vars.insert(*var, iteration);
                     body.iter().find_map(|stmt| self.after(stmt))
                 });
             }
@@ -198,14 +199,14 @@ impl Written<'_, '_> {
         (self.known.len() == len).then_some(true)
     }
 
-    /// An element whose place is not known counts for nothing.
+    /// Marks elements as written. An index that is not known marks none.
     fn add(&mut self, at: Ix, len: u32) {
         if let Some(at) = self.value(at) {
             self.known.extend(at..at + i64::from(len));
         }
     }
 
-    /// The value of an expression in this turn of all loops.
+    /// The value of an expression in the current iteration of all unrolled loops.
     fn value(&self, at: Ix) -> Option<i64> {
         let of = |at| self.value(at);
         Some(match self.printer.exprs.get(at).int {

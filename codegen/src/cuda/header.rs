@@ -1,4 +1,4 @@
-//! The comment that a kernel begins with: how it is launched and what it takes for granted.
+//! The header comment of a kernel: its launch configuration and the facts that it assumes.
 
 use tilewright_layout::{Obligation, Value};
 
@@ -19,7 +19,7 @@ impl Printer<'_> {
             say("cluster", if z > 1 { format!("{x} x {y} x {z}") } else { format!("{x} x {y}") });
         }
         if launch.overlaps {
-            say("launch", "may begin before the kernel ahead of it has ended".to_string());
+            say("launch", "programmatic dependent launch".to_string());
         }
         if launch.shared_bytes > 0 {
             say("shared", format!("{} bytes", launch.shared_bytes));
@@ -40,7 +40,7 @@ impl Printer<'_> {
     }
 }
 
-/// The facts, those of one kind on a line.
+/// The assumed facts, those of one kind on a line.
 pub fn needs(kernel: &Kernel) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
     for need in &kernel.needs {
@@ -79,7 +79,7 @@ fn product(factors: &[Value]) -> String {
     }
 }
 
-/// A fact as what stands before its subject, the subject, and what stands behind it.
+/// A fact: prefix, subject, suffix.
 fn fact(kernel: &Kernel, fact: &Fact) -> (String, String, String) {
     let name = |param: Id| match &kernel.params[param as usize] {
         Param::Pointer { name, .. } => name.clone(),

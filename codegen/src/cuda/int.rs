@@ -1,9 +1,9 @@
-//! Index expressions: the fewest parentheses that a reader needs, and 64 bits only where the range asks for them.
+//! Index expressions: the fewest parentheses that are readable, and 64 bits only where the range needs them.
 
 use super::{Builtin, Printer};
 use crate::index::{Int, Ix};
 
-/// How tightly a piece of text binds.
+/// Precedence of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Level {
     Ternary,
@@ -22,7 +22,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// The next tighter one: what the right side of an operator needs.
+    /// The next higher precedence: what the right operand of an operator needs.
     fn tighter(self) -> Level {
         use Level::*;
         match self {
@@ -56,7 +56,7 @@ impl Piece {
         Piece { text: text.into(), level, wide: false }
     }
 
-    /// In a place that binds as tightly as this.
+    /// The text in a place of this precedence.
     pub(super) fn at(&self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
@@ -79,7 +79,7 @@ impl Piece {
 /// An operator, left to right: how its operands are joined.
 pub(super) fn binary(left: &Piece, sign: &str, right: &Piece, level: Level) -> Piece {
     let bits = (Level::BitOr..=Level::BitAnd).contains(&level) || level == Level::Shift;
-    // C binds bits and shifts in ways that few remember, and `a % 32 * 4` and `a % 32 / 4` take a second look.
+    // Parentheses around bits and shifts, and around `a % 32 * 4` and `a % 32 / 4`, which are hard to read.
     let careful = |piece: &Piece, needed: Level| {
         let surprising = bits && piece.level < Level::Unary && piece.level != level;
         let within = |signs: &[&str]| signs.iter().any(|sign| outside(&piece.text, sign));
@@ -91,7 +91,7 @@ pub(super) fn binary(left: &Piece, sign: &str, right: &Piece, level: Level) -> P
     Piece { text, level, wide: left.wide || right.wide }
 }
 
-/// Does the sign stand in the text outside of all parentheses?
+/// Does the sign occur outside all parentheses?
 fn outside(text: &str, sign: &str) -> bool {
     let mut depth = 0;
     text.char_indices().any(|(at, c)| {
@@ -101,12 +101,12 @@ fn outside(text: &str, sign: &str) -> bool {
 }
 
 impl Printer<'_> {
-    /// An index expression as it stands alone.
+    /// An index expression without parentheses.
     pub(super) fn int(&mut self, at: Ix) -> String {
         self.int_piece(at).text
     }
 
-    /// Is it the number of a warp, or of a group of warps, in a kernel that asks for the warp anyway?
+    /// Is it a warp index, or that of a group of warps, in a kernel that computes the warp index anyway?
     fn is_by_warps(&self, a: Ix, b: Ix) -> bool {
         let whole = |n: i64| n >= 32 && n % 32 == 0;
         self.kernel.arch_specific
@@ -141,7 +141,7 @@ impl Printer<'_> {
             Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, narrow),
             Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, narrow),
             Int::Div(a, b) if self.is_by_warps(a, b) => {
-                // The same in all lanes, and the compiler knows.
+                // A broadcast of lane 0, so that the compiler knows it is warp-uniform.
                 let (warp, of) = (self.builtin(Builtin::Warp), self.exprs.constant(b).unwrap_or(32) / 32);
                 match of {
                     1 => leaf(warp),
@@ -190,7 +190,7 @@ impl Printer<'_> {
             return fitted(left, "-", right, Level::Sum, narrow);
         }
         let (left, right) = (self.int_piece(a), self.int_piece(b));
-        // Parts of a sum of numbers that are not negative are no larger than the whole.
+        // Terms of a sum of nonnegative numbers are no larger than the sum.
         let parts = self.exprs.get(a).lo >= 0 && self.exprs.get(b).lo >= 0;
         let flat = parts || (!narrow && left.wide);
         let right = match self.exprs.get(b).int {
@@ -378,7 +378,7 @@ mod tests {
         check("(int)min(ld, (long long)M)", |e, [_, _, m, ld]| e.min(ld, m));
         check("(int)(ld % 8)", |e, [_, _, _, ld]| e.rem(ld, 8));
         check("M * 5000000000LL", |e, [_, _, m, _]| times(e, m, 5_000_000_000));
-        // A fact of the variant says that the sum fits.
+        // A fact of the variant bounds the sum.
         check("bx * M + tid", |e, [tid, bx, m, _]| {
             let start = e.mul(bx, m);
             let at = e.add(start, tid);

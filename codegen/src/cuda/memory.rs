@@ -1,4 +1,4 @@
-//! Shared memory: an array for each tensor where that is possible, otherwise named parts of one block.
+//! Shared memory: an array for each tensor where that is possible, otherwise named parts of one arena.
 
 use super::names::ARENA;
 use super::{Printer, comment};
@@ -58,7 +58,7 @@ impl Printer<'_> {
         text + "\n"
     }
 
-    /// Small enough, and no two arrays in the same place.
+    /// Below the static limit, and no two arrays overlap.
     fn fits_static(&self, arrays: &[Array]) -> bool {
         let apart = |a: &Array, b: &Array| a.end() <= b.offset || b.end() <= a.offset;
         self.kernel.launch.shared_bytes <= STATIC_SHARED

@@ -1,7 +1,8 @@
-//! The CUDA C of a thread program: one self-contained source without headers, for people first and NVRTC second.
+//! The CUDA C printer: from a thread program to one self-contained source without headers, readable first,
+//! for NVRTC second.
 //!
-//! Knows nothing of tiles, layouts or how the program came about: it prints what stands there, in the order in which it
-//! stands there. The same program always gives the same bytes.
+//! Knows nothing of tiles, layouts or earlier passes: it prints statements in program order. Printing is
+//! deterministic.
 //!
 //! Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere. Floating-point arithmetic is
 //! rounded as written (the compiler is given `--fmad=false`; fused is what says `fmaf`). `sqrtf` and `/` are rounded
@@ -66,34 +67,33 @@ pub fn entry(kernel: &Kernel) -> String {
     Names::of(kernel).kernel
 }
 
-/// What is known while a kernel is printed.
+/// The state of the printer.
 struct Printer<'k> {
     kernel: &'k Kernel,
-    /// The kernel's expressions, and the few that printing adds.
+    /// The kernel's expressions, and the few that the printer adds.
     exprs: Exprs,
     names: Names,
     out: String,
     depth: usize,
     /// Register arrays that are not declared yet.
     undeclared: BTreeSet<Id>,
-    /// How many statements of the kernel use each register array.
+    /// The number of uses of each register array.
     uses: BTreeMap<Id, usize>,
-    /// Elements of the widest access to each.
+    /// The vector width of the widest access to each.
     widest: BTreeMap<Id, u32>,
-    /// Those that asynchronous matrix products write.
+    /// Arrays that asynchronous matrix products write.
     in_flight: Vec<Id>,
-    /// Do instructions of the table take addresses in shared memory as integers?
+    /// Do instructions of the table take shared memory addresses as integers?
     by_number: bool,
-    /// Which of the hardware's numbers the body uses.
+    /// The built-in variables that the body uses.
     used: Vec<Builtin>,
     /// The warps of the role that is being printed.
     role: Option<(u32, u32)>,
-    /// The loops around the statement at hand: their variables, and labels behind those that are left from inside of
-    /// another.
+    /// The enclosing loops: their variables, and labels behind loops that an inner loop leaves.
     loops: Vec<(Id, Option<String>)>,
 }
 
-/// Numbers that the hardware gives.
+/// Built-in variables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Builtin {
     Thread,
@@ -103,7 +103,7 @@ enum Builtin {
     Warp,
 }
 
-/// Name and meaning of each, in the order in which they are declared.
+/// Name and value of each, in the order in which they are declared.
 const BUILTINS: [(Builtin, &str, &str); 9] = [
     (Builtin::Thread, "tid", "threadIdx.x"),
     (Builtin::Block(0), "bx", "blockIdx.x"),
@@ -140,7 +140,7 @@ impl<'k> Printer<'k> {
         self.block(&kernel.body);
     }
 
-    /// The hardware's numbers, under short names.
+    /// The built-in variables, under short names.
     fn prologue(&mut self) -> String {
         let mut text = String::new();
         // The axes of the grid share a line.
@@ -168,7 +168,7 @@ impl<'k> Printer<'k> {
         }
     }
 
-    /// The name of one of the hardware's numbers, from now on used.
+    /// The name of a built-in variable, from now on used.
     fn builtin(&mut self, which: Builtin) -> String {
         if !self.used.contains(&which) {
             self.used.push(which);
@@ -177,7 +177,7 @@ impl<'k> Printer<'k> {
         row.map_or("", |row| row.1).to_string()
     }
 
-    /// One line at the present depth.
+    /// One line at the current indentation.
     fn line(&mut self, text: &str) {
         for _ in 0..self.depth {
             self.out.push_str("    ");
@@ -186,7 +186,7 @@ impl<'k> Printer<'k> {
         self.out.push('\n');
     }
 
-    /// An empty line, unless a block begins here or one stands there already.
+    /// An empty line, unless a block begins here or the previous line is empty.
     fn paragraph(&mut self) {
         let fresh = self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n");
         if !fresh {

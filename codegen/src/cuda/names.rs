@@ -1,4 +1,4 @@
-//! Names in the generated source: the user's own wherever C++ allows it, each meaning one thing where it is visible.
+//! Names in the generated source: the user's own wherever C++ allows it, each unambiguous in its scope.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::asm::rows;
 use super::{BUILTINS, prelude};
 use crate::thread::{Bar, Id, Kernel, Param};
 
-/// What is named where it is declared.
+/// An entity that is named where it is declared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Thing {
     Var(Id),
@@ -21,9 +21,9 @@ pub(crate) struct Names {
     pub(super) regs: Vec<String>,
     pub(super) vars: Vec<String>,
     pub(super) kernel: String,
-    /// Names that mean something where the printer is.
+    /// The names in scope.
     taken: Taken,
-    /// What the open blocks have declared; one list for each.
+    /// The declarations of each open block.
     open: Vec<Vec<(String, Thing)>>,
     /// The same as a set.
     visible: HashSet<Thing>,
@@ -52,12 +52,12 @@ impl Names {
         }
     }
 
-    /// A block begins: names that it gives end with it.
+    /// Opens a scope.
     pub(super) fn open(&mut self) {
         self.open.push(Vec::new());
     }
 
-    /// The block ends.
+    /// Closes the scope.
     pub(super) fn close(&mut self) {
         for (name, thing) in self.open.pop().unwrap_or_default() {
             self.taken.give_back(&name);
@@ -79,14 +79,14 @@ impl Names {
         name
     }
 
-    /// A name for what is declared and used within one line.
+    /// A name whose scope is one line.
     pub(super) fn passing(&mut self, wanted: &str) -> String {
         let name = self.taken.take(wanted);
         self.taken.give_back(&name);
         name
     }
 
-    /// A label that no other has.
+    /// A unique label.
     pub(super) fn label(&mut self, wanted: &str) -> String {
         self.taken.take(wanted)
     }
@@ -97,7 +97,7 @@ impl Names {
     }
 }
 
-/// Names that are taken, and where to look for the next free one of many alike.
+/// Taken names, and where to look for the next free one of many alike.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,
@@ -133,13 +133,13 @@ impl Taken {
     }
 }
 
-/// The name of the one array that stands for all shared memory.
+/// The name of the shared memory arena.
 pub(super) const ARENA: &str = "shared_memory";
 
-/// A line of a comment: the one way in which text that is no name gets into the source. Whatever could end the line, or
-/// join it to the next, is replaced.
+/// A line of a comment: the only way for text that is no name into the source. Characters that could end the
+/// line, or join it to the next, are replaced.
 pub(crate) fn comment(text: &str) -> String {
-    // A backslash joins lines, and so does `??/` for a compiler that knows trigraphs.
+    // A backslash continues a line, and so does the trigraph `??/`.
     let plain = |c: char| if (' '..='~').contains(&c) && c != '\\' && c != '?' { c } else { '_' };
     let line: String = text.chars().map(plain).collect();
     format!("// {line}").trim_end().to_owned()
@@ -161,11 +161,11 @@ fn bar_name(bar: &Bar) -> Option<&str> {
     }
 }
 
-/// The wanted name made an identifier. Front doors refuse what is none; this stands between them and the source.
+/// The wanted name as an identifier. Front ends refuse invalid names; this is the last defence of the source.
 fn identifier(wanted: &str) -> String {
     let mut name: String =
         wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    // Two underscores, or one and a capital, are the compiler's.
+    // Two underscores, or one and a capital, are reserved.
     while name.contains("__") {
         name = name.replace("__", "_");
     }
@@ -175,8 +175,8 @@ fn identifier(wanted: &str) -> String {
     name
 }
 
-/// A name for the kernel's function, which stands beside CUDA's own: it may have none of theirs. Within the function all of
-/// them but [`KEYWORDS`] may mean something else.
+/// A name for the kernel's function at file scope, where CUDA's own names are taken. Inside the function all
+/// of them but [`KEYWORDS`] may be reused.
 fn entry_name(taken: &mut Taken, wanted: &str) -> String {
     let is_library = |name: &str| {
         let base = name.strip_suffix('f').unwrap_or(name);
@@ -188,8 +188,8 @@ fn entry_name(taken: &mut Taken, wanted: &str) -> String {
     }
 }
 
-/// Functions and types that every source of CUDA C sees without including anything; of functions of `double` those of `float`
-/// too, which end in `f`.
+/// Functions and types that every source of CUDA C sees without headers; of functions of `double` those of
+/// `float` too, which end in `f`.
 const LIBRARY: &str = "
     abs labs llabs umin umax llmin llmax ullmin ullmax acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cosh cospi
     cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv erfcx erfinv exp10 expm1 fdim fdivide floor frexp hypot ilogb j0 j1 jn ldexp
@@ -198,7 +198,7 @@ const LIBRARY: &str = "
     trunc y0 y1 yn std clock_t cudaStream_t cudaError_t va_list saturate mulhi umulhi mul64hi umul64hi mul24 umul24
     float_as_int int_as_float float_as_uint uint_as_float float2int int2float";
 
-/// Words that mean something to the compiler, among those that a Rust program may use as names.
+/// Keywords of the compiler, among those that a Rust program may use as names.
 const KEYWORDS: &[&str] = &[
     "abs",
     "alignas",
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_given_back_are_taken_again() {
+    fn released_names_are_reused() {
         let mut taken = Taken::default();
         let all: Vec<String> = (0..4).map(|_| taken.take("i")).collect();
         assert_eq!(all, ["i", "i_2", "i_3", "i_4"]);

@@ -1,5 +1,5 @@
-//! The small functions that a kernel may need: real header files, cut into pieces, of which those are emitted that the
-//! kernel names, and those that they name.
+//! The runtime functions of kernels: real header files, cut into pieces. The pieces that a kernel names are
+//! emitted, and those that they name.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ const HEADERS: [&str; 12] = [
     include_str!("prelude/atomic.cuh"),
 ];
 
-/// A piece: what stands between two empty lines.
+/// A piece: the text between two empty lines.
 fn pieces() -> impl Iterator<Item = &'static str> {
     HEADERS.iter().flat_map(|header| header.split("\n\n")).filter(|piece| defines(piece).is_some())
 }
@@ -57,7 +57,7 @@ pub(super) fn needed_by(code: &[String]) -> Option<String> {
     let all: Vec<(&str, &'static str)> =
         pieces().filter_map(|piece| Some((defines(piece)?, piece))).collect();
     let fits = |name: &str, piece: &'static str, named: &HashSet<&str>| {
-        // Of several functions of one name those are needed whose types the code names.
+        // Of overloads those are needed whose types the code names.
         let alone = all.iter().filter(|other| other.0 == name).count() == 1;
         alone || types(piece).all(|name| named.contains(name))
     };

@@ -1,4 +1,4 @@
-//! Register arrays: how their elements, words and beginnings are written.
+//! Register arrays: the text of their elements, words and addresses.
 
 use super::Printer;
 use crate::index::Ix;
@@ -31,7 +31,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The word, or the element of an array of elements, at which a fragment begins.
+    /// The word or element at which a fragment begins.
     pub(super) fn word(&mut self, frag: Frag) -> String {
         let name = self.names.regs[frag.reg as usize].clone();
         if self.is_scalar(frag.reg) {

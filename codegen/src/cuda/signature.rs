@@ -1,4 +1,4 @@
-//! The function's first lines.
+//! The kernel's signature.
 
 use super::Printer;
 use crate::thread::Param;
@@ -58,8 +58,9 @@ fn is_number(param: &Param) -> bool {
     matches!(param, Param::Int { .. } | Param::Scalar { .. })
 }
 
-/// `__restrict__` says that nobody else writes what the kernel reads while it runs. Where launches overlap, the kernel
-/// ahead may, until it has been waited for; compilers that are told otherwise do read before the wait.
+/// `__restrict__` says that no one else writes what the kernel reads while it runs. With programmatic
+/// dependent launch the previous kernel may write it until it has been waited for; with `__restrict__`
+/// compilers do read before the wait.
 fn declare(param: &Param, name: &str, overlaps: bool) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {

@@ -31,9 +31,10 @@ impl Printer<'_> {
         self.names.close();
     }
 
-    /// Where launches overlap, the wait for the kernel ahead stands before all that touches memory that others see, so that
-    /// every thread waits, whatever its role: behind declarations, the hardware's numbers, and mbarriers that the block sets
-    /// up for itself. That makes such a launch right. Compilers move no read before it, as pointers are not `__restrict__`.
+    /// With programmatic dependent launch, the wait for the previous kernel comes before every access to
+    /// memory that others see, so that every thread waits, whatever its role. It follows declarations,
+    /// built-in variables, and mbarrier initialisation. Compilers move no read before it, as pointers are not
+    /// `__restrict__`.
     fn overlaps_from(&self, body: &[Stmt]) -> Option<usize> {
         if self.depth != 1 || !self.kernel.launch.overlaps {
             return None;
@@ -201,7 +202,7 @@ impl Printer<'_> {
 
     fn roles(&mut self, roles: &[Role]) {
         let warps = self.kernel.launch.threads.div_ceil(32);
-        // Warps before this one are spoken for.
+        // The chain of branches has handled lower warps.
         let mut next = 0;
         for (at, role) in roles.iter().enumerate() {
             let (from, to) = role.warps;
@@ -228,13 +229,13 @@ impl Printer<'_> {
         self.line("}");
     }
 
-    /// What the compiler may give each thread before roles take more or fewer.
+    /// The register count of each thread before roles change it.
     fn registers_at_entry(&self) -> u32 {
         let launch = &self.kernel.launch;
         (REGISTERS / (launch.threads.max(1) * launch.blocks_per_sm.max(1)) / 8 * 8).min(THREAD_REGISTERS)
     }
 
-    /// The condition that holds for one thread of each group.
+    /// The election of one thread of each group.
     fn elected(&mut self, scope: Scope) -> String {
         let first = self.role.map_or(0, |(from, _)| from * 32);
         let thread = |printer: &mut Self| format!("{} == {first}", printer.builtin(Builtin::Thread));
@@ -278,7 +279,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Registers of asynchronous products: the compiler may not move their uses across this point.
+    /// A compiler fence for registers of asynchronous products: their uses cannot be moved across this point.
     fn pin(&mut self) {
         for reg in self.in_flight.clone() {
             if self.names.is_visible(Thing::Reg(reg)) {

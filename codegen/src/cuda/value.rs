@@ -28,7 +28,7 @@ const FUNCTIONS: [(Un, &str, &str); 16] = [
     (Un::Floor, "floorf", "floor"),
     (Un::Ceil, "ceilf", "ceil"),
     (Un::Trunc, "truncf", "trunc"),
-    // Loops of schedulers are called so.
+    // Qualified: a tile scheduler's loop variable is named `round`.
     (Un::Round, "roundf", "::round"),
     (Un::RoundEven, "rintf", "rint"),
 ];
@@ -73,7 +73,7 @@ fn working(elem: Elem) -> Elem {
     }
 }
 
-/// Is it kept as bits in a struct, from which and to which numbers are converted?
+/// Is it stored as bits in a struct, with conversions from and to other types?
 fn is_bits(elem: Elem) -> bool {
     matches!(elem, Elem::F16 | Elem::Bf16 | Elem::E4m3 | Elem::E5m2)
 }
@@ -94,7 +94,7 @@ fn cast(elem: Elem, piece: &Piece) -> Piece {
 }
 
 impl Printer<'_> {
-    /// A value as it stands alone.
+    /// A value without parentheses.
     pub(super) fn value(&mut self, value: &Val) -> String {
         self.typed(value).piece.text
     }
@@ -169,7 +169,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A value in the type in which it is computed with; `elem` stays its own.
+    /// A value in its working type; `elem` remains its own type.
     fn operand(&mut self, value: &Val) -> Typed {
         if let Val::Lit(n, elem) = value
             && is_bits(*elem)
@@ -239,11 +239,11 @@ impl Printer<'_> {
     }
 
     fn fused(&mut self, args: &[Val; 3]) -> Typed {
-        // The sum so far is looked at once: where it is a chain of such sums, twice would be twice for each of them.
+        // The accumulator is rendered once: in a chain of sums, twice would double the text with each link.
         let Typed { piece: c, elem } = self.typed(&args[2]);
         let [a, b] = [&args[0], &args[1]];
         if is_bits(elem) {
-            // The hardware's own: rounding in float first would round twice.
+            // The hardware instruction: rounding in float first would round twice.
             let (a, b) = (self.typed(a).piece, self.typed(b).piece);
             return Typed { piece: call("fused", &[&a, &b, &c]), elem };
         }
@@ -260,7 +260,7 @@ impl Printer<'_> {
     }
 }
 
-/// Bits of an integer, counted: of narrow ones those that the type has.
+/// Bit counts of an integer; of narrow types in their own width.
 fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
     let narrow = elem.bytes() == 1;
     let own =
@@ -276,7 +276,7 @@ fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
     Typed { piece: if elem == Elem::I32 { count } else { cast(elem, &count) }, elem }
 }
 
-/// Is it 1 or 0 by its making?
+/// Is it always 1 or 0?
 fn is_truth(value: &Val) -> bool {
     match value {
         Val::Cmp(..) => true,
@@ -287,7 +287,7 @@ fn is_truth(value: &Val) -> bool {
     }
 }
 
-/// What was computed in the working type, in the element's own.
+/// A result in the working type, converted to the element's own.
 fn rounded(piece: Piece, elem: Elem) -> Piece {
     match elem {
         _ if working(elem) == elem => piece,

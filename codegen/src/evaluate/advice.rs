@@ -1,5 +1,5 @@
-//! What a message suggests: the words of other languages and what stands for them here, what a condition can be, what is
-//! known while compiling. Texts alone; nothing here changes the kernel.
+//! Help texts of messages: words of other languages and their counterparts here, what a condition can be,
+//! what is known while compiling. Texts alone; nothing here changes the kernel.
 
 use super::calls::FUNCTIONS;
 use super::value::Value;
@@ -10,7 +10,7 @@ use crate::spelling::{by_likeness, did_you_mean};
 use crate::typing::Type;
 use crate::view::View;
 
-/// Words of CUDA, Triton and CuTe for variables and functions, and what is written here in their place.
+/// Words of CUDA, Triton and CuTe for variables and functions, and their counterparts here.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["blockIdx"], "the block's coordinates are `block.x`, `block.y` and `block.z`"),
     (
@@ -35,7 +35,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (
         &["dot", "mma", "matmul"],
-        "write gemm(a, b, &mut acc); on tensor cores acc comes of tiled_mma::<bf16, f32>(warps = 8)",
+        "write gemm(a, b, &mut acc); on tensor cores acc is an accumulator of tiled_mma::<bf16, f32>(warps = 8)",
     ),
     (&["where"], "write select(condition, a, b)"),
     (&["cdiv"], "write ceil_div(a, b)"),
@@ -97,7 +97,7 @@ fn elsewhere(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
 }
 
-/// What to write for an element type that nobody knows.
+/// The help for an unknown element type.
 pub(crate) fn element(name: &str) -> String {
     let row = TYPES_ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     let usable = Elem::names();
@@ -110,7 +110,7 @@ pub(crate) fn element(name: &str) -> String {
     }
 }
 
-/// What to write for a function that nobody knows; `bound` is what the name stands for, if it is a name of the kernel.
+/// The help for an unknown function; `bound` is the value of the name, if it is a name of the kernel.
 pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
     if let Some(value) = bound {
         return format!("`{name}` is {} here", value.kind());
@@ -122,7 +122,7 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
     })
 }
 
-/// What to write for a name that nobody knows.
+/// The help for an unknown name.
 pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
     let shouted = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let known = scope.iter().copied().chain(["block", "thread"].into_iter().filter(|_| in_kernel));
@@ -145,11 +145,11 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
     }
 }
 
-/// What a name in keys is to the macro.
+/// A name in keys, as the macro sees it.
 pub(super) const NAMES_IN_KEYS: &str =
     "a macro sees this name, not its value: write the value, or set it at run time with `.specialize(…)`";
 
-/// What to write for a method that a value does not have.
+/// The help for a method that a value does not have.
 pub(super) fn method(name: &str, of: &Value) -> String {
     const METHODS: [&str; 4] = ["size", "cosize", "rank", "shape"];
     let usage = FUNCTIONS.iter().find(|(known, _)| *known == name).map(|(_, usage)| usage);
@@ -172,10 +172,10 @@ pub(super) fn method(name: &str, of: &Value) -> String {
 /// What `if` can be.
 const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and what is read from memory";
 
-/// What is written where elements decide.
+/// The counterpart of `if` for elements.
 const CHOICES: &str = "a choice between elements is select(x > 0.0, x, 0.0), inside `map`";
 
-/// Why conditions on coordinates are seldom needed.
+/// Why bounds checks by hand are seldom needed.
 const BOUNDS: &str =
     "bounds need no condition: accesses are predicated wherever a tile can reach past its tensor";
 
@@ -193,7 +193,7 @@ pub(super) fn condition(found: &Value) -> Problem {
     }
 }
 
-/// An operator that two values do not have.
+/// An operator that two values do not support.
 pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
     let compares = matches!(op, Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge | Binary::Eq | Binary::Ne);
     let has = |is: fn(&Value) -> bool| is(left) || is(right);
@@ -227,7 +227,7 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
     problem.help(format!("{CONDITIONS}\nhelp: {more}"))
 }
 
-/// What a value is, where more of the sentence follows.
+/// A value in words, where more of the sentence follows.
 fn clause(value: &Value) -> String {
     let kind = value.kind();
     if kind.contains(", ") { format!("{kind},") } else { kind }
@@ -265,7 +265,7 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
 const COORDINATES: &str = "coordinates are made of integers: `block.x`, `thread.x`, loop variables, sizes, integer arguments, \
     and elements that are integers, such as ids[(block.x)]";
 
-/// A layout or a shape whose size a launch decides, where it must be known earlier; `what` needs it.
+/// A layout or a shape whose size is known only at launch, where it must be known earlier; `what` needs it.
 pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Problem {
     Problem::new(format!("{what} needs sizes known while compiling, and {shape} is known only at launch"))
         .help(KNOWN)
@@ -275,7 +275,7 @@ pub(super) fn known_at_launch(what: &str, shape: &impl std::fmt::Display) -> Pro
 const KNOWN: &str =
     "known while compiling are numbers, `const` parameters of the kernel, and what is computed from them";
 
-/// A view some of whose extents a launch decides, where the part of a thread is needed.
+/// A view with extents that are known only at launch, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
     let known = |takes: &str| {
         let shape = view.shape();

@@ -16,7 +16,7 @@ use crate::tile::{self, How, Order};
 use crate::typing;
 use crate::view::{Deal, View};
 
-/// Every function: its name, how it is called, for messages.
+/// Every function: its name and its usage, for messages.
 pub const FUNCTIONS: &[(&str, &str)] = &[
     ("tile", "tile(tensor, (BM, BK), (block.x, _))"),
     (
@@ -101,7 +101,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("pipelined", "for k in pipelined(0..n, stages = 3) { … }"),
 ];
 
-/// The arguments of a call: values with their places, and those with names.
+/// The arguments of a call: positional and named.
 pub(super) struct Args {
     pub(super) call: Span,
     pub(super) name: String,
@@ -110,7 +110,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// What is wrong with an argument, or with there being none.
+    /// A missing or wrong argument.
     pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
         match self.values.get(arg) {
             Some((found, _)) => {
@@ -141,7 +141,7 @@ impl Args {
 impl Evaluator {
     pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
         let naming = std::mem::take(&mut self.naming);
-        // A closure that the kernel binds hides a function of its name, as in Rust.
+        // A closure bound in the kernel shadows a function of its name, as in Rust.
         if let Some(Value::Closure(closure)) = self.lookup(&function.text).cloned() {
             if let Some(place) = self.scope.iter().rposition(|(known, _)| *known == function.text)
                 && self.callers.is_empty()
@@ -222,7 +222,7 @@ impl Evaluator {
             Some(Value::View(view)) => Ok(view.clone()),
             _ => Err(need(n, "a tensor")),
         };
-        // What a thread works on has extents known while compiling.
+        // The part of a thread has extents known while compiling.
         let part = |n: usize| match view(n)? {
             whole if whole.extents().is_none() => Err(advice::whole(&whole, &args.name).arg(n)),
             part => Ok(part),
@@ -402,7 +402,7 @@ impl Evaluator {
                     [] => self.builder.elem(&like),
                     _ => self.type_argument(types, args)?,
                 };
-                // What counts or sums in one element may differ from thread to thread.
+                // A counter or sum in one register may differ from thread to thread.
                 let fragment = match like.layout.size() {
                     Ok(1) => self.builder.registers(name, elem, like.shape())?,
                     _ => self.room_for(name, elem, std::slice::from_ref(&like))?,

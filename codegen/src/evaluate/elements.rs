@@ -1,4 +1,4 @@
-//! Closures: functions of elements, and what `map` makes of them.
+//! Closures: functions of elements, and `map`.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::View;
 
-/// What `map` works on.
+/// The operands of `map`.
 struct Mapped<'a> {
     ins: Vec<View>,
-    /// Where results go, one for each value of the closure; fresh fragments without.
+    /// Result tensors, one for each value of the closure; fresh fragments without.
     to: Option<Vec<View>>,
     closure: &'a Closure,
     /// The place of the closure among the arguments.
     at: usize,
-    /// Does it take the coordinates of elements too? How many there are.
+    /// The number of coordinates, if the closure takes the coordinates of elements too.
     at_elements: Option<usize>,
 }
 
 impl Evaluator {
-    /// A closure, with what the names in it stand for.
+    /// A closure, with its captured names.
     pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
         let mut scope: Vec<(String, Value)> = Vec::new();
         for (place, (name, value)) in self.scope.iter().enumerate().rev() {
@@ -39,7 +39,7 @@ impl Evaluator {
         Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
     }
 
-    /// A size is a number where elements are computed.
+    /// A size is a number inside a function of elements.
     pub(super) fn as_element(&self, value: Value) -> Value {
         match value {
             Value::Size(_) if self.in_closure => value.as_number().map_or(value, Value::Number),
@@ -72,7 +72,7 @@ impl Evaluator {
         self.inlined(closure, values)
     }
 
-    /// The value of a closure's body, with these for its parameters.
+    /// The value of a closure's body, with these values for its parameters.
     fn inlined(&mut self, closure: &Closure, values: Vec<Value>) -> Value {
         self.callers.push(std::mem::replace(&mut self.scope, closure.scope.clone()));
         let naming = std::mem::take(&mut self.naming);
@@ -155,7 +155,7 @@ impl Evaluator {
             }
         }
         match &mapped.to {
-            // Several results may go where a later one still reads.
+            // Several results may alias an input that a later one still reads.
             Some(to) if to.len() == 1 => {
                 let (value, _) = made.remove(0);
                 self.builder.map(&mapped.ins, &to[0], value)?;
@@ -178,7 +178,7 @@ impl Evaluator {
         }
     }
 
-    /// Fragments that hold the values of functions.
+    /// Fragments for the results of functions.
     fn fresh(
         &mut self,
         mapped: &Mapped<'_>,

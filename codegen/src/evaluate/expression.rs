@@ -15,7 +15,7 @@ use crate::tile;
 use crate::typing::{self, Scalar};
 
 impl Evaluator {
-    /// The value of an expression, unless it is too deep, too large, or there has been too much before it.
+    /// The value of an expression, within the limits on depth, size and total work.
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
         if self.depth >= limits::DEEPEST {
             let problem = Problem::new(format!("this is nested more than {} levels deep", limits::DEEPEST));
@@ -88,7 +88,7 @@ impl Evaluator {
         self.complain(span, problem.help(help))
     }
 
-    /// A value behind names for parts of it.
+    /// A value behind bindings.
     fn block(&mut self, lets: &[(Pattern, Expr)], value: &Expr) -> Value {
         let depth = self.scope.len();
         for (pattern, value) in lets {
@@ -125,7 +125,7 @@ impl Evaluator {
         }
     }
 
-    /// A choice that is made while the kernel runs.
+    /// A choice at run time.
     fn choice_of(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
         let (x, y) = (self.expr(then), self.expr(other));
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
@@ -339,7 +339,7 @@ impl Evaluator {
             }
             (Unary::Not, Value::Bool(b)) => Value::Bool(!b),
             (op, other) => {
-                if let Some(made) = self.turned(op, &other) {
+                if let Some(made) = self.unary_integer(op, &other) {
                     return made;
                 }
                 let problem = Problem::new(format!("this operator does not work on {}", other.kind()));
@@ -353,7 +353,7 @@ impl Evaluator {
     }
 
     fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span, operands: [Span; 2]) -> Value {
-        // An element that meets an integer is read.
+        // An element that meets an integer is loaded.
         let (left, right) = match (&left, &right) {
             (Value::View(_), Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::View(_))
             | (Value::Int(_) | Value::Index(_) | Value::Size(_), Value::View(_))
@@ -402,7 +402,7 @@ impl Evaluator {
         })
     }
 
-    /// A number of the kernel, or what is wrong with it: at the operand to blame, or at all of it.
+    /// A number of the kernel, or an error at the operand to blame, or at the whole expression.
     pub(super) fn scalar(&mut self, made: Result<Scalar, Problem>, span: Span, operands: &[Span]) -> Value {
         match made {
             Ok(scalar) => Value::Number(scalar),
@@ -413,7 +413,7 @@ impl Evaluator {
         }
     }
 
-    /// A composed layout with another layout inside.
+    /// A composed layout with another inner layout.
     pub(super) fn relayout(&mut self, span: Span, made: tilewright_layout::Result<Layout>) -> Value {
         match made {
             Ok(layout) => Value::Layout(Composed::from(layout)),
@@ -516,7 +516,7 @@ pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Pro
     }
 }
 
-/// A sum of a product: one rounding, as `fmaf` in the generated text.
+/// A multiply-add: one rounding, as `fmaf` in the generated text.
 fn contracted(sum: Scalar) -> Scalar {
     let expr = match sum.expr {
         tile::Expr::Bin(Bin::Add, x, y) => match (*x, *y) {

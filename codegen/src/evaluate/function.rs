@@ -1,4 +1,4 @@
-//! Functions of numbers by their names: those that a device has, and those that are made of them.
+//! Math functions by their names: those that a device has, and those composed of them.
 
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
@@ -9,11 +9,11 @@ use crate::typing::{self, ONE, Scalar, TWO, Type};
 pub(super) enum Kind {
     One(Un),
     Two(Bin),
-    /// Made of others.
+    /// Composed of others.
     Made(fn(Scalar) -> Result<Scalar>),
 }
 
-/// The function of a name that stands in the list of functions.
+/// The function of a name in the list of functions.
 pub(super) fn of(name: &str) -> Kind {
     let one = ONE.iter().find(|(known, _)| *known == name).map(|(_, f)| Kind::One(*f));
     let two = || TWO.iter().find(|(known, _)| *known == name).map(|(_, f)| Kind::Two(*f));
@@ -26,7 +26,7 @@ pub(super) fn of(name: &str) -> Kind {
     })
 }
 
-/// A function that is made of others: narrow numbers are widened first, and the result is rounded once.
+/// A composed function: narrow numbers are widened first, and the result is rounded once.
 pub(super) fn wide(name: &str, x: Scalar, make: fn(Scalar) -> Result<Scalar>) -> Result<Scalar> {
     match x.ty {
         Some(Type::Elem(elem @ (Elem::F16 | Elem::Bf16))) => {

@@ -1,5 +1,5 @@
-//! Integers of the kernel: what is known while compiling, at launch, or only while the kernel runs, under one arithmetic.
-//! Comparisons of such are conditions of `if`.
+//! Integers of the kernel, known while compiling, at launch, or at run time, under one arithmetic. Their
+//! comparisons are conditions of `if`.
 
 use super::Evaluator;
 use super::value::Value;
@@ -12,8 +12,8 @@ use crate::tile::{self, Expr, Scalar as Argument};
 use crate::typing::{Scalar, Type};
 use crate::view::View;
 
-/// Arithmetic on integers of which at least one is not known while compiling; nothing where it has no result in 64 bits,
-/// or is none of integers.
+/// Arithmetic on integers of which at least one is not known while compiling; nothing where it overflows 64
+/// bits, or is none of integers.
 pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
     let less = |a: &Affine, b: &Affine| match (a.constant(), b.constant()) {
         (Some(a), Some(b)) => Value::Bool(a < b),
@@ -41,7 +41,7 @@ pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
         }
         _ => return None,
     };
-    // A divisor that is known must be positive; another is looked at once all ranges are known.
+    // A known divisor must be positive; others are checked once all ranges are known.
     if matches!(with, Arith::Div | Arith::Rem) && y.constant().is_some_and(|n| n < 1) {
         return None;
     }
@@ -58,7 +58,7 @@ fn opposite(of: Value) -> Value {
 
 /// Two conditions under `&&` or `||`, or `!` of one.
 pub(super) fn logic(op: Binary, x: &Value, y: &Value) -> Option<Value> {
-    // What is known while compiling decides, or makes no difference.
+    // Operands known while compiling are folded.
     let known = match (x, y) {
         (Value::Bool(known), other) | (other, Value::Bool(known)) => Some((*known, other)),
         _ => None,
@@ -77,7 +77,7 @@ pub(super) fn logic(op: Binary, x: &Value, y: &Value) -> Option<Value> {
     }))
 }
 
-/// A condition that the kernel decides while it runs.
+/// A condition that is decided at run time.
 pub(super) fn test(value: &Value) -> Option<Test> {
     match value {
         Value::Test(test) => Some(test.clone()),
@@ -169,8 +169,8 @@ impl Evaluator {
         }
     }
 
-    /// The value with single elements of integer type read: what is a coordinate, an end of a loop or compared with an
-    /// integer must be one.
+    /// The value with single elements of integer type loaded: coordinates, loop bounds and operands of
+    /// integer comparisons must be integers.
     pub(super) fn read(&mut self, value: Value, span: Span) -> Value {
         match value {
             Value::View(view) if self.is_index(&view) => self.take(&view, span),
@@ -194,7 +194,8 @@ impl Evaluator {
         !self.builder.elem(view).is_float() && is_one(view)
     }
 
-    /// An element as an integer; one of an input that has been read in this block is not read again.
+    /// Loads an element as an integer; one of an input that has been loaded in this block is not loaded
+    /// again.
     pub(super) fn take(&mut self, view: &View, span: Span) -> Value {
         if let Some((_, known)) = self.loaded.iter().find(|(known, _)| known == view) {
             return Value::Index(known.clone());
@@ -221,7 +222,7 @@ impl Evaluator {
         if !of_kernel(left) && !of_kernel(right) {
             return None;
         }
-        // An integer argument is a number as well, and among elements it stays one.
+        // An integer argument is a number as well, and among elements it remains one.
         if self.in_closure && [left, right].iter().any(|value| matches!(value, Value::Number(_))) {
             return None;
         }
@@ -245,7 +246,7 @@ impl Evaluator {
         if b.constant().is_some_and(|n| n < 1) {
             return None;
         }
-        // Where there is something to divide, no sum of both is needed, which could be far larger.
+        // Where the dividend is positive, the sum of both is not needed, which could overflow.
         let up = match self.builder.program().range(&a).lo {
             1.. => Affine::two(Arith::Div, &a.plus(&1.into(), -1)?, &b)?.plus(&1.into(), 1)?,
             _ => Affine::two(Arith::Div, &a.plus(&b, 1)?.plus(&1.into(), -1)?, &b)?,
@@ -254,7 +255,7 @@ impl Evaluator {
     }
 
     /// `-a` of an integer, `!a` of a condition.
-    pub(super) fn turned(&self, op: Unary, value: &Value) -> Option<Value> {
+    pub(super) fn unary_integer(&self, op: Unary, value: &Value) -> Option<Value> {
         match (op, value) {
             (Unary::Neg, Value::Index(_) | Value::Size(_)) => {
                 self.integer(value)?.times(-1).map(Value::Index)
@@ -264,7 +265,7 @@ impl Evaluator {
         }
     }
 
-    /// Why something is no coordinate.
+    /// Why something is not a coordinate.
     pub(super) fn no_coordinate(&self, at: &Value, usage: &str) -> Problem {
         let items = match at {
             Value::Tuple(items) => &items[..],

@@ -1,4 +1,4 @@
-//! Matrix instructions in kernels: `tiled_mma`, and what is asked of it.
+//! Matrix instructions in kernels: `tiled_mma` and its methods.
 
 use tilewright_layout::Layout;
 
@@ -12,7 +12,7 @@ use crate::target::{BLOCK_THREADS, WARP};
 use crate::tile::Expr;
 use crate::tiled::TiledMma;
 
-/// What can be asked of an instruction, and how.
+/// The methods of a tiled MMA, and their usage.
 const METHODS: [(&str, &str); 4] = [
     ("accumulators", "mma.accumulators((BM, BN), 0.0)"),
     ("partition_a", "mma.partition_a(sa, thread.x)"),
@@ -43,7 +43,7 @@ impl Evaluator {
                 let (elem, acc) = (self.elem(&types[0]), self.elem(&types[1]));
                 let (Some(elem), Some(acc)) = (elem, acc) else { return Ok(Value::Poison) };
                 let row = TiledMma::row(elem, acc, self.builder.program().arch);
-                // What there is instead is said where a tile is made.
+                // Alternatives are suggested where a tile is made.
                 let row = match row {
                     Some(row) => row,
                     None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
@@ -87,7 +87,7 @@ impl Evaluator {
         }
     }
 
-    /// What is asked of an instruction.
+    /// A method of a tiled MMA.
     pub(super) fn of_mma(
         &mut self,
         of: &Value,
@@ -134,7 +134,7 @@ impl Evaluator {
         }
     }
 
-    /// Sums over a whole tile.
+    /// Accumulators of a whole tile.
     fn accumulators(
         &mut self,
         mma: &Mma,
@@ -173,7 +173,7 @@ impl Evaluator {
         Ok(Value::View(view))
     }
 
-    /// The instruction with its warps arranged, which partitions need.
+    /// The tiled MMA with its warps arranged, which partitions need.
     fn explicit(&self, mma: &Mma) -> Result<TiledMma, Problem> {
         match &mma.warps {
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),

@@ -1,5 +1,6 @@
-//! Runs the text of a kernel while it is compiled: layouts, tuples, constants and static loops are evaluated; what is
-//! left becomes calls on the builder. All mistakes are collected, each at its own tokens.
+//! Partial evaluation of a kernel's text: layouts, tuples, constants and static loops are evaluated while
+//! compiling; the residual program becomes calls on the builder. All mistakes are collected, each at its own
+//! tokens.
 
 mod advice;
 mod calls;
@@ -40,7 +41,7 @@ pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
     crate::generate::finish(program, Vec::new(), diagnostics, &levels)
 }
 
-/// The tile program of a function, what is wrong with it, and levels of lints.
+/// The tile program of a function, its errors, and levels of lints.
 pub(crate) fn program(
     kernel: &Kernel,
     settings: &Settings,
@@ -69,26 +70,26 @@ struct Evaluator {
     builder: Builder,
     /// Names, innermost last.
     scope: Vec<(String, Value)>,
-    /// Those of where closures are called that are being evaluated: messages know them.
+    /// The scopes of the callers of closures under evaluation, for messages.
     callers: Vec<Vec<(String, Value)>>,
     diagnostics: Vec<Diagnostic>,
     /// Which names are used.
     uses: uses::Uses,
-    /// Elements of inputs that have been read as integers in the blocks at hand.
+    /// Elements of inputs that have been loaded as integers in the open blocks.
     loaded: Vec<(View, Affine)>,
-    /// What type parameters stand for.
+    /// Values of type parameters.
     types: Vec<(String, Elem)>,
-    /// The names that a `let` is about to give.
+    /// The names that the current `let` binds.
     naming: Vec<String>,
-    /// Blocks and expressions inside of one another at the moment.
+    /// Nesting depth of blocks and expressions.
     blocks: u32,
     depth: u32,
     work: Work,
-    /// Keys are read outside of any kernel.
+    /// False for keys, which are read outside of any kernel.
     in_kernel: bool,
-    /// Is this a function of elements, where `as` makes numbers of literals?
+    /// Is this a function of elements, where `as` gives literals a type?
     in_closure: bool,
-    /// Is this the type of an argument, where names that nobody knows are sizes?
+    /// Is this the type of an argument, where unknown names are sizes?
     in_type: bool,
 }
 
@@ -192,7 +193,7 @@ impl Evaluator {
         }
     }
 
-    /// Names of the head: constants, element types and arguments have one of their own each.
+    /// Names of the head must be distinct: constants, element types and arguments.
     fn heads(&mut self, kernel: &Kernel) {
         let consts = kernel.consts.iter().map(|constant| (&constant.name, "constant"));
         let types = kernel.types.iter().map(|ty| (&ty.name, "element type"));
@@ -283,7 +284,7 @@ impl Evaluator {
                 self.in_type = true;
                 let made = self.expr(expr);
                 self.in_type = false;
-                // What tiles divide is a size by itself, or so many tiles of one.
+                // Tiles divide a size, or a multiple of one.
                 let made = match made {
                     Value::Size(Size::Sym { times, of, over }) if times != 1 => {
                         Value::Index(Size::Sym { times, of, over }.into())
@@ -341,7 +342,7 @@ impl Evaluator {
         self.blocks -= 1;
     }
 
-    /// Counts values that have been computed. Once there is too much, everything stops, and one complaint says why.
+    /// Counts evaluated values. Beyond the limit evaluation stops, and one error says why.
     fn goes_on(&mut self, values: u64, span: Span) -> bool {
         if !self.work.is_over {
             self.work.values += values;
@@ -395,7 +396,7 @@ impl Evaluator {
     }
 
     fn bind_let(&mut self, pattern: &Pattern, value: &ast::Expr) {
-        // A tuple of values for a tuple of names: each gets its name before it is made.
+        // A tuple of values for a tuple of names: each is bound before it is made.
         if let (Pattern::Tuple(_, patterns), ast::ExprKind::Tuple(values)) = (pattern, &value.kind)
             && patterns.len() == values.len()
         {
@@ -411,7 +412,7 @@ impl Evaluator {
         self.watch(pattern);
     }
 
-    /// Whether the name that was bound last is used is of interest.
+    /// Is the use of the last bound name tracked?
     fn watch(&mut self, pattern: &Pattern) {
         if let (Pattern::Name(name), Some(place)) = (pattern, self.scope.len().checked_sub(1))
             && !self.in_closure
@@ -480,7 +481,7 @@ impl Evaluator {
         self.assign_value(target, op, (from, value.span), span);
     }
 
-    /// `(a, b) = …`: all values are there before any is set.
+    /// `(a, b) = …`: all values are computed before any is assigned.
     fn assign_all(&mut self, targets: &[ast::Expr], value: &ast::Expr) {
         let values = match self.expr(value) {
             Value::Tuple(values) if values.len() == targets.len() => values,
@@ -498,7 +499,7 @@ impl Evaluator {
         let (mut made, value_span) = (Vec::new(), value.span);
         for value in values {
             made.push(match value {
-                Value::View(view) => self.held_apart(view, value_span),
+                Value::View(view) => self.copied(view, value_span),
                 value => value,
             });
         }
@@ -507,20 +508,21 @@ impl Evaluator {
         }
     }
 
-    /// Elements of a tensor that has a name, in registers of their own, so that they stay while it is changed.
-    fn held_apart(&mut self, view: View, span: Span) -> Value {
+    /// Copies elements of a tensor that has a name into registers of their own, so that they survive an
+    /// assignment to it.
+    fn copied(&mut self, view: View, span: Span) -> Value {
         let named =
             self.scope.iter().any(|(_, value)| matches!(value, Value::View(of) if of.tensor == view.tensor));
         if !named {
             return Value::View(view);
         }
         let elem = self.builder.elem(&view);
-        let made = self.builder.registers("held", elem, view.shape()).and_then(|held| {
-            self.builder.map(std::slice::from_ref(&view), &held, tile::Expr::In(0))?;
-            Ok(held)
+        let made = self.builder.registers("held", elem, view.shape()).and_then(|copy| {
+            self.builder.map(std::slice::from_ref(&view), &copy, tile::Expr::In(0))?;
+            Ok(copy)
         });
         match made {
-            Ok(held) => Value::View(held),
+            Ok(copy) => Value::View(copy),
             Err(problem) => self.complain(span, problem),
         }
     }
@@ -544,7 +546,7 @@ impl Evaluator {
             }
         };
         let elem = self.builder.elem(&to);
-        // What is only set is not read.
+        // An assignment without an operator does not read its target.
         let reads = op.is_some();
         let (view, right) = match from {
             Value::Poison => return,
@@ -634,7 +636,7 @@ impl Evaluator {
                 self.complain(range.span, problem.help("write the range without `unroll`"));
             }
             (from, to, _) => match (self.integer(&from), self.integer(&to)) {
-                // Nothing to do, for these constants.
+                // An empty range, for these constants.
                 (Some(from), Some(to)) if empty(&from, &to) => {}
                 (Some(from), Some(to)) => self.run_loop(pattern, (from, to), ahead, body),
                 _ => {
@@ -649,9 +651,9 @@ impl Evaluator {
         }
     }
 
-    /// A condition that the kernel decides while it runs.
+    /// A condition that is decided at run time.
     fn branch(&mut self, test: Test, then: &[ast::Stmt], other: &[ast::Stmt], span: Span) {
-        // The builder cannot be borrowed while the bodies run through it, so it changes hands.
+        // The builder cannot be borrowed while the bodies run through it, so it is swapped out.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
         builder.at(span);
         let mut arms = [then, other].into_iter();
@@ -666,7 +668,7 @@ impl Evaluator {
         self.builder = builder;
     }
 
-    /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and how far it runs ahead.
+    /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and its stages.
     fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
@@ -713,16 +715,16 @@ impl Evaluator {
             Pattern::Name(name) => name.text.clone(),
             _ => "i".to_owned(),
         };
-        // The builder cannot be borrowed while the body runs through it, so it changes hands.
+        // The builder cannot be borrowed while the body runs through it, so it is swapped out.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
-        // A loop that runs ahead counts its iterations from 0. What lies past the end begins none, wherever it is.
+        // A pipelined loop counts its iterations from 0. An empty range has none, wherever it begins.
         let narrow = builder.program().range(&from).is_narrow();
         let first = if narrow { Some(from.clone()) } else { Affine::two(Arith::Min, &from, &to) };
         let (first, from, to) = match (ahead, to.plus(&from, -1).zip(first)) {
             (Some(_), Some((count, first))) => (first, 0.into(), count),
             _ => (0.into(), from, to),
         };
-        let turn = |inner: &mut Builder, var: Affine| {
+        let iteration = |inner: &mut Builder, var: Affine| {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
             self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
@@ -731,23 +733,23 @@ impl Evaluator {
             std::mem::swap(&mut self.builder, inner);
         };
         match ahead {
-            Some(ahead) => builder.pipelined(&name, to, ahead, turn),
-            None => builder.repeat_over(&name, from, to, Unroll::No, turn),
+            Some(ahead) => builder.pipelined(&name, to, ahead, iteration),
+            None => builder.repeat_over(&name, from, to, Unroll::No, iteration),
         }
         self.builder = builder;
     }
 }
 
-/// Is nothing between two integers known while compiling?
+/// Is the range between two integers known to be empty?
 fn empty(from: &Affine, to: &Affine) -> bool {
     matches!((from.constant(), to.constant()), (Some(from), Some(to)) if from >= to)
 }
 
-/// What has been done so far.
+/// The evaluation budget spent so far.
 #[derive(Default)]
 struct Work {
     values: u64,
-    /// It was too much, and has been complained about.
+    /// The budget was exceeded, and this has been reported.
     is_over: bool,
 }
 
@@ -759,7 +761,7 @@ impl Keys {
         Keys(Evaluator { in_kernel: false, ..Evaluator::new("") })
     }
 
-    /// What was wrong with the values so far.
+    /// Errors in the values so far.
     pub(crate) fn diagnostics(&mut self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.0.diagnostics)
     }

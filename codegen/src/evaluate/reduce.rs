@@ -1,4 +1,4 @@
-//! Reductions: sums and extrema, and any function that may take elements in any order.
+//! Reductions: sums and extrema, and any associative and commutative function.
 
 use tilewright_layout::Tuple;
 
@@ -15,7 +15,7 @@ use crate::tile::{self, Across};
 use crate::typing::Scalar;
 use crate::view::View;
 
-/// What a function of this name combines: by an operation, or by a closure; and across which threads.
+/// The operation of a reduction of this name, none for a closure; and the threads that it spans.
 pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
     let (across, with) = match name.split_once('_') {
         Some(("warp", with)) => (Across::Warp(32), with),
@@ -64,7 +64,8 @@ impl Evaluator {
         };
         let elem = self.builder.elem(from);
         let elem = match (named(args, "acc"), with) {
-            // Sums of narrow numbers are kept in a wider type, on every level; what takes them converts them once.
+            // Sums of narrow numbers are accumulated in a wider type, on every level; their user converts
+            // them once.
             (None, Bin::Add) => elem.accumulator(),
             (None, _) => elem,
             (Some((Value::Elem(acc), _)), _) if acc.is_float() == elem.is_float() => *acc,
@@ -113,7 +114,7 @@ impl Evaluator {
         }
     }
 
-    /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: a function that may take elements in any order.
+    /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: an associative and commutative function.
     fn fold_call(&mut self, args: &Args, naming: &[String], across: Across) -> Result<Value, Problem> {
         let usage = || {
             Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))
@@ -159,8 +160,8 @@ impl Evaluator {
         })
     }
 
-    /// The functions of a closure of two tuples, or of two numbers: one for each entry. Nothing where it has been complained
-    /// about.
+    /// The functions of a closure of two tuples, or of two numbers: one for each entry. Nothing where an
+    /// error has been reported.
     fn functions(
         &mut self,
         closure: &Closure,
@@ -219,7 +220,7 @@ fn named<'a>(args: &'a Args, name: &str) -> Option<(&'a Value, crate::ast::Span)
     args.named.iter().find(|(known, ..)| known.text == name).map(|(_, value, span)| (value, *span))
 }
 
-/// The extents of a result: 1 along the modes that are combined.
+/// The extents of a result: 1 along the reduced modes.
 fn extents(args: &Args, from: &View, across: Across, modes: Option<&Value>) -> Result<Vec<i64>, Problem> {
     let mut extents = from.extents().ok_or_else(|| advice::whole(from, &args.name).arg(0))?;
     if across != Across::Thread {

@@ -1,4 +1,4 @@
-//! Which names of the text are used. A name in a loop that is repeated while compiling is bound several times at one place,
+//! Tracks which names of the text are used. A name in an unrolled loop is bound several times at one place,
 //! and one use is enough.
 
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use crate::ast::{Level, Name, Span};
 use crate::diagnostic::{Diagnostic, Lint};
 
-/// Names that `let` has bound.
+/// Names bound by `let`.
 #[derive(Default)]
 pub(super) struct Uses {
-    /// Where each was bound, and whether it has been used.
+    /// Each binding, and whether it has been used.
     all: BTreeMap<Span, (String, bool)>,
-    /// Those in scope: their places in it, and where they were bound.
+    /// Bindings in scope: their entries in the scope, and their spans.
     open: Vec<(usize, Span)>,
 }
 
@@ -32,7 +32,7 @@ impl Uses {
         }
     }
 
-    /// What is said of names that nothing uses.
+    /// Lints for unused names.
     pub(super) fn unused(&self, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
         let level = Lint::named("unused").map_or(Level::Allow, |lint| super::level(lint, levels));
         if level == Level::Allow {

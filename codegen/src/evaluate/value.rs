@@ -1,4 +1,4 @@
-//! What expressions of a kernel stand for while it is compiled.
+//! Values of a kernel's expressions while it is compiled.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
 
-/// A function that the text bound to a name or passes on.
+/// A closure that the text bound to a name or passes on.
 #[derive(Debug)]
 pub(super) struct Closure {
     pub(super) params: Vec<Pattern>,
     pub(super) body: Expr,
-    /// What the names in its body stood for where it was written.
+    /// Its captured names.
     pub(super) scope: Vec<(String, Value)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Closure {
 pub(super) enum Value {
     /// Nothing: the value of a statement.
     Unit,
-    /// An expression that has been complained about: what uses it stays silent.
+    /// An expression with a reported error: its uses report nothing further.
     Poison,
     Int(i64),
     Float(f64),
@@ -45,7 +45,7 @@ pub(super) enum Value {
     Index(Affine),
     /// A size known at launch.
     Size(Size),
-    /// A condition on integers, decided while the kernel runs.
+    /// A condition on integers, decided at run time.
     Test(Test),
     Range(Box<Value>, Box<Value>),
     /// A number of the kernel: a scalar argument, or arithmetic with elements inside a closure.
@@ -55,11 +55,11 @@ pub(super) enum Value {
     Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
-    /// A matrix instruction and the warps that share it.
+    /// A matrix instruction and its arrangement of warps.
     Mma(Mma),
 }
 
-/// What `tiled_mma` gives.
+/// The value of `tiled_mma`.
 #[derive(Clone, Debug)]
 pub(super) struct Mma {
     /// The instruction.
@@ -72,14 +72,14 @@ pub(super) struct Mma {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Warps {
-    /// So many, arranged as suits a tile.
+    /// So many, arranged to suit a tile.
     Count(i64),
-    /// So.
+    /// This arrangement.
     Arranged(Layout),
 }
 
 impl Value {
-    /// What it is, in the words of a message.
+    /// Its kind, in the words of a message.
     pub(super) fn kind(&self) -> String {
         match self {
             Value::Unit => "nothing".into(),
@@ -109,8 +109,8 @@ impl Value {
         }
     }
 
-    /// How many parts it is made of; a refusal where they are too many. Values that are made of values grow fast:
-    /// `let b = (a, a); let c = (b, b);`.
+    /// The number of its parts; a refusal where they are too many. Nested values grow exponentially: `let b =
+    /// (a, a); let c = (b, b);`.
     pub(super) fn parts(&self) -> Result<u64, Problem> {
         let count = match self {
             Value::Number(number) => return limits::function(&number.expr),
@@ -185,7 +185,7 @@ impl Value {
         }
     }
 
-    /// As a number of the kernel, a size included: where the text asks for it, with `as` or in a closure.
+    /// As a number of the kernel, sizes included: under `as` or in a closure.
     pub(super) fn as_number(&self) -> Option<Scalar> {
         match self {
             Value::Size(size) => Some(Scalar::new(tile::Expr::Size(*size), Elem::I32)),

@@ -1,4 +1,5 @@
-//! Functions that make other views of tensors: shifted, in another order, broadcast, and the walk of blocks over tiles.
+//! Functions that make other views of tensors: shifted, permuted, broadcast, and the raster order of blocks
+//! over tiles.
 
 use tilewright_layout::Value as Size;
 
@@ -73,8 +74,8 @@ impl Evaluator {
         }
     }
 
-    /// `walk((rows, columns), block.x, bands = 8)`: the coordinates of a block's tile. `walk(layout!(…), block.x)`: those
-    /// that a layout gives the block's number.
+    /// `walk((rows, columns), block.x, bands = 8)`: the tile coordinates of a block, in a raster order.
+    /// `walk(layout!(…), block.x)`: those that a layout gives the block index.
     pub(super) fn walk_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let over = args.values.get(1).map(|(value, _)| value);
         let axis = match over {
@@ -135,8 +136,8 @@ fn as_size(value: &Value) -> Option<Size> {
     }
 }
 
-/// The tile of a block: column by column, or in bands of so many rows, each column by column. Both coordinates stay below
-/// their ends by the look of them, so that whole tiles need no bounds.
+/// The tile of a block: in column-major order, or in bands of so many rows, each column-major. The form of
+/// both coordinates shows that they are in bounds, so that whole tiles need no guards.
 fn walk(block: &Affine, rows: &Affine, columns: &Affine, bands: Option<i64>) -> Option<[Affine; 2]> {
     let two = Affine::two;
     let (row, column) = match bands {
@@ -145,7 +146,7 @@ fn walk(block: &Affine, rows: &Affine, columns: &Affine, bands: Option<i64>) -> 
             let of_band = columns.times(high)?;
             let first = two(Arith::Div, block, &of_band)?.times(high)?;
             let rest = two(Arith::Rem, block, &of_band)?;
-            // The last band may be lower.
+            // The last band may have fewer rows.
             let high = two(Arith::Min, &rows.plus(&first, -1)?, &high.into())?;
             let high = two(Arith::Max, &high, &1.into())?;
             (first.plus(&two(Arith::Rem, &rest, &high)?, 1)?, two(Arith::Div, &rest, &high)?)

@@ -1,4 +1,4 @@
-//! Calls of the cooperative level: whole tiles, of which threads have parts that nobody writes down.
+//! Calls on whole tiles (cooperative level), which are distributed over threads implicitly.
 
 use tilewright_layout::Tuple;
 
@@ -19,8 +19,8 @@ impl Evaluator {
         resolve::is_whole(self.builder.program(), view)
     }
 
-    /// Registers for a function of these: a whole tile where they are whole tiles, as large as all of them together, and
-    /// else a fragment of the shape of the first.
+    /// Registers for a function of these: a whole tile of their broadcast shape where they are whole tiles,
+    /// and else a fragment of the shape of the first.
     pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[View]) -> Result<View, Problem> {
         if !of.iter().all(|view| self.is_whole(view)) {
             return self.builder.registers(name, elem, View::joint_shape(of));
@@ -58,7 +58,7 @@ impl Evaluator {
         Ok(Value::View(tile))
     }
 
-    /// A tile of memory in registers; others as they are.
+    /// A tile of memory loaded into registers; others unchanged.
     pub(super) fn loaded(&mut self, name: &str, view: &View) -> Result<View, Problem> {
         let program = self.builder.program();
         if program.forms.contains_key(&view.tensor) {
@@ -71,14 +71,14 @@ impl Evaluator {
         Ok(tile)
     }
 
-    /// Across which threads a whole tile is combined: that follows from the mode.
+    /// The threads that a reduction of a whole tile spans: that follows from the mode.
     pub(super) fn across_threads(&self, args: &Args, across: Across) -> Result<Across, Problem> {
         match across {
             Across::Thread => Ok(Across::Thread),
             _ => {
                 let function = args.name.rsplit('_').next().unwrap_or_default();
                 Err(Problem::new(format!(
-                    "`{}` combines what each thread has, and this is a whole tile that the threads share",
+                    "`{}` combines the parts of single threads, and this is a whole tile, distributed over the threads",
                     args.name
                 ))
                 .help(format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"))

@@ -1,4 +1,4 @@
-//! Arguments against parameters: kinds, extents, strides, lengths, overlaps; and the value of every symbol.
+//! Binds arguments to parameters: kinds, extents, strides, lengths, overlaps; and the value of every symbol.
 
 use tilewright_layout::{Symbol, Value};
 
@@ -11,7 +11,7 @@ use crate::elem::Elem;
 use crate::range::MOST_EXTENT;
 use crate::thread::Param;
 
-/// A size, and where it was found out.
+/// A size, and the argument that determined it.
 struct Bound<'k> {
     symbol: Symbol,
     value: i64,
@@ -19,7 +19,7 @@ struct Bound<'k> {
     what: What,
 }
 
-/// `extent 0`, `stride 1`. A launch that is right makes no text.
+/// `extent 0`, `stride 1`. Formatted only for errors.
 #[derive(Clone, Copy)]
 struct What(&'static str, usize);
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for What {
     }
 }
 
-/// Checks all arguments; what the symbols stand for.
+/// Checks all arguments; returns the values of the symbols.
 pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     if given.len() != names.len() {
@@ -57,7 +57,7 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
     }
     // All variants have the same tensors.
     let params = || kernel.variants[0].program.params.iter().zip(given);
-    // Plain names first: what is made of them can be compared then.
+    // Plain symbols first, so that expressions of them can be evaluated.
     for plain in [true, false] {
         for (param, given) in params() {
             if let (Param::Pointer { name, shape, stride, .. }, Given::Tensor(tensor)) = (param, given) {
@@ -88,7 +88,7 @@ fn element(name: &str, wanted: Elem, given: Elem) -> Result<(), Refusal> {
     Err(Refusal::of(name, format!("its elements are {wanted}, and {given} were given")))
 }
 
-/// What can be said of one tensor without the others.
+/// Checks of one tensor alone.
 fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
     let refuse = |message: String| Err(Refusal::of(name, message));
     if mutable && !tensor.mutable {
@@ -142,7 +142,7 @@ fn text(values: &[i64]) -> String {
     format!("({})", values.join(", "))
 }
 
-/// A tensor that is written has no two coordinates in one place.
+/// Distinct coordinates of a written tensor have distinct addresses.
 fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
     let mut modes: Vec<(i64, i64, usize)> = Vec::new();
     for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
@@ -177,7 +177,7 @@ fn sizes<'k>(
         size(name, What("extent", mode), wanted, given, plain, bound)?;
     }
     for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
-        // The one coordinate of such a mode is 0, whatever its stride.
+        // A mode of extent 1 has one coordinate, whatever its stride.
         let any = tensor.extents[mode] <= 1;
         let free = matches!(wanted, Value::Sym { of, .. } if !bound.iter().any(|known| known.symbol == of));
         let given = if any && !(1..=MOST_EXTENT).contains(&given) { 1 } else { given };
@@ -237,7 +237,7 @@ fn size<'k>(
     }
 }
 
-/// What the author asks of sizes.
+/// The author's requirements on sizes.
 fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
     let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
     for require in &kernel.requires {
@@ -286,8 +286,8 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A tensor without elements has sizes that no variant knows, which take every size for 1 at least: nothing is launched
-/// then, and that is right only where there is nothing to write.
+/// A tensor without elements has sizes that violate every variant's assumption of at least 1: nothing is
+/// launched then, which is right only where there is nothing to write.
 fn written_extents(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
     let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
     let work = given.iter().enumerate().any(|(place, given)| written(place) && !given.is_empty());
@@ -302,7 +302,7 @@ fn written_extents(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
     }
 }
 
-/// Nothing that is written lies where another argument does.
+/// A written argument overlaps no other.
 fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
     let range = |tensor: &Tensor| {
         let reach = last_offset(&tensor.extents, &tensor.strides) + 1;

@@ -1,11 +1,12 @@
-//! Which of several variants takes the least time for a launch, by what they say of themselves.
+//! Which of several variants is the fastest for a launch, by their cost models.
 
 use tilewright_layout::Symbol;
 
 use super::Limits;
 use crate::thread::Kernel;
 
-/// Clocks of a launch: those of the tiles of the busiest block. `None` where the kernel does not say.
+/// The estimated clocks of a launch: those of the busiest block's tiles. `None` where the kernel has no cost
+/// model.
 pub(super) fn clocks(
     program: &Kernel,
     limits: &Limits,
@@ -25,7 +26,7 @@ pub(super) fn clocks(
     Some(rounds.saturating_mul(of_tile).saturating_add(cost.launch.into()))
 }
 
-/// The first variant that serves, or, where that one says how long it takes, the quickest of those that say so.
+/// The first variant that fits, or, where it has a cost model, the fastest of those with one.
 pub(super) fn quickest(
     first: usize,
     refused: &[Option<String>],
@@ -41,7 +42,7 @@ pub(super) fn quickest(
 mod tests {
     use super::*;
 
-    /// Which variant is chosen, of those that serve with so many clocks; 0 stands for one that does not say.
+    /// The chosen variant, of those that fit with so many clocks; 0 is one without a cost model.
     #[track_caller]
     fn check(all: &[Option<u128>], expected: usize) {
         let refused: Vec<Option<String>> =
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quickest_serves_unless_the_first_does_not_say() {
+    fn the_fastest_variant_with_a_cost_model_is_chosen() {
         check(&[Some(0), Some(5)], 0);
         check(&[Some(9), Some(5), Some(7)], 1);
         check(&[None, Some(9), None, Some(3), Some(0)], 3);

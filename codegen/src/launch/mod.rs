@@ -1,5 +1,5 @@
-//! What a launch must check, and what it passes: the one interpreter of a kernel's launch plan, for the simulator and
-//! for devices. It knows extents, strides, lengths and addresses, and touches no memory.
+//! Launch checks and parameters: the one interpreter of a kernel's launch plan, for the simulator and for
+//! devices. It knows extents, strides, lengths and addresses, and touches no memory.
 
 mod bind;
 mod cost;
@@ -83,18 +83,18 @@ impl Limits {
     }
 }
 
-/// What to launch.
+/// A checked launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Which of the kernel's variants.
     pub variant: usize,
-    /// Why the faster ones were not taken, one line for each.
+    /// Why the faster variants were skipped, one line for each.
     pub passed_over: Vec<String>,
     /// Blocks along x, y, z. A zero means that there is nothing to do.
     pub grid: [u32; 3],
     /// Sizes that the arguments determine.
     pub symbols: Vec<(Symbol, i64)>,
-    /// What is passed, one for each parameter of the variant's program.
+    /// The parameters of the variant's program.
     pub passed: Vec<Passed>,
 }
 
@@ -105,7 +105,7 @@ impl Plan {
     }
 }
 
-/// What is passed for a parameter of a thread program. Arguments are named by their place.
+/// A parameter of a thread program. Arguments are named by their place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Passed {
     /// The address of a tensor.
@@ -158,7 +158,7 @@ pub struct Map {
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
     let symbols = bind::arguments(kernel, given)?;
     let lookup = |symbol: Symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
-    // What all variants need is said once.
+    // Facts that all variants need are reported once.
     if let Some(first) = kernel.variants.first() {
         let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
@@ -167,7 +167,7 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     let mut refused = Vec::new();
     for variant in &kernel.variants {
         let why = why_not(variant, given, limits, &lookup);
-        // Only those that say how long they take compete.
+        // Only variants with a cost model compete.
         let settled = why.is_none() && variant.program.launch.cost.is_none();
         refused.push(why);
         if settled {
@@ -223,7 +223,7 @@ fn why_not(
     program.needs.iter().find_map(|fact| unmet(fact, program, given, lookup))
 }
 
-/// What is missing for a fact, if it does not hold.
+/// The violated condition of a fact, if it does not hold.
 fn unmet(
     fact: &Fact,
     program: &Kernel,
@@ -315,7 +315,8 @@ fn grid(
     Ok(grid)
 }
 
-/// The grid of a persistent kernel: clusters that the device holds at once, no more than there are tiles.
+/// The grid of a persistent kernel: clusters that are resident on the device at once, no more than there are
+/// tiles.
 fn resident(
     program: &Kernel,
     limits: &Limits,
@@ -328,7 +329,7 @@ fn resident(
             None => return Err(Refusal::unknown(std::slice::from_ref(factor))),
         }
     }
-    // The rounds of a cluster are counted in 32 bits, its blocks included.
+    // The tile scheduler's counter of a cluster has 32 bits, its blocks included.
     let most = i32::MAX as u32 - limits.multiprocessors.saturating_mul(64);
     if tiles > i128::from(most) {
         return Err(Refusal::grid(0, tiles, most));

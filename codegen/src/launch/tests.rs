@@ -126,7 +126,7 @@ fn strides_fit() {
 }
 
 #[test]
-fn memory_is_there_and_apart() {
+fn buffers_are_long_enough_and_disjoint() {
     check(
         |[a, ..]| a.len = 16383,
         Some("a"),

@@ -1,5 +1,5 @@
-//! Where a view's elements are: coordinates in the tensor, offsets, and how many can be reached at once. Every index in
-//! generated code is made here, from a layout.
+//! Addresses of a view's elements: coordinates in the tensor, offsets and vector widths. Every index in
+//! generated code is computed here, from a layout.
 
 use tilewright_layout::{Composed, Swizzle, Value};
 
@@ -11,7 +11,7 @@ use crate::thread::{Fact, Mem, Space};
 use crate::tile;
 use crate::view::View;
 
-/// A leaf of a view: how many steps, along which mode of the tensor, and how far each goes.
+/// A leaf of a view's layout: its extent, the tensor mode that it runs along, and its stride there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Leaf {
     pub(super) extent: i64,
@@ -36,38 +36,39 @@ pub(super) fn leaves(view: &View) -> Vec<Leaf> {
 }
 
 impl Lower<'_> {
-    /// The part of a base that stays the same while loops run, and the part that a loop changes.
-    pub(super) fn parts(&self, base: &Affine) -> (Affine, Affine) {
-        let moves_in = |coord: &Coord| match coord {
+    /// Splits a base into its loop-invariant part and the part that varies with loop variables.
+    pub(super) fn split_invariant(&self, base: &Affine) -> (Affine, Affine) {
+        let varies_in = |coord: &Coord| match coord {
             Coord::Var(var) => !self.scope.fixed.contains(var),
             coord => matches!(coord, Coord::Phase(_) | Coord::Loaded { .. }),
         };
-        let moves = |coord: &Coord| {
-            matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&moves_in)
+        let varies = |coord: &Coord| {
+            matches!(coord, Coord::Begin { .. }) || Affine::from(coord.clone()).any(&varies_in)
         };
-        let (moving, still) = base.terms.iter().cloned().partition(|(coord, _)| moves(coord));
-        (Affine { constant: base.constant, terms: still }, Affine { constant: 0, terms: moving })
+        let (varying, invariant) = base.terms.iter().cloned().partition(|(coord, _)| varies(coord));
+        (Affine { constant: base.constant, terms: invariant }, Affine { constant: 0, terms: varying })
     }
 
-    /// The coordinates, in the tensor, of the element of a view that `at` names leaf by leaf.
+    /// The coordinates, in the tensor, of the element of a view at these leaf indices.
     pub(super) fn coordinates(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Vec<Ix> {
         (0..view.base.len()).map(|mode| self.coordinate(view, mode, leaves, at)).collect()
     }
 
     pub(super) fn coordinate(&mut self, view: &View, mode: usize, leaves: &[Leaf], at: &[Ix]) -> Ix {
         let global = matches!(self.program.tensor(view.tensor).space, tile::Space::Global { .. });
-        let (still, moving) = self.parts(&view.base[mode]);
-        let mut sum = self.affine(&still);
+        let (invariant, varying) = self.split_invariant(&view.base[mode]);
+        let mut sum = self.affine(&invariant);
         if global {
             sum = self.name(sum, &format!("{}_{mode}", view.name));
         }
-        let moving = self.affine(&moving);
-        sum = self.exprs().add(sum, moving);
+        let varying = self.affine(&varying);
+        sum = self.exprs().add(sum, varying);
         let steps = self.steps(leaves, at, mode);
         self.exprs().add(sum, steps)
     }
 
-    /// An offset fits 32 bits, because a fact says so. Its sign stays open: a guard may stand on the same expression.
+    /// Assumes that an offset fits 32 bits, as a launch fact guarantees. Its sign stays unknown: a guard may
+    /// test the same expression.
     pub(super) fn small(&mut self, offset: Ix) {
         let lo = self.kernel.exprs.get(offset).lo.max(i64::from(i32::MIN));
         self.exprs().assume(offset, lo, i64::from(i32::MAX));
@@ -86,7 +87,7 @@ impl Lower<'_> {
         sum
     }
 
-    /// The place of an element.
+    /// The address of an element.
     pub(super) fn place(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
         let tensor = self.program.tensor(view.tensor);
         let id = self.places[view.tensor as usize];
@@ -103,7 +104,7 @@ impl Lower<'_> {
                     None => index,
                     Some(raw) => {
                         let mut flip = self.flip(swizzle, raw);
-                        if !self.moves(flip) {
+                        if !self.varies(flip) {
                             flip = self.name(flip, &format!("{}_flip", view.name));
                         }
                         self.flipped(index, flip, swizzle)
@@ -113,7 +114,7 @@ impl Lower<'_> {
             None => {
                 let mut coordinates = self.coordinates(view, leaves, at);
                 for (mode, coordinate) in coordinates.iter_mut().enumerate() {
-                    if self.holds(view, mode) {
+                    if self.clamps(view, mode) {
                         *coordinate = self.clamped(view, mode, *coordinate);
                     }
                 }
@@ -134,55 +135,56 @@ impl Lower<'_> {
         self.offset(&layout, &coordinates)
     }
 
-    /// Each mode has one stride: what does not change is computed once, at the top.
+    /// The offset where each mode has one stride. Loop-invariant parts are computed once, at the top of the
+    /// kernel.
     fn linear_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
         let tensor = self.program.tensor(view.tensor);
         let small = self.is_small(view);
         let global = matches!(tensor.space, tile::Space::Global { .. });
-        let (mut still_sum, mut moving_sum) = (self.int(0), self.int(0));
+        let (mut invariant_sum, mut varying_sum) = (self.int(0), self.int(0));
         for (mode, &stride) in strides.iter().enumerate() {
             let stride = self.value(stride);
-            if self.holds(view, mode) {
+            if self.clamps(view, mode) {
                 let coordinate = self.coordinate(view, mode, leaves, at);
                 let coordinate = self.clamped(view, mode, coordinate);
                 let term = self.exprs().mul(coordinate, stride);
                 if small {
                     self.small(term);
                 }
-                moving_sum = self.exprs().add(moving_sum, term);
+                varying_sum = self.exprs().add(varying_sum, term);
                 continue;
             }
-            let (still, moving) = self.parts(&view.base[mode]);
-            let mut still = self.affine(&still);
+            let (invariant, varying) = self.split_invariant(&view.base[mode]);
+            let mut invariant = self.affine(&invariant);
             if global && (self.guarded(view, mode) || self.begins(view, mode).is_some()) {
-                still = self.name(still, &format!("{}_{mode}", view.name));
+                invariant = self.name(invariant, &format!("{}_{mode}", view.name));
             }
-            let term = self.exprs().mul(still, stride);
-            still_sum = self.exprs().add(still_sum, term);
-            let moving = self.affine(&moving);
+            let term = self.exprs().mul(invariant, stride);
+            invariant_sum = self.exprs().add(invariant_sum, term);
+            let varying = self.affine(&varying);
             let steps = self.steps(leaves, at, mode);
-            for moves in [moving, steps] {
-                let term = self.exprs().mul(moves, stride);
+            for part in [varying, steps] {
+                let term = self.exprs().mul(part, stride);
                 if small {
                     self.small(term);
                 }
-                moving_sum = self.exprs().add(moving_sum, term);
+                varying_sum = self.exprs().add(varying_sum, term);
             }
         }
         if small {
-            self.small(still_sum);
-            self.small(moving_sum);
+            self.small(invariant_sum);
+            self.small(varying_sum);
         }
-        // Views that a constant tells apart share the name.
-        let (named, constant) = match self.kernel.exprs.get(still_sum).int {
+        // Views whose bases differ by a constant share the name.
+        let (named, constant) = match self.kernel.exprs.get(invariant_sum).int {
             Int::Add(named, constant) if !global && self.kernel.exprs.constant(constant).is_some() => {
                 (named, constant)
             }
-            _ => (still_sum, self.int(0)),
+            _ => (invariant_sum, self.int(0)),
         };
         let base = self.name(named, &format!("{}_at", view.name));
         let base = self.exprs().add(base, constant);
-        self.exprs().add(base, moving_sum)
+        self.exprs().add(base, varying_sum)
     }
 
     /// The offset of coordinates under any layout: digits of nested modes, then the swizzle.
@@ -209,7 +211,7 @@ impl Lower<'_> {
         self.exprs().xor(sum, flip)
     }
 
-    /// What a swizzle XORs onto an offset: some of its bits, moved to their place.
+    /// The bits that a swizzle XORs onto an offset: some of the offset's own bits, shifted.
     pub(super) fn flip(&mut self, swizzle: Swizzle, offset: Ix) -> Ix {
         if swizzle.is_identity() {
             return self.int(0);
@@ -219,7 +221,7 @@ impl Lower<'_> {
             0.. => (swizzle.base() + shift, swizzle.base()),
             _ => (swizzle.base(), swizzle.base() + shift),
         };
-        // What lies above the bits read makes no difference, and neither does what lies below them.
+        // Only the bits that are read matter: terms that are multiples beyond them are dropped.
         let mut terms = Vec::new();
         self.kernel.exprs.terms(offset, &mut terms);
         terms.retain(|&term| self.kernel.exprs.get(term).multiple % (1 << (from + swizzle.bits())) != 0);
@@ -238,8 +240,8 @@ impl Lower<'_> {
         self.exprs().mul(digit, scale)
     }
 
-    /// An offset with some of its bits XORed. What is added in multiples beyond those bits can be added afterwards: it stays
-    /// a constant of the instruction, or is added once for all that is near.
+    /// An offset with some of its bits XORed. Terms that are multiples beyond those bits are added after the
+    /// XOR: constants become immediate offsets of the instruction, and nearby accesses share the XOR.
     fn flipped(&mut self, offset: Ix, flip: Ix, swizzle: Swizzle) -> Ix {
         let beyond = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());
         let mut terms = Vec::new();
@@ -256,8 +258,8 @@ impl Lower<'_> {
         self.exprs().add(near, far)
     }
 
-    /// Does a loop change it?
-    fn moves(&self, at: Ix) -> bool {
+    /// Does it vary with a loop variable?
+    fn varies(&self, at: Ix) -> bool {
         let named = |id: &u32| self.named.iter().any(|(_, known)| known == id);
         let mut open = vec![at];
         while let Some(at) = open.pop() {
@@ -270,7 +272,7 @@ impl Lower<'_> {
         false
     }
 
-    /// The offset as it is, without names.
+    /// The offset without named subexpressions.
     fn plain_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
         let mut sum = self.int(0);
         for (mode, &stride) in strides.iter().enumerate() {
@@ -284,7 +286,8 @@ impl Lower<'_> {
         sum
     }
 
-    /// How many consecutive elements along leaf `which` one access can take on this side, at most `most`.
+    /// The vector width of an access along leaf `which`: how many consecutive elements it can move, at most
+    /// `most`.
     pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
         let tensor = self.program.tensor(view.tensor);
         let leaf = all[which];
@@ -306,10 +309,10 @@ impl Lower<'_> {
         while width > 1 {
             let mut fits =
                 leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
-            // Every other step of the view, its base and the tensor's other strides keep the alignment.
+            // The view's other strides, its base and the tensor's other strides must keep the alignment.
             fits &=
                 all.iter().enumerate().all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
-            // Tiles that end with the extent are as aligned as it is.
+            // Where the partial tile comes first, tiles are as aligned as the extent.
             if let Some((_, of, _)) = self.begins(view, leaf.mode) {
                 fits = fits && self.suppose(width, Value::Sym { times: 1, of, over: 1 });
             }
@@ -319,13 +322,14 @@ impl Lower<'_> {
                 tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
             strides.retain(|stride| *stride != Value::Int(1));
             fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));
-            // A vector is inside as a whole, or outside: what bounds it are multiples of it.
+            // A vector is in bounds entirely or not at all: its base and the limit are multiples of the
+            // width.
             if let Some((origin, extent)) = self.limited(view, leaf.mode) {
                 let within = view.base[leaf.mode].plus(&origin, -1).unwrap_or_default();
                 let within = self.affine(&within);
                 fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
             }
-            // Each element has one that is nearest to it.
+            // Clamping to the nearest element in bounds is done element by element.
             fits = fits && !(view.nearest.contains(&leaf.mode) && self.outside(view, leaf.mode));
             if fits && !global && self.outside(view, leaf.mode) {
                 fits = mode.size().is_ok_and(|size| size % width == 0);
@@ -340,7 +344,7 @@ impl Lower<'_> {
             if fits {
                 return width;
             }
-            // What was taken for granted on the way is not needed after all.
+            // Drops the facts that this width would have needed.
             self.kernel.needs.truncate(before);
             width /= 2;
         }

@@ -1,5 +1,5 @@
-//! Updates of memory that several threads or blocks make: atomic changes of elements, flags that blocks raise and wait for,
-//! and barriers of a cluster.
+//! Updates of memory that threads or blocks share: atomic read-modify-writes, flags that blocks signal and
+//! wait for, and cluster barriers.
 
 use super::Lower;
 use super::address::leaves;
@@ -12,7 +12,8 @@ use crate::tile::{Space, Update};
 use crate::view::View;
 
 impl Lower<'_> {
-    /// Changes each element of `to` by the element of `from` in its place; elements outside are skipped.
+    /// Updates each element of `to` with the corresponding element of `from`; out-of-bounds elements are
+    /// skipped.
     pub(super) fn atomic(&mut self, from: &View, to: &View, update: &Update) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
@@ -29,7 +30,7 @@ impl Lower<'_> {
         let verb = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
         self.comment(format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()));
         let in_registers = matches!(source.space, Space::Registers { .. });
-        let held = match in_registers {
+        let reg = match in_registers {
             true => self.places[from.tensor as usize],
             false => self.scratch(&to.name, source.elem, 1),
         };
@@ -45,12 +46,12 @@ impl Lower<'_> {
                     let zero = lower.int(0);
                     let inside = lower.guard(&pair.from, &from_leaves, at);
                     let from = lower.place(&pair.from, &from_leaves, at);
-                    let to = Frag { reg: held, at: zero, len: 1 };
+                    let to = Frag { reg, at: zero, len: 1 };
                     lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), stays: None });
                     zero
                 }
             };
-            let value = lower.converted(Val::Reg(held, index), source.elem, target.elem);
+            let value = lower.converted(Val::Reg(reg, index), source.elem, target.elem);
             let old = old.as_ref().map(|(leaves, view)| Frag {
                 reg: lower.places[view.tensor as usize],
                 at: lower.register_index(view, leaves, at),
@@ -62,7 +63,7 @@ impl Lower<'_> {
         })
     }
 
-    /// All of the group is done: one thread adds to a flag, which says so to other blocks.
+    /// A barrier of the group, then one thread adds to a flag with release order, for other blocks.
     pub(super) fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
         let (to, guard) = self.flag(flag)?;
         let elem = self.program.tensor(flag.tensor).elem;
@@ -79,19 +80,19 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// One thread waits for a flag, and all of the group for that thread.
+    /// One thread waits for a flag; the group waits for that thread at a barrier.
     pub(super) fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
         let ((from, guard), least) = (self.flag(flag)?, self.affine(least));
         let wait = Op::AwaitFlag { from, least };
         let site = self.scope.site;
-        // There is nothing to wait for where the tensor has no such flag.
+        // A flag that is out of bounds is not waited for.
         let inside = |cond| Op::If { cond, then: vec![Stmt { site, op: wait.clone() }], other: Vec::new() };
         self.elect(vec![guard.map_or(wait.clone(), inside)]);
         self.meet(self.scope.by);
         Ok(())
     }
 
-    /// Where a flag is, and where it is inside of its tensor.
+    /// The address of a flag, and the guard of its bounds check.
     fn flag(&mut self, flag: &View) -> Result<(Mem, Option<Ix>)> {
         let all = leaves(flag);
         if all.iter().any(|leaf| leaf.extent != 1) {
@@ -106,7 +107,7 @@ impl Lower<'_> {
         Ok((self.place(flag, &all, &first), guard))
     }
 
-    /// All threads of the cluster meet.
+    /// A barrier of all threads of the cluster.
     pub(super) fn meet_cluster(&mut self) {
         let bar = self.bar_of_cluster();
         self.emit(Op::Sync(bar));

@@ -1,9 +1,10 @@
-//! What lies beyond the edges of tensors: which elements of a fragment stand for places outside of the tensor that they
-//! were copied from. A reduction takes its identity in place of those.
+//! Out-of-bounds elements: a dataflow analysis of which elements of a fragment correspond to coordinates
+//! outside of the tensor that they were copied from. A reduction masks those with its identity.
 //!
-//! The program is walked once before it is lowered. Every tensor in registers has edges: conditions on coordinates, taken
-//! over by copies and functions, dropped along the modes that a reduction combines, because a reduction of nothing is
-//! what its target held before. Where the edges are not known, it may still be known what stands beyond them.
+//! One forward pass runs before lowering. Every register tensor has edges, which are bounds on coordinates.
+//! Copies and functions propagate them. A reduction drops those along the modes that it combines, because an
+//! empty reduction leaves its target unchanged. Where edges are unknown, the value of the elements beyond
+//! them may still be known.
 
 use std::collections::HashMap;
 
@@ -22,39 +23,40 @@ use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
 
-/// A coordinate of the elements of a fragment, and where it ends: what lies below an end, and not below 0, is inside.
+/// A coordinate of a fragment's elements and its bound: `0..end` is in bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Edge {
-    /// What the user calls the coordinate.
+    /// The user's name of the coordinate.
     pub(super) name: String,
     pub(super) base: Affine,
-    /// For each mode of the fragment its digits, leftmost first: how many, and how far each step goes.
+    /// For each mode of the fragment its digits, leftmost first: extent and stride.
     pub(super) modes: Vec<Vec<(i64, i64)>>,
     pub(super) end: Value,
 }
 
 impl PartialEq for Edge {
-    /// Two tensors may share a coordinate, whatever they are called.
+    /// Names are ignored: two tensors may share a coordinate.
     fn eq(&self, other: &Edge) -> bool {
         (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
     }
 }
 
-/// For each mode of a fragment, the coordinate that its elements stand for, where it is known.
+/// For each mode of a fragment the coordinate of its elements, where it is known.
 pub(super) type Coordinates = Vec<Option<Edge>>;
 
-/// What is known about a tensor.
+/// What the analysis knows about a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Beyond {
-    /// Its edges; empty where it has no element beyond one, `None` where that is not known.
+    /// Its edges: empty if no element is out of bounds, `None` if unknown.
     pub(super) edges: Option<Vec<Edge>>,
-    /// What stands in every element beyond its edges, or in all elements where they have just been filled.
+    /// The value of every out-of-bounds element, or of all elements right after a fill.
     pub(super) holds: Option<f64>,
-    /// It may still be as it was filled before a loop: with this number in all elements, none of them beyond an edge.
+    /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
+    /// of bounds.
     pub(super) begun: Option<f64>,
-    /// Its coordinates; `None` where it stands for no tensor's elements, as after a fill.
+    /// Its coordinates; `None` if it corresponds to no tensor's elements, as after a fill.
     pub(super) at: Option<Coordinates>,
-    /// How many loops were around when its oldest part was made.
+    /// The loop nesting depth at which its oldest part was written.
     pub(super) age: usize,
 }
 
@@ -68,12 +70,12 @@ impl Beyond {
         self.edges.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Has it been filled, and nothing else?
+    /// Has it only been filled?
     pub(super) fn is_filled(&self) -> bool {
         self.is_nothing() && self.holds.is_some()
     }
 
-    /// Known on both ways.
+    /// The join of two control-flow paths: what is known on both.
     fn join(&self, other: &Beyond) -> Beyond {
         let holds = match (self.holds, other.holds) {
             (x, y) if x == y => x,
@@ -99,7 +101,7 @@ impl Beyond {
     }
 }
 
-/// One number for both, or for the one that has it; nothing where they differ.
+/// The value of both, or of the one that has a value; `None` where they differ.
 fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
     match (x, y) {
         (Some(x), Some(y)) if x != y => None,
@@ -107,7 +109,7 @@ fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
     }
 }
 
-/// For each tensor that may have been written.
+/// What is known about each tensor that may have been written.
 pub(super) type State = HashMap<Id, Beyond>;
 
 fn join(left: &State, right: &State) -> State {
@@ -119,7 +121,8 @@ fn join(left: &State, right: &State) -> State {
     both
 }
 
-/// After a loop or in its next turn, edges that its variable moves are not where they were.
+/// Forgets edges that depend on a loop's variable: after the loop and in its next iteration they are
+/// elsewhere.
 fn forget(state: &mut State, var: Id) {
     for beyond in state.values_mut() {
         let moves = |edge: &Edge| edge.base.any(&|coord| *coord == Coord::Var(var));
@@ -132,22 +135,22 @@ fn forget(state: &mut State, var: Id) {
     }
 }
 
-/// What a reduction does about elements beyond edges.
+/// For each reduction the edges that mask its elements, or the error if they are unknown.
 pub(super) type Masks = HashMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>;
 
-/// What a walk finds.
+/// The results of the pass.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) masks: Masks,
-    /// For functions that read coordinates of elements, those.
+    /// The coordinates of the elements of functions that read them.
     pub(super) coordinates: HashMap<Id, Coordinates>,
-    /// Loops around the statement at hand.
+    /// Loops around the current statement.
     loops: Vec<Id>,
 }
 
-/// The number that changes nothing when it is combined.
+/// The identity element of an operation.
 ///
-/// Integers have a least and a greatest number, floating-point ones have infinities.
+/// For minimum and maximum: the limits of an integer type, infinities of a floating-point type.
 pub(crate) fn identity(with: Bin, elem: Elem) -> Option<f64> {
     let (least, most) = match elem {
         Elem::I8 => (-128.0, 127.0),
@@ -168,7 +171,7 @@ pub(crate) fn identity(with: Bin, elem: Elem) -> Option<f64> {
 }
 
 impl Edge {
-    /// A coordinate that ends here.
+    /// A coordinate with its bound.
     pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
         Edge { name, base, modes, end }
     }
@@ -214,7 +217,7 @@ impl Lower<'_> {
                     Space::Global { .. } => (Some(fill.to_f64()), None),
                     _ => (known.holds, known.begun),
                 };
-                // What a conversion makes of a number is that number, but for few.
+                // Between floating-point types conversions are taken to keep the value; others keep 0 only.
                 let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
                 let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
                 let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
@@ -278,7 +281,7 @@ impl Lower<'_> {
                 found.loops.push(*var);
                 self.walk(body, state, found);
                 forget(state, *var);
-                // A turn finds what was before the loop, or what the turn before left.
+                // An iteration starts from the state before the loop or after the previous iteration.
                 *state = join(&before, state);
                 self.walk(body, state, found);
                 found.loops.pop();
@@ -318,11 +321,11 @@ impl Lower<'_> {
         }
     }
 
-    /// Roles run at the same time: each finds its own registers as they were before, and in shared memory what any of
-    /// them writes.
+    /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
+    /// shared memory.
     fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, found: &mut Found) {
         let mut entry = state.clone();
-        // The second time round every role has seen what the others leave.
+        // In the second pass every role starts from the others' results.
         for _ in 0..2 {
             let mut after = entry.clone();
             for (_, body) in roles {
@@ -336,7 +339,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What a view shows of what is known about its tensor.
+    /// What is known about a view's elements.
     pub(super) fn known(&mut self, view: &View, state: &State) -> Beyond {
         match self.program.tensor(view.tensor).space {
             Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
@@ -347,14 +350,14 @@ impl Lower<'_> {
         }
     }
 
-    /// A tensor's new state: what was known stays known unless all of it is written.
+    /// Updates a tensor's state: a partial write joins with what was known.
     fn update(&mut self, to: &View, beyond: Beyond, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
         let beyond = match (tensor.space, self.whole(to)) {
             (Space::Global { .. }, _) => return,
             (Space::Registers { .. }, true) => beyond,
             _ => {
-                // The rest keeps what it had; where edges are, only whole fragments say.
+                // Elements that are not written keep their state; edges are known for whole fragments only.
                 let edges = beyond.edges.filter(Vec::is_empty);
                 let part = Beyond { edges, at: Some(Vec::new()), ..beyond };
                 state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
@@ -363,7 +366,7 @@ impl Lower<'_> {
         state.insert(to.tensor, beyond);
     }
 
-    /// Is a view all of its tensor, coordinate by coordinate?
+    /// Does a view cover its whole tensor, coordinate by coordinate?
     fn whole(&self, view: &View) -> bool {
         let tensor = self.program.tensor(view.tensor);
         let whole = View::whole(view.tensor, "", &tensor.layout.shape());
@@ -385,7 +388,7 @@ impl Lower<'_> {
         let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
         for (mode, end) in extents.into_iter().enumerate() {
             let name = format!("{}_{mode}", view.name);
-            // What is repeated beyond the edge is an element like any other.
+            // Elements that are clamped to the nearest one in bounds have no edge.
             if self.outside(&view, mode) && !view.nearest.contains(&mode) {
                 all.push(Edge { name: name.clone(), base: view.base[mode].clone(), modes: along(mode), end });
             }
@@ -420,7 +423,7 @@ impl Lower<'_> {
         let edges = match (before.edges, kept) {
             (Some(before), Some(kept)) if kept.is_empty() || same_place => {
                 let kept = kept.into_iter().map(|mut edge| {
-                    // Along a mode of extent 1 there is one place.
+                    // A mode of extent 1 has one coordinate.
                     for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined)
                     {
                         digits.clear();
@@ -431,7 +434,7 @@ impl Lower<'_> {
             }
             _ => None,
         };
-        // Along what is combined, results stand for no coordinate.
+        // Results have no coordinate along combined modes.
         let kept = |at: Coordinates| {
             at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|_| !combined)).collect()
         };
@@ -439,7 +442,7 @@ impl Lower<'_> {
         state.insert(to.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
-    /// The condition under which an element, by its coordinates in the fragment, lies inside all edges.
+    /// The condition that an element, given by its coordinates in the fragment, is inside all edges.
     pub(super) fn inside(&mut self, edges: &[Edge], coordinates: &[Ix]) -> Option<Ix> {
         let mut guard = self.int(1);
         for edge in edges {
@@ -452,11 +455,11 @@ impl Lower<'_> {
 
     /// A coordinate of an element, by its coordinates in the fragment.
     pub(super) fn coordinate_at(&mut self, of: &Edge, coordinates: &[Ix]) -> Ix {
-        let (still, moving) = self.parts(&of.base);
-        let still = self.affine(&still);
-        let still = self.name(still, &of.name);
-        let moving = self.affine(&moving);
-        let mut at = self.exprs().add(still, moving);
+        let (invariant, varying) = self.split_invariant(&of.base);
+        let invariant = self.affine(&invariant);
+        let invariant = self.name(invariant, &of.name);
+        let varying = self.affine(&varying);
+        let mut at = self.exprs().add(invariant, varying);
         for (digits, &coordinate) in of.modes.iter().zip(coordinates) {
             let mut rest = coordinate;
             for (place, &(extent, step)) in digits.iter().enumerate() {
@@ -474,7 +477,7 @@ impl Lower<'_> {
     }
 }
 
-/// Said where elements beyond an edge cannot be told from others.
+/// The error where it is unknown which elements are out of bounds.
 fn unknown(name: &str) -> Problem {
     Problem::new(format!(
         "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
@@ -482,7 +485,7 @@ fn unknown(name: &str) -> Problem {
     .help("reduce what was copied from global memory in the same iteration, copy with a fill that changes nothing, such as fill = 0.0, or set those elements and say what they hold: sum(x, beyond = 0.0)")
 }
 
-/// For each mode of a view the digits that run along a mode of its tensor: how many, and how far each step goes.
+/// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
 pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
     let digits = |part: tilewright_layout::Layout| {
         part.leaves()
@@ -497,7 +500,7 @@ pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
     view.layout.modes().map(digits).collect()
 }
 
-/// Every edge once.
+/// All edges, without duplicates.
 pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
     let mut union: Vec<Edge> = Vec::new();
     for edge in all.into_iter().flatten() {
@@ -523,21 +526,21 @@ pub(super) fn taken_over(
     for (mode, digits) in edge.modes.iter().enumerate() {
         match digits[..] {
             [] => {}
-            // One step size: any view of it has one.
+            // One stride: any view of it has one too.
             [(_, step)] => {
                 base = base.plus(&view.base[mode], step)?;
                 for (to, from) in modes.iter_mut().zip(along(mode)) {
                     if from.iter().all(|digit| digit.1 == 0) {
                         continue;
                     }
-                    // Digits of another mode of the fragment may stand here already, split otherwise.
+                    // Another mode of the fragment may have contributed digits here, split differently.
                     if to.len() != from.len() {
                         return None;
                     }
                     to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
                 }
             }
-            // Several digits stay together: the view shows the whole mode, as one of its own.
+            // Several digits are kept only if the view shows the whole mode as one of its own.
             _ => {
                 let extent: i64 = digits.iter().map(|digit| digit.0).product();
                 let mut shown =
@@ -555,14 +558,14 @@ pub(super) fn taken_over(
     Some(Edge { base, modes, ..edge })
 }
 
-/// Do threads that are combined have different values of this?
+/// Does this differ among the threads that are combined?
 fn apart(base: &Affine, across: Across) -> bool {
     let lanes = match across {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
         Across::Block => None,
         Across::Digits(_) => {
-            // Whatever it is made of: is it the same as for the first of them?
+            // Evaluated for every thread: does it equal the value in the first thread of its group?
             let at = |thread: u32| {
                 let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
                 base.eval(&lookup)
@@ -572,7 +575,7 @@ fn apart(base: &Affine, across: Across) -> bool {
     };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,
-        // The number of a group of lanes is the same for the group.
+        // The index of a group of lanes is uniform within the group.
         Coord::Digit { of, over, .. } => match (lanes, &of.terms[..]) {
             (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
             _ => of.any(&|coord| matches!(coord, Coord::Thread(_))),
@@ -581,7 +584,7 @@ fn apart(base: &Affine, across: Across) -> bool {
     })
 }
 
-/// The leaves of a reduction's two sides, mode by mode: where the target's element for one of the source is.
+/// The target's leaf indices for an element of a reduction's source, mode by mode.
 pub(super) fn target_at(lower: &mut Lower<'_>, from: &View, to: &View, at: &[Ix]) -> Vec<Ix> {
     let (mut places, mut first) = (Vec::new(), 0);
     for (source, target) in from.layout.modes().zip(to.layout.modes()) {

@@ -1,4 +1,5 @@
-//! Bulk copies: one thread has the copy engine move a tile between global and shared memory, in boxes as large as it takes.
+//! Bulk tensor copies (TMA): one elected thread issues the copies of a tile between global and shared memory,
+//! in the largest boxes that the instruction takes.
 
 use tilewright_layout::{Composed, Layout, Obligation, Value};
 
@@ -10,10 +11,10 @@ use crate::problem::{Problem, Result};
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::view::View;
 
-/// Elements of a box along a mode.
+/// Most elements of a box along a mode.
 const MOST_BOX: i64 = 256;
 
-/// How a tile is cut into boxes.
+/// How a tile is divided into boxes.
 struct Boxes {
     /// The tensor's modes, the contiguous one first.
     order: Vec<usize>,
@@ -21,12 +22,12 @@ struct Boxes {
     sizes: Vec<i64>,
     /// How many boxes the tile has, in that order.
     counts: Vec<i64>,
-    /// Bytes of the hardware's swizzle.
+    /// Bytes of the hardware swizzle.
     swizzle: u32,
 }
 
 impl Lower<'_> {
-    /// One elected thread has the copy engine move a tile. What it stores is in flight until its token is waited for.
+    /// One elected thread issues the copies of a tile. Stores stay in flight until their token is waited for.
     pub(super) fn bulk(&mut self, row: &'static Atom, from: &View, to: &View, in_flight: bool) -> Result<()> {
         let stores = row.done == Done::Queue(Queue::Bulk);
         let (global, shared) = if stores { (to, from) } else { (from, to) };
@@ -60,7 +61,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// What is stored past an edge is left out in groups of 16 bytes: rows must end with a whole one.
+    /// Bulk stores clip out-of-bounds elements in groups of 16 bytes, so the row extent must be a multiple of
+    /// that.
     fn ends_with_a_group(&mut self, global: &View, mode: usize) -> Result<()> {
         let tensor = self.program.tensor(global.tensor);
         let divisor = i64::from(16 / tensor.elem.bytes());
@@ -88,7 +90,7 @@ impl Lower<'_> {
         (param, arrival): (Id, Option<(Id, Ix)>),
         at: &[Ix],
     ) -> Op {
-        // Where the box begins in the tile, leaf by leaf: both views have the same modes.
+        // The start of the box in the tile, leaf by leaf: both views have the same modes.
         let mut begin = vec![self.int(0); outer.len()];
         for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {
             let leaf = outer.iter().position(|leaf| leaf.mode == mode).unwrap_or(0);
@@ -109,7 +111,7 @@ impl Lower<'_> {
         Op::Atom { row, args, guard: None }
     }
 
-    /// Boxes of a tile: as wide as the swizzle, and as many rows as the engine takes.
+    /// The boxes of a tile: as wide as the swizzle, with as many rows as a box can have.
     fn boxes(&mut self, global: &View, outer: &[Leaf], shared: &View, inner: &[Leaf]) -> Result<Boxes> {
         let (source, target) = (self.program.tensor(global.tensor), self.program.tensor(shared.tensor));
         let modes: Vec<(Value, Value)> = source.plain().leaves().collect();
@@ -147,24 +149,24 @@ impl Lower<'_> {
                 "use a tile whose rows are a multiple of 16 bytes, and of the swizzle where they are longer",
             ));
         }
-        // In shared memory the rows of a box follow one another.
+        // A box is dense in shared memory: its rows are consecutive.
         let mut step = 1;
         for (&mode, &size) in order.iter().zip(&sizes) {
             let leaf = outer.iter().position(|leaf| leaf.mode == mode).unwrap_or(0);
             let along = target.plain().mode(inner[leaf].mode)?;
             if size > 1 && !runs(&along, size, step) {
                 return Err(Problem::new(format!(
-                    "the copy engine moves boxes of {sizes:?} elements whose rows follow one another, and `{}` is {}",
+                    "a bulk copy needs boxes of {sizes:?} elements with consecutive rows in shared memory, and `{}` is {}",
                     target.name, target.layout
                 ))
-                .help("let the mode that is contiguous in global memory come first, and rows follow one another"));
+                .help("put the mode that is contiguous in global memory first, and make rows consecutive"));
             }
             step *= size;
         }
         Ok(Boxes { order, sizes, counts, swizzle })
     }
 
-    /// The tensor map for boxes of a tensor, and the facts that it needs.
+    /// The tensor map for boxes of a tensor. Records the launch facts that it needs.
     fn map_of(&mut self, global: &View, boxes: &Boxes) -> Id {
         let source = self.program.tensor(global.tensor);
         let tensor = self.places[global.tensor as usize];
@@ -196,7 +198,7 @@ impl Lower<'_> {
         let Some(ring) = ring else {
             let name = &self.program.tensor(shared.tensor).name;
             return Err(Problem::new(format!(
-                "`{name}` belongs to no ring, so nobody would know when the copy is done"
+                "`{name}` belongs to no ring, so no mbarrier would signal that the copy is done"
             )));
         };
         // The slot is the coordinate in the buffer's last mode.
@@ -207,7 +209,7 @@ impl Lower<'_> {
         Ok((self.rings[ring], slot))
     }
 
-    /// Where a tile begins, before the swizzle: hardware swizzles addresses itself.
+    /// The start address of a tile before the swizzle: the hardware swizzles addresses itself.
     pub(super) fn start_of(&mut self, view: &View, all: &[Leaf], at: &[Ix]) -> Mem {
         let layout = self.program.tensor(view.tensor).layout.layout().clone();
         let coordinates = self.coordinates(view, all, at);
@@ -216,7 +218,7 @@ impl Lower<'_> {
     }
 }
 
-/// Do runs of so many elements along a mode lie `step` apart?
+/// Does a mode consist of runs of `size` elements with stride `step`?
 fn runs(mode: &Layout, size: i64, step: i64) -> bool {
     let mut reach = 1;
     for (extent, stride) in mode.leaves() {
@@ -232,7 +234,7 @@ fn runs(mode: &Layout, size: i64, step: i64) -> bool {
     false
 }
 
-/// The hardware's swizzle that a shared layout is: 0, 32, 64 or 128 bytes.
+/// The hardware swizzle of a shared layout: 0, 32, 64 or 128 bytes.
 pub(super) fn swizzle_bytes(layout: &Composed, elem: u32) -> Result<u32> {
     let swizzle = layout.swizzle();
     if swizzle.is_identity() {
@@ -242,13 +244,13 @@ pub(super) fn swizzle_bytes(layout: &Composed, elem: u32) -> Result<u32> {
     match (in_bytes.bits(), in_bytes.base(), in_bytes.shift()) {
         (bits @ 1..=3, 4, 3) => Ok(16 << bits),
         _ => Err(Problem::new(format!(
-            "{swizzle} of {elem}-byte elements is not a swizzle of the copy engine"
+            "{swizzle} of {elem}-byte elements is not a swizzle that bulk copies have"
         ))
         .help("those are Sw<1,4,3>, Sw<2,4,3> and Sw<3,4,3> on bytes")),
     }
 }
 
-/// Is the instruction one of the copy engine's that a tensor map describes?
+/// Does the instruction take a tensor map?
 pub(super) fn has_map(row: &Atom) -> bool {
     row.operands.iter().any(|o| matches!(o.kind, OperandKind::TensorMap { .. }))
 }

@@ -1,4 +1,4 @@
-//! Instructions of the table, and rings: what warps and warpgroups do together.
+//! Copies and matrix products by warp- and warpgroup-wide instructions of the table.
 
 use super::Lower;
 use super::address::{Leaf, leaves};
@@ -19,7 +19,7 @@ impl Lower<'_> {
         self.kernel.arch_specific |= row.arch_specific;
     }
 
-    /// A copy by a row of the table.
+    /// A copy by an instruction of the table.
     pub(super) fn copy_by(&mut self, name: &str, from: &View, to: &View, in_flight: bool) -> Result<()> {
         let row = row(name)?;
         self.arch_of(row);
@@ -28,14 +28,14 @@ impl Lower<'_> {
             return self.bulk(row, from, to, in_flight);
         }
         let (from_leaves, to_leaves) = (leaves(from), leaves(to));
-        // The first mode is what one instruction moves; the others are walked.
+        // One instruction moves the first mode; loops run over the others.
         let values = |view: &View| -> Result<usize> { Ok(view.layout.mode(0)?.leaves().len()) };
         let (from_values, to_values) = (values(from)?, values(to)?);
         let extents =
             |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
         if extents(&from_leaves, from_values) != extents(&to_leaves, to_values) {
             return Err(Problem::new(format!(
-                "`{}`, {}, and `{}`, {}, are not walked alike by `{name}`",
+                "`{}`, {}, and `{}`, {}, differ in the modes over which `{name}` is repeated",
                 from.name,
                 from.shape(),
                 to.name,
@@ -79,7 +79,7 @@ impl Lower<'_> {
         Frag { reg, at: self.register_index(view, all, at), len: len as u32 }
     }
 
-    /// A lane's address must be that of a row of 16 bytes.
+    /// Each lane's address must be that of 16 contiguous, aligned bytes.
     fn check_row(&mut self, row: &Atom, view: &View, all: &[Leaf]) -> Result<()> {
         let elem = self.program.tensor(view.tensor).elem;
         let wanted = i64::from(16 / elem.bytes());
@@ -95,7 +95,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A product by a row of the table: fragments, or matrices in shared memory.
+    /// A product by an instruction of the table, from fragments or from matrices in shared memory.
     pub(super) fn gemm_by(
         &mut self,
         name: &str,
@@ -119,13 +119,13 @@ impl Lower<'_> {
                 false => Ok(view.layout.mode(mode)?.size()? / i64::from(size)),
             }
         };
-        let (rows, depth) = (steps(a, 'a', 0, m)?, steps(a, 'a', 1, k)?);
+        let (rows, k_steps) = (steps(a, 'a', 0, m)?, steps(a, 'a', 1, k)?);
         let columns = steps(b, 'b', 0, n)?;
         let asynchronous = row.group == Scope::Warpgroup;
         if asynchronous {
             self.emit(Op::Fence(Fence::Wgmma));
         }
-        let walked = [("m".to_owned(), rows), ("n".to_owned(), columns), ("kk".to_owned(), depth)];
+        let walked = [("m".to_owned(), rows), ("n".to_owned(), columns), ("kk".to_owned(), k_steps)];
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut args = Vec::new();
             for operand in row.operands {
@@ -142,8 +142,8 @@ impl Lower<'_> {
                         AtomArg::Frag(lower.frag(view, all, values, &place))
                     }
                     (OperandKind::Descriptor, _) => {
-                        let (size, depth) = (lower.int(i64::from(size)), lower.int(i64::from(k)));
-                        let place = [lower.exprs().mul(first, size), lower.exprs().mul(second, depth)];
+                        let (size, k) = (lower.int(i64::from(size)), lower.int(i64::from(k)));
+                        let place = [lower.exprs().mul(first, size), lower.exprs().mul(second, k)];
                         lower.descriptor(row, view, all, &place)?
                     }
                     (OperandKind::Int, 's') => AtomArg::Int(lower.int(1)),

@@ -1,9 +1,9 @@
-//! Groups of asynchronous copies: a wait counts groups, so what was copied before it must have been committed, on every
-//! path that leads there. A forward walk over the thread program commits what is still open where a wait finds it, and
-//! drops waits that no copy can precede.
+//! Commit groups of cp.async. A wait counts groups, so every copy before it must have been committed, on
+//! every path. A forward dataflow pass over the thread program inserts a commit before each wait that
+//! uncommitted copies can reach, and removes waits that no copy can precede.
 //!
-//! This is decided by control flow, not by the order of the text: the copies at the end of a loop's body are waited for at
-//! its beginning.
+//! Control flow decides, not the order of the text: copies at the end of a loop's body are waited for at its
+//! beginning.
 
 use crate::ast::Span;
 use crate::atom::Done;
@@ -11,33 +11,33 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 
-/// What may be so where control arrives, over all paths.
+/// The dataflow state at a point of the program, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Paths {
-    /// On some path a copy was begun.
-    begun: bool,
+    /// On some path a copy was issued.
+    issued: bool,
     /// On some path the last copies have not been committed.
     open: bool,
-    /// On some path all copies have been.
+    /// On some path all copies have been committed.
     closed: bool,
 }
 
 impl Paths {
     /// The kernel's entry.
-    const ENTRY: Paths = Paths { begun: false, open: false, closed: true };
+    const ENTRY: Paths = Paths { issued: false, open: false, closed: true };
     /// No path.
-    const NONE: Paths = Paths { begun: false, open: false, closed: false };
+    const NONE: Paths = Paths { issued: false, open: false, closed: false };
 
     fn or(self, other: Paths) -> Paths {
         Paths {
-            begun: self.begun || other.begun,
+            issued: self.issued || other.issued,
             open: self.open || other.open,
             closed: self.closed || other.closed,
         }
     }
 }
 
-/// Commits copies before the waits that count them.
+/// Inserts commits before the waits that count them.
 pub(super) fn place(kernel: &mut Kernel) -> Result<(), Diagnostic> {
     let mut body = std::mem::take(&mut kernel.body);
     let mut walk = Walk { leaving: Vec::new(), refused: None };
@@ -51,21 +51,21 @@ pub(super) fn place(kernel: &mut Kernel) -> Result<(), Diagnostic> {
 
 fn ambiguous(span: Span) -> Diagnostic {
     Problem::new(
-        "this wait leaves some groups of copies in flight, and on some paths to it copies have been begun that no group holds",
+        "this wait leaves some groups of copies in flight, and on some paths to it copies have not been committed to a group",
     )
     .help("write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()")
     .at(span)
 }
 
 struct Walk {
-    /// Loops around the statement, with what holds where they are left from inside.
+    /// Loops around the statement, with the state at their early exits.
     leaving: Vec<(Id, Paths)>,
     /// A wait that cannot be placed.
     refused: Option<Id>,
 }
 
 impl Walk {
-    /// The paths that leave a block, for those that enter it. Only with `write` is it changed.
+    /// The state at the end of a block, from that at its beginning. Rewrites the block only with `write`.
     fn block(&mut self, block: &mut Vec<Stmt>, mut paths: Paths, write: bool) -> Paths {
         let mut at = 0;
         while at < block.len() {
@@ -77,7 +77,7 @@ impl Walk {
                     if paths.open && paths.closed && !all {
                         self.refused.get_or_insert(site);
                     }
-                    if !paths.begun && write {
+                    if !paths.issued && write {
                         block.remove(at);
                         continue;
                     }
@@ -88,7 +88,7 @@ impl Walk {
                     paths = Paths { open: false, closed: true, ..paths };
                 }
                 Op::Atom { row, .. } if row.done == Done::Queue(Queue::CpAsync) => {
-                    paths = Paths { begun: true, open: true, closed: false };
+                    paths = Paths { issued: true, open: true, closed: false };
                 }
                 op => paths = self.inside(op, paths, write),
             }
@@ -101,7 +101,7 @@ impl Walk {
         match op {
             Op::For { var, body, .. } => {
                 let mut entry = paths;
-                // What a body leaves, the next iteration finds.
+                // A fixed point: an iteration starts from what the previous one leaves.
                 loop {
                     self.leaving.push((*var, Paths::NONE));
                     let end = self.block(body, entry, false);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_iteration_commits_what_this_one_leaves() {
+    fn copies_in_flight_at_the_end_of_a_body_are_committed_in_the_next_iteration() {
         check(
             vec![copy(), COMMIT, looped(vec![wait(0), copy()])],
             vec![copy(), COMMIT, looped(vec![COMMIT, wait(0), copy()])],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loop_is_left_with_counts() {
+    fn early_exits_count() {
         let leave = || Op::Leave { of: 0, cond: Ix::default() };
         check(
             vec![looped(vec![copy(), leave(), COMMIT]), wait(0)],
@@ -218,7 +218,7 @@ mod tests {
         kernel.body = block(vec![either(vec![copy()], vec![]), wait(1)]);
         assert_eq!(
             place(&mut kernel).unwrap_err().text(),
-            "this wait leaves some groups of copies in flight, and on some paths to it copies have been begun that no group holds\nhelp: write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()"
+            "this wait leaves some groups of copies in flight, and on some paths to it copies have not been committed to a group\nhelp: write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How edges and coordinates of elements pass through functions, products and shared memory.
+//! Propagation of edges and coordinates through functions, products and shared memory.
 
 use tilewright_layout::{Layout, Value};
 
@@ -11,7 +11,7 @@ use crate::tile::{Expr, Space};
 use crate::view::View;
 
 impl Lower<'_> {
-    /// What a function makes of what is known about its inputs.
+    /// What is known about the result of an elementwise function.
     pub(super) fn mapped(
         &mut self,
         ins: &[View],
@@ -36,8 +36,9 @@ impl Lower<'_> {
             let stays = |edge: &Edge| {
                 let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
-                // Elements that count for nothing leave the sum as it is: it stays what it was, unless it has only
-                // begun and the edge is the same in every iteration.
+                // Out-of-bounds elements that are neutral leave the accumulator unchanged, so it gets no edge
+                // from them. An accumulator that has only been filled takes the edge if it is the same in
+                // every iteration.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if loops.iter().skip(sum.age).any(|of| of == var));
                 sum.is_filled() && !edge.moves(&later)
@@ -47,8 +48,9 @@ impl Lower<'_> {
         Beyond { edges, holds: None, begun: None, at, age }
     }
 
-    /// What a product adds to an accumulator: its rows end where those of `a` do, its columns where rows of `b` do. What
-    /// lies beyond along the mode that is summed has been filled, and counts as what it holds.
+    /// What is known about an accumulator after a product: its rows have the edges of rows of `a`, its
+    /// columns those of rows of `b`. Out-of-bounds elements along K have been filled, and count with that
+    /// value.
     pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
         let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
@@ -81,7 +83,7 @@ impl Lower<'_> {
         state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
-    /// The coordinates that elements of a view stand for, mode by mode of what they are written to.
+    /// The coordinates of a view's elements, mode by mode of what they are written to.
     pub(super) fn at(&mut self, view: &View, to: &View, state: &State) -> Option<Coordinates> {
         let Ok(pair) = align(view, to) else { return Some(Vec::new()) };
         let view = pair.from;
@@ -106,8 +108,8 @@ impl Lower<'_> {
         Some(taken.collect())
     }
 
-    /// What is known about a shared tensor of which all threads together write every element: a view of a thread's part
-    /// says it of the whole, where elements keep their coordinates.
+    /// What is known about a shared tensor of which all threads together write every element. It follows from
+    /// one thread's part, where elements keep their coordinates.
     pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<Beyond> {
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads());
@@ -138,7 +140,7 @@ impl Lower<'_> {
 }
 
 impl Edge {
-    /// Does it change with a coordinate of this kind?
+    /// Does it depend on a coordinate of this kind?
     fn moves(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
         self.base.any(test)
     }
@@ -148,7 +150,7 @@ impl Edge {
         self.modes.get(mode).is_some_and(|digits| digits.iter().any(|(_, step)| *step != 0))
     }
 
-    /// That of a fragment's first mode, on one of the two modes of a sum.
+    /// The edge of an operand's first mode, moved to one of the two modes of the accumulator.
     fn moved(mut self, onto: usize) -> Edge {
         let digits = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
         self.modes = match onto {
@@ -158,10 +160,10 @@ impl Edge {
         self
     }
 
-    /// Of elements of a view of one thread, the same over the whole tensor: they must run along its modes as the view does.
+    /// An edge of one thread's view, extended to the whole tensor. It must have the view's strides.
     fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
         let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
-        // Which of the tensor's modes are steps of 1 along the coordinate: one subset of few.
+        // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
         (0..1usize << sizes.len().min(6)).find_map(|subset| {
             let chosen: Vec<usize> = (0..sizes.len()).filter(|mode| subset >> mode & 1 == 1).collect();
             let base =
@@ -191,7 +193,7 @@ impl Edge {
     }
 }
 
-/// The mode of the tensor along which a mode of a view runs, if it is one.
+/// The tensor mode along which a mode of a view runs, if there is exactly one.
 fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
     let of = |mode: &Layout| -> Vec<usize> {
         let mut all: Vec<usize> = mode
@@ -213,7 +215,7 @@ fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
     }
 }
 
-/// Mode by mode the first input's coordinate that is known, and that runs along the mode.
+/// For each mode the first input's coordinate that is known and runs along the mode.
 fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
     if known.iter().all(|of| of.at.is_none()) {
         return None;
@@ -228,7 +230,7 @@ fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
     Some((0..sizes.len()).map(one).collect())
 }
 
-/// Where inputs may still be as they were filled: do others have all their edges, so that it makes no difference?
+/// Where inputs may still be as they were filled: do other inputs have all of their edges?
 fn begun_is_covered(known: &[Beyond], edges: &[Vec<Edge>]) -> bool {
     let sure: Vec<&Edge> =
         known.iter().zip(edges).filter(|(of, _)| of.begun.is_none()).flat_map(|(_, edges)| edges).collect();
@@ -239,7 +241,7 @@ fn begun_is_covered(known: &[Beyond], edges: &[Vec<Edge>]) -> bool {
         .all(|(_, edges)| edges.iter().all(|edge| sure.contains(&edge)))
 }
 
-/// The input that a function gives back unchanged, where others are these numbers.
+/// The input that a function returns unchanged if the others have these values.
 fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
     let inner = |x: &Expr| neutral(x, number);
     let is = |x: &Expr, wanted: f64| literal(x, number) == Some(wanted);
@@ -260,12 +262,12 @@ fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
     }
 }
 
-/// The number that an expression is, where inputs are these.
+/// The value of an expression whose inputs have these values.
 fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
     match of {
         Expr::In(n) => number(*n),
         Expr::Lit(x) => Some(x.to_f64()),
-        // What a conversion makes of 0 is 0, and infinities stay in floating-point types.
+        // Conversions keep 0; those to floating-point types keep infinities.
         Expr::Cast(to, x) => literal(x, number).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
         Expr::Bin(Bin::Mul, x, y) => match (literal(x, number)?, literal(y, number)?) {
             (x, y) if x == 0.0 && y == 0.0 => Some(0.0),

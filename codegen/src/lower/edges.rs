@@ -1,5 +1,4 @@
-//! Edges: whether an element could lie outside its tensor, under which condition it lies inside, and what becomes of tiles
-//! that stick out.
+//! Bounds checks: whether an access can be out of bounds, the guard against that, and partial tiles.
 
 use tilewright_layout::{Symbol, Value};
 
@@ -12,14 +11,15 @@ use crate::thread::Fact;
 use crate::tile;
 use crate::view::View;
 
-/// How far beyond a tensor's last coordinate an access may point whose offset a fact holds to 32 bits.
+/// How far beyond a tensor's last coordinate an access may point whose offset a launch fact bounds to 32
+/// bits.
 const FARTHEST: u32 = 1 << 16;
 
 impl Lower<'_> {
-    /// Could an element of this view lie outside mode `mode` of its tensor? Where a fact would rule it out and the policy
-    /// takes facts for granted, it is recorded and the answer is no.
+    /// Can an element of this view be out of bounds along mode `mode`? Where a fact would rule it out and the
+    /// policy allows it, the fact is recorded and the answer is no.
     pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
-        // Both are asked: each may record the fact that rules it out.
+        // Both run: each may record the fact that rules it out.
         let outside = self.outside(view, mode);
         self.limited(view, mode).is_some() || outside
     }
@@ -39,14 +39,14 @@ impl Lower<'_> {
         };
         if let Some((iteration, ..)) = self.begins(view, mode) {
             let iteration = self.affine(&iteration);
-            // In the first turn, where all there is may be less than a tile.
+            // Only the first tile can be partial.
             return self.kernel.exprs.get(iteration).lo < 1;
         }
-        let (mut moving, mut inner) =
+        let (mut bounded, mut inner) =
             (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
         for (coord, factor) in &as_tiles(&view.base[mode]).terms {
             match self.extent_of(coord) {
-                Some(of) => moving.push((of, *factor)),
+                Some(of) => bounded.push((of, *factor)),
                 None => inner.terms.push((coord.clone(), *factor)),
             }
         }
@@ -64,10 +64,10 @@ impl Lower<'_> {
             }
             _ => None,
         });
-        moving.extend(open);
+        bounded.extend(open);
         let last = |of: &Value| of.int().map_or(i64::MAX, |n| n - 1);
         let mut reach = hi;
-        for (of, factor) in &moving {
+        for (of, factor) in &bounded {
             let end = last(of).saturating_mul(*factor);
             (lo, reach) = (lo.saturating_add(end.min(0)), reach.saturating_add(end.max(0)));
         }
@@ -79,21 +79,21 @@ impl Lower<'_> {
         {
             return false;
         }
-        // Tiles of `factor` along this mode, as many as it takes to cover it: whole when `factor` divides the extent.
+        // Tiles of `factor` that cover this mode are all full when `factor` divides the extent.
         let covers = |(of, factor): &(Value, i64)| *factor > 0 && extent.ceil_div(*factor) == Some(*of);
-        let Some(tiles) = moving.iter().position(covers) else {
+        let Some(tiles) = bounded.iter().position(covers) else {
             return true;
         };
-        let factor = moving.remove(tiles).1;
-        let others = moving
+        let factor = bounded.remove(tiles).1;
+        let others = bounded
             .iter()
             .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
             .fold(0, i64::saturating_add);
         hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
     }
 
-    /// The tile of a turn along a mode, if its first is the one that is not whole: the turn, the extent, and how many
-    /// elements whole ones have. `None` where all are whole.
+    /// Where the partial tile comes first along a mode: the iteration, the extent, and the tile size. `None`
+    /// where all tiles are full.
     pub(super) fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
         let begins = |(coord, _): &(Coord, i64)| match coord {
             Coord::Begin { iteration, of, tile } => Some(((**iteration).clone(), *of, *tile)),
@@ -104,12 +104,13 @@ impl Lower<'_> {
         (!whole).then_some((iteration, of, tile))
     }
 
-    /// Do elements from inside stand for those past the edge of this mode, and could there be such?
-    pub(super) fn holds(&mut self, view: &View, mode: usize) -> bool {
+    /// Are out-of-bounds coordinates of this mode clamped, and can there be any?
+    pub(super) fn clamps(&mut self, view: &View, mode: usize) -> bool {
         (view.clamped.contains(&mode) || view.nearest.contains(&mode)) && self.outside(view, mode)
     }
 
-    /// A coordinate, or the last one where a vector fits that both it and the extent are multiples of.
+    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the
+    /// extent.
     pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
         let extent = extent.unwrap_or(Value::Int(1));
@@ -124,8 +125,8 @@ impl Lower<'_> {
         self.exprs().min(begun, last)
     }
 
-    /// May offsets of a view be taken to fit 32 bits? A fact says so of all that lies so near to the tensor that launch can
-    /// include it; what may lie farther away is computed in 64 bits.
+    /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor. Those
+    /// that may be farther away are computed in 64 bits.
     pub(super) fn is_small(&mut self, view: &View) -> bool {
         let global = matches!(self.program.tensor(view.tensor).space, tile::Space::Global { .. });
         if !global || self.policy == Policy::General {
@@ -144,8 +145,8 @@ impl Lower<'_> {
         true
     }
 
-    /// How far elements of a view, or those of its tile one iteration past the last of a loop that runs ahead, can lie
-    /// beyond the first or the last coordinate of a mode. `None` where that is farther than [`FARTHEST`].
+    /// How far elements of a view can lie outside of a mode's coordinates, its tile one iteration past the
+    /// last of a prefetching loop included. `None` where that is farther than [`FARTHEST`].
     fn beyond(&self, view: &View, mode: usize) -> Option<u32> {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode)?.0;
         let base = as_tiles(&view.base[mode]);
@@ -161,7 +162,7 @@ impl Lower<'_> {
                 _ => {}
             }
         }
-        // Tiles of `factor` along this mode, as many as it takes to cover it, all begin inside.
+        // Tiles of `factor` that cover this mode all begin in bounds.
         let covers =
             |of: &Option<Value>, factor: i64| factor > 0 && of.is_some() && extent.ceil_div(factor) == *of;
         let mut last = extent.int().map_or(0, |n| i128::from(n) - 1);
@@ -179,12 +180,12 @@ impl Lower<'_> {
         u32::try_from(beyond).ok().filter(|&beyond| beyond <= FARTHEST)
     }
 
-    /// The size below which a coordinate stays that is not negative, if one is known.
+    /// The exclusive upper bound of a non-negative coordinate, if one is known.
     fn extent_of(&self, coord: &Coord) -> Option<Value> {
         self.program.below(coord)
     }
 
-    /// The limit of a ragged partition along a mode of the tensor, where the view can pass it.
+    /// The limit of a ragged partition along a mode of the tensor, where the view can exceed it.
     pub(super) fn limited(&mut self, view: &View, mode: usize) -> Option<(Affine, i64)> {
         let (origin, extent) = view.limits.get(mode)?.clone()?;
         let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
@@ -194,7 +195,7 @@ impl Lower<'_> {
         (self.kernel.exprs.get(within).hi.saturating_add(far) >= extent).then_some((origin, extent))
     }
 
-    /// The condition under which the element at `at` lies inside its tensor; `None` when it always does.
+    /// The guard of the element at `at`: it is in bounds. `None` when it always is.
     pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
         let tensor = self.program.tensor(view.tensor);
         let extents: Vec<Value> = match tensor.space {
@@ -235,7 +236,7 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
-    /// A condition, and that a coordinate lies from 0 to before an end.
+    /// Conjoins a condition with `0 <= at < end`.
     pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
         let below = self.exprs().lt(at, end);
         let condition = self.exprs().all(condition, below);
@@ -248,21 +249,21 @@ impl Lower<'_> {
         self.exprs().all(condition, inside)
     }
 
-    /// Where the tile of a turn begins whose first is not whole.
+    /// Where an iteration's tile begins if the partial tile comes first.
     pub(super) fn begin(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
         let (later, zero) = (self.begin_later(iteration, of, tile), self.int(0));
         self.exprs().max(later, zero)
     }
 
-    /// The same for turns after the first.
+    /// The same for iterations after the first.
     pub(super) fn begin_later(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
         let (iteration, whole) = (self.affine(iteration), self.int(tile));
-        let turns = self.exprs().mul(iteration, whole);
+        let full_tiles = self.exprs().mul(iteration, whole);
         let short = self.short(of, tile);
-        self.exprs().sub(turns, short)
+        self.exprs().sub(full_tiles, short)
     }
 
-    /// How many elements the first tile lacks where all others are whole.
+    /// How many elements short of a full tile the first one is.
     fn short(&mut self, of: Symbol, tile: i64) -> Ix {
         let extent = Value::Sym { times: 1, of, over: 1 };
         if self.suppose_whole(tile, extent) {
@@ -276,7 +277,7 @@ impl Lower<'_> {
     }
 }
 
-/// A coordinate whose tiles are all whole, or counted as if they were.
+/// A coordinate as if all tiles were full.
 pub(super) fn as_tiles(base: &Affine) -> Affine {
     let mut all = Affine::from(base.constant);
     for (coord, by) in &base.terms {

@@ -1,4 +1,4 @@
-//! Functions of elements.
+//! Elementwise functions.
 
 use super::Lower;
 use super::address::{Leaf, leaves};
@@ -12,33 +12,33 @@ use crate::tile::{Expr, Space};
 use crate::typing::{Type, Types};
 use crate::view::View;
 
-/// A side of a function: a view whose leaves are those of all other sides.
+/// An input or the output of a function: a view with the same leaves as all others.
 struct Side {
     view: View,
     leaves: Vec<Leaf>,
-    /// Where its elements wait on their way from or to memory, and how many move at once.
+    /// The registers that stage its elements from or to memory, and the vector width.
     memory: Option<(u32, i64)>,
 }
 
-/// Where a function is computed: at which element of which tiles.
+/// The element at which a function is evaluated.
 struct Here<'a> {
     ins: &'a [Side],
     /// The element, leaf by leaf.
     at: &'a [Ix],
     to: Option<&'a Side>,
-    /// What its coordinates stand for.
+    /// The coordinates of its elements, mode by mode.
     stands: &'a [Option<Edge>],
 }
 
 impl Side {
-    /// Is it the same element all along this leaf?
-    fn still(&self, which: usize) -> bool {
+    /// Is one element broadcast along this leaf?
+    fn is_broadcast(&self, which: usize) -> bool {
         self.leaves.get(which).is_some_and(|leaf| leaf.step == 0)
     }
 }
 
 impl Lower<'_> {
-    /// A function of elements. Memory is read and written along one leaf, as many elements at once as each side allows.
+    /// An elementwise function. Memory is accessed along one leaf, in vectors as wide as each side allows.
     pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
         self.map_at(ins, to, value, &[])
     }
@@ -67,7 +67,7 @@ impl Lower<'_> {
         let wide = widths.iter().copied().max().unwrap_or(1);
         for (place, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
             let tensor = self.program.tensor(side.view.tensor);
-            // Of what gives coordinates alone nothing is read.
+            // Inputs that only provide coordinates are not read.
             let mentioned = read.get(place).copied().unwrap_or(true);
             if mentioned && !matches!(tensor.space, Space::Registers { .. }) {
                 let name = format!("{}_value", side.view.name);
@@ -76,7 +76,8 @@ impl Lower<'_> {
         }
         let Some(to) = sides.pop() else { return Ok(()) };
         let ins = sides;
-        // Elements that are read at another place than they are written would be overwritten too early.
+        // In place, elements that are read at another position than they are written would be overwritten too
+        // early.
         let moved = |side: &Side| {
             side.view.tensor == to.view.tensor
                 && (side.view.layout != to.view.layout || side.view.base != to.view.base)
@@ -113,7 +114,7 @@ impl Lower<'_> {
                 let mut values = Vec::new();
                 for side in &ins {
                     let (reg, index) = match side.memory {
-                        Some((reg, _)) if side.still(which) => (reg, lower.int(0)),
+                        Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
                         Some((reg, _)) => (reg, e[0]),
                         None => {
                             let index = lower.register_index(&side.view, &side.leaves, &at);
@@ -150,8 +151,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The leaf along which memory is read and written, and how many elements each side moves at once: as few accesses as
-    /// can be.
+    /// The leaf along which memory is accessed, and the vector width of each side, with the fewest accesses.
     fn widths(&mut self, sides: &[Side]) -> (usize, Vec<i64>) {
         let before = self.kernel.needs.clone();
         let none = (0, vec![1; sides.len()], before.clone());
@@ -186,8 +186,8 @@ impl Lower<'_> {
     /// Moves `wide` elements of a side from memory, or to it.
     fn transfers(&mut self, side: &Side, which: usize, wide: i64, first: &[Ix], reads: bool) {
         let Some((reg, width)) = side.memory else { return };
-        // One element for all is moved once.
-        let wide = if side.still(which) { 1 } else { wide };
+        // A broadcast element is moved once.
+        let wide = if side.is_broadcast(which) { 1 } else { wide };
         for n in (0..wide).step_by(width as usize) {
             let mut at = first.to_vec();
             let n = self.int(n);
@@ -204,7 +204,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A value and its type, which every node has of itself.
+    /// A value and its type.
     fn function(&mut self, of: &Expr, values: &[(Val, Elem)], here: &Here<'_>) -> Result<(Val, Type)> {
         let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, ty)| (Box::new(value), ty));
         Ok(match of {
@@ -255,7 +255,7 @@ impl Lower<'_> {
                     Expr::Size(size) => Val::Int(self.value(size), *to),
                     _ => match inner(x)? {
                         (value, Type::Elem(from)) => self.converted(*value, from, *to),
-                        // Also to `i32`: what is negated from here on is a number.
+                        // Cast also to `i32`: from here on a negation is arithmetic.
                         (value, Type::Condition) => Val::Cast(*to, value),
                     },
                 };
@@ -265,7 +265,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The coordinate of the element at hand in a mode of the tensor behind an input.
+    /// The coordinate of the current element in a mode of the tensor behind an input.
     fn coordinate_of(&mut self, input: u8, mode: u8, here: &Here<'_>) -> Result<Ix> {
         let side = here.ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
         let coordinates = self.coordinates(&side.view, &side.leaves, here.at);
@@ -283,7 +283,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The coordinate that the element at hand stands for along a mode.
+    /// The coordinate of the current element along a mode.
     fn stands_at(&mut self, mode: u8, here: &Here<'_>) -> Result<Ix> {
         let of = here.stands.get(usize::from(mode)).and_then(Option::as_ref).ok_or_else(|| {
             Problem::new(format!(
@@ -307,12 +307,12 @@ impl Lower<'_> {
         Ok(self.coordinate_at(of, &coordinates))
     }
 
-    /// A function of values that are no elements of a tile.
+    /// A function of scalar values.
     pub(super) fn of_values(&mut self, of: &Expr, values: &[(Val, Elem)]) -> Result<Val> {
         Ok(self.function(of, values, &Here { ins: &[], at: &[], to: None, stands: &[] })?.0)
     }
 
-    /// A condition on scalar arguments.
+    /// A uniform condition, on scalar arguments.
     pub(super) fn uniform(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
         self.of_values(&types.condition(of)?, &[])

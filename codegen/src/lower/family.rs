@@ -1,5 +1,6 @@
-//! Families: several groups that run one program. A thread's place in its member, the barrier of a member, and the slots
-//! of a ring that belong to the tiles of other members.
+//! Families: several thread groups, the members, that run one program, such as ping-pong consumer warpgroups.
+//! The index of a thread's member, named barriers of members, and the ring slots that belong to other
+//! members' tiles.
 
 use super::Lower;
 use crate::diagnostic::Diagnostic;
@@ -9,7 +10,7 @@ use crate::thread::{Bar, Id, Op, Scope, Stmt};
 use crate::tile;
 
 impl Lower<'_> {
-    /// The thread's number in its group, or in all of its family.
+    /// The thread's index in its group, or in all of its family.
     pub(super) fn thread_of(&mut self, group: Id) -> Ix {
         let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
         let hi = i64::from(self.program.threads()) - 1;
@@ -18,8 +19,8 @@ impl Lower<'_> {
         self.exprs().sub(thread, first)
     }
 
-    /// The number of the thread's member of a family. Threads of other groups get some number too, as it is made at the top of
-    /// the kernel, where they are still together.
+    /// The index of the thread's member in a family. It is computed at the top of the kernel, before roles
+    /// diverge, so threads of other groups get some value too.
     pub(super) fn member(&mut self, family: Id) -> Ix {
         let members = i64::from(self.program.groups[family as usize].members.max(1));
         self.part_of(family, members)
@@ -37,14 +38,14 @@ impl Lower<'_> {
         self.exprs().rem(number, parts)
     }
 
-    /// All threads of a group meet; of a family, those of each member.
+    /// A barrier of a group's threads; in a family, one barrier for each member.
     pub(super) fn meet(&mut self, group: Id) {
         let members = self.program.groups[group as usize].members.max(1);
         let member = self.member(group);
         let site = self.scope.site;
         let sync = |bar| vec![Stmt { site, op: Op::Sync(bar) }];
         let last = self.barrier(group, members - 1);
-        // A barrier's number is part of the instruction: one branch for each member.
+        // The barrier's id is an immediate: one branch for each member.
         let all = (0..members - 1).rev().fold(sync(last), |other, number| {
             let (bar, at) = (self.barrier(group, number), self.int(number.into()));
             let cond = self.exprs().eq(member, at);
@@ -71,7 +72,7 @@ impl Lower<'_> {
         }
     }
 
-    /// For each ring whose slots the members of the family at hand share: how many slots one tile takes.
+    /// For each ring that the members of the current family share: how many slots one tile takes.
     pub(super) fn shared_slots(
         &mut self,
         body: &[tile::Stmt],
@@ -93,7 +94,7 @@ impl Lower<'_> {
         Ok(all)
     }
 
-    /// How many slots of a ring statements go through.
+    /// By how many slots of a ring statements advance.
     fn slots_in(&mut self, body: &[tile::Stmt], ring: Id) -> std::result::Result<Ix, Diagnostic> {
         let mut sum = self.int(0);
         for stmt in body {

@@ -1,13 +1,13 @@
-//! Fences between ordinary accesses to shared memory and those of the copy engine and of tensor cores, which take another
-//! path: what a thread has read or written there is ordered before their accesses by a fence of that thread, ahead of the
-//! barrier or arrival by which it says that it is done.
+//! Proxy fences. Bulk copies and tensor cores access shared memory through the async proxy. A thread's
+//! ordinary accesses, through the generic proxy, are ordered before those by a proxy fence of that thread,
+//! ahead of the barrier or arrival that publishes them.
 //!
-//! A forward walk over the thread program, along control flow as for commits of copies, puts a fence where an array that both
-//! kinds of accesses touch was accessed since the last one.
+//! A forward dataflow pass over the thread program, as for commits of copies, inserts a fence where an array
+//! that both proxies access was touched since the last one.
 
 use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt};
 
-/// Places fences.
+/// Inserts fences.
 pub(super) fn place(kernel: &mut Kernel) {
     let mut both = Vec::new();
     asynchronous(&kernel.body, &mut both);
@@ -62,12 +62,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether accesses stand open at the end of a block, for whether they do at its beginning. Only with `write` is it
-    /// changed.
+    /// Are there unfenced accesses at the end of a block, given whether there are any at its beginning?
+    /// Rewrites the block only with `write`.
     fn block(&self, block: &mut Vec<Stmt>, mut open: bool, write: bool) -> bool {
         let mut at = 0;
         while at < block.len() {
-            if open && says(&block[at].op) {
+            if open && publishes(&block[at].op) {
                 if write {
                     let site = block[at].site;
                     block.insert(at, Stmt { site, op: Op::Fence(Fence::ProxyAsync) });
@@ -92,7 +92,7 @@ impl Walk {
             }
             Op::Fence(Fence::ProxyAsync) => false,
             Op::For { body, .. } => {
-                // What an iteration leaves open, the next finds.
+                // An iteration may start with unfenced accesses of the previous one.
                 let entry = open || self.block(body, open, false);
                 self.block(body, entry, write) || open
             }
@@ -110,13 +110,13 @@ impl Walk {
     }
 }
 
-/// Does a statement tell others what its threads have done, or begin what takes the other path?
-fn says(op: &Op) -> bool {
+/// Does a statement publish what its threads have done, or issue an access through the async proxy?
+fn publishes(op: &Op) -> bool {
     match op {
         Op::Sync(_) | Op::Arrive { .. } | Op::Fence(Fence::Threads(Scope::Warp)) => true,
         Op::Atom { row, .. } => row.async_proxy,
-        // One thread speaks for others.
-        Op::Elect(_, body) => body.iter().any(|stmt| says(&stmt.op)),
+        // One elected thread acts for the others.
+        Op::Elect(_, body) => body.iter().any(|stmt| publishes(&stmt.op)),
         _ => false,
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         Op::Store { to: at(array), from, guard: None }
     }
 
-    /// The copy engine reads the first array.
+    /// A bulk store reads the first array.
     fn bulk() -> Op {
         let row = atoms::find("bulk_store_2d").expect("a row of the table");
         Op::Atom { row, args: vec![AtomArg::At(at(0))], guard: None }
@@ -165,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_stands_before_the_barrier() {
+    fn fences_come_before_barriers() {
         let one = || Op::Elect(Scope::Block, block(vec![bulk()]));
         check(vec![store(0), Op::Sync(0), one()], vec![store(0), FENCE, Op::Sync(0), one()]);
-        // Nobody but threads touches the second array.
+        // The async proxy never accesses the second array.
         check(vec![store(1), Op::Sync(0), one()], vec![store(1), Op::Sync(0), one()]);
         check(vec![store(0), store(0), one()], vec![store(0), store(0), FENCE, one()]);
     }
 
     #[test]
-    fn the_next_iteration_fences_what_this_one_leaves() {
+    fn unfenced_accesses_at_the_end_of_a_body_are_fenced_in_the_next_iteration() {
         check(
             vec![looped(vec![Op::Sync(0), bulk(), store(0)])],
             vec![looped(vec![FENCE, Op::Sync(0), bulk(), store(0)])],
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_path_suffices() {
+    fn an_access_on_one_path_needs_a_fence() {
         let either = Op::If { cond: Ix::default(), then: block(vec![store(0)]), other: Vec::new() };
         check(vec![either.clone(), Op::Sync(0), bulk()], vec![either, FENCE, Op::Sync(0), bulk()]);
     }

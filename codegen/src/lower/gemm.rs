@@ -1,4 +1,5 @@
-//! Products on the arithmetic units of a thread: fragments into registers, then multiply-adds in a chosen order.
+//! Products on CUDA cores: operand fragments are loaded into registers, then multiplied by FMAs in a chosen
+//! order.
 
 use tilewright_layout::Value;
 
@@ -11,19 +12,19 @@ use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::{Order, Space};
 use crate::view::View;
 
-/// Unrolling of a product's inner loop when its length is known only at launch.
+/// Unroll factor of a product's loop along K when its length is known only at launch.
 const DYNAMIC_UNROLL: u32 = 4;
 
-/// Longest inner loop that is unrolled wholly.
+/// Longest inner loop that is fully unrolled.
 const MOST_UNROLLED: i64 = 32;
 
-/// An operand: its view with the leaves of its first mode (rows) and of the second (depth).
+/// An operand: its view with the leaves of its first mode (rows) and of the second (K).
 struct Operand<'v> {
     view: &'v View,
     leaves: Vec<Leaf>,
     /// Leaves that belong to the first mode.
     rows: usize,
-    /// Where its values are while the product runs.
+    /// The registers of its fragment.
     reg: u32,
     loaded: bool,
 }
@@ -32,36 +33,39 @@ impl Lower<'_> {
     pub(super) fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
         let target = self.program.tensor(acc.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
-        let depth = depth(a, b)?;
+        let k_extent = k_extent(a, b)?;
         let acc_leaves = leaves(acc);
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
         let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
-        self.comment(format!("{} += {} * {}, {rows}x{columns}x{depth}", acc.name, a.view.name, b.view.name));
-        let (var, k) = match depth {
+        self.comment(format!(
+            "{} += {} * {}, {rows}x{columns}x{k_extent}",
+            acc.name, a.view.name, b.view.name
+        ));
+        let (var, k) = match k_extent {
             Value::Int(n) => self.loop_var("kk", n),
             _ => {
-                let last = most(depth) - 1;
+                let last = most(k_extent) - 1;
                 let id = self.var("kk", last > i64::from(i32::MAX));
                 (id, self.exprs().leaf(Int::Var(id), 0, last, 1, Scope::Block))
             }
         };
-        let k_at = if depth == Value::Int(1) { self.int(0) } else { k };
+        let k_at = if k_extent == Value::Int(1) { self.int(0) } else { k };
         let (body, ()) = self.nested(|lower| {
             lower.fetch(&mut a, k_at)?;
             lower.fetch(&mut b, k_at)?;
             lower.multiply(&a, &b, acc, &acc_leaves, k_at, order)
         })?;
-        if depth == Value::Int(1) {
+        if k_extent == Value::Int(1) {
             self.block.extend(body);
             return Ok(());
         }
         let full = |n: i64| n <= MOST_UNROLLED || !(a.loaded && b.loaded);
-        let unroll = match depth {
+        let unroll = match k_extent {
             Value::Int(n) if full(n) => Unroll::Full,
             _ => Unroll::By(DYNAMIC_UNROLL),
         };
-        let (from, to) = (self.int(0), self.value(depth));
+        let (from, to) = (self.int(0), self.value(k_extent));
         self.emit(Op::For { var, from, to, step: 1, unroll, body });
         Ok(())
     }
@@ -88,7 +92,7 @@ impl Lower<'_> {
         at
     }
 
-    /// The digits of a number, one for each leaf, leftmost fastest; the last takes what is left.
+    /// The digits of a number, one for each leaf, leftmost fastest; the last is the remaining quotient.
     fn digits(&mut self, leaves: &[Leaf], number: Ix) -> Vec<Ix> {
         let (mut at, mut rest) = (Vec::new(), number);
         for (place, leaf) in leaves.iter().enumerate() {
@@ -102,7 +106,7 @@ impl Lower<'_> {
         at
     }
 
-    /// Brings the operand's column `k` into registers.
+    /// Loads the operand's fragment of k-step `k` into registers.
     fn fetch(&mut self, operand: &mut Operand<'_>, k: Ix) -> Result<()> {
         if !operand.loaded {
             return Ok(());
@@ -118,7 +122,7 @@ impl Lower<'_> {
                 }
             }
         }
-        // Vectors must lie side by side in the registers, which hold the first mode's leaves in order.
+        // Vectors need contiguous registers, and those have the first mode's leaves in order.
         if which != 0 {
             (which, width) = (0, 1);
         }
@@ -148,7 +152,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The index of leaf indices, leftmost fastest.
+    /// The linear index of leaf indices, leftmost fastest.
     pub(super) fn flat(&mut self, leaves: &[Leaf], at: &[Ix]) -> Ix {
         let (mut index, mut step) = (self.int(0), 1);
         for (leaf, &at) in leaves.iter().zip(at) {
@@ -180,7 +184,7 @@ impl Lower<'_> {
         };
         let rows = a.leaves[..a.rows].iter().enumerate().map(|(i, l)| (names("m", i), l.extent));
         let columns = b.leaves[..b.rows].iter().enumerate().map(|(i, l)| (names("n", i), l.extent));
-        // What runs fastest comes first.
+        // The innermost loop comes first.
         let by_rows = order.is_by_rows();
         let extents: Vec<(String, i64)> =
             if by_rows { columns.chain(rows).collect() } else { rows.chain(columns).collect() };
@@ -193,24 +197,26 @@ impl Lower<'_> {
                 (&a.leaves[..a.rows], &b.leaves[..b.rows])
             };
             let mut fast = fast.to_vec();
-            // Every other line runs backwards, so that one operand stays where it is.
+            // Serpentine order: every other line runs backwards, so that an operand's register is reused
+            // where lines meet.
             if matches!(order, Order::Serpentine | Order::RowSerpentine) {
                 let (place, line) = (lower.flat(fast_leaves, &fast), lower.flat(slow_leaves, slow));
                 let odd = lower.exprs().rem(line, 2);
                 let last = lower.int(inner - 1);
                 let back = lower.exprs().sub(last, place);
-                let turned = lower.exprs().select(odd, back, place);
-                let known = lower.kernel.exprs.get(turned).clone();
-                // It is used three times.
+                let serpentine = lower.exprs().select(odd, back, place);
+                let known = lower.kernel.exprs.get(serpentine).clone();
+                // Named, because it is used three times.
                 let id = lower.var(if by_rows { "column" } else { "row" }, false);
-                lower.emit(Op::Let(id, turned));
+                lower.emit(Op::Let(id, serpentine));
                 lower.scope.unrolled.push(id);
                 let place =
                     lower.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
                 fast = lower.digits(fast_leaves, place);
             }
             let (rows, columns) = if by_rows { (slow, &fast[..]) } else { (&fast[..], slow) };
-            // The sums may be nested otherwise than the operands: one number for each mode passes between them.
+            // The accumulator's modes may be nested differently from the operands': convert through linear
+            // indices.
             let (row, column) =
                 (lower.flat(&a.leaves[..a.rows], rows), lower.flat(&b.leaves[..b.rows], columns));
             let mut at = lower.digits(&acc_leaves[..acc_rows], row);
@@ -234,8 +240,8 @@ impl Lower<'_> {
     }
 }
 
-/// The extent over which a product sums.
-fn depth(a: &View, b: &View) -> Result<Value> {
+/// The extent of K.
+fn k_extent(a: &View, b: &View) -> Result<Value> {
     let of = |view: &View| -> Result<Value> {
         let mode = view.layout.mode(1)?;
         match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
@@ -246,7 +252,7 @@ fn depth(a: &View, b: &View) -> Result<Value> {
     };
     let (left, right) = (of(a)?, of(b)?);
     if left != right {
-        return Err(Problem::new(format!("`{}` has depth {left} and `{}` has {right}", a.name, b.name)));
+        return Err(Problem::new(format!("`{}` has K = {left} and `{}` has K = {right}", a.name, b.name)));
     }
     Ok(left)
 }

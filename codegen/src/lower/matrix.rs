@@ -1,4 +1,4 @@
-//! Matrices in shared memory as tensor cores read them: descriptors, off the strides of layouts.
+//! Descriptors of matrices in shared memory for wgmma, derived from strides of layouts.
 
 use tilewright_layout::{Layout, Value};
 
@@ -11,23 +11,23 @@ use crate::problem::{Problem, Result};
 use crate::thread::AtomArg;
 use crate::view::View;
 
-/// What the hardware calls a swizzle of so many bytes.
+/// A swizzle's width in bytes and its encoding in descriptors.
 const MODES: [(i64, u8); 3] = [(128, 1), (64, 2), (32, 3)];
 
-/// How a matrix lies.
+/// The layout of a matrix in terms of descriptors.
 pub(super) struct Matrix {
-    /// Bytes from one block of columns to the next, where rows or columns are contiguous.
+    /// Leading dimension byte offset: from one block to the next, if M or N is contiguous.
     leading: i64,
-    /// Bytes from eight rows of the pattern to the next eight.
+    /// Stride byte offset: from eight rows of the pattern to the next eight.
     stride: i64,
-    /// The hardware's number of the swizzle.
+    /// The encoding of the swizzle.
     mode: u8,
-    /// Is it contiguous along M or N, and not along K?
+    /// Is it contiguous along M or N (MN-major), and not along K (K-major)?
     pub(super) transposed: bool,
 }
 
 impl Lower<'_> {
-    /// A descriptor of the part of a matrix that begins at these places along its modes.
+    /// A descriptor of the part of a matrix that begins at these coordinates.
     pub(super) fn descriptor(&mut self, row: &Atom, view: &View, all: &[Leaf], at: &[Ix]) -> Result<AtomArg> {
         let matrix = self.matrix(row, view)?;
         let at = self.start_of(view, all, at);
@@ -35,13 +35,14 @@ impl Lower<'_> {
         Ok(AtomArg::Descriptor { at, leading, stride, mode: matrix.mode })
     }
 
-    /// How a view's matrix, (rows, K), lies: in rows as wide as the swizzle, along K or along its rows.
+    /// The descriptor fields of a view's matrix, (rows, K): K-major or MN-major, in rows as wide as the
+    /// swizzle.
     pub(super) fn matrix(&self, row: &Atom, view: &View) -> Result<Matrix> {
         let tensor = self.program.tensor(view.tensor);
         let bytes = i64::from(tensor.elem.bytes());
         let refuse = || {
             Problem::new(format!("`{}`, {}, cannot be read by tensor cores", tensor.name, tensor.layout)).help(
-                "lay it out in rows of 128 bytes along the depth, swizzled: swizzled(3, 3, 3, row_major((rows, 64)))",
+                "lay it out in rows of 128 bytes along K, swizzled: swizzled(3, 3, 3, row_major((rows, 64)))",
             )
         };
         let swizzle = i64::from(swizzle_bytes(&tensor.layout, tensor.elem.bytes())?);
@@ -56,14 +57,14 @@ impl Lower<'_> {
         };
         let extent =
             |which: usize| view.layout.mode(which).ok().and_then(|mode| mode.size().ok()).unwrap_or(0);
-        let (rows, depth) = (parts(0).ok_or_else(refuse)?, parts(1).ok_or_else(refuse)?);
+        let (rows, k) = (parts(0).ok_or_else(refuse)?, parts(1).ok_or_else(refuse)?);
         let wide = swizzle / bytes;
-        match (&rows[..], &depth[..]) {
-            // Along K: rows of one swizzle's width.
+        match (&rows[..], &k[..]) {
+            // K-major: rows of one swizzle's width.
             (&[(_, apart)], &[(_, 1)]) if apart == wide && extent(1) <= wide => {
                 Ok(Matrix { leading: 16, stride: 8 * swizzle, mode, transposed: false })
             }
-            // Along rows or columns: blocks of one swizzle's width, each with all of K. 16-bit elements alone.
+            // MN-major: blocks of one swizzle's width, each with all of K. Only for 16-bit elements.
             (&[(block, 1), ref blocks @ ..], &[(_, apart)])
                 if apart == wide && block == wide && blocks.len() <= 1 && row.operand('u').is_some() =>
             {
@@ -75,7 +76,7 @@ impl Lower<'_> {
     }
 }
 
-/// Extents and strides of a mode, those of one element left out; `None` where one is not a number.
+/// Extents and strides of a mode, without extents of 1; `None` where one is symbolic.
 fn strides(mode: &Layout) -> Option<Vec<(i64, i64)>> {
     let parts = mode.leaves().map(|(extent, stride)| match (extent, stride) {
         (Value::Int(extent), Value::Int(stride)) => Some((extent, stride)),

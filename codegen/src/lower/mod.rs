@@ -1,4 +1,5 @@
-//! From the tile program to the thread program: which thread touches which element, with which width, under which guard.
+//! Lowering of the tile program to the thread program: which thread accesses which element, with which vector
+//! width, under which guard.
 
 mod address;
 mod atomic;
@@ -13,7 +14,6 @@ mod family;
 mod fences;
 mod gemm;
 mod matrix;
-mod moving;
 mod order;
 mod read;
 mod reduce;
@@ -21,6 +21,7 @@ mod ring;
 mod schedule;
 mod scope;
 mod statement;
+mod strength_reduction;
 mod tokens;
 mod transfer;
 mod uses;
@@ -37,16 +38,17 @@ use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared,
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
 
-/// What a variant may take for granted.
+/// What a variant may assume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Whatever makes it faster: whole tiles, alignment, 32-bit offsets. Each becomes a fact that launch checks.
+    /// Whatever makes it faster: full tiles, alignment, 32-bit offsets. Each becomes a fact that launch
+    /// checks.
     Best,
-    /// The same without whole tiles: edges are guarded, vectors stay.
+    /// The same without full tiles: edges are guarded, accesses stay vectorized.
     Aligned,
-    /// Offsets fit 32 bits.
+    /// Only that offsets fit 32 bits.
     Small,
-    /// Nothing.
+    /// No assumptions.
     General,
 }
 
@@ -66,12 +68,12 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
 
 pub(crate) use bounds::identity;
 
-/// Refuses a pair of views whose shapes do not agree.
+/// Rejects a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
     transfer::align(from, to).map(|_| ())
 }
 
-/// The least common multiple; the first where it passes 64 bits.
+/// The least common multiple; the first where it overflows 64 bits.
 fn lcm(a: i64, b: i64) -> i64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
@@ -86,25 +88,25 @@ struct Lower<'p> {
     kernel: Kernel,
     /// Parameters of symbols.
     symbols: Vec<(Symbol, Ix)>,
-    /// For each tensor: the parameter, shared array or register array that holds it.
+    /// For each tensor its parameter, shared array or register array.
     places: Vec<Id>,
-    /// Statements that are the same in every iteration, at the top.
+    /// Loop-invariant statements, at the top of the kernel.
     preamble: Vec<Stmt>,
-    /// Names of expressions that have been given one.
+    /// Expressions that are named at the top, with their variables.
     named: Vec<(Ix, Id)>,
-    /// Statements of the block at hand.
+    /// Statements of the current block.
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
-    /// What reductions do about elements beyond edges, and coordinates that functions read.
+    /// Masks of reductions, and the coordinates that functions read.
     found: bounds::Found,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
-    /// For each order in which groups take turns its mbarriers.
+    /// For each ordered section its mbarriers.
     orders: Vec<Id>,
-    /// What statements have to do with tokens of copies.
+    /// Statements that commit or wait for copies under tokens.
     marks: tokens::Marks,
 }
 
@@ -236,13 +238,14 @@ impl<'p> Lower<'p> {
         self.kernel.launch.shared_bytes = offset;
     }
 
-    /// Where the shared arrays begin in whose place a tensor stands, if it does: all that follows them is theirs too.
+    /// The offset at which a tensor overlays shared arrays that are no longer used, if it does. Those must be
+    /// the last ones.
     fn freed(&self, id: Id) -> Option<u32> {
         let (_, done) = self.program.overlays.iter().find(|(over, _)| *over == id)?;
         let place = |id: Id| &self.kernel.shared[self.places[id as usize] as usize];
         let first = done.iter().map(|&id| place(id).offset).min()?;
         let theirs = |at: usize| done.iter().any(|&id| self.places[id as usize] as usize == at);
-        // Arrays of others behind them are in the way.
+        // Not where other arrays follow them.
         let mut behind = self.kernel.shared.iter().enumerate().filter(|(_, array)| array.offset >= first);
         behind.all(|(at, _)| theirs(at)).then_some(first)
     }
@@ -256,11 +259,11 @@ impl<'p> Lower<'p> {
         fences::place(&mut self.kernel);
         if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
         {
-            // Roles change how many registers their threads have, which takes a bound at entry.
+            // Roles reallocate registers (setmaxnreg), which needs a launch bound.
             self.kernel.launch.blocks_per_sm = 1;
         }
         if self.kernel.launch.blocks_per_sm == 0 {
-            // Guards and offsets of 64 bits take more.
+            // Guards and 64-bit offsets take more registers.
             let addresses = if self.policy == Policy::General { 96 } else { 48 };
             self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
         }
@@ -300,7 +303,8 @@ impl<'p> Lower<'p> {
         self.emit(Op::Comment(text));
     }
 
-    /// A statement's loops: one for each extent over 1, innermost first in `extents`. `body` gets an index for each.
+    /// Emits a statement's loops: one for each extent over 1, innermost first in `extents`. `body` gets an
+    /// index for each.
     fn loops(
         &mut self,
         extents: &[(String, i64)],
@@ -430,7 +434,7 @@ impl<'p> Lower<'p> {
         self.exprs().add(sum, constant)
     }
 
-    /// A name for an expression that does not change within the kernel, given at its top.
+    /// Names an expression that is invariant in the kernel, at the kernel's top.
     fn name(&mut self, at: Ix, wanted: &str) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {
@@ -455,8 +459,8 @@ impl<'p> Lower<'p> {
         name
     }
 
-    /// A name for an expression within the block at hand and those inside it, given where it is first used.
-    fn hold(&mut self, at: Ix, wanted: &str) -> Ix {
+    /// Names an expression within the current block and those inside it, where it is first used.
+    fn name_here(&mut self, at: Ix, wanted: &str) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         let id = match self.scope.names.iter().find(|(named, _)| *named == at) {
             Some((_, id)) => *id,
@@ -476,14 +480,14 @@ impl<'p> Lower<'p> {
         }
     }
 
-    /// What the author asserts that a size is a multiple of.
+    /// The divisor of a size that the author asserts.
     fn asserted(&self, of: Value) -> i64 {
         let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
         let mine = divisors.filter(|(size, _)| *size == of).map(|(_, n)| n);
         mine.fold(1, lcm)
     }
 
-    /// Takes for granted that `divisor` divides `of`, if the policy allows.
+    /// Assumes that `divisor` divides `of`, if the policy allows.
     fn suppose(&mut self, divisor: i64, of: Value) -> bool {
         match of {
             Value::Int(n) => n % divisor == 0,
@@ -496,7 +500,7 @@ impl<'p> Lower<'p> {
         }
     }
 
-    /// Takes for granted that tiles of `extent` cover `of` exactly, if the policy allows.
+    /// Assumes that tiles of `extent` cover `of` exactly, if the policy allows.
     fn suppose_whole(&mut self, extent: i64, of: Value) -> bool {
         match self.policy {
             Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of),
@@ -504,7 +508,7 @@ impl<'p> Lower<'p> {
         }
     }
 
-    /// Has it been taken for granted before?
+    /// Has it been assumed before?
     fn supposed(&self, divisor: i64, of: Value) -> bool {
         if self.asserted(of) % divisor == 0 {
             return true;

@@ -1,5 +1,6 @@
-//! Groups that take turns at a body. An order is one mbarrier for each group; a phase of it is the permission to go through
-//! the body once more, given by the group before. The first group's first permission is there from the beginning.
+//! Ordered sections: groups enter a body round-robin, as with the ordered sequence barrier of CUTLASS. Each
+//! group has an mbarrier, which the group before it arrives at when it leaves the body. The first group
+//! passes its first wait at once.
 
 use super::Lower;
 use super::ring::MOST_PHASES;
@@ -8,34 +9,36 @@ use crate::index::Int;
 use crate::thread::{self, Bar, Fence, Id, Op, Scope};
 use crate::tile::{self, Stmt};
 
-/// The groups of an order: who performs the statement, how many parts take turns, and the warps of each.
+/// The groups of an ordered section: who performs the statement, how many parts alternate, and the warps of
+/// each.
 #[derive(Clone, Copy)]
-struct Turns {
+struct Section {
     by: Id,
     parts: u32,
     warps: u32,
 }
 
 impl Lower<'_> {
-    fn turns(&self, by: Id, groups: &[Id]) -> Turns {
+    fn section(&self, by: Id, groups: &[Id]) -> Section {
         let parts = groups.iter().map(|&group| self.program.groups[group as usize].members.max(1)).sum();
-        Turns { by, parts, warps: self.program.threads_of(groups[0]).div_ceil(32) }
+        Section { by, parts, warps: self.program.threads_of(groups[0]).div_ceil(32) }
     }
 
-    /// The mbarriers of all orders, from a place in shared memory on; returns where they end.
+    /// Declares the mbarriers of all ordered sections, from an offset in shared memory on; returns where they
+    /// end.
     pub(super) fn declare_orders(&mut self, mut offset: u32) -> u32 {
-        let mut found: Vec<Option<Turns>> = vec![None; self.program.orders as usize];
+        let mut found: Vec<Option<Section>> = vec![None; self.program.orders as usize];
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
                 if let tile::Op::Ordered { order, groups, .. } = &stmt.op {
-                    found[*order as usize].get_or_insert(self.turns(stmt.by, groups));
+                    found[*order as usize].get_or_insert(self.section(stmt.by, groups));
                 }
             });
         }
-        for (number, turns) in found.into_iter().enumerate() {
+        for (number, section) in found.into_iter().enumerate() {
             self.orders.push(self.kernel.bars.len() as Id);
-            let Turns { parts: slots, warps: count, .. } =
-                turns.unwrap_or(Turns { by: 0, parts: 1, warps: 1 });
+            let Section { parts: slots, warps: count, .. } =
+                section.unwrap_or(Section { by: 0, parts: 1, warps: 1 });
             offset = offset.next_multiple_of(8);
             let name = if number == 0 { "order".to_owned() } else { format!("order_{number}") };
             self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, count, scope: Scope::Block });
@@ -44,17 +47,17 @@ impl Lower<'_> {
         offset
     }
 
-    /// Begins to count how often these statements go through the bodies of orders, those inside roles aside.
+    /// Declares the phase counters of the ordered sections in these statements, except inside roles.
     pub(super) fn start_orders(&mut self, body: &[Stmt]) {
         let mut found = Vec::new();
         body.iter().for_each(|stmt| ordered(stmt, self.program.orders, &mut found));
         for (order, by, groups) in found {
-            let turns = self.turns(by, &groups);
+            let section = self.section(by, &groups);
             let name = format!("order{}_phase", if order == 0 { String::new() } else { format!("_{order}") });
             let id = self.var(&name, false);
             self.kernel.vars[id as usize].mutable = true;
-            // The first group waits for one permission less.
-            let (part, zero) = (self.part_of(turns.by, turns.parts.into()), self.int(0));
+            // The first group counts from one phase earlier, so that its first wait passes at once.
+            let (part, zero) = (self.part_of(section.by, section.parts.into()), self.int(0));
             let first = self.exprs().eq(part, zero);
             let start = self.exprs().sub(zero, first);
             self.emit(Op::Let(id, start));
@@ -65,25 +68,25 @@ impl Lower<'_> {
         }
     }
 
-    /// Waits for the permission, goes through the body, and hands the permission on.
+    /// Waits for the own mbarrier, runs the body, and arrives at the mbarrier of the next group.
     pub(super) fn ordered(
         &mut self,
         order: Id,
         groups: &[Id],
         body: &[Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let turns = self.turns(self.scope.by, groups);
+        let section = self.section(self.scope.by, groups);
         let (by, site) = (self.scope.by, self.scope.site);
         let bar = self.orders[order as usize];
-        let part = self.part_of(by, turns.parts.into());
+        let part = self.part_of(by, section.parts.into());
         let phase = self.scope.orders.get(order as usize).copied().flatten().unwrap_or_default();
-        self.emit(Op::Await { bar, slot: part, phase: phase });
+        self.emit(Op::Await { bar, slot: part, phase });
         self.statements(body)?;
         (self.scope.by, self.scope.site) = (by, site);
         let one = self.int(1);
         let next = self.exprs().add(part, one);
-        let slot = self.exprs().rem(next, turns.parts.into());
-        // The lane that arrives speaks for what all lanes of its warp have done.
+        let slot = self.exprs().rem(next, section.parts.into());
+        // One lane arrives for its warp; the warp fence orders the other lanes' accesses before that.
         self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
         let arrive = thread::Stmt { site, op: Op::Arrive { bar, slot, peer: None, bytes: None } };
         self.emit(Op::Elect(Scope::Warp, vec![arrive]));
@@ -95,7 +98,7 @@ impl Lower<'_> {
     }
 }
 
-/// The orders that a statement goes through: number, who performs it, groups.
+/// The ordered sections in a statement: number, performing group, groups.
 fn ordered(stmt: &Stmt, orders: u32, to: &mut Vec<(Id, Id, Vec<Id>)>) {
     match &stmt.op {
         tile::Op::Ordered { order, groups, .. }

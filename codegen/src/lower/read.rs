@@ -1,4 +1,5 @@
-//! Integers that come from memory or from arguments: named once, and from then on like any other.
+//! Integers that are loaded from memory or passed as arguments: each is assigned to a variable once, which is
+//! then an index like any other.
 
 use super::Lower;
 use super::address::leaves;
@@ -11,7 +12,8 @@ use crate::tile::{Arg, Space};
 use crate::view::View;
 
 impl Lower<'_> {
-    /// Reads an element as an integer; what lies outside of its tensor is -1, which is outside of every tensor.
+    /// Reads an element as an integer. An out-of-bounds element reads as -1, which is out of bounds of every
+    /// tensor.
     pub(super) fn take(&mut self, number: Id, from: &View) -> Result<()> {
         let program = self.program;
         let (read, tensor) = (&program.reads[number as usize], program.tensor(from.tensor));
@@ -41,7 +43,7 @@ impl Lower<'_> {
             Some(guard) => {
                 let outside = self.int(-1);
                 let chosen = self.exprs().select(guard, at, outside);
-                self.hold(chosen, &format!("{}_or_none", read.name))
+                self.name_here(chosen, &format!("{}_or_none", read.name))
             }
         };
         self.scope.reads[number as usize] = Some(at);

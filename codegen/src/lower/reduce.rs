@@ -15,10 +15,10 @@ use crate::view::View;
 /// Lanes of a warp.
 const WARP: i64 = 32;
 
-/// How many partial results are combined in a row.
+/// Unroll factor of the loop over partial results.
 const PARTIAL_UNROLL: u32 = 8;
 
-/// How tuples of elements are combined, and where they are while that is done.
+/// The accumulators of a reduction, and how tuples of elements are combined.
 struct Combined<'a> {
     parts: Vec<Part>,
     how: How<'a>,
@@ -28,8 +28,8 @@ struct Combined<'a> {
 struct Part {
     reg: u32,
     elem: Elem,
-    /// What changes nothing.
-    nothing: Number,
+    /// The identity element.
+    neutral: Number,
     name: String,
 }
 
@@ -50,21 +50,21 @@ impl Lower<'_> {
         edges: &[Edge],
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let Some(nothing) = identity(with, elem) else {
+        let Some(neutral) = identity(with, elem) else {
             return Err(Problem::new(format!(
                 "elements cannot be combined by {with:?}: the order would matter"
             )));
         };
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.combine(from, to, &[nothing.into()], How::Bin(with), across, edges)
+        self.combine(from, to, &[neutral.into()], How::Bin(with), across, edges)
     }
 
-    /// The same of tuples, by functions.
+    /// The same for tuples, by functions.
     pub(super) fn fold(
         &mut self,
         (from, to): (&[View], &[View]),
         with: &[Expr],
-        nothing: &[Number],
+        neutral: &[Number],
         across: Across,
         edges: &[Edge],
     ) -> Result<()> {
@@ -73,14 +73,14 @@ impl Lower<'_> {
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
         let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        self.combine(from, to, nothing, How::Functions(&typed), across, edges)
+        self.combine(from, to, neutral, How::Functions(&typed), across, edges)
     }
 
     fn combine(
         &mut self,
         from: &[View],
         to: &[View],
-        nothing: &[Number],
+        neutral: &[Number],
         how: How<'_>,
         across: Across,
         edges: &[Edge],
@@ -93,10 +93,10 @@ impl Lower<'_> {
             return Err(Problem::new("a reduction needs both sides in registers")
                 .help("copy them to registers first"));
         }
-        let parts = to.iter().zip(nothing).map(|(view, &nothing)| Part {
+        let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
             reg: self.places[view.tensor as usize],
             elem: tensor(view).elem,
-            nothing,
+            neutral,
             name: tensor(view).name.clone(),
         });
         let all = Combined { parts: parts.collect(), how };
@@ -116,8 +116,8 @@ impl Lower<'_> {
             let coordinates = lower.coordinates(&from[0], &from_leaves, at);
             if let Some(inside) = lower.inside(edges, &coordinates) {
                 for (element, part) in elements.iter_mut().zip(&all.parts) {
-                    let nothing = Val::Lit(part.nothing, part.elem);
-                    *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(nothing));
+                    let neutral = Val::Lit(part.neutral, part.elem);
+                    *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
                 }
             }
             lower.add(&all, place, elements)
@@ -139,7 +139,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Combines what stands at a place with others.
+    /// Combines the accumulators at an index with other elements.
     fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
         let functions = match all.how {
             How::Bin(with) => {
@@ -157,7 +157,7 @@ impl Lower<'_> {
         for (part, other) in all.parts.iter().zip(others) {
             let other = match other {
                 plain @ Val::Reg(..) => plain,
-                // A function may read it several times.
+                // In a register, because a function may read it several times.
                 other => {
                     let reg = self.register(format!("{}_other", part.name), part.elem, 1, false);
                     self.emit(Op::Assign { reg, at: zero, value: other });
@@ -191,7 +191,7 @@ impl Lower<'_> {
         i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
     }
 
-    /// A butterfly: after it every lane of a group of `lanes` neighbours holds the result.
+    /// A butterfly shuffle: after it every lane of a group of `lanes` neighbours has the result.
     fn across_lanes(&mut self, all: &Combined<'_>, lanes: i64) -> Result<()> {
         self.butterfly(all, lanes, 1)
     }
@@ -211,8 +211,9 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The same where the last warp has fewer lanes: those that are missing count for nothing. Lane 0 of every warp holds
-    /// the result: at each step it and its sources read from lanes that hold all that lies beyond them.
+    /// The same where the last warp is partial: missing lanes contribute the identity. Lane 0 of every warp
+    /// gets the result: at each step it and its sources read from lanes that have combined everything beyond
+    /// them.
     fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
         let len = self.results(all);
         let others: Vec<u32> =
@@ -227,11 +228,11 @@ impl Lower<'_> {
             self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 let mut elements = Vec::new();
                 for (part, &other) in all.parts.iter().zip(&others) {
-                    // Every lane takes part in the shuffle, whatever becomes of its result.
+                    // Every lane takes part in the shuffle, even if its result is masked.
                     let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
                     lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
-                    let nothing = Val::Lit(part.nothing, part.elem);
-                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(nothing)));
+                    let neutral = Val::Lit(part.neutral, part.elem);
+                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(neutral)));
                 }
                 lower.add(all, at[0], elements)
             })?;
@@ -240,8 +241,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Warps first, then their results through shared memory. Every thread combines them in the same order, so all hold
-    /// the same number.
+    /// Warps first, then their results through shared memory. Every thread combines them in the same order,
+    /// so all get the same number.
     fn across_block(&mut self, all: &Combined<'_>) -> Result<()> {
         let threads = self.combined();
         match threads % WARP {
@@ -254,8 +255,8 @@ impl Lower<'_> {
         self.through_shared(all, (threads + WARP - 1) / WARP)
     }
 
-    /// Lanes of a warp first, then what is left of the digits through shared memory. Threads that are combined do so in the
-    /// same order, so all hold the same number.
+    /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
+    /// the same order, so all get the same number.
     fn across_digits(&mut self, all: &Combined<'_>, digits: tile::Digits) -> Result<()> {
         let threads = self.combined();
         let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
@@ -268,7 +269,7 @@ impl Lower<'_> {
         let (mut compact, mut rest) = (1, Vec::new());
         for &(extent, step) in digits.all() {
             let (extent, step) = (i64::from(extent), i64::from(step));
-            // What of it is a butterfly of whole warps.
+            // The factor of the digit that a butterfly within full warps combines.
             let mut lanes = 1;
             while threads % WARP == 0
                 && step & (step - 1) == 0
@@ -293,8 +294,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Combines threads through shared memory. `compact` neighbours hold the same; `digits` are those of the number of such
-    /// a neighbourhood.
+    /// Combines threads through shared memory. Every run of `compact` neighbouring threads has the same
+    /// value; `digits` are those of the run's index.
     fn digits_through_shared(
         &mut self,
         all: &Combined<'_>,
@@ -308,7 +309,7 @@ impl Lower<'_> {
         };
         let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        self.meet_again();
+        self.meet_before_overwriting();
         let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
         let place = |lower: &mut Self, array, at, holder| {
             let by = lower.int(holders);
@@ -333,7 +334,7 @@ impl Lower<'_> {
             _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
         }
         self.meet(self.scope.by);
-        // The first of those that are combined: the digits are 0.
+        // The first run of those that are combined: its digits are 0.
         let mut home = holder;
         for &(extent, step) in digits {
             let over = self.exprs().div(holder, step);
@@ -342,7 +343,7 @@ impl Lower<'_> {
             let part = self.exprs().mul(digit, by);
             home = self.exprs().sub(home, part);
         }
-        let home = self.hold(home, &format!("{}_first", all.parts[0].name));
+        let home = self.name_here(home, &format!("{}_first", all.parts[0].name));
         let load = |to: Frag, from| Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&arrays) {
@@ -379,14 +380,14 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// In a loop, others may still be reading the results of the iteration before.
-    fn meet_again(&mut self) {
+    /// In a loop, other threads may still be reading the results of the previous iteration.
+    fn meet_before_overwriting(&mut self) {
         if self.scope.loops > 0 {
             self.meet(self.scope.by);
         }
     }
 
-    /// Threads of the group at hand.
+    /// Threads of the current group.
     fn combined(&self) -> i64 {
         let group = &self.program.groups[self.scope.by as usize];
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
@@ -394,7 +395,7 @@ impl Lower<'_> {
 
     fn through_shared(&mut self, all: &Combined<'_>, warps: i64) -> Result<()> {
         let len = self.results(all);
-        // Each member of a family has a part for itself.
+        // Each member of a family has its own part.
         let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
         let array = |lower: &mut Self, part: &Part| {
             lower.scratch_array(&format!("{}_of_warps", part.name), part.elem, (warps * len * members) as u32)
@@ -403,7 +404,7 @@ impl Lower<'_> {
         let (member, own) = (self.member(self.scope.by), self.int(warps * len));
         let begin = self.exprs().mul(member, own);
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        self.meet_again();
+        self.meet_before_overwriting();
         let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
         let place = |lower: &mut Self, array, at, warp| {
             let by = lower.int(warps);
@@ -458,7 +459,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// An array in shared memory that no tensor of the program is.
+    /// A scratch array in shared memory.
     fn scratch_array(&mut self, name: &str, elem: Elem, len: u32) -> u32 {
         const ALIGN: u32 = 16;
         let offset = self.kernel.launch.shared_bytes.next_multiple_of(ALIGN);

@@ -1,4 +1,5 @@
-//! Rings: their mbarriers and phases, who arrives and who waits, and the roles that fill and empty them.
+//! Rings, the multistage pipelines between producers and consumers: their mbarriers and phases, arrivals and
+//! waits, and the roles that fill and empty them.
 
 use super::Lower;
 use crate::affine::{Affine, Coord};
@@ -17,7 +18,8 @@ impl Lower<'_> {
         self.program.cluster.iter().product()
     }
 
-    /// Arrivals that make a slot empty: one of each reading warp, of every block whose copies fill it.
+    /// The arrival count of `empty` mbarriers: one for each consumer warp, of every block whose copies fill
+    /// the slot.
     pub(super) fn releases(&self, ring: &Ring) -> u32 {
         let warps = self.program.threads_of(ring.to).div_ceil(32);
         match ring.over_cluster {
@@ -26,7 +28,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Mbarriers are initialised by one thread, before anybody uses them: of the block, or of the cluster.
+    /// One thread initialises the mbarriers; a barrier of the block, or of the cluster, precedes their first
+    /// use.
     pub(super) fn start_rings(&mut self) {
         let of_rings = self.rings.iter().flat_map(|&full| [full, full + 1]);
         let bars: Vec<Id> = of_rings.chain(self.orders.iter().copied()).collect();
@@ -41,7 +44,7 @@ impl Lower<'_> {
         self.emit(Op::Sync(bar));
     }
 
-    /// A block whose shared memory or mbarriers others of its cluster reach does not end before they are done.
+    /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
     pub(super) fn end_rings(&mut self) {
         let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
         for stmt in &self.program.body {
@@ -73,8 +76,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Begins to count the phases of rings that these statements advance, those inside roles aside: every role has a count
-    /// of its own.
+    /// Declares the phase counters of rings that these statements advance, except inside roles: every role
+    /// has its own.
     pub(super) fn start_phases(&mut self, body: &[Stmt]) {
         let mut advanced = Vec::new();
         body.iter().for_each(|stmt| advances(stmt, &mut advanced));
@@ -92,11 +95,11 @@ impl Lower<'_> {
         self.start_orders(body);
     }
 
-    /// How many of a ring's slots the group has been through.
+    /// The group's phase counter of a ring: how many slots it has advanced.
     pub(super) fn phase(&mut self, ring: Id) -> Ix {
         match self.scope.phases.get(ring as usize).copied().flatten() {
             Some(phase) => phase,
-            // Nobody advances it: the first slot is at hand throughout.
+            // It is never advanced: the first slot is the only one.
             None => self.int(0),
         }
     }
@@ -106,7 +109,7 @@ impl Lower<'_> {
         self.skip(ring, one);
     }
 
-    /// Goes so many of a ring's slots on.
+    /// Advances a ring by so many slots.
     pub(super) fn skip(&mut self, ring: Id, slots: Ix) {
         let phase = self.phase(ring);
         if let Int::Var(id) = self.kernel.exprs.get(phase).int
@@ -117,7 +120,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What some warps do. Where that is nothing but to fill rings by bulk copies, one warp does it.
+    /// The body of a role. If it only fills rings by bulk copies, one warp runs it.
     pub(super) fn role(&mut self, body: &[Stmt]) -> Result<Vec<thread::Stmt>, Diagnostic> {
         let group = body.first().map_or(0, |stmt| stmt.by);
         let warps = self.program.groups[group as usize].warps.map_or(1, |(first, end)| end - first);
@@ -140,7 +143,8 @@ impl Lower<'_> {
         Ok(block)
     }
 
-    /// One thread of the group at hand does this, the same as before: what it does one after the other stands together.
+    /// Elects one thread of the current group, the same as before, to do this. Consecutive elections with the
+    /// same scope become one.
     pub(super) fn elect(&mut self, ops: Vec<Op>) {
         let (by, site) = (self.scope.by, self.scope.site);
         let group = &self.program.groups[by as usize];
@@ -173,7 +177,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The slot of a phase, and how often the ring has gone round.
+    /// The slot of a phase counter, and how many rounds the ring has completed.
     pub(super) fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
         let slots = i64::from(self.program.rings[ring as usize].slots);
         let phase = self.affine(phase);
@@ -183,7 +187,7 @@ impl Lower<'_> {
     pub(super) fn acquire(&mut self, ring: Id, phase: &Affine) {
         let (slot, round) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
-        // The first round finds every slot free: it waits for the phase before the first.
+        // In the first round every slot is free: it waits for the phase before the first, which is complete.
         let before = self.int(-1);
         let phase = self.exprs().add(round, before);
         self.emit(Op::Await { bar, slot, phase });
@@ -204,7 +208,7 @@ impl Lower<'_> {
         self.emit(Op::Await { bar: self.rings[ring as usize], slot, phase: round });
     }
 
-    /// Every reading warp says that it is done with a slot, to all blocks whose copies fill it.
+    /// Every consumer warp arrives at the slot's `empty` mbarrier, in all blocks whose copies fill the slot.
     pub(super) fn release(&mut self, ring: Id, phase: &Affine) {
         let (slot, _) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
@@ -213,23 +217,23 @@ impl Lower<'_> {
             None => vec![None],
             Some(_) => (0..self.cluster_size()).map(|rank| Some(self.int(rank.into()))).collect(),
         };
-        // The lane that arrives speaks for what all lanes of its warp have read.
+        // One lane arrives for its warp; the warp fence orders the other lanes' reads before that.
         self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
         let site = self.scope.site;
         let arrive = |peer| thread::Stmt { site, op: Op::Arrive { bar, slot, peer, bytes: None } };
         self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
     }
 
-    /// Waits until all but the last operations under a token are done: until products have summed, and until bulk stores have
-    /// read shared memory. Operations are counted in the order in which they were begun: where other tokens stand between,
-    /// all are waited for.
+    /// Waits until all but the last operations under a token are done: wgmma until it has accumulated, bulk
+    /// stores until they have read shared memory. Waits count operations in issue order, so where other
+    /// tokens use the same queue, all operations are waited for.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
         self.wait_for_copies(token, but);
         for queue in [Queue::Wgmma, Queue::Bulk] {
             let (mut others, mut queued) = (false, false);
             for stmt in &self.program.body {
                 stmt.each(&mut |stmt| {
-                    if let Some((other, of)) = begun(stmt)
+                    if let Some((other, of)) = issued(stmt)
                         && of == queue
                     {
                         others |= other != token;
@@ -240,7 +244,7 @@ impl Lower<'_> {
             let pending = if others { 0 } else { but };
             match queue {
                 _ if !queued => {}
-                // The thread that stores waits; others learn of it by a barrier.
+                // Only the thread that stores waits; others need a barrier.
                 Queue::Bulk => self.elect(vec![Op::WaitQueue { queue: Queue::BulkRead, pending }]),
                 queue => self.emit(Op::WaitQueue { queue, pending }),
             }
@@ -248,8 +252,8 @@ impl Lower<'_> {
     }
 }
 
-/// The token under which a statement begins an operation that is waited for by count, and in which queue.
-fn begun(stmt: &Stmt) -> Option<(Id, Queue)> {
+/// The token and the queue of an asynchronous operation that is waited for by count.
+fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
     let (tile::Op::Gemm { token: Some(token), how: How::Atom(name), .. }
     | tile::Op::Copy { token: Some(token), how: How::Atom(name), .. }) = &stmt.op
     else {
@@ -261,13 +265,13 @@ fn begun(stmt: &Stmt) -> Option<(Id, Queue)> {
     }
 }
 
-/// Is it the copy engine that moves a tile to global memory?
+/// Is it a bulk store to global memory?
 pub(super) fn is_bulk_store(how: How) -> bool {
     matches!(how, How::Atom(name) if atoms::find(name).is_some_and(|row| row.done == Done::Queue(Queue::Bulk)))
 }
 
-/// Whose ordinary accesses the mbarriers of a ring order: the cluster's, if other blocks fill it and anything but
-/// asynchronous copies and products touches its slots.
+/// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if other blocks fill the
+/// ring and anything but asynchronous copies and products accesses its slots; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     let asynchronous = |stmt: &Stmt| match &stmt.op {
         tile::Op::Copy { how: How::Atom(name), .. } | tile::Op::Gemm { how: How::Atom(name), .. } => {
@@ -285,7 +289,7 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     if ring.over_cluster.is_some() && ordinary { Scope::Cluster } else { Scope::Block }
 }
 
-/// The rings that a statement advances, those inside roles aside.
+/// The rings that a statement advances, except inside roles.
 fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
     match &stmt.op {
         tile::Op::Advance { ring } if !to.contains(ring) => to.push(*ring),
@@ -294,7 +298,7 @@ fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
     }
 }
 
-/// Does a statement do nothing but fill rings, by copies that one thread begins?
+/// Does a statement only fill rings, by copies that one thread issues?
 fn only_fills(stmt: &Stmt) -> bool {
     match &stmt.op {
         tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. } => {

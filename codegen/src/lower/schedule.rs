@@ -1,5 +1,5 @@
-//! Tile schedulers: the tiles of a persistent kernel, distributed over the clusters that are resident, and the tile of each
-//! block of one that has a block for every tile.
+//! Tile schedulers: for a persistent kernel, whose tiles are distributed over the resident clusters, and for
+//! a grid with one block for each tile.
 
 use tilewright_layout::Value;
 
@@ -16,13 +16,13 @@ struct Share {
     /// The first, and the distance to the next.
     first: Ix,
     apart: Ix,
-    /// For each ring that members share, the slots of the tiles between.
+    /// For each ring that members share, the slots of the tiles in between.
     others: Vec<(Id, Ix)>,
 }
 
 impl Lower<'_> {
-    /// The body for each tile of this cluster: the first is the cluster's number, and others follow a whole grid later. The
-    /// members of a family take them one after the other.
+    /// The persistent tile scheduler: a cluster begins with the tile of its own index and advances by the
+    /// number of clusters. Members of a family take its tiles round-robin.
     pub(super) fn tiles(
         &mut self,
         vars: &[Id],
@@ -37,16 +37,16 @@ impl Lower<'_> {
         let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
         let one = self.int(1);
         let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));
-        // Launch refuses more.
+        // Launch rejects more tiles.
         self.exprs().assume(all, 1, i64::from(i32::MAX));
         let all = self.name(all, "tiles");
         let (first, between) = self.cluster_of_grid();
-        // No cluster is launched that has no tile.
+        // Launch starts no more clusters than there are tiles.
         let left = self.exprs().sub(all, first);
         let hi = self.kernel.exprs.get(all).hi;
         self.exprs().assume(left, 0, hi);
         let Share { first, apart, others } = self.share_of_member(first, between, body)?;
-        // Of a member that has no tile, this is less than `apart`, and not negative: others of its family come before it.
+        // For a member without tiles this is in `0..apart`: other members of its family come before it.
         let left = self.exprs().sub(all, first);
         let left = self.exprs().add(left, apart);
         let left = self.exprs().sub(left, one);
@@ -61,12 +61,12 @@ impl Lower<'_> {
             let tile = lower.exprs().add(first, far);
             let hi = lower.kernel.exprs.get(all).hi - 1;
             lower.exprs().assume(tile, 0, hi);
-            let tile = lower.hold(tile, "tile");
-            let places = lower.places_of(tile, &counts, raster, Lower::hold);
+            let tile = lower.name_here(tile, "tile");
+            let places = lower.places_of(tile, &counts, raster, Lower::name_here);
             for ((&var, place), extent) in vars.iter().zip(places).zip(&extents) {
                 lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
-                let place = lower.hold(place, &name);
+                let place = lower.name_here(place, &name);
                 lower.scope.vars[var as usize] = Some(place);
             }
             lower.scope.loops += 1;
@@ -79,7 +79,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// What this member of a family has of the cluster's tiles. Slots of tiles before its first are skipped here.
+    /// This member's share of the cluster's tiles. The ring slots of tiles before its first are skipped here.
     fn share_of_member(
         &mut self,
         first: Ix,
@@ -104,7 +104,7 @@ impl Lower<'_> {
         Ok(Share { first: self.name(first, "first"), apart: self.name(apart, "apart"), others })
     }
 
-    /// The body for the tile of this block: blocks are numbered along x first, which is the order in which they begin.
+    /// The tile of this block: blocks are numbered along x first, the order in which they are launched.
     fn tile_of_block(
         &mut self,
         vars: &[Id],
@@ -124,7 +124,7 @@ impl Lower<'_> {
                     tile = self.exprs().add(tile, term);
                     step = self.exprs().mul(step, count);
                 }
-                // Launch refuses more.
+                // Launch rejects more tiles.
                 self.exprs().assume(tile, 0, i64::from(i32::MAX) - 1);
                 let tile = self.name(tile, "tile");
                 self.places_of(tile, &counts, raster, Lower::name)
@@ -140,7 +140,7 @@ impl Lower<'_> {
         self.statements(body)
     }
 
-    /// The number of this cluster, and how many there are, along x.
+    /// The index of this cluster along x, and the number of clusters.
     fn cluster_of_grid(&mut self) -> (Ix, Ix) {
         let blocks = i64::from(i32::MAX);
         let size = i64::from(self.program.cluster.iter().product::<u32>());
@@ -152,7 +152,7 @@ impl Lower<'_> {
         (self.name(number, "cluster"), self.name(count, "clusters"))
     }
 
-    /// Where the tile of a number stands, mode by mode. `keep` names what is used more than once.
+    /// The coordinates of a tile by its index in raster order. `keep` names what is used more than once.
     fn places_of(
         &mut self,
         tile: Ix,
@@ -167,7 +167,7 @@ impl Lower<'_> {
                 let (band, within) = (self.exprs().quotient(tile, full), self.exprs().remainder(tile, full));
                 let start = self.exprs().mul(band, width);
                 let start = keep(self, start, "band");
-                // The last band can have fewer rows; it has one at least.
+                // The last band can have fewer rows, but at least one.
                 let rest = self.exprs().sub(*rows, start);
                 let height = self.exprs().min(rest, width);
                 let hi = self.kernel.exprs.get(height).hi;

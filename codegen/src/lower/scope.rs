@@ -1,7 +1,8 @@
-//! What belongs to a block of statements and ends with it: names, values of loop variables, the place in the program.
+//! The environment of a block of statements, which ends with it: names, values of loop variables, the place
+//! in the program.
 //!
-//! The kernel's own tables (parameters, arrays, names at its top) live in [`Lower`]; a block's environment is a value, so
-//! nothing of one arm, role or iteration is seen by the next.
+//! The kernel's own tables (parameters, arrays, names at its top) are in [`Lower`]. The environment is a
+//! value, so nothing leaks from one arm, role or iteration into the next.
 
 use super::Lower;
 use crate::index::Ix;
@@ -10,34 +11,35 @@ use crate::thread::{Id, Stmt};
 /// The environment of a block.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    /// The group that performs the statement at hand.
+    /// The group that performs the current statement.
     pub(super) by: Id,
-    /// Where the statement at hand comes from.
+    /// The source location of the current statement.
     pub(super) site: Id,
     /// For each loop variable of the program: its value.
     pub(super) vars: Vec<Option<Ix>>,
     /// For each integer that the program reads: its value, once it has been read.
     pub(super) reads: Vec<Option<Ix>>,
-    /// Variables of the program that stay the same for the whole block: where its tile stands.
+    /// Variables that are constant in a thread block: the coordinates of its tile.
     pub(super) fixed: Vec<Id>,
-    /// Variables of loops that are unrolled wholly.
+    /// Variables of fully unrolled loops.
     pub(super) unrolled: Vec<Id>,
     /// Names given in this block or one around it.
     pub(super) names: Vec<(Ix, Id)>,
-    /// Loops around the statement at hand.
+    /// Loops around the current statement.
     pub(super) loops: u32,
-    /// For each ring: how many of its slots the group has been through, once that is counted.
+    /// For each ring the group's phase counter, once it is declared.
     pub(super) phases: Vec<Option<Ix>>,
-    /// For each order in which groups take turns: how often the group has been through, once that is counted.
+    /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
-    /// Does one warp of the group do this, for all of it?
+    /// Does one warp do this for the whole group?
     pub(super) one_warp: bool,
-    /// Is this part of a later iteration, which runs ahead?
+    /// Is this a prefetch for a later iteration?
     pub(super) ahead: bool,
 }
 
 impl Lower<'_> {
-    /// Runs `fill` in a block of its own, and returns the block's statements. What it has named ends with it.
+    /// Runs `fill` in a nested block, and returns the block's statements. Names that it gives end with the
+    /// block.
     pub(super) fn nested<T, E>(
         &mut self,
         fill: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -69,7 +71,7 @@ mod tests {
         let mut lower = Lower::new(&program, Policy::General);
         let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
         let twice = lower.exprs().mul(block, two);
-        let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.hold(twice, "twice"));
+        let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.name_here(twice, "twice"));
         let (one, first) = lower.nested(name).unwrap();
         let (other, second) = lower.nested(name).unwrap();
         assert_ne!(first, second);
@@ -77,7 +79,7 @@ mod tests {
             assert!(matches!(block[..], [Stmt { op: Op::Let(..), .. }]), "{block:?}");
         }
         // A block inside sees the names around it.
-        let outer = lower.hold(twice, "twice");
+        let outer = lower.name_here(twice, "twice");
         assert_eq!(lower.nested(name).unwrap(), (Vec::new(), outer));
     }
 

@@ -1,4 +1,4 @@
-//! Statements of tile programs, one by one.
+//! Lowering of the statements of tile programs, one by one.
 
 use tilewright_layout::Value;
 
@@ -104,7 +104,7 @@ impl Lower<'_> {
                 let cond = self.test(test).map_err(problem)?;
                 self.branch(cond, then, other)?;
             }
-            // Pipelines are written out before.
+            // Pipelined loops have been expanded before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Both arms of a condition; one where it is known which.
+    /// Both arms of a condition, or one if the condition is constant.
     fn branch(
         &mut self,
         cond: Ix,
@@ -161,7 +161,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The statements of a block of its own.
+    /// The statements of a nested block.
     fn block_of(&mut self, body: &[tile::Stmt]) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         self.nested(|lower| lower.statements(body)).map(|(block, ())| block)
     }
@@ -177,7 +177,7 @@ impl Lower<'_> {
         let of = &program.vars[var as usize];
         let (mut from, to) = (self.affine(&of.from), self.affine(&of.to));
         if !self.kernel.exprs.get(from).is_narrow() {
-            // What lies past the end begins no iteration, wherever it is.
+            // A start beyond the end runs no iteration, so it is clamped to the end.
             from = self.exprs().min(from, to);
         }
         let (first, end) = (self.kernel.exprs.get(from).clone(), self.kernel.exprs.get(to).clone());
@@ -195,14 +195,14 @@ impl Lower<'_> {
             lower.statements(body)
         })?;
         if unroll == Unroll::No {
-            let before = self.moving((id, from), &mut body);
+            let before = self.reduce_strength((id, from), &mut body);
             self.block.extend(before);
         }
         self.emit(Op::For { var: id, from, to, step: 1, unroll, body });
         Ok(())
     }
 
-    /// Whether `left < right`: all but what unrolled loops add is worked out first, and once.
+    /// `left < right`, with all but the terms of unrolled loop variables computed first, and once.
     fn below(&mut self, left: &Affine, right: Value) -> Ix {
         let mine = |(coord, _): &(Coord, i64)| match coord {
             Coord::Var(var) => self.scope.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
@@ -216,8 +216,9 @@ impl Lower<'_> {
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { iteration, of, tile }) = begin {
-            // In the first turn all is left, though its tile may not be whole. Said so, and not as what is left of a number
-            // of tiles, of which a compiler would see that it is a multiple and fold the conditions of several columns.
+            // In the first iteration all of K is left, though the tile may be partial. This is written as a
+            // minimum: from a difference a compiler would see that it is a multiple of the tile, and fold the
+            // exit tests of several k-steps.
             let later = self.begin_later(&iteration, of, tile);
             let after = self.exprs().sub(rest, later);
             rest = match self.kernel.exprs.get(later).lo {
@@ -225,11 +226,11 @@ impl Lower<'_> {
                 _ => self.exprs().min(after, rest),
             };
         }
-        let rest = self.hold(rest, "left");
+        let rest = self.name_here(rest, "left");
         self.exprs().lt(own, rest)
     }
 
-    /// One turn of a loop by itself: the variable has a value.
+    /// A single iteration of a loop, at a given value of its variable.
     fn step(
         &mut self,
         var: Id,
@@ -244,7 +245,7 @@ impl Lower<'_> {
             let one = self.int(1);
             let last = self.exprs().sub(extent, one);
             at = self.exprs().min(at, last);
-            // Which follows from its being the smaller of the two.
+            // It is the smaller of the two.
             let hi = self.kernel.exprs.get(last).hi;
             self.exprs().assume(at, 0, hi);
         }
@@ -266,7 +267,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The value of a step's variable, by a name unless it has one.
+    /// The value of a step's variable, named unless it is a constant or a variable.
     fn step_value(&mut self, name: &str, at: Ix, extent: Ix, past: Past) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_)) {

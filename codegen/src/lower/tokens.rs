@@ -1,9 +1,10 @@
-//! Waits for tokens: how many groups of copies may stay in flight. A wait counts groups, and a token names some of them, so
-//! what matters is how many groups were closed after the last one that must be done, on the path on which they are fewest.
+//! Wait counts of tokens: how many commit groups of cp.async may stay in flight. A token names some of the
+//! groups, so the count is the number of groups committed after the last one that must be done, on the path
+//! with the fewest.
 //!
-//! Lowering closes a group after each copy that has a token and lets waits leave nothing in flight, which is always right.
-//! A forward walk over the thread program, along control flow as for [`super::commits`], then lets waits leave what they
-//! can, and drops those that no copy can precede.
+//! Lowering commits a group after each copy that has a token, and makes waits drain all groups, which is
+//! always correct. A forward dataflow pass over the thread program, as in [`super::commits`], then raises the
+//! counts where it can, and removes waits that no copy can precede.
 
 use std::collections::HashMap;
 
@@ -13,13 +14,13 @@ use crate::atom::Done;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
 
-/// More groups than this are not left in flight.
+/// The most groups that are left in flight.
 const MOST: u32 = 63;
 
-/// What a statement of the thread program has to do with a token, by the row of the kernel's sites that it alone has.
+/// The role of a statement for a token. The statement's row of the kernel's sites is its own, and is the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
-    /// A group of copies under the token ends here.
+    /// A group of copies under the token is committed here.
     Closes(Id),
     /// All but the last so many groups under the token are waited for.
     Waits(Id, u32),
@@ -29,22 +30,22 @@ pub(super) enum Mark {
 pub(super) type Marks = HashMap<Id, Mark>;
 
 impl Lower<'_> {
-    /// Closes the group of a copy that has a token, if any of it is in flight.
+    /// Commits the group of a copy that has a token, if any of it is asynchronous.
     pub(super) fn close_group(&mut self, token: Id, first: usize) {
         if self.block[first..].iter().any(|stmt| copies(&stmt.op)) {
             self.marked(Mark::Closes(token), Op::Commit(Queue::CpAsync));
         }
     }
 
-    /// Waits for copies under a token, if there are such.
+    /// Waits for copies under a token, if there are any.
     pub(super) fn wait_for_copies(&mut self, token: Id, but: u32) {
-        let mut begun = false;
+        let mut issued = false;
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
-                begun |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
+                issued |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
             });
         }
-        if begun {
+        if issued {
             self.marked(Mark::Waits(token, but), Op::WaitQueue { queue: Queue::CpAsync, pending: 0 });
         }
     }
@@ -58,7 +59,7 @@ impl Lower<'_> {
     }
 }
 
-/// Does a statement begin copies that a wait counts?
+/// Does a statement issue copies that a wait counts?
 fn copies(op: &Op) -> bool {
     match op {
         Op::Atom { row, .. } => row.done == Done::Queue(Queue::CpAsync),
@@ -70,7 +71,7 @@ fn copies(op: &Op) -> bool {
     }
 }
 
-/// Lets waits leave in flight what they can.
+/// Raises the counts of waits as far as possible.
 pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
     if marks.is_empty() {
         return;
@@ -88,8 +89,8 @@ pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
     kernel.body = body;
 }
 
-/// For each token, latest first: how many groups were closed after each of its groups, on the path on which they are
-/// fewest. What is missing was begun on no path.
+/// For each token, latest group first: how many groups were committed after it, on the path with the fewest.
+/// Groups that are missing were issued on no path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Ages(HashMap<Id, Vec<u32>>);
 
@@ -107,7 +108,7 @@ impl Ages {
         self
     }
 
-    /// A group is closed, perhaps under a token of which so many are remembered.
+    /// A group is committed, perhaps under a token of which so many are tracked.
     fn close(&mut self, under: Option<(Id, u32)>) {
         self.0.values_mut().flatten().for_each(|age| *age = (*age + 1).min(MOST));
         if let Some((token, most)) = under {
@@ -122,12 +123,12 @@ struct Walk<'m> {
     marks: &'m Marks,
     /// By token: the most groups that a wait leaves.
     longest: HashMap<Id, u32>,
-    /// Loops around the statement, with what holds where they are left from inside.
+    /// Loops around the statement, with the state at their early exits.
     leaving: Vec<(Id, Option<Ages>)>,
 }
 
 impl Walk<'_> {
-    /// What holds behind a block. Only with `write` is it changed.
+    /// The state at the end of a block. Rewrites the block only with `write`.
     fn block(&mut self, block: &mut Vec<Stmt>, mut ages: Ages, write: bool) -> Ages {
         let mut at = 0;
         while at < block.len() {
@@ -160,7 +161,8 @@ impl Walk<'_> {
         match op {
             Op::For { var, body, .. } => {
                 let mut entry = ages;
-                // What a body leaves, the next iteration finds; ages only become less.
+                // A fixed point: an iteration starts from what the previous one leaves, and ages only
+                // decrease.
                 loop {
                     self.leaving.push((*var, None));
                     let end = self.block(body, entry.clone(), false);
@@ -206,8 +208,8 @@ mod tests {
     use crate::thread::Unroll;
     use crate::tile::Program;
 
-    /// Sites: 0 for what has no token, 1 + t closes a group under token t, 11 + t waits for all of t, 21 + t for all but
-    /// the last.
+    /// Sites: 0 without a token, 1 + t commits a group under token t, 11 + t waits for all of t, 21 + t for
+    /// all but the last.
     fn stmt(site: Id, op: Op) -> Stmt {
         Stmt { site, op }
     }
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    /// How many groups each wait leaves in flight, in the order of the text; those that are dropped are missing.
+    /// How many groups each wait leaves in flight, in the order of the text, without waits that are removed.
     #[track_caller]
     fn check(body: Vec<Vec<Stmt>>, expected: &[u32]) {
         let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
@@ -267,7 +269,7 @@ mod tests {
         check(vec![copy(0), wait(11)], &[0]);
         check(vec![copy(0), copy(1), wait(11), wait(12)], &[1, 0]);
         check(vec![copy(0), copy(0), wait(21), wait(11)], &[1, 0]);
-        // Nothing that must be done precedes it.
+        // Nothing to wait for precedes it.
         check(vec![wait(11), copy(0)], &[]);
         check(vec![copy(0), wait(21)], &[]);
         // Groups without a token count.
@@ -275,15 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn the_path_with_fewest_groups_counts() {
+    fn the_path_with_the_fewest_groups_counts() {
         check(vec![copy(0), either(vec![copy(1)], vec![]), wait(11)], &[0]);
         check(vec![copy(0), either(vec![copy(1)], vec![copy(2)]), wait(11)], &[1]);
         check(vec![either(vec![copy(0)], vec![]), copy(1), wait(11)], &[1]);
     }
 
     #[test]
-    fn what_an_iteration_begins_the_next_waits_for() {
-        // All but the last: what the iteration before began.
+    fn the_next_iteration_waits_for_groups_of_this_one() {
+        // All but the last: the group of the previous iteration.
         check(vec![copy(0), looped(vec![copy(0), wait(21)]), wait(11)], &[1, 0]);
         check(vec![looped(vec![copy(0), copy(1), wait(11)])], &[1]);
         check(vec![looped(vec![wait(11), copy(0), copy(1)])], &[1]);

@@ -1,4 +1,4 @@
-//! Copies: widths from layouts, guards from bounds, staging through registers or asynchronous.
+//! Copies: vector widths from layouts, guards from bounds, through registers or by cp.async.
 
 use tilewright_layout::Layout;
 
@@ -12,7 +12,7 @@ use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
 
-/// Two views walked side by side: leaf by leaf the same extents.
+/// Two views whose leaves have the same extents.
 pub(super) struct Pair {
     pub(super) from: View,
     pub(super) to: View,
@@ -106,7 +106,7 @@ impl Lower<'_> {
         at
     }
 
-    /// The leaf along which these sides can move several elements at once, and how many. Registers take any leaf.
+    /// The leaf along which these sides can be vectorized, and the vector width. Registers allow any leaf.
     fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
         let memory: Vec<&(&View, &[Leaf])> = sides
             .iter()
@@ -135,7 +135,8 @@ impl Lower<'_> {
         best
     }
 
-    /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its own width.
+    /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its
+    /// own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         if !matches!(how, How::Plain | How::Here | How::Staged)
             && pair.to.peer.is_none()
@@ -148,7 +149,7 @@ impl Lower<'_> {
             let (_, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
             let elem = self.program.tensor(pair.to.tensor).elem;
             return Err(Problem::new(format!(
-                "`{}` cannot be filled ahead: asynchronous copies move 4, 8 or 16 bytes at once, and here {} lie side by side",
+                "`{}` cannot be prefetched: asynchronous copies move 4, 8 or 16 bytes at once, and here {} are contiguous",
                 pair.to.name,
                 width * i64::from(elem.bytes())
             ))
@@ -158,7 +159,7 @@ impl Lower<'_> {
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
         let before = self.kernel.needs.len();
         let (store_leaf, store_width) = match self.vector(&[(&pair.to, to)]) {
-            // Registers hold the load's vectors side by side; the store can use the same or none.
+            // Registers have the load's vectors contiguous; the store can use the same leaf or none.
             (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
             _ => (load_leaf, 1),
         };
@@ -198,12 +199,12 @@ impl Lower<'_> {
         })
     }
 
-    /// Do zeros do beyond the edges of a view?
+    /// Can out-of-bounds elements of a view be filled with zeros?
     fn zeros(&mut self, view: &View, fill: Number) -> bool {
         fill.is_zero() || !(0..view.base.len()).any(|mode| self.guarded(view, mode))
     }
 
-    /// From global to shared memory without registers, if types and widths allow: in flight until a wait.
+    /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait.
     fn asynchronously(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<bool> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let spaces = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
@@ -226,7 +227,7 @@ impl Lower<'_> {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let source = lower.place_now(&pair.from, from, &elements);
-            // Nothing may be written, not even zeros, where the target's own bounds end.
+            // Beyond the target's own bounds nothing may be written, not even zeros.
             let inside = lower.guard(&pair.to, to, &elements);
             let target = lower.place(&pair.to, to, &elements);
             let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
@@ -244,7 +245,8 @@ impl Lower<'_> {
         Ok(true)
     }
 
-    /// Where an element waits between load and store: leaf `first` is fastest, the others follow in order.
+    /// The staging register of an element between load and store: leaf `first` is fastest, the others follow
+    /// in order.
     fn staged(&mut self, leaves: &[Leaf], first: usize, at: &[Ix]) -> Ix {
         let order = std::iter::once(first).chain((0..leaves.len()).filter(|&leaf| leaf != first));
         let (mut index, mut step) = (self.int(0), 1);
@@ -257,13 +259,14 @@ impl Lower<'_> {
         index
     }
 
-    /// Memory to registers. Where the vector's elements do not lie side by side in the registers, or the types differ,
-    /// they pass through a few registers more.
+    /// Memory to registers. Where the vector's elements are not contiguous in the registers, or the types
+    /// differ, they pass through a few more registers.
     fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.to.tensor as usize];
-        let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.to, to, which));
+        let direct =
+            source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
         match how {
@@ -299,29 +302,29 @@ impl Lower<'_> {
         })
     }
 
-    /// Names what stays the same while loops are unrolled, before them.
+    /// Names the parts that are invariant in unrolled loops, before the loops.
     fn name_parts(&mut self, view: &View, leaves: &[Leaf]) {
         let first = vec![self.int(0); leaves.len()];
         let place = self.place(view, leaves, &first);
         self.parts_of(place.index, view);
     }
 
-    /// Are a view's offsets those of a later turn's tile, which moves from turn to turn?
-    fn moves_on(&mut self, view: &View) -> bool {
+    /// Are a view's offsets those of a prefetched tile, which change with each iteration?
+    fn is_prefetch(&mut self, view: &View) -> bool {
         self.scope.ahead && self.is_small(view)
     }
 
-    /// Names where a tile that moves begins, before the loops over it.
+    /// Names where a prefetched tile begins, before the loops over it.
     fn name_now(&mut self, view: &View, leaves: &[Leaf]) {
-        if self.moves_on(view) {
+        if self.is_prefetch(view) {
             self.name_parts(view, leaves);
         }
     }
 
-    /// The place of an element, from the beginning of its tile where that has a name.
+    /// The address of an element, relative to the start of its tile where that has a name.
     fn place_now(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
         let mut place = self.place(view, leaves, at);
-        if self.moves_on(view) {
+        if self.is_prefetch(view) {
             let (base, rest) = self.parts_of(place.index, view);
             place.index = self.exprs().add(base, rest);
             self.small(rest);
@@ -330,30 +333,30 @@ impl Lower<'_> {
         place
     }
 
-    /// An index as what stays the same while loops are unrolled, by a name of its own, and the rest.
+    /// Splits an index into a part that is invariant in unrolled loops, which is named, and the rest.
     fn parts_of(&mut self, index: Ix, view: &View) -> (Ix, Ix) {
         let mut terms = Vec::new();
         self.kernel.exprs.terms(index, &mut terms);
         let (mut base, mut rest) = (self.int(0), self.int(0));
         for term in terms {
-            let part = if self.is_still(term) { &mut base } else { &mut rest };
+            let part = if self.is_invariant(term) { &mut base } else { &mut rest };
             *part = self.kernel.exprs.add(*part, term);
         }
         if self.is_small(view) {
             self.small(base);
         }
         if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
-            base = self.hold(base, &format!("{}_now", view.name));
+            base = self.name_here(base, &format!("{}_now", view.name));
         }
         (base, rest)
     }
 
-    /// Does it stay the same while loops are unrolled, without being a constant?
-    fn is_still(&self, term: Ix) -> bool {
+    /// Is it invariant in unrolled loops, without being a constant?
+    fn is_invariant(&self, term: Ix) -> bool {
         fn unrolled(lower: &Lower<'_>, at: Ix) -> bool {
             match &lower.kernel.exprs.get(at).int {
                 Int::Var(id) => lower.scope.unrolled.contains(id),
-                // What is held inside a tensor is held for each element by itself.
+                // Each element is clamped by itself.
                 Int::Min(..) => true,
                 int => int.parts().into_iter().any(|part| unrolled(lower, part)),
             }
@@ -376,7 +379,8 @@ impl Lower<'_> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
         let reg = self.places[pair.from.tensor as usize];
-        let direct = source.elem == target.elem && (width == 1 || self.side_by_side(&pair.from, from, which));
+        let direct = source.elem == target.elem
+            && (width == 1 || self.contiguous_in_registers(&pair.from, from, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
@@ -404,7 +408,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Registers to registers. Elements that change places within one tensor are set aside first.
+    /// Registers to registers. A permutation within one tensor goes through a copy of it.
     fn assign(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (mut from_reg, to_reg) =
@@ -443,8 +447,8 @@ impl Lower<'_> {
         self.register(name, elem, width as u32, false)
     }
 
-    /// Do steps along this leaf lie side by side in the register array?
-    pub(super) fn side_by_side(&self, view: &View, leaves: &[Leaf], which: usize) -> bool {
+    /// Are elements along this leaf contiguous in the register array?
+    pub(super) fn contiguous_in_registers(&self, view: &View, leaves: &[Leaf], which: usize) -> bool {
         let layout = self.program.tensor(view.tensor).plain();
         let leaf = leaves[which];
         let stride = layout.modes().nth(leaf.mode).and_then(|mode| mode.leaves().next());

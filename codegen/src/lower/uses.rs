@@ -1,10 +1,10 @@
-//! Which integers statements read.
+//! Uses of integer variables, and elimination of unused ones.
 
 use crate::index::{Exprs, Int, Ix};
 use crate::mention::blocks;
 use crate::thread::{AtomArg, Frag, Id, Mem, Op, Stmt, Val};
 
-/// Takes out names that nobody reads, of this list alone; what is outside of it does not see them.
+/// Removes unused names from this list; nothing outside of it can use them.
 pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
     let mut at = 0;
     while at < list.len() {

@@ -1,4 +1,4 @@
-//! What is wrong with a product, in the words of its keys: the program's own names stand nowhere in the user's text.
+//! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
 use super::product::Blame;
 use super::{Config, KEYS};
@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::{Cause, Problem};
 use crate::spelling::did_you_mean;
 
-/// The keys that a key or its default follows, nearest first.
+/// The keys that a key or its default depends on, nearest first.
 fn follows(key: &str) -> &'static [&'static str] {
     match key {
         "ta" => &["a", "vec", "bm", "bk", "tc"],
@@ -21,7 +21,7 @@ fn follows(key: &str) -> &'static [&'static str] {
     }
 }
 
-/// A refusal at the key that caused it, or at the one that its default follows.
+/// Places a problem at the key that caused it, or at one that its default depends on.
 pub(super) fn put_by_keys(problem: Problem, blame: &Blame, args: &[Arg], config: &Config) -> Diagnostic {
     let given = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
     let key = blame.key;
@@ -72,7 +72,7 @@ impl Config {
     }
 }
 
-/// Keys as other languages call them.
+/// The names of keys in other languages.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["block_m", "block_size_m", "tile_m"], "bm"),
     (&["block_n", "block_size_n", "tile_n"], "bn"),
@@ -88,7 +88,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["swizzle"], "sa"),
 ];
 
-/// What to write for a key that there is not.
+/// The help for an unknown key.
 pub(super) fn instead_of(name: &str) -> String {
     let row = ELSEWHERE.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
     if let Some((key, _, about)) = row.and_then(|(_, key)| KEYS.iter().find(|(known, ..)| known == key)) {

@@ -1,9 +1,10 @@
-//! The product on Hopper's tensor cores, as a tile program: a persistent kernel whose producer fills a ring by bulk
-//! copies, and whose consumers multiply from it with wgmma.
+//! The product on Hopper's tensor cores, as a tile program: a warp-specialized, persistent kernel whose
+//! producer fills a ring by bulk copies, and whose consumers multiply from it with wgmma.
 //!
-//! A cluster of two blocks computes two tiles of C that share their columns: each block copies its own rows, and half of
-//! the columns for both. The ring is never drained between tiles, so copies of the next tile run while this one is stored.
-//! Sums leave through shared memory, from where the copy engine stores them while the next tile is multiplied.
+//! A cluster of two blocks computes two tiles of C that share their columns: each block copies its own rows,
+//! and multicasts half of the columns. The ring is never drained between tiles, so copies of the next tile
+//! overlap the epilogue of this one. The epilogue goes through shared memory, from where bulk stores run
+//! while the next tile is multiplied.
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size, layout};
 
@@ -25,36 +26,37 @@ use crate::view::{At, View};
 const ROWS: i64 = 64;
 /// Bytes of a row of shared memory as wgmma and bulk copies swizzle it.
 const SWIZZLED: i64 = 128;
-/// Registers of the threads that multiply, and of those that copy, where two warpgroups multiply.
+/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
 const REGISTERS: (u32, u32) = (232, 40);
-/// Most slots of the ring that are taken unasked.
+/// Most slots of the ring by default.
 const STAGES: i64 = 8;
-/// The fragment of 16x16 sums that stmatrix stores: that of wgmma, 16 columns at a time.
+/// The fragment of 16x16 accumulators that stmatrix stores: that of wgmma, 16 columns at a time.
 const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
 /// Sizes of the product by wgmma.
 pub(super) struct Sizes {
-    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous, and the length
-    /// of a step along K.
+    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous,
+    /// and the length of a step along K.
     pub(super) tile: [i64; 3],
     /// Slots of the ring.
     pub(super) stages: i64,
     /// Blocks of a cluster, along the rows of C.
     pub(super) cluster: i64,
-    /// Tiles of rows that run down before the next column begins: what is at work shares what the cache holds.
+    /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
     pub(super) band: u32,
-    /// Do two warpgroups compute every other tile, so that one multiplies while the other's sums leave?
+    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(super) ping_pong: bool,
-    /// How long a step of the main loop takes, a tile besides, and a launch besides, if that was measured.
+    /// Measured clocks, if any: of a main loop step, and the overheads of a tile and of a launch.
     pub(super) clocks: Option<[u32; 3]>,
 }
 
-/// Tiles that are shipped, rows and columns, with clocks of an H100 at 1.98 GHz: bench/NOTES.md says where from.
+/// Tile sizes of the default variants, rows and columns, with clocks of an H100 at 1.98 GHz: see
+/// bench/NOTES.md.
 const SHIPPED: [([i64; 2], [u32; 3]); 3] =
     [([128, 256], [1300, 5800, 3100]), ([128, 128], [780, 2400, 6400]), ([64, 128], [480, 1200, 6100])];
 
 impl Sizes {
-    /// Those among which a launch chooses where no key says a size.
+    /// The default sizes, among which a launch chooses.
     pub(super) fn shipped(elem: Elem) -> Vec<Sizes> {
         let of = |([bm, bn], clocks): ([i64; 2], [u32; 3])| {
             let tile = [bm, bn, SWIZZLED / i64::from(elem.bytes())];
@@ -66,49 +68,49 @@ impl Sizes {
         SHIPPED.map(of).into()
     }
 
-    /// Those of keys that are left out.
+    /// Defaults of keys that are not given.
     pub(super) fn usual(elem: Elem) -> Sizes {
         Sizes { clocks: None, ..Sizes::shipped(elem).swap_remove(0) }
     }
 
-    /// As many slots as shared memory holds beside what sums leave through.
+    /// As many slots as fit in shared memory beside the epilogue's buffers.
     pub(super) fn most_stages(&self, elem: Elem) -> i64 {
         (self.room() / self.slot(elem).max(1)).clamp(1, STAGES)
     }
 
-    /// Warpgroups that multiply.
+    /// Consumer warpgroups.
     fn warpgroups(&self) -> i64 {
         if self.ping_pong { 2 } else { (self.tile[0] / ROWS).clamp(1, 2) }
     }
 
-    /// Those that share a tile.
-    fn sharing(&self) -> i64 {
+    /// Warpgroups that compute one tile together.
+    fn warpgroups_of_tile(&self) -> i64 {
         if self.ping_pong { 1 } else { self.warpgroups() }
     }
 
-    /// Rows of a warpgroup.
+    /// Rows of a tile that one warpgroup computes.
     fn rows(&self) -> i64 {
-        self.tile[0] / self.sharing()
+        self.tile[0] / self.warpgroups_of_tile()
     }
 
-    /// In how many parts sums leave, of how many columns: as many as a swizzle is wide, in an even number of parts where that
-    /// can be, so that two buffers take turns from tile to tile.
-    fn parts(&self) -> (i64, i64) {
+    /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
+    /// a swizzle; their number is even if possible, so that two buffers alternate from tile to tile.
+    fn store_parts(&self) -> (i64, i64) {
         let columns = self.rows() / ROWS * self.tile[1];
         let fits = |wide: &i64| self.tile[1] % wide == 0 && columns % (2 * wide) == 0;
         let wide = [64, 32].into_iter().find(fits).unwrap_or(16);
         (columns / wide, wide)
     }
 
-    /// Buffers of a warpgroup through which sums leave: one is written while the copy engine reads the other.
+    /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
     fn buffers(&self) -> i64 {
-        if self.parts().0 % 2 == 0 { 2 } else { 1 }
+        if self.store_parts().0 % 2 == 0 { 2 } else { 1 }
     }
 
-    /// Bytes of shared memory for the ring: some are left for mbarriers, and for sums of 16 bits on their way out.
+    /// Bytes of shared memory for the ring, beside mbarriers and epilogue buffers of 16-bit elements.
     fn room(&self) -> i64 {
-        let leaving = self.warpgroups() * self.buffers() * ROWS * self.parts().1 * 2;
-        i64::from(Target::of(90).block_shared) - 1024 - leaving
+        let buffers = self.warpgroups() * self.buffers() * ROWS * self.store_parts().1 * 2;
+        i64::from(Target::of(90).block_shared) - 1024 - buffers
     }
 
     /// Bytes of a slot of the ring.
@@ -117,17 +119,17 @@ impl Sizes {
     }
 }
 
-/// The row of the table that multiplies elements of a type by so many columns.
+/// The wgmma instruction for an element type and so many columns.
 pub(super) fn row(elem: Elem, columns: i64) -> Option<&'static Atom> {
     atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}_{elem}", 32 / elem.bytes()))
 }
 
-/// Why these sizes make no product by wgmma, and the key that says the wrong one.
+/// Why wgmma does not support these sizes, and the key that is wrong.
 pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
     let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
     let across = SWIZZLED / i64::from(elem.bytes());
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
-    // The keys of the rows and columns that wgmma has: the transposed product takes them the other way round.
+    // The keys of wgmma's rows and columns: the transposed product swaps them.
     let [of_rows, of_columns] = if config.c_rows { ["bm", "bn"] } else { ["bn", "bm"] };
     if ![1, 2].contains(&sizes.cluster) {
         let message =
@@ -161,13 +163,13 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
         return wrong(
             of_columns,
             format!(
-                "a thread has {} sums of a tile of {bm} by {bn}, and 128 are the most",
+                "a thread has {} accumulators of a tile of {bm} by {bn}, and at most 128 fit",
                 sizes.rows() * bn / 128
             ),
             &format!("write {of_columns} = 128, or a smaller {of_rows}"),
         );
     }
-    // Where columns are contiguous they are copied in blocks of 64, by each block of the cluster its own.
+    // MN-major operands are copied in blocks of 64, and each block of the cluster copies its own.
     let step = across * sizes.cluster;
     let by_columns = if config.c_rows { !config.b_rows } else { !config.a_rows };
     if by_columns && bn % step != 0 {
@@ -191,8 +193,8 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     None
 }
 
-/// The program. C's contiguous mode lies along wgmma's columns; with `direct`, sums are stored by the threads that have
-/// them, for a C that the copy engine cannot take.
+/// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store their
+/// accumulators to global memory, for a C that bulk copies do not support.
 pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
@@ -219,7 +221,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
 
     let warps = (sizes.warpgroups() * 4) as u32;
     let registers = (sizes.warpgroups() > 1).then_some(REGISTERS);
-    let members = (sizes.warpgroups() / sizes.sharing()) as u32;
+    let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
     let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
     let warpgroups = match members {
@@ -258,7 +260,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             consumers,
             Box::new(|b: &mut Builder| {
                 let acc = b.operand("acc", multiply, 'd', [bm, bn], &part.by_warpgroup())?;
-                let exit = if direct { None } else { Some(Exit::new(b, c.dtype, sizes)?) };
+                let staging = if direct { None } else { Some(Staging::new(b, c.dtype, sizes)?) };
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let product = match members {
                         1 => part.multiply(b, &acc, [&sl, &sr])?,
@@ -274,10 +276,10 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                     part.finish(b, product)?;
                     let rows = part.rows_of(at)?;
                     let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
-                    b.within(warpgroups, |b| part.leave(b, (c, &scalars), &acc, &tile, exit.as_ref()))
+                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &acc, &tile, staging.as_ref()))
                 })?;
-                // Shared memory stays until it has been read.
-                b.within(warpgroups, |b| exit.iter().for_each(|exit| b.wait(exit.stores)));
+                // The block must not staging before bulk stores have read its shared memory.
+                b.within(warpgroups, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
                 Ok(())
             }),
         ),
@@ -292,13 +294,14 @@ fn times(x: &Affine, by: i64) -> Result<Affine> {
     x.times(by).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
 }
 
-/// Rows of so many bytes, swizzled as copy engine and tensor cores have it: groups of 16 bytes are exchanged among rows.
+/// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
+/// exchanged among rows.
 fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
     let group = (16 / elem.bytes()).trailing_zeros();
     Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
 }
 
-/// Slots of an operand's tiles, in rows of 128 bytes: along K, or in blocks of its own rows.
+/// The ring slots of an operand, in rows of 128 bytes: K-major, or in MN-major blocks.
 fn slots(
     b: &mut Builder,
     name: &str,
@@ -317,38 +320,39 @@ fn slots(
     b.shared(name, elem, swizzled(elem, SWIZZLED, layout)?)
 }
 
-/// The last mode at one place.
+/// A view at one index of its last mode.
 fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     let mut coord = vec![At::All; view.rank() - 1];
     coord.push(At::Index(at.clone()));
     b.slice(view, &coord)
 }
 
-/// Through what sums leave: buffers of each warpgroup, and the token of the stores that read them.
-struct Exit {
+/// The epilogue's shared memory: buffers of each warpgroup, registers for packed elements, and the token of
+/// the bulk stores.
+struct Staging {
     buffers: View,
     packed: View,
     stores: Id,
 }
 
-impl Exit {
-    fn new(b: &mut Builder, elem: Elem, sizes: &Sizes) -> Result<Exit> {
-        let (_, wide) = sizes.parts();
+impl Staging {
+    fn new(b: &mut Builder, elem: Elem, sizes: &Sizes) -> Result<Staging> {
+        let (_, wide) = sizes.store_parts();
         let count = sizes.buffers() * sizes.warpgroups();
         let layout = Layout::new((ROWS, wide, count), (wide, 1i64, ROWS * wide))?;
         let buffers = b.shared("leaving", elem, swizzled(elem, wide * i64::from(elem.bytes()), layout)?)?;
         let packed = b.registers_in("packed", elem, Tuple::flat(&[8, 1, wide / 16]), true)?;
-        Ok(Exit { buffers, packed, stores: b.token() })
+        Ok(Staging { buffers, packed, stores: b.token() })
     }
 }
 
-/// What both roles know.
+/// The configuration that both roles share.
 struct Part<'s> {
     ring: Id,
     steps: Size,
     sizes: &'s Sizes,
     consumers: Id,
-    /// The same threads, each warpgroup by itself.
+    /// The same threads, as a family of single warpgroups.
     warpgroups: Id,
     multiply: &'static Atom,
 }
@@ -356,14 +360,15 @@ struct Part<'s> {
 impl Part<'_> {
     fn by_warpgroup(&self) -> Arrangement {
         Arrangement {
-            groups: Layout::compact((self.sizes.sharing(), 1i64, 1i64)).unwrap_or(layout!((1, 1, 1))),
+            groups: Layout::compact((self.sizes.warpgroups_of_tile(), 1i64, 1i64))
+                .unwrap_or(layout!((1, 1, 1))),
             of: self.consumers,
         }
     }
 
-    /// The number of a thread's warpgroup among those that share a tile.
+    /// The index of a thread's warpgroup among those that compute one tile.
     fn share(&self, b: &Builder) -> Affine {
-        if self.sizes.sharing() > 1 { b.member(self.warpgroups) } else { 0.into() }
+        if self.sizes.warpgroups_of_tile() > 1 { b.member(self.warpgroups) } else { 0.into() }
     }
 
     /// This block's rank in its cluster.
@@ -376,7 +381,8 @@ impl Part<'_> {
         shifted(&times(&at[0], self.sizes.cluster)?, &self.rank())
     }
 
-    /// The producer's part of a tile: its rows, and its share of the columns for all blocks of the cluster.
+    /// The producer's main loop of a tile: its rows, and its share of the columns for all blocks of the
+    /// cluster.
     fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
         let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
         let share = bn / cluster;
@@ -399,8 +405,8 @@ impl Part<'_> {
         })
     }
 
-    /// The consumers' part of a tile. One product is in flight while the next begins; a slot is released once the product
-    /// that reads it has ended.
+    /// The consumers' main loop of a tile. One wgmma group stays in flight while the next is issued; a slot
+    /// is released once the product that reads it is done.
     fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
         let (bk, rows) = (self.sizes.tile[2], self.sizes.rows());
         b.fill(acc, Expr::lit(0.0))?;
@@ -412,7 +418,7 @@ impl Part<'_> {
             let left = b.tile(&left, (rows, bk), &[At::Index(share.clone()), At::Index(0.into())])?;
             let token = b.start_gemm(&left, &right, acc, How::Atom(self.multiply.name))?;
             b.wait_all_but(token, 1);
-            let phase = self.before(b)?;
+            let phase = self.previous_phase(b)?;
             b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
                 b.statement(Op::Release { ring: self.ring, phase });
                 Ok(())
@@ -422,36 +428,36 @@ impl Part<'_> {
         })
     }
 
-    /// The last product of a tile ends, and its slot is released.
+    /// Waits for the last product of a tile, and releases its slot.
     fn finish(&self, b: &mut Builder, product: Id) -> Result<()> {
         b.wait(product);
-        let phase = self.before(b)?;
+        let phase = self.previous_phase(b)?;
         b.statement(Op::Release { ring: self.ring, phase });
         Ok(())
     }
 
-    /// The phase before the one at hand.
-    fn before(&self, b: &Builder) -> Result<Affine> {
+    /// The previous phase.
+    fn previous_phase(&self, b: &Builder) -> Result<Affine> {
         shifted(&b.phase(self.ring), &(-1).into())
     }
 
-    /// Sums leave, 64 rows and some columns at a time: by way of a buffer from where the copy engine stores them, or from the
-    /// threads that have them.
-    fn leave(
+    /// The epilogue, 64 rows and some columns at a time: through a shared buffer and a bulk store, or from
+    /// registers.
+    fn store(
         &self,
         b: &mut Builder,
         (c, scalars): (&Config, &Option<(Expr, Expr)>),
         acc: &View,
         tile: &View,
-        exit: Option<&Exit>,
+        staging: Option<&Staging>,
     ) -> Result<()> {
         let (bn, down, buffers) = (self.sizes.tile[1], self.sizes.rows() / ROWS, self.sizes.buffers());
-        let (parts, wide) = self.sizes.parts();
+        let (parts, wide) = self.sizes.store_parts();
         let (fragment, operand, store) = FRAGMENT;
         let fragment = atoms::find(fragment).ok_or_else(|| Problem::new("no such fragment"))?;
         let store_by = atoms::find(store).ok_or_else(|| Problem::new("no such store"))?;
         let by_warp = Arrangement { groups: layout!((4, 1, 1)), of: self.warpgroups };
-        // Sums of 16 columns, down, along.
+        // Accumulators of 16 columns, along M, along N.
         let sums = b.regroup(acc, (8i64, bn / 16, down))?;
         let sums = b.permute(&sums, &[0, 2, 1])?;
         b.repeat("part", Size::Int(parts), Unroll::Full, |b, part| -> Result<()> {
@@ -460,26 +466,26 @@ impl Part<'_> {
             let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
             let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
             let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
-            let held = b.partition_mma(&out, fragment, operand, &by_warp)?.with_name("out");
-            let Some(exit) = exit else {
-                return scaled(b, c, scalars, &sums, &held, &held);
+            let elements = b.partition_mma(&out, fragment, operand, &by_warp)?.with_name("out");
+            let Some(staging) = staging else {
+                return scaled(b, c, scalars, &sums, &elements, &elements);
             };
-            scaled(b, c, scalars, &sums, &held, &exit.packed)?;
+            scaled(b, c, scalars, &sums, &elements, &staging.packed)?;
             let buffer =
                 shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
-            let buffer = last(b, &exit.buffers, &buffer)?;
+            let buffer = last(b, &staging.buffers, &buffer)?;
             let rows = b.partition_rows(&buffer, fragment, operand, store_by, &by_warp)?;
-            // What was stored from this buffer before has been read.
-            b.wait_all_but(exit.stores, buffers as u32 - 1);
+            // The previous bulk store from this buffer must have read it.
+            b.wait_all_but(staging.stores, buffers as u32 - 1);
             b.sync();
-            b.copy_how(&exit.packed, &rows, How::Atom(store), None)?;
+            b.copy_how(&staging.packed, &rows, How::Atom(store), None)?;
             b.sync();
-            b.copy_how(&buffer, &out, How::Atom("bulk_store_2d"), Some(exit.stores))
+            b.copy_how(&buffer, &out, How::Atom("bulk_store_2d"), Some(staging.stores))
         })
     }
 }
 
-/// What becomes of sums on their way to `to`; `before` is what C holds.
+/// The epilogue of accumulators on their way to `to`; `before` is C as it was.
 fn scaled(
     b: &mut Builder,
     c: &Config,
@@ -507,11 +513,11 @@ mod tests {
     use crate::launch::{self, Given};
     use crate::words::Words;
 
-    /// What is said of keys, and whether the first variant multiplies by wgmma.
+    /// Diagnostics of keys, or whether the first variant multiplies by wgmma.
     fn made(keys: &str) -> Result<bool, String> {
         let outcome = Definition::Matmul(Words::read(keys).unwrap().args().to_vec()).generate();
-        let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-        outcome.kernel.map(|kernel| kernel.variants[0].program.arch_specific).ok_or_else(|| said.join("\n"))
+        let errors: Vec<String> = outcome.diagnostics.iter().map(|error| error.text()).collect();
+        outcome.kernel.map(|kernel| kernel.variants[0].program.arch_specific).ok_or_else(|| errors.join("\n"))
     }
 
     #[test]
@@ -536,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wgmma_cannot_do_is_said_by_its_key() {
+    fn limits_of_wgmma_are_reported_at_their_key() {
         check(
             "bm=96",
             "wgmma takes 64 rows of each warpgroup, once or twice, and bm is 96\nhelp: write bm = 64, bm = 128 or bm = 256",
@@ -555,7 +561,7 @@ mod tests {
         );
         check(
             "vec=8",
-            "`vec` speaks of the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
+            "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
         );
         check(
             "batched=true",
@@ -567,7 +573,7 @@ mod tests {
         );
         check(
             "bm=256",
-            "a thread has 256 sums of a tile of 256 by 256, and 128 are the most\nhelp: write bn = 128, or a smaller bm",
+            "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
         );
         assert_eq!(
             made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"),
@@ -579,7 +585,7 @@ mod tests {
         );
     }
 
-    /// Rows and columns of C of which a block computes a tile, for a product of these sizes.
+    /// Checks the tile of C that a block computes in a product of these sizes.
     #[track_caller]
     fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
         let keys = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
@@ -615,7 +621,7 @@ mod tests {
         check_chosen([4096, 4096, 4096], [128, 256]);
         check_chosen([1024, 1024, 1024], [64, 128]);
         check_chosen([3072, 3072, 3072], [128, 128]);
-        // Columns that bulk copies cannot take.
+        // Leading dimensions that bulk copies do not support.
         check_chosen([1024, 1023, 1024], [128, 256]);
     }
 }

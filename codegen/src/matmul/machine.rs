@@ -1,4 +1,4 @@
-//! What multiplies: threads, or tensor cores by one of two instructions, as keys ask for or leave open.
+//! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
 use super::{Config, OF_WGMMA, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
@@ -10,13 +10,13 @@ use crate::target::Target;
 use crate::thread::Scope;
 use crate::tiled::TiledMma;
 
-/// Keys about the threads of a product by multiply-adds.
+/// Keys about the threads of a product on CUDA cores.
 const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
 
-/// What multiplies.
+/// The instruction of a product.
 pub(super) enum Machine {
-    /// Multiply-adds of threads.
+    /// FMAs on CUDA cores.
     Threads,
     /// wgmma, fed by bulk copies.
     Wgmma(Vec<hopper::Sizes>),
@@ -24,7 +24,7 @@ pub(super) enum Machine {
     MmaSync(Box<tensor::Plan>),
 }
 
-/// What the key `mma` asks for.
+/// The instruction that the key `mma` requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Wanted {
     Auto,
@@ -35,7 +35,7 @@ enum Wanted {
 }
 
 impl Reader<'_> {
-    /// What multiplies, by the keys; errors are noted.
+    /// The instruction, by the keys; errors are collected.
     pub(super) fn machine(&mut self, config: &Config) -> Machine {
         let wanted = self.wanted();
         if !self.errors.is_empty() {
@@ -77,14 +77,14 @@ impl Reader<'_> {
             let span = warps.span;
             self.error(
                 span,
-                "`warps` speaks of a product on tensor cores, and this one is by the multiply-adds of threads",
+                "`warps` is about products on tensor cores, and this one runs on CUDA cores",
                 "leave it out, or write mma = mma_sync",
             );
         }
         Machine::Threads
     }
 
-    /// What the key `mma` says.
+    /// The value of the key `mma`.
     fn wanted(&mut self) -> Wanted {
         if let Some(ExprKind::Name(name) | ExprKind::Str(name)) = self.find("mma").map(|expr| &expr.kind)
             && let Some(row) = atoms::find(name)
@@ -108,19 +108,19 @@ impl Reader<'_> {
 
     fn of_threads(&mut self, key: &str) {
         let span = self.blamed(key);
-        let message = format!("`{key}` speaks of the threads of a product without tensor cores");
+        let message = format!("`{key}` is about the threads of a product without tensor cores");
         self.error(span, message, "leave it out, or write mma = none");
     }
 
-    /// A number that a key gives, or another.
+    /// The value of a key, or a default if it is not given.
     fn or(&self, key: &str, given: i64, usual: i64) -> i64 {
         if self.find(key).is_some() { given } else { usual }
     }
 
-    /// A product by mma.sync with the sizes that keys give, and usual ones besides.
+    /// A product by mma.sync with the sizes of the given keys, and defaults for others.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
         let mut usual = tensor::usual(c.dtype);
-        // Rows and columns of C; the transposed product takes them the other way round.
+        // Rows and columns of C; the transposed product swaps them.
         [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
         let tile = [
             self.or("bm", c.bm, usual.tile[0]),
@@ -172,7 +172,7 @@ impl Reader<'_> {
         Ok(plan)
     }
 
-    /// Sizes of the product by wgmma, if that is wanted or can be.
+    /// Sizes of the product by wgmma, if that is asked for or possible.
     fn wgmma(
         &mut self,
         config: &Config,
@@ -190,13 +190,13 @@ impl Reader<'_> {
             (
                 self.find("warps").is_some(),
                 "warps",
-                "wgmma is of warpgroups, as many as bm has rows for",
+                "wgmma runs on warpgroups, and bm determines how many",
                 "leave warps out, or write mma = mma_sync",
             ),
             (
                 config.out != config.dtype,
                 "out",
-                "a product by wgmma stores what it multiplies",
+                "a product by wgmma stores C in the type of A and B",
                 "leave out = … out, or write mma = mma_sync",
             ),
             (
@@ -225,7 +225,7 @@ impl Reader<'_> {
         let usual = hopper::Sizes::usual(config.dtype);
         let mut or =
             |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
-        // Keys speak of C, and the transposed product takes its rows and columns the other way round.
+        // Keys are about C, and the transposed product swaps its rows and columns.
         let [bm, bn] = config.operands_of(usual.tile);
         let [bm, bn, bk] = [or("bm", bm), or("bn", bn), or("bk", usual.tile[2])];
         let [rows, columns] = config.operands_of([bm, bn, bk]);
@@ -246,11 +246,11 @@ impl Reader<'_> {
     }
 }
 
-/// Warps arranged over a tile, or why they cannot share it, by its keys.
+/// Warps arranged over a tile, or an error in terms of the keys.
 fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
     TiledMma::arranged(row, c.operands_of(tile), warps).map_err(|_| {
         let Effect::Mma { m, n, .. } = row.effect else { return Problem::new("not a matrix product") };
-        // The transposed product takes rows and columns the other way round.
+        // The transposed product swaps rows and columns.
         let (m, n) = if c.c_rows { (m, n) } else { (n, m) };
         let count =
             if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
@@ -259,8 +259,8 @@ fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Resul
     })
 }
 
-/// Does auto take mma.sync for a product? Not for f32, whose products it would round, nor for bytes that are not contiguous
-/// along K: each would be loaded by itself, and the registers do not hold them all.
+/// Does auto choose mma.sync for a product? Not for f32, whose products it would round, nor for bytes that
+/// are not K-major: each would be loaded by itself, in more registers than there are.
 fn takes_mma_sync(c: &Config) -> bool {
     let loads = c.dtype.bytes() > 1 || (c.a_rows && c.b_rows);
     c.arch >= 80 && loads && TiledMma::row(c.dtype, c.acc, c.arch).is_some()

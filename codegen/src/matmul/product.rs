@@ -1,4 +1,4 @@
-//! The tile program of a product, from what its keys say.
+//! The tile program of a product on CUDA cores, from the values of its keys.
 
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
@@ -12,15 +12,15 @@ use crate::thread::{Bin, Cmp};
 use crate::tile;
 use crate::view::{At, Deal, View};
 
-/// Who is to blame for a refusal.
+/// The key at which an error is reported.
 pub(super) struct Blame {
     /// The key.
     pub(super) key: &'static str,
-    /// The keys of the sizes that threads were to divide, mode by mode.
+    /// The keys of the sizes that threads should divide, mode by mode.
     pub(super) sizes: [&'static str; 2],
 }
 
-/// The program. An error comes with the key to blame.
+/// The program. An error comes with the key at fault.
 pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
     let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
@@ -59,7 +59,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         ..Deal::default()
     };
     let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
-    // Which modes of the thread layout share rows, columns, depth.
+    // The modes of the thread layout that partition rows, columns and K.
     let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
         keep: Some(keep[..c.tc.rank()].to_vec()),
         values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
@@ -70,8 +70,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         let blamed = |problem| (problem, Blame { key, sizes });
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blamed)
     };
-    // Rows past an edge only make sums that nobody stores: rows from inside serve for them, where copies stand among
-    // multiply-adds and conditions would cost.
+    // Out-of-bounds rows only affect accumulators that are not stored. They are clamped where copies are
+    // interleaved with multiply-adds, because predicates would cost there.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc", ["bm", "bn"])?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
@@ -91,7 +91,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
     b.pipelined("k", tiles, c.ahead, |b, k| {
         for (from, to, rows, key) in [(&ta_ga, &ta_sa, c.a_rows, "ta"), (&tb_gb, &tb_sb, c.b_rows, "tb")] {
-            let from = column(b, from, &k).map_err(blame(key))?;
+            let from = k_tile(b, from, &k).map_err(blame(key))?;
             let how = if c.staged[usize::from(rows)] { tile::How::Staged } else { tile::How::Derive };
             b.copy_how(&from, to, how, None).map_err(blame(key))?;
         }
@@ -104,7 +104,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         (false, Some((alpha, beta))) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), scaled(alpha), Some(beta)),
         (true, scalars) => {
             let beta = match scalars {
-                // What is stored is not the sums themselves, as in the epilogue.
+                // As in the epilogue, alpha is applied to the accumulators before they are stored.
                 Some((alpha, beta)) => {
                     b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
                     Some(beta)
@@ -119,8 +119,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
 }
 
 impl Config {
-    /// Would a warp that stores its own sums, one by one, leave gaps between them? Where there is room they are better
-    /// put in order in shared memory.
+    /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
+    /// they are reordered there.
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
         let bytes = || -> Result<i64> {
@@ -134,8 +134,8 @@ impl Config {
             && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
     }
 
-    /// How sums of so many groups of threads lie in shared memory: columns or rows padded by one access, so that lanes
-    /// along the other mode meet other banks.
+    /// The shared layout of the accumulators of so many groups of threads: columns or rows are padded by one
+    /// access, which avoids bank conflicts along the other mode.
     fn parts(&self, groups: i64) -> Result<Layout> {
         let (bm, bn, wide) = (self.bm, self.bn, self.wide());
         Ok(match self.c_rows {
@@ -144,14 +144,15 @@ impl Config {
         })
     }
 
-    /// Sums in 16 bytes.
+    /// Accumulators in 16 bytes.
     fn wide(&self) -> i64 {
         16 / i64::from(self.acc.bytes())
     }
 }
 
-/// Where groups of threads share the depth, each has a part of every sum; where threads would store with gaps between
-/// them, each has all of some: they meet in shared memory, and all threads share what is left to do.
+/// Combines accumulators in shared memory. With split K every group of threads has a partial sum of each
+/// element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The epilogue
+/// is then partitioned over all threads.
 fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
     let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
@@ -159,7 +160,7 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
     let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
     b.copy(acc, &mine)?;
     b.sync();
-    // As many threads as there are, along what is contiguous.
+    // All threads, along the contiguous mode.
     let threads = c.tc.size()?;
     let run = if c.c_rows { c.bn } else { c.bm };
     let fits = run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0;
@@ -190,14 +191,15 @@ pub(super) fn sizes(of: &[Size]) -> Tuple {
     Tuple::of(of.iter().map(|&size| Tuple::from(size)))
 }
 
-/// A view at one place of its last mode.
-fn column(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+/// The tile of a view at one index of its last mode.
+fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     let mut coord = vec![At::All; view.rank() - 1];
     coord.push(At::Index(at.clone()));
     b.slice(view, &coord)
 }
 
-/// What happens to the sums on their way to `out`; `scaled` is a sum times alpha, and `before` what C holds.
+/// The epilogue: stores accumulators to `out`. `scaled` is an accumulator times alpha; beta is multiplied by
+/// C, read through `before`.
 pub(super) fn epilogue(
     b: &mut Builder,
     c: &Config,
@@ -218,8 +220,8 @@ pub(super) fn epilogue(
             _ => last(b, scaled, std::slice::from_ref(acc)),
         };
     };
-    // C is read only where beta asks for it. Each end stores sums of its own, so that the sums themselves can lie where
-    // the product reads them best.
+    // C is read only if beta is not 0. Each branch stores values of its own, so that accumulators stay in the
+    // registers where the product reads them best.
     let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
     let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1).cast(c.acc), scaled.clone()]));
     b.when(
@@ -232,7 +234,7 @@ pub(super) fn epilogue(
     )
 }
 
-/// A shared tile that takes `vec` elements at once: they must lie side by side, and columns must keep their alignment.
+/// Checks that a shared tile allows vectors of `vec` elements: they must be contiguous, and columns aligned.
 fn aligned(layout: &Composed, vec: i64) -> Result<()> {
     let mut strides = layout.layout().leaves().map(|(_, stride)| stride.factor());
     let first = strides.next();

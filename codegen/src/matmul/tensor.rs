@@ -1,8 +1,9 @@
-//! The product on tensor cores by mma.sync, as a tile program: tiles of both operands come to shared memory by cp.async,
-//! some stages ahead; warps load fragments by ldmatrix, one k-step ahead, and multiply them.
+//! The product on tensor cores by mma.sync, as a tile program: tiles of both operands are copied to shared
+//! memory by multistage cp.async; warps load fragments by ldmatrix, one k-step ahead, and multiply them.
 //!
-//! Blocks compute tiles in bands, so that those at work at one time share what the cache holds. Where columns of C are
-//! contiguous, the transposed product is computed: neighbours among a thread's sums are neighbours in C then.
+//! The raster order of tiles is in bands, so that concurrent blocks share operands in the L2 cache. Where
+//! columns of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are
+//! then adjacent in C.
 
 use tilewright_layout::Value as Size;
 
@@ -22,29 +23,29 @@ use crate::view::{At, View};
 const WIDE: i64 = 16;
 /// Bytes of the narrowest asynchronous copy.
 const WORD: i64 = 4;
-/// Rows of C's tiles that run down before the next columns begin.
+/// Rows of C in a band of the raster order.
 const BAND: i64 = 2048;
 
-/// What a product by mma.sync is made of.
+/// The configuration of a product by mma.sync.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Rows and columns of C that a block computes, and the length of a step along K.
     pub(super) tile: [i64; 3],
     /// The instruction and its warps, for the operands as they are multiplied.
     pub(super) mma: TiledMma,
-    /// Shared tiles in flight.
+    /// Stages of shared tiles in flight.
     pub(super) stages: i64,
 }
 
-/// What is taken where keys say nothing.
+/// Defaults of keys that are not given.
 pub(super) struct Usual {
     /// Rows of the left and of the right operand as they are multiplied, and K.
     pub(super) tile: [i64; 3],
-    /// Shared tiles in flight.
+    /// Stages of shared tiles in flight.
     pub(super) stages: i64,
 }
 
-/// Sizes that are good for a type of the operands on every architecture: less than 99 KiB of shared memory.
+/// Good sizes for a type of the operands on every architecture: less than 99 KiB of shared memory.
 pub(super) fn usual(elem: Elem) -> Usual {
     match elem.bytes() {
         1 => Usual { tile: [128, 256, 64], stages: 4 },
@@ -61,7 +62,7 @@ impl Plan {
         (bm + bn) * bk * i64::from(elem.bytes()) * self.stages
     }
 
-    /// Does the result go through shared memory? Where fragments have a whole sector of it side by side that brings nothing.
+    /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
     fn stages_result(&self, c: &Config, vector: i64) -> Result<bool> {
         let [left, right] = c.operands_of(self.tile);
         let bytes = left * right * i64::from(c.out.bytes());
@@ -69,15 +70,15 @@ impl Plan {
         Ok(c.out.bytes() < 4 && fits && right % vector == 0)
     }
 
-    /// The same with smaller tiles, for copies that pass through registers.
+    /// The same with smaller tiles, for copies through registers.
     fn narrow(&self, c: &Config) -> Plan {
         let tile = [
             self.tile[0].min(128),
             self.tile[1].min(128),
-            // Single elements on their way take a register each.
+            // Each single element in flight takes a register.
             self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes()).max(2)),
         ];
-        // Sums of 64x16 words for each warp: elements on their way take as many registers.
+        // 64x16 accumulators of 32 bits for each warp: elements in flight take as many registers.
         let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);
         match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
@@ -111,7 +112,7 @@ pub(super) fn programs(c: &Config, plan: &Plan) -> Result<Vec<crate::tile::Progr
     Ok(all)
 }
 
-/// One operand: where its tiles are, and how they are copied.
+/// One operand: its tiles in global and in shared memory, and how they are copied.
 struct Side {
     from: View,
     to: View,
@@ -148,7 +149,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             let place = At::Index(at[which].clone());
             let tile = [rows, plan.tile[2]];
             let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
-            // Rows beyond an edge make sums that are not stored: any rows do for them.
+            // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
             let from = from.clamped(0);
             let fill = fill(c, plan, tile, *by_rows, width)?;
             let letter = ['a', 'b'][which];
@@ -182,7 +183,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
         if let Some(beta) = &beta {
             let reads = Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(Expr::lit(0.0)));
-            // Through registers: it is there once it is written.
+            // Through registers, so that no wait is needed before the barrier.
             let fetch = Fill { how: How::Plain, ..stage.fill.clone() };
             b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
             b.sync();
@@ -214,7 +215,8 @@ fn operand(
     b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
 }
 
-/// The copy of a tile in accesses of `width` bytes, through registers where they are too narrow for cp.async.
+/// The copy of a tile with accesses of `width` bytes, through registers where they are too narrow for
+/// cp.async.
 fn fill(c: &Config, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> Result<Fill> {
     let bytes = i64::from(c.dtype.bytes());
     let contiguous = usize::from(by_rows);
@@ -228,7 +230,7 @@ fn fill(c: &Config, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> R
     Ok(Fill { how: if staged { How::Staged } else { How::Derive }, ..fill })
 }
 
-/// Why these sizes make no product by mma.sync, and the key that says the wrong one.
+/// Why mma.sync does not support these sizes, and the key that is wrong.
 pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
     let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
     let [_, _, k] = plan.mma.shape();
@@ -255,7 +257,7 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
         return wrong(
             "warps",
             format!(
-                "{} warps have {sums} registers of sums in each thread, and no more than 224 leave room for fragments",
+                "{} warps need {sums} accumulator registers in each thread, and more than 224 leave no room for fragments",
                 threads / i64::from(WARP)
             ),
             "write more warps, or smaller bm and bn".into(),

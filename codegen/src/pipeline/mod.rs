@@ -1,25 +1,26 @@
-//! Pipelined loops, written out. A turn copies tiles from global to shared memory and works on them; written out, the
-//! copies of later turns are in flight while a turn works:
+//! Software pipelining of loops with multistage shared memory. An iteration copies tiles from global to
+//! shared memory and works on them; expanded, copies of later iterations are in flight while one works:
 //!
 //! ```text
-//! for k in pipelined(0..n, stages = 3) {      copies of turn 0; commit
-//!     copy(ga[(_, _, k)], sa);                copies of turn 1; commit
+//! for k in pipelined(0..n, stages = 3) {      copies of iteration 0; commit
+//!     copy(ga[(_, _, k)], sa);                copies of iteration 1; commit
 //!     gemm(sa, …);                            for k in 0..n {
 //! }                                               wait until at most 1 group is in flight; barrier
-//!                                                 if k + 2 < n { copies of turn k + 2 }; commit
+//!                                                 if k + 2 < n { copies of iteration k + 2 }; commit
 //!                                                 gemm(sa[(_, _, k % 3)], …)
 //!                                             }
 //! ```
 //!
-//! Each shared tensor that the loop fills gets a mode for its slots. The barrier tells a thread both that the others'
-//! copies have landed and that they are done with the slot that is filled next. Groups are committed on every path, so
-//! their count says which turn is in flight.
+//! Each shared tensor that the loop fills gets a mode for its slots. The barrier ensures both that other
+//! threads' copies have landed and that they no longer read the slot that is filled next. Groups are
+//! committed on every path, so their count identifies the iteration in flight.
 //!
-//! Where a turn is one product, whose columns can come in any order, and the depth does not fill the tiles, it is the first
-//! tile that lacks some: only the copies before the loop then depend on where the depth ends.
+//! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
+//! partial K tile comes first: only the copies in the prologue then depend on where K ends.
 //!
-//! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded while those of
-//! this one are multiplied. Inside a loop that brings the tiles, both are one pipeline; see `steps`.
+//! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded
+//! while those of this one are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
+//! `steps`.
 
 mod fragments;
 mod reads;
@@ -39,10 +40,10 @@ use crate::view::View;
 use fragments::Product;
 use steps::Steps;
 
-/// More stages than this hide nothing.
+/// More stages than this hide no more latency.
 const MOST_STAGES: u32 = 16;
 
-/// The program without pipelined loops.
+/// The program with its pipelined loops expanded.
 pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut buffers = Vec::new();
     for stmt in &program.body {
@@ -78,7 +79,8 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
     Ok(Cow::Owned(write.program))
 }
 
-/// A shared layout with a last mode for its slots, which begin where its swizzle begins anew, aligned for wide accesses.
+/// A shared layout with a last mode for its slots. A slot is a multiple of the swizzle's period, and aligned
+/// for wide accesses.
 ///
 /// ```
 /// use tilewright_codegen::pipeline::with_slots;
@@ -97,7 +99,7 @@ pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
     })?)
 }
 
-/// What a pipelined loop brings.
+/// What a pipelined loop fetches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     /// Tiles, from global to shared memory.
@@ -107,16 +109,16 @@ enum Level {
 }
 
 impl Level {
-    /// What the loop of this body brings: tiles, unless it copies none.
+    /// What the loop of this body fetches: tiles, unless it copies none.
     fn of(program: &Program, body: &[Stmt]) -> Level {
-        let brings = |level| body.iter().any(|stmt| fetches(program, stmt, level));
-        match !brings(Level::Tiles) && brings(Level::Fragments) {
+        let copies = |level| body.iter().any(|stmt| fetches(program, stmt, level));
+        match !copies(Level::Tiles) && copies(Level::Fragments) {
             true => Level::Fragments,
             false => Level::Tiles,
         }
     }
 
-    /// Does a copy bring that?
+    /// Does a copy fetch that?
     fn takes(self, program: &Program, [from, to]: [&View; 2], how: &How) -> bool {
         match (self, program.tensor(from.tensor).space, program.tensor(to.tensor).space) {
             (Level::Tiles, Space::Global { .. }, Space::Shared { .. }) => {
@@ -130,7 +132,7 @@ impl Level {
     }
 }
 
-/// Does this statement do nothing but copy what a loop of this level brings?
+/// Does this statement only copy what a loop of this level fetches?
 fn fetches(program: &Program, stmt: &Stmt, level: Level) -> bool {
     match &stmt.op {
         Op::Copy { from, to, how, token: None, .. } => level.takes(program, [from, to], how),
@@ -151,11 +153,13 @@ fn fetched(program: &Program, body: &[Stmt], level: Level) -> Vec<Id> {
     all
 }
 
-/// Why no loop can run ahead like this.
+/// Why no loop can be pipelined like this.
 pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
     let Ahead { stages, fragments, .. } = *ahead;
     let message = match (stages, fragments) {
-        (1, 2) => "`fragments = 2` runs ahead of the barrier between two turns, and needs two stages".into(),
+        (1, 2) => {
+            "`fragments = 2` loads across the barrier between two iterations, and needs two stages".into()
+        }
         (_, 0 | 3..) => format!("a pipelined loop has 1 or 2 fragments, and this one {fragments}"),
         _ if !(1..=MOST_STAGES).contains(&stages) => {
             let problem = Problem::new(format!(
@@ -176,7 +180,7 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
         }
         let buffers = fetched(program, body, Level::of(program, body));
         if buffers.is_empty() {
-            let problem = Problem::new("no turn of this pipelined loop copies from global to shared memory");
+            let problem = Problem::new("this pipelined loop copies nothing from global to shared memory");
             return Err(problem.help("write a plain loop, or copy its tiles in its body").at(stmt.span));
         }
         check(program, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
@@ -188,7 +192,7 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, found))
 }
 
-/// Can the copies of this body run ahead of its other statements?
+/// Checks that the copies of this body can be issued ahead of its other statements.
 fn check(
     program: &Program,
     body: &[Stmt],
@@ -220,7 +224,7 @@ fn check(
                 });
                 if written && stages > 1 {
                     let problem = Problem::new(format!(
-                        "`{}` is written in the loop that fetches it: copies of later turns run ahead",
+                        "`{}` is written in the loop that fetches it: copies of later iterations run ahead",
                         source.name
                     ));
                     refuse(problem.help("write a plain loop"), inner.span);
@@ -242,7 +246,7 @@ fn check(
                 let later = fetched(program, &body[place..], level);
                 if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
                     let problem = Problem::new(format!(
-                        "`{}` is read here before the copy that fills it: a turn finds only what it copied itself",
+                        "`{}` is read here before the copy that fills it: an iteration sees only its own copies",
                         name(from)
                     ));
                     refuse(problem.help("copy first, then read"), inner.span);
@@ -253,7 +257,7 @@ fn check(
     refusal.map_or_else(|| reads::check(program, body), Err)
 }
 
-/// What a pipelined loop fills is used in such loops alone.
+/// Checks that what a pipelined loop fills is used in such loops only.
 fn alone(
     program: &Program,
     stmt: &Stmt,
@@ -276,12 +280,12 @@ fn alone(
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| alone(program, stmt, buffers, &inside))
 }
 
-/// Writes loops out.
+/// Expands pipelined loops.
 struct Write {
     program: Program,
     /// Tensors with a mode for slots, and how many.
     slots: Vec<(Id, i64)>,
-    /// Tensors that a loop before has used.
+    /// Tensors that an earlier loop has used.
     used: Vec<Id>,
 }
 
@@ -289,9 +293,10 @@ impl Write {
     fn body(&mut self, body: Vec<Stmt>, looped: bool) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let mut all = Vec::new();
         for mut stmt in body {
-            // A grid of a block for each tile has no next one.
-            let stays = self.program.launch == LaunchRule::Persistent;
-            let loops = matches!(stmt.op, Op::For { .. }) || (stays && matches!(stmt.op, Op::Tiles { .. }));
+            // With one block for each tile there is no next tile.
+            let persistent = self.program.launch == LaunchRule::Persistent;
+            let loops =
+                matches!(stmt.op, Op::For { .. }) || (persistent && matches!(stmt.op, Op::Tiles { .. }));
             if let Some(steps) = Steps::of(&self.program, &stmt).map_err(|problem| problem.at(stmt.span))? {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(stmt.span))?);
                 continue;
@@ -327,8 +332,8 @@ impl Write {
         if !flat {
             work = self.body(work, true)?;
         }
-        // A product takes its columns in any order. Where the depth does not fill its tiles, the first is the one that
-        // lacks some: only the copies before the loop need conditions then.
+        // A product takes its k-steps in any order. Where tiles do not divide K, the partial one comes first:
+        // only the copies in the prologue are predicated then.
         let begin = if fragments == 2 { begin(&self.program, var, &ahead) } else { None };
         for (mode, begin) in begin.iter() {
             for view in ahead.iter_mut().filter_map(|stmt| match &mut stmt.op {
@@ -343,7 +348,7 @@ impl Write {
         let again = buffers.iter().any(|id| self.used.contains(id));
         self.used.extend(&buffers);
 
-        // Where a turn's tiles are.
+        // The slots of an iteration's tiles.
         let in_slot = |stmts: &mut [Stmt], iteration: Affine| {
             for view in stmts.iter_mut() {
                 view.each_mut(&mut |stmt| {
@@ -362,7 +367,7 @@ impl Write {
         in_slot(&mut ahead, Coord::Var(var).into());
         let mut written = Vec::new();
         if again || (looped && stages > 1) {
-            // The last turns before may still be reading.
+            // The last iterations of an earlier loop may still be reading.
             written.push(stmt(Op::Sync));
         }
         if stages == 1 {
@@ -373,13 +378,13 @@ impl Write {
             return Ok(written);
         }
 
-        // The copies have a turn of their own.
+        // The copies have an iteration variable of their own.
         let of = &self.program.vars[var as usize];
         let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
         let iteration = self.var(&name, to);
         for fetch in &mut ahead {
             fetch.each_mut(&mut |stmt| {
-                at_turn(stmt, &Coord::Var(var), &Coord::Var(iteration));
+                at_iteration(stmt, &Coord::Var(var), &Coord::Var(iteration));
                 if let Op::For { var: inner, .. } = stmt.op {
                     let inner = &mut self.program.vars[inner as usize];
                     for end in [&mut inner.from, &mut inner.to] {
@@ -393,12 +398,12 @@ impl Write {
             let step = Op::Step { var: iteration, at: at.clone(), past, body: body.to_vec() };
             (!body.is_empty()).then(|| stmt(step))
         };
-        // Nothing is in flight where all copies pass through registers.
-        let mut flies = false;
+        // No commit group is in flight if all copies go through registers.
+        let mut asynchronous = false;
         for read in &reads {
-            read.each(&mut |stmt| flies |= matches!(stmt.op, Op::Copy { how: How::Async, .. }));
+            read.each(&mut |stmt| asynchronous |= matches!(stmt.op, Op::Copy { how: How::Async, .. }));
         }
-        let commit = flies.then(|| stmt(Op::CommitCopies));
+        let commit = asynchronous.then(|| stmt(Op::CommitCopies));
         let early = i64::from(stages) - 1;
         for at in 0..early {
             written.extend(step(&at.into(), Past::Skip, &[&reads[..], &writes[..]].concat()));
@@ -406,9 +411,9 @@ impl Write {
         }
         let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
         let fetch: Vec<Stmt> = step(&next, Past::Skip, &reads).into_iter().chain(commit).collect();
-        // Past the last turn what was read before goes once more to a slot that nobody reads again.
+        // Past the last iteration the registers are stored once more, to a slot that no one reads.
         let late = step(&next, Past::Anyway, &writes);
-        let wait = flies.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
+        let wait = asynchronous.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
         let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
         let body = if let Some(steps) = steps(self, &work)?.filter(|_| flat) {
             let refused = |problem: Problem| problem.at(span);
@@ -431,7 +436,8 @@ impl Write {
 }
 
 impl Write {
-    /// Copies through registers as two, of which the second can wait: what is done early, and what late.
+    /// Splits copies through registers into their loads, which are issued early, and their stores to shared
+    /// memory, which come late.
     fn staged(&mut self, fetches: Vec<Stmt>) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for stmt in fetches {
@@ -450,20 +456,20 @@ impl Write {
             };
             let shape = Tuple::flat(&extents);
             let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
-            let held = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
+            let fragment = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
             let space = Space::Registers { words: false };
             let layout = Layout::compact(shape)?.into();
             self.program.tensors.push(Tensor { name, elem, space, layout, span });
             let copy = |from, to, fill| Op::Copy { from, to, how: How::Plain, fill, token };
-            reads.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(from, held.clone(), fill) });
-            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(held, to, 0.0.into()) });
+            reads.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(from, fragment.clone(), fill) });
+            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(fragment, to, 0.0.into()) });
         }
         Ok((reads, writes))
     }
 }
 
-/// Where every copy fetches the next tile of one extent, along the same mode: that mode, and where tiles begin there if the
-/// last ends with the extent.
+/// Where every copy fetches the next tile along the same mode of one extent: that mode, and the coordinate at
+/// which tiles begin there if the partial tile comes first.
 fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)> {
     let iteration = Coord::Var(var);
     let one = |stmt: &Stmt| {
@@ -475,7 +481,8 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
         let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
         let base = &from.base[mode];
         let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
-        // All of the tile is copied: what else the coordinate is made of are the digits of a place in it.
+        // All of the tile is copied: the other terms of the coordinate must be the digits of a position in
+        // it.
         let digits =
             base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
                 Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
@@ -502,8 +509,8 @@ fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)>
     all.all(|next| next.as_ref() == Some(&first)).then_some(first)
 }
 
-/// A copy of one turn as a copy of another.
-fn at_turn(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
+/// Rewrites a copy of one iteration as that of another.
+fn at_iteration(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;
     }

@@ -1,4 +1,5 @@
-//! Integers that a pipelined loop reads in its body: where a copy that runs ahead depends on one, the read runs ahead too.
+//! Integers that a pipelined loop loads in its body: where a prefetched copy depends on one, its load is
+//! prefetched too.
 
 use std::collections::BTreeSet;
 
@@ -37,11 +38,11 @@ fn numbers(of: &Affine, to: &mut BTreeSet<Id>) {
     }
 }
 
-/// The numbers that these statements depend on, by way of one another as well.
+/// The numbers that these statements depend on, transitively.
 fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTreeSet<Id> {
     let mut all: BTreeSet<Id> =
         body.iter().filter(|stmt| of(stmt)).flat_map(|stmt| used(program, stmt)).collect();
-    // What is read later is read with what has been read before.
+    // Later reads may depend on earlier ones.
     for stmt in body.iter().rev() {
         if let Op::Take { number, .. } = stmt.op
             && all.contains(&number)
@@ -52,7 +53,7 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
     all
 }
 
-/// A loop's body in two: what runs ahead, and what works. A number that both depend on is read twice.
+/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice.
 pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
     let early = needed(program, &body, &|stmt| fetches(program, stmt, Level::Tiles));
@@ -75,8 +76,8 @@ pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>
     (ahead, work)
 }
 
-/// What is wrong with numbers that copies of later iterations depend on: they must stand in memory that the loop does not
-/// write.
+/// Checks the numbers that copies of later iterations depend on: they must be in memory that the loop does
+/// not write.
 pub(super) fn check(program: &Program, body: &[Stmt]) -> Result<(), (Problem, Span)> {
     let early = needed(program, body, &|stmt| fetches(program, stmt, Level::Tiles));
     let mut late = None;

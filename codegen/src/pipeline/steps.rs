@@ -1,9 +1,10 @@
-//! Loops over k-steps whose copies bring fragments from shared memory to registers: the same pipeline one level down. Two
-//! slots of registers let the fragments of the next k-step arrive while those of this one are multiplied.
+//! Loops over k-steps whose copies load fragments from shared memory to registers: software pipelining one
+//! level down. With two slots of registers (double buffering) the fragments of the next k-step are loaded
+//! while those of this one are multiplied.
 //!
-//! Alone, a loop runs ahead within itself. As all that an iteration over tiles does, both loops are one pipeline over all
-//! k-steps of all tiles: the first fragments of the next tile are loaded before the last k-step of this one, so that no
-//! tile begins with waiting for shared memory.
+//! On its own, a loop runs ahead within itself. If it is all that an iteration over tiles does, both loops
+//! are one pipeline over all k-steps of all tiles: the first fragments of the next tile are loaded before the
+//! last k-step of this one, so that no tile begins with the latency of shared memory.
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3) {          wait; barrier; fa[0] <- k-step 0 of tile 0
@@ -35,16 +36,16 @@ const SLOTS: i64 = 2;
 pub(super) struct Steps {
     var: Id,
     count: i64,
-    /// What brings fragments.
+    /// Loads of fragments.
     loads: Vec<Stmt>,
-    /// What is done with them.
+    /// The statements that use them.
     work: Vec<Stmt>,
-    /// For statements of its own.
+    /// The span and the group for new statements.
     like: Stmt,
     ahead: bool,
 }
 
-/// A register tensor with a last mode for its slots, one behind the other.
+/// A register tensor with a last mode for its slots, one after the other.
 pub(super) fn with_slots(tensor: &Composed, slots: i64) -> Result<Composed> {
     let apart = tensor.cosize()?;
     Ok(tensor.map(|layout| {
@@ -53,7 +54,7 @@ pub(super) fn with_slots(tensor: &Composed, slots: i64) -> Result<Composed> {
     })?)
 }
 
-/// Why a loop cannot bring fragments.
+/// Why a loop cannot pipeline fragments.
 pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
     let Op::Pipelined { var, ahead: Ahead { stages, fragments, .. }, .. } = &stmt.op else { return None };
     let of = &program.vars[*var as usize];
@@ -69,7 +70,7 @@ pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
     }
     if *fragments > 1 || i64::from(*stages) > SLOTS {
         let message = format!(
-            "this loop brings fragments from shared memory to registers, which takes 1 or {SLOTS} stages, and it has {stages} stages and {fragments} fragments"
+            "this loop loads fragments from shared memory to registers, which takes 1 or {SLOTS} stages, and it has {stages} stages and {fragments} fragments"
         );
         return Some(Problem::new(message).help(format!("write stages = {SLOTS}")));
     }
@@ -77,7 +78,7 @@ pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
 }
 
 impl Steps {
-    /// The loop that a statement is, if it is one that brings fragments.
+    /// The loop of a statement, if it is one that loads fragments.
     pub(super) fn of(program: &Program, stmt: &Stmt) -> Result<Option<Steps>> {
         let Op::Pipelined { var, ahead, body } = &stmt.op else { return Ok(None) };
         if Level::of(program, body) != Level::Fragments {
@@ -102,7 +103,7 @@ impl Steps {
         Ok(Some(Steps { var: *var, count, loads, work, like, ahead: ahead.stages > 1 }))
     }
 
-    /// Does the last k-step leave the slot free that the first takes?
+    /// Do the last k-step and the first k-step of the next tile use different slots?
     pub(super) fn fill_both_slots(&self) -> bool {
         self.ahead && self.count % SLOTS == 0
     }
@@ -144,14 +145,14 @@ impl Steps {
         done.map(|()| body)
     }
 
-    /// k-steps from `first` to `last`, the last left out: fragments of the next one, `others` in the first, and the work of
-    /// this one.
+    /// The k-steps below `last`: each loads the next one's fragments and does its own work. The first also
+    /// does `others`, in between.
     fn up_to(&self, write: &mut Write, last: i64, others: Vec<Stmt>) -> Result<Vec<Stmt>> {
         let one = |at: Affine, others: Vec<Stmt>| -> Result<Vec<Stmt>> {
             let next = at.plus(&1.into(), 1).unwrap_or_default();
             Ok([self.at(&self.loads, &next)?, others, self.at(&self.work, &at)?].concat())
         };
-        // What only the first does keeps it out of the loop over the others.
+        // The first is peeled off the loop if it has `others`.
         let mut first = i64::from(!others.is_empty()).min(last);
         let mut body = if first > 0 { one(0.into(), others)? } else { Vec::new() };
         if last - first == 1 {
@@ -169,7 +170,7 @@ impl Steps {
         Ok(body)
     }
 
-    /// The loop by itself.
+    /// The loop on its own.
     pub(super) fn alone(&self, write: &mut Write) -> Result<Vec<Stmt>> {
         if !self.ahead || self.count == 1 {
             let body = [&self.loads[..], &self.work[..]].concat();
@@ -181,8 +182,9 @@ impl Steps {
         Ok([first, middle, self.at(&self.work, &last.into())?].concat())
     }
 
-    /// An iteration of the loop over tiles whose variable is `var`: k-steps with the next one's fragments always ahead.
-    /// `early` are copies of a later tile, `late` what they leave to be written, `wait` makes the next tile visible.
+    /// An iteration of the loop over tiles whose variable is `var`: k-steps with the next one's fragments
+    /// always loaded ahead. `early` are copies of a later tile, `late` their shared stores, `wait` makes the
+    /// next tile visible.
     pub(super) fn iteration(
         &self,
         write: &mut Write,
@@ -196,7 +198,7 @@ impl Steps {
         Ok([body, late, wait, vec![first], self.at(&self.work, &last.into())?].concat())
     }
 
-    /// The first fragments of tile `at`, or of the last.
+    /// Loads the first fragments of tile `at`, clamped to the last one.
     pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
         let Var { name, to, .. } = &write.program.vars[var as usize];
         let (name, to) = (format!("{name}_next"), to.clone());

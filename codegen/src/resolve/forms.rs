@@ -1,5 +1,5 @@
-//! Who holds what of each tile in registers: what is known goes from tile to tile along statements; where nothing is known,
-//! the largest statement is distributed as suits the memory that it reads or writes.
+//! The distribution of each register tile over threads. Known distributions propagate along statements. Where
+//! nothing is known, the largest statement is distributed for coalesced, vectorized accesses to memory.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn choose(
     for (id, form) in &program.forms {
         let tensor = program.tensor(*id);
         let own = match form {
-            // One element is known to all threads.
+            // A tile of one element is replicated in all threads.
             Form::Open if tensor.plain().size() == Ok(1) => {
                 let extent = i64::from(program.groups[0].threads.max(1));
                 Ok(Distribution::new(
@@ -60,12 +60,12 @@ pub(super) fn choose(
                 changed |= follows.map_err(|problem| super::blamed(program, stmt, problem))?;
             }
         }
-        // The largest first: what is smaller is mostly a part of it.
+        // The largest first: smaller statements mostly follow from it.
         let open = |stmt: &&&Stmt| super::whole::views(&stmt.op).iter().any(|view| choice.is_open(view));
         let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
         choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))?;
     }
-    // What no statement touches.
+    // Tiles that no statement uses.
     for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
         let extents = tile(program, *id);
         let order: Vec<usize> = (0..extents.len()).rev().collect();
@@ -98,7 +98,7 @@ impl Choice<'_> {
         (views.iter().map(size).max().unwrap_or(0), memory)
     }
 
-    /// Distributes the open tiles of a statement as one whose distribution is known. Says whether there were any.
+    /// Propagates a known distribution to the open tiles of a statement. Returns whether there were any.
     fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.op {
             Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } => {
@@ -130,7 +130,7 @@ impl Choice<'_> {
         Ok(any)
     }
 
-    /// Distributes a statement of which nothing is known.
+    /// Chooses a distribution for a statement that has none.
     fn begin(&mut self, stmt: &Stmt) -> Result<()> {
         let views = super::whole::views(&stmt.op);
         let all = match &stmt.op {
@@ -162,7 +162,7 @@ pub(super) fn kept(from: &View, to: &View) -> Result<Vec<bool>> {
     Ok(from.iter().zip(&to).map(|(from, to)| from == to).collect())
 }
 
-/// The elements of a statement, distributed so that accesses of memory are as wide as can be and lie side by side.
+/// Distributes the elements of a statement so that accesses to memory are coalesced and as wide as possible.
 pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Width) -> Result<Distribution> {
     let mut tile = Vec::new();
     for view in views {
@@ -172,7 +172,7 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
     }
     let whole = |view: &&&View| view.extents().as_ref() == Some(&tile);
     let space = |view: &View| program.tensor(view.tensor).space;
-    // Global memory first: its accesses cost most.
+    // Global memory first: its accesses cost the most.
     let mut memory: Vec<&&View> =
         views.iter().filter(whole).filter(|view| !matches!(space(view), Space::Registers { .. })).collect();
     memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
@@ -205,7 +205,7 @@ fn bytes(program: &Program, view: &View) -> i64 {
     i64::from(elem.bytes())
 }
 
-/// The mode of a view along which elements lie side by side in memory.
+/// The mode along which a view is contiguous in memory.
 pub(super) fn contiguous(program: &Program, view: &View) -> Option<usize> {
     let layout = program.tensor(view.tensor).plain();
     let mut all = view.layout.modes().enumerate().filter(|(_, mode)| {

@@ -1,5 +1,5 @@
-//! Whole tiles, written out. At the cooperative level a statement names whole tiles, and the threads of its group share
-//! the work:
+//! Lowering of whole tiles. At the cooperative level a statement names whole tiles, and the threads of its
+//! group share the work:
 //!
 //! ```text
 //! copy(gx, sx);                   copy(part of gx, part of sx) by every thread; wait; barrier
@@ -7,11 +7,13 @@
 //! copy(x, gy);                    copy(fragment, part of gy)
 //! ```
 //!
-//! What comes out is an ordinary tile program: views are parts of threads, tiles in registers are fragments, and barriers
-//! stand where one thread reads what another has written. Statements over parts of threads stay as they are.
+//! The result is an ordinary tile program: views are parts of threads, register tiles are fragments, and
+//! barriers separate one thread's writes from other threads' reads. Statements over parts of threads stay as
+//! they are.
 //!
-//! Which thread holds what of a tile is a [`Distribution`]. Accumulators have that of their instruction; others follow
-//! from what they are computed from ([`forms`]), and at last from memory, so that accesses are wide and lie side by side.
+//! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have that of their
+//! instruction; other tiles follow from what they are computed from ([`forms`]), or else from memory, so that
+//! accesses are coalesced and wide.
 //!
 //! ```
 //! use tilewright_codegen::affine::Coord;
@@ -25,7 +27,7 @@
 //! let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
 //! let block = [At::Index(Coord::Block(0).into())];
 //! let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
-//! b.copy(&x, &y)?; // 256 threads, unless something says otherwise; 16 bytes at once where tensors are aligned
+//! b.copy(&x, &y)?; // 256 threads by default; 16 bytes at once where tensors are aligned
 //! let kernel = generate(b.finish()).kernel.unwrap();
 //! assert_eq!(kernel.report.threads, 256);
 //! assert!(kernel.source().contains("float4"));
@@ -52,15 +54,15 @@ use crate::tile::{Op, Program, Stmt};
 
 pub(crate) use whole::{is_cooperative, is_whole};
 
-/// Threads of a group that nothing says more about.
+/// Threads of a group by default.
 pub const THREADS: u32 = 256;
 
-/// How many elements a thread takes at once where nothing else says so.
+/// The vector width of accesses where nothing else determines it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     /// As many as the widest access moves.
     Widest,
-    /// One, so that accesses lie side by side where no alignment may be presumed.
+    /// One, so that accesses are coalesced where no alignment can be assumed.
     One,
 }
 
@@ -122,15 +124,15 @@ fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
     body.iter().for_each(|stmt| stmt.each(f));
 }
 
-/// Writes whole tiles out.
+/// Lowers statements over whole tiles.
 struct Resolve {
     program: Program,
     /// How each tile in registers is distributed.
     forms: BTreeMap<Id, Distribution>,
     width: Width,
-    /// Loops around the statement at hand.
+    /// Loops around the current statement.
     loops: u32,
-    /// What has been written of the block at hand.
+    /// The statements of the current block so far.
     body: Vec<Stmt>,
 }
 
@@ -160,7 +162,7 @@ impl Resolve {
     }
 }
 
-/// What is wrong with a statement, at the argument that is to blame where there is one.
+/// Places a problem at the argument that caused it, or else at the statement.
 fn blamed(program: &Program, stmt: &Stmt, problem: Problem) -> Diagnostic {
     let arguments = program.arguments.get(&stmt.span);
     let at = problem.arg.and_then(|arg| arguments?.get(arg)).copied().unwrap_or(stmt.span);

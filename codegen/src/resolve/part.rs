@@ -1,4 +1,4 @@
-//! The part of a thread under a distribution: of a view of memory, and of a tile in registers.
+//! A thread's part under a distribution: of a view of memory, and of a register tile.
 
 use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
 
@@ -20,8 +20,8 @@ fn still(extent: i64) -> Result<Layout> {
     Ok(Layout::new(extent, 0i64)?)
 }
 
-/// The part of a thread of a view in memory. A mode of extent 1 where the tile has more stands for all of them. Elements
-/// beyond the tile are masked; where threads hold the same and `stores` says that they would write, the first does.
+/// A thread's part of a view of memory. A mode of extent 1 where the tile has more is broadcast. Elements
+/// beyond the tile are masked. If several threads have the same elements, only the first one `stores` them.
 pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> Result<View> {
     let thread = Affine::from(Coord::Thread(by));
     let modes: Vec<Layout> = view.layout.modes().collect();
@@ -62,7 +62,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         let (place, reach) = reach(view);
         let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;
         for (extent, stride) in replicated {
-            // All but the first are moved beyond the tile.
+            // All but the first thread are moved out of bounds.
             let at = thread.digit(stride, Some(extent));
             steps.push((place, at.times(reach).ok_or_else(far)?));
         }
@@ -106,7 +106,7 @@ fn from_values(d: &Distribution, own: impl FnMut(&Digit) -> Result<Layout>) -> R
     Ok(Layout::from_modes(modes)?)
 }
 
-/// For each mode of a view of a tile in registers, the tile's mode that it shows; `None` where one element stands for all.
+/// For each mode of a view of a register tile, the tile's mode that it shows; `None` for a broadcast.
 pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
     let refuse = || {
         Problem::new(format!(
@@ -143,7 +143,7 @@ pub(super) fn seen(view: &View, own: &Distribution) -> Result<Option<Distributio
     Ok(full.then(|| Distribution::new(&extents, threads, values)))
 }
 
-/// How the tile behind a view must be distributed for a statement whose elements are distributed so.
+/// The distribution of the tile behind a view that a statement's distribution requires.
 pub(super) fn wanted(view: &View, tile: &[i64], d: &Distribution) -> Result<Distribution> {
     let shown = shown(view)?;
     let to = |digit: &Digit| match shown[digit.mode] {
@@ -155,7 +155,7 @@ pub(super) fn wanted(view: &View, tile: &[i64], d: &Distribution) -> Result<Dist
     Ok(Distribution::new(tile, threads, values))
 }
 
-/// The part of a thread of a tile in registers: the fragment, with a mode for each digit of the statement's values.
+/// A thread's part of a register tile: the fragment, with a mode for each digit of the statement's values.
 pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<View> {
     let shown = shown(view)?;
     let mut kept = 0;
@@ -167,7 +167,7 @@ pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<Vie
         _ => still(digit.extent),
     })?;
     let rank = kept.max(1);
-    // All of a fragment of one element, where the statement has but one.
+    // The whole fragment of one element, where the statement has only one.
     let layout = match d.value_digits() {
         [] => Layout::from_modes([along(1, 1, Path::new(&[0]).ok_or_else(far)?)?])?,
         _ => layout,
@@ -191,8 +191,8 @@ pub(super) fn fragment(d: &Distribution) -> Vec<i64> {
     if all.is_empty() { vec![1] } else { all }
 }
 
-/// What a reduction within a thread leaves: extents of its fragment, with 1 for each digit that is combined, and the modes
-/// of it that are kept.
+/// The result of a reduction within a thread: the extents of its fragment, with 1 for each combined digit,
+/// and the modes of it that are kept.
 pub(super) fn combined(d: &Distribution, keep: &[bool]) -> (Vec<i64>, Vec<usize>) {
     let digits = d.value_digits();
     let stays = |digit: &Digit| keep[digit.mode] && digit.step != 0;
@@ -209,7 +209,7 @@ pub(super) fn only(view: &View, kept: &[usize]) -> Result<View> {
     Ok(view.rearranged(Layout::from_modes(modes)?))
 }
 
-/// A tile of one element in a statement over parts of threads: each has it.
+/// A tile of one element in a statement over parts of threads: every thread has it.
 pub(super) fn one(view: &View) -> Result<View> {
     if view.layout.size()? != 1 {
         return Err(Problem::new(format!(

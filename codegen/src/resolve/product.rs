@@ -1,4 +1,5 @@
-//! Products of whole tiles: by instructions, where the sums are those of one, or else by multiply-adds of threads.
+//! Products of whole tiles: by an instruction, if the accumulators have its distribution, or else by FMAs of
+//! threads.
 
 use tilewright_layout::{Digit, Distribution, Layout, Tuple};
 
@@ -57,7 +58,7 @@ impl Resolve {
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
     }
 
-    /// An operand in shared memory: a tile in registers is put there.
+    /// An operand in shared memory: a register tile is stored there first.
     fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: char) -> Result<View> {
         fits(&self.program, view, mma, operand)?;
         let Some(own) = self.forms.get(&view.tensor).cloned() else {
@@ -82,7 +83,7 @@ impl Resolve {
         self.program.tensors[id as usize].layout = layout;
         let scratch = View::whole(id, &name, &Tuple::flat(&shape))?;
         if self.loops > 0 {
-            // Others may still be multiplying what the iteration before has left here.
+            // Other threads may still be multiplying the previous iteration's operand.
             self.push(stmt, Op::Sync);
         }
         let from = self.side(stmt, view, &all, false)?;
@@ -125,7 +126,8 @@ fn convert(view: &View, elem: Elem, wanted: Elem) -> String {
     }
 }
 
-/// Who needs what of an operand whose mode 0 is a mode of the sums.
+/// The elements of an operand that each thread needs for its accumulators, whose mode `mode` is the operand's
+/// mode 0.
 pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution {
     let to = |digit: &Digit| match digit.mode == mode {
         true => Digit { mode: 0, ..*digit },
@@ -147,7 +149,7 @@ fn grouped(view: &View, d: &Distribution) -> Result<View> {
     Ok(view.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))
 }
 
-/// Sums as an instruction takes them: the values of one, then how many along M, and along N.
+/// Accumulators as an instruction takes them: the values of one, then how many along M, and along N.
 fn fragments(view: &View, sums: &Distribution, mma: &TiledMma) -> Result<View> {
     let [m, n, _] = mma.shape();
     let values = mma.row.tv('d').map_or(Ok(1), |tv| tv.mode(1)?.size())?;
@@ -160,7 +162,7 @@ fn fragments(view: &View, sums: &Distribution, mma: &TiledMma) -> Result<View> {
         own.push(mode);
     }
     let mut all = vec![joined(own)?];
-    // Digits of one value are left out of distributions.
+    // Distributions omit digits of extent 1.
     for (mode, size) in [m, n].into_iter().enumerate() {
         let repeats = sums.tile()[mode] / size / mma.groups.mode(mode)?.size()?;
         let next = if repeats > 1 { modes.next() } else { None };

@@ -1,5 +1,5 @@
-//! Layouts of shared tiles that were given a shape alone: contiguous as they are copied, and free of bank conflicts for
-//! all that is done with them, where that can be.
+//! Layouts of shared tiles that are declared by their shape alone: contiguous along the mode of vectorized
+//! copies, and free of bank conflicts for all accesses where possible.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn found(
     if stmts.is_empty() || tile.len() != 2 {
         return Ok(None);
     }
-    // Contiguous along the mode that global memory is, or else as it is read.
+    // Contiguous along the same mode as global memory, or else along the last.
     let fast = stmts.iter().find_map(|stmt| beside(program, stmt, id)).unwrap_or(1);
     let mut uses = SharedUses::new(tensor.elem, [tile[0], tile[1]], fast)?;
     for stmt in stmts {
@@ -64,7 +64,7 @@ fn found(
         {
             for (view, operand) in [(a, 'a'), (b, 'b')] {
                 if view.tensor == id && view.extents().as_deref() == Some(&tile) {
-                    // What does not fit is said where the product is written out.
+                    // An operand that does not fit is reported when the product is lowered.
                     uses = uses.clone().multiplied(mma, operand).unwrap_or(uses);
                 }
             }
@@ -77,7 +77,7 @@ fn found(
     Ok(Some(uses.layout()?))
 }
 
-/// The layout of a tile that threads which hold it put into shared memory, as an operand of a product.
+/// The shared layout of a register tile that becomes an operand of a product.
 pub(super) fn operand(
     elem: Elem,
     tile: [i64; 2],
@@ -89,7 +89,7 @@ pub(super) fn operand(
     uses.multiplied(mma, operand)?.layout()
 }
 
-/// With an access of all of it, unless threads do not divide it.
+/// Adds an access to the whole tile, unless threads do not divide it.
 fn used(uses: SharedUses, d: &Distribution, fast: usize, most: i64, stores: bool) -> Result<SharedUses> {
     let Some(tv) = d.indices()? else { return Ok(uses) };
     let transfer = if stores { Transfer::Store } else { Transfer::Load };
@@ -106,7 +106,7 @@ fn beside(program: &Program, stmt: &Stmt, id: Id) -> Option<usize> {
     shown(own).ok()?.get(mode).copied().flatten()
 }
 
-/// How a statement touches a shared tile: its distributions, in modes of the tile, and whether it writes.
+/// How a statement accesses a shared tile: its distributions, in modes of the tile, and whether it writes.
 fn accesses(
     program: &Program,
     stmt: &Stmt,
@@ -133,7 +133,7 @@ fn accesses(
     };
     let mut found = Vec::new();
     for (place, view) in views.iter().enumerate().filter(|(_, view)| view.tensor == id) {
-        // A slice is touched as all of it is, but for where it begins.
+        // A slice is accessed like the whole tile, but for its offset.
         let (Ok(modes), Ok(own)) = (shown(view), extents(view)) else { continue };
         let tile: Vec<i64> =
             program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect();
@@ -146,7 +146,7 @@ fn accesses(
     Ok(found)
 }
 
-/// How many neighbours along a mode a thread takes at once.
+/// The vector width of a thread's access along a mode.
 fn vector(d: &Distribution, fast: usize, most: i64) -> i64 {
     match d.value_digits().first() {
         Some(digit) if digit.mode == fast && digit.step == 1 => {

@@ -1,4 +1,4 @@
-//! One statement over whole tiles as statements over parts of threads.
+//! Lowering of one statement over whole tiles to statements over parts of threads.
 
 use tilewright_layout::{Distribution, Layout, Tuple};
 
@@ -36,7 +36,7 @@ impl Resolve {
         self.program.tensors.len() as Id - 1
     }
 
-    /// Writes a statement over whole tiles out.
+    /// Lowers a statement over whole tiles.
     pub(super) fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         let push = |resolve: &mut Resolve, op| resolve.push(stmt, op);
         match &stmt.op {
@@ -67,7 +67,8 @@ impl Resolve {
         self.body.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op });
     }
 
-    /// Who does what of a statement: as the tile that it writes is distributed, or else one that it reads.
+    /// The distribution of a statement's elements: that of the tile that it writes, or else of one that it
+    /// reads.
     fn elements(&self, stmt: &Stmt, ins: &[&View], to: &View) -> Result<Distribution> {
         for view in std::iter::once(&to).chain(ins) {
             if let Some(own) = self.forms.get(&view.tensor)
@@ -103,7 +104,7 @@ impl Resolve {
         part::of_tile(view, d, fragment)
     }
 
-    /// A fragment with the elements of a tile, distributed otherwise: through shared memory.
+    /// A fragment with the elements of a tile in another distribution, exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
         let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
         let name = format!("{name}_exchanged");
@@ -115,7 +116,7 @@ impl Resolve {
         let whole = View::whole(tile, &name, &shape)?;
         let copy = |from, to| Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
         if self.loops > 0 {
-            // Others may still be reading what the iteration before has left here.
+            // Other threads may still be reading the previous iteration's elements.
             self.push(stmt, Op::Sync);
         }
         let from = part::of_tile(&whole, own, tile)?;
@@ -126,8 +127,8 @@ impl Resolve {
         Ok(fragment)
     }
 
-    /// A reduction: of a thread's own elements, then across the threads that share what is kept. What the target held
-    /// takes part once.
+    /// A reduction: within each thread, then across the threads that share a result. The target's old value
+    /// is combined once.
     fn reduce(&mut self, stmt: &Stmt, from: &View, to: &View, with: Bin) -> Result<()> {
         let keep = kept(from, to)?;
         let elem = self.program.tensor(to.tensor).elem;

@@ -1,5 +1,6 @@
-//! Barriers between statements on whole tiles: before a thread reads what another has written to shared memory, and before
-//! it overwrites what another may still read. Statements over parts of threads have the barriers that their author wrote.
+//! Barriers between statements on whole tiles: before a thread reads what another has written to shared
+//! memory, and before it overwrites what another may still read. Statements over parts of threads have the
+//! barriers that their author wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +8,14 @@ use crate::ast::Span;
 use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
-/// What has happened to a shared tensor since all threads met.
+/// Accesses to a tensor since the last barrier.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Since {
     read: bool,
     written: bool,
     /// Copies to it may be in flight.
     flying: bool,
-    /// The one statement that has written it, where it is one.
+    /// The statement that has written it, if there is only one.
     by: Option<Id>,
 }
 
@@ -25,9 +26,12 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
     let mut filled = BTreeSet::new();
     super::each(&body, &mut |stmt| {
         if let Op::Pipelined { body, .. } = &stmt.op {
-            // The loop itself waits for what it brings.
+            // The loop itself waits for its copies.
             filled.extend(
-                body.iter().filter(|stmt| flies(program, stmt)).flat_map(Stmt::writes).map(|to| to.tensor),
+                body.iter()
+                    .filter(|stmt| is_asynchronous(program, stmt))
+                    .flat_map(Stmt::writes)
+                    .map(|to| to.tensor),
             );
         }
     });
@@ -35,8 +39,8 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
     sync.body(body, &mut State::new())
 }
 
-/// Is it a copy from global to shared memory, which is in flight until a wait?
-fn flies(program: &Program, stmt: &Stmt) -> bool {
+/// Is it an asynchronous copy from global to shared memory, in flight until a wait?
+fn is_asynchronous(program: &Program, stmt: &Stmt) -> bool {
     let Op::Copy { from, to, how: How::Derive | How::Async | How::Staged, token: None, .. } = &stmt.op else {
         return false;
     };
@@ -62,7 +66,7 @@ impl Sync<'_> {
     fn statement(&mut self, mut stmt: Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
         match &mut stmt.op {
             Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
-                // What was before a loop is waited for before it, and not in each iteration.
+                // Hazards with statements before a loop get a barrier before it, not in each iteration.
                 let mut meets = None;
                 super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
                 self.meet(meets, stmt.span, stmt.by, state, placed);
@@ -84,7 +88,7 @@ impl Sync<'_> {
                 *other = self.body(std::mem::take(other), &mut second);
                 join(state, &second);
             }
-            // Groups at work at the same time meet by rings.
+            // Concurrent groups synchronize by rings.
             Op::Roles(_) | Op::Ordered { .. } => {}
             Op::Sync => state.retain(|_, since| {
                 since.read = false;
@@ -101,8 +105,8 @@ impl Sync<'_> {
         placed.push(stmt);
     }
 
-    /// Tensors of a statement that threads could see each other write, without what pipelined loops fill: what it reads,
-    /// and what it writes.
+    /// The tensors that a statement reads and those that it writes, as far as other threads can see the
+    /// writes; without those that pipelined loops fill.
     fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Vec<Id>) {
         let ours = |id: &Id| match self.program.tensor(*id).space {
             Space::Shared { .. } => !self.filled.contains(id),
@@ -113,7 +117,7 @@ impl Sync<'_> {
         (reads, stmt.writes().into_iter().map(|view| view.tensor).filter(ours).collect())
     }
 
-    /// Must all threads meet before this? And must they wait for copies?
+    /// Is a barrier needed before this? If so, also a wait for copies?
     fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
         if !super::is_cooperative(self.program, stmt.by, &stmt.op) {
             return None;
@@ -121,7 +125,7 @@ impl Sync<'_> {
         let (reads, writes) = self.touched(stmt);
         let since = |id: &Id| state.get(id).copied().unwrap_or_default();
         let read = reads.iter().map(since).filter(|since| since.written);
-        // Results are written piece by piece, by one statement in a loop.
+        // One statement in a loop may write a result in global memory piece by piece.
         let shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
         let other = |id: &Id| shared(id) || since(id).by != Some(stmt.id);
         let again = |id: &&Id| since(id).read || (since(id).written && other(id));
@@ -153,7 +157,7 @@ impl Sync<'_> {
             let since = state.entry(id).or_default();
             since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
             since.written = true;
-            since.flying |= flies(self.program, stmt);
+            since.flying |= is_asynchronous(self.program, stmt);
         }
     }
 }

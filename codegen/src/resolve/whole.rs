@@ -8,14 +8,14 @@ use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space};
 use crate::view::View;
 
-/// What a view is.
+/// The kind of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A whole tile in registers.
     Tile,
     /// A whole tile in memory.
     Memory,
-    /// What one thread has, in registers or of memory.
+    /// One thread's part, in registers or of memory.
     Part,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn is_whole(program: &Program, view: &View) -> bool {
     kind(program, view) != Kind::Part
 }
 
-/// The views of a statement that says what becomes of elements, the one that it writes last.
+/// The views of a statement that computes or moves elements; the one that it writes is last.
 pub(super) fn views(op: &Op) -> Vec<&View> {
     match op {
         Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. } => Vec::new(),
@@ -52,20 +52,20 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     let views = views(op);
     let tile = |view: &&View| kind(program, view) == Kind::Tile;
     if views.iter().any(tile) {
-        // One element is known to all threads, and each may use it with a part of its own.
+        // A tile of one element is replicated in all threads, and each may use it with its own part.
         let (to, ins) = (&views[views.len() - 1], &views[..views.len() - 1]);
         let one = |view: &&&View| kind(program, view) != Kind::Tile || view.layout.size() == Ok(1);
         let apart = views.iter().any(|view| kind(program, view) == Kind::Part);
         return !(apart && kind(program, to) != Kind::Tile && ins.iter().all(|view| one(&view)));
     }
-    // One thread alone has all of it.
+    // A group of one thread owns whole tiles.
     let alone = program.groups[by as usize].threads == 1;
     let memory = |view: &&View| kind(program, view) == Kind::Memory;
     let moves = matches!(op, Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. });
     moves && !alone && !views.is_empty() && views.iter().all(memory)
 }
 
-/// Refuses statements that are about whole tiles and about parts of threads at once.
+/// Rejects statements that mix whole tiles and parts of threads.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     let mut found = None;
     super::each(&program.body, &mut |stmt| {
@@ -90,10 +90,10 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     found.map_or(Ok(()), Err)
 }
 
-/// The sums of a product on CUDA cores, distributed so that threads have parts as square as can be.
+/// The accumulators of a product on CUDA cores, distributed in parts as square as possible.
 pub(super) fn outer(tile: &[i64], threads: i64) -> Distribution {
     let [m, n] = tile[..] else { return Distribution::spread(tile, &[0], 1, threads) };
-    // Threads along M and N, with as few elements of both operands for each thread as can be.
+    // Threads along M and N, with the fewest elements of both operands for each thread.
     let cost = |over: &i64| {
         let (rows, columns) = ((m + over - 1) / over, (n * over + threads - 1) / threads);
         (rows * columns, rows + columns)

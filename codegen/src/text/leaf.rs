@@ -1,4 +1,4 @@
-//! Texts of what programs are made of: numbers, names, lists, layouts.
+//! Texts of leaves: numbers, names, lists, layouts.
 
 use tilewright_layout::{Composed, Layout, Obligation, Symbol, Tuple, Value};
 

@@ -1,5 +1,5 @@
-//! Tile programs and thread programs as text: printed, and read back to equal programs. What the text leaves out is where
-//! statements stand in a user's source.
+//! Tile programs and thread programs as text: printed, and parsed back to equal programs. The text leaves out
+//! source locations.
 //!
 //! ```
 //! use tilewright_codegen::{Elem, build::Builder, tile::Program};
@@ -22,7 +22,7 @@ mod tile;
 
 use std::fmt;
 
-/// Why a text is no program.
+/// A parse error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong {
     /// The line, from 1.
@@ -46,9 +46,9 @@ impl std::error::Error for Wrong {}
 
 type Result<T> = std::result::Result<T, Wrong>;
 
-/// What has a text.
+/// A type with a text.
 trait Text: Sized {
-    /// Do lists of it have a line for each?
+    /// Is each element of a list on a line of its own?
     const LINES: bool = false;
 
     /// Writes it.
@@ -87,7 +87,7 @@ impl Writer {
     }
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -98,7 +98,7 @@ impl<'t> Reader<'t> {
         Reader { text, at: 0 }
     }
 
-    /// What is left, without leading space and comments.
+    /// The rest, without leading space and comments.
     fn rest(&mut self) -> &'t str {
         loop {
             let rest = &self.text[self.at..];
@@ -134,7 +134,7 @@ impl<'t> Reader<'t> {
         if self.takes(wanted) { Ok(()) } else { Err(self.wrong(format!("`{wanted}`"))) }
     }
 
-    /// The word that is next, which stays.
+    /// Peeks at the next word.
     fn peek(&mut self) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());

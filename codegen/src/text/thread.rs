@@ -1,5 +1,5 @@
-//! The text of thread programs. Index expressions stand in their table, each with what is known of it, so that what is
-//! read back is the same to the last range.
+//! The text of thread programs. Index expressions are listed in a table, each with its analysis, so that the
+//! parsed program is identical, ranges included.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Who copies what of a tile: threads along what is contiguous, each with as many elements at once as a copy moves.
+//! Partitioning of a tile copy over threads: along the contiguous mode, with one vector for each thread.
 
 use tilewright_layout::Layout;
 
@@ -8,22 +8,23 @@ use crate::thread::Id;
 use crate::tile::How;
 use crate::view::{Deal, View};
 
-/// How the threads of a group share the copy of a tile of two modes.
+/// How the copy of a tile of two modes is partitioned over the threads of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// From a place among the vectors of the tile to the thread.
+    /// From the coordinates of a vector in the tile to the thread.
     pub threads: Layout,
-    /// Elements that a thread moves at once.
+    /// The vector width, and how the tile is partitioned.
     pub deal: Deal,
-    /// The group.
+    /// The thread group.
     pub of: Id,
     /// The mechanism.
     pub how: How,
 }
 
 impl Fill {
-    /// So many threads for a tile that is contiguous along a mode, each with `vector` elements at once. Neighbouring threads
-    /// take what is side by side; where threads do not divide the tile, some have less to do.
+    /// So many threads for a tile that is contiguous along a mode, each with `vector` elements at once.
+    /// Neighbouring threads take adjacent vectors, so accesses are coalesced; where threads do not divide the
+    /// tile, some have fewer.
     ///
     /// ```
     /// use tilewright_codegen::tiled::Fill;
@@ -63,7 +64,7 @@ impl Fill {
         let size = |mode: usize| self.threads.mode(mode).and_then(|mode| mode.size());
         let place = Layout::new((values, size(0)?, other, size(1)?), (1i64, values, rows, rows * other))?;
         let threads = self.threads.right_inverse()?;
-        // From a thread's number to its place, mode by mode; then to the first element of its vector.
+        // From a thread's index to its coordinates, mode by mode; then to the first element of its vector.
         let first = Layout::from_modes([place.mode(1)?, place.mode(3)?])?.composition(threads)?;
         let values = Layout::from_modes([place.mode(0)?, place.mode(2)?])?;
         Ok(Layout::from_modes([first, values])?)
@@ -71,7 +72,7 @@ impl Fill {
 }
 
 impl Builder {
-    /// Copies a tile to another of its shape, shared by threads as the fill says.
+    /// Copies a tile to another of its shape, partitioned over threads as the fill says.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tiled::Fill, view::At};

@@ -1,6 +1,6 @@
-//! Products of whole tiles by the warps of a group: which instruction, which warp has which part of the tile, how
-//! fragments come from shared memory ([`Route`]), and the layouts of shared tiles that all of that reads and writes
-//! without bank conflicts ([`SharedUses`]).
+//! Products of whole tiles by the warps of a group: the instruction, the arrangement of warps over the tile,
+//! how fragments are loaded from shared memory ([`Route`]), and layouts of shared tiles without bank
+//! conflicts ([`SharedUses`]).
 //!
 //! ```
 //! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};
@@ -66,15 +66,15 @@ pub use operand::Route;
 pub use shared::SharedUses;
 pub use stage::Stage;
 
-/// A matrix instruction of a warp, and the warps that share a tile of the sums: each has one part, whose rows and columns
-/// lie side by side.
+/// A matrix instruction of a warp, and the arrangement of warps over a tile of the accumulators: each warp
+/// has one contiguous part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TiledMma {
     /// The instruction.
     pub row: &'static Atom,
-    /// From a place in (M, N, K) to the number of the warp.
+    /// From coordinates in (M, N, K) to the index of the warp.
     pub groups: Layout,
-    /// The group of threads that is meant.
+    /// The thread group.
     pub of: Id,
 }
 
@@ -116,8 +116,8 @@ impl TiledMma {
         Ok(TiledMma { row: atom, groups, of })
     }
 
-    /// The instruction of an architecture that does most at once, and the arrangement of so many warps over a tile of the
-    /// sums for which fragments are loaded least.
+    /// The largest instruction of an architecture, and the arrangement of so many warps over a tile of the
+    /// accumulators with the fewest fragment loads.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -145,7 +145,7 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warps)
     }
 
-    /// The arrangement of so many warps over a tile of the sums for which fragments are loaded least.
+    /// The arrangement of so many warps over a tile of the accumulators with the fewest fragment loads.
     ///
     /// ```
     /// use tilewright_codegen::{atoms, tiled::TiledMma};
@@ -160,8 +160,8 @@ impl TiledMma {
         };
         let (m, n) = (i64::from(m), i64::from(n));
         let fits = |over: &i64| tile[0] % (over * m) == 0 && tile[1] % (warps / over * n) == 0;
-        // What a warp loads for each k-step; of two arrangements alike the one whose parts are less long wins. Pairs of
-        // narrow fragments are loaded at once.
+        // What a warp loads for each k-step; ties go to the squarer part. Pairs of narrow fragments are
+        // loaded at once.
         let cost = |over: &i64| {
             let part = [tile[0] / over, tile[1] / (warps / over)];
             (part[0] + part[1], part[1] % (2 * n) != 0, part[0].abs_diff(part[1]), *over)
@@ -178,7 +178,7 @@ impl TiledMma {
         Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
     }
 
-    /// The instruction of an architecture that does most at once, with four registers of the left operand.
+    /// The largest instruction of an architecture with at most four registers of the left operand.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -193,7 +193,7 @@ impl TiledMma {
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
             .filter(|row| is(row, 'a', elem) && is(row, 'b', elem) && is(row, 'd', acc))
             .max_by_key(|row| match row.effect {
-                // Fragments of more registers leave too few for sums.
+                // Larger fragments leave too few registers for accumulators.
                 Effect::Mma { m, n, k } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
                 _ => (false, 0),
             })
@@ -213,7 +213,7 @@ impl TiledMma {
         TiledMma { of, ..self }
     }
 
-    /// How many threads.
+    /// The number of threads.
     pub fn threads(&self) -> Result<i64> {
         Ok(self.groups.size()? * i64::from(WARP))
     }
@@ -226,7 +226,7 @@ impl TiledMma {
         }
     }
 
-    /// Who holds which sums of a tile of (M, N), in the order of [`Builder::accumulators`].
+    /// Which thread owns which accumulators of a tile of (M, N), in the order of [`Builder::accumulators`].
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -303,7 +303,7 @@ fn is_warp_product(row: &Atom) -> bool {
 }
 
 impl Builder {
-    /// Sums of a tile of (M, N), in registers, each 0.
+    /// Zeroed accumulators of a tile of (M, N), in registers.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
@@ -322,7 +322,8 @@ impl Builder {
         Ok(acc)
     }
 
-    /// The elements of a tile of (M, N) whose sums a thread has, in the order of [`Builder::accumulators`].
+    /// The elements of a tile of (M, N) whose accumulators a thread has, in the order of
+    /// [`Builder::accumulators`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
@@ -341,7 +342,7 @@ impl Builder {
         mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
     }
 
-    /// The elements of a tile of an operand (`a`, `b`, or `d` for the sums) that a thread has.
+    /// The elements of a tile of an operand (`a`, `b`, or `d` for the accumulators) that a thread has.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
@@ -358,9 +359,9 @@ impl Builder {
         mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
     }
 
-    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory: fragments come by the widest loads that their
-    /// layouts allow, those of the next k-step while one is multiplied. As all that the iterations of a pipelined loop do,
-    /// that goes on from tile to tile.
+    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory. Fragments are loaded with the
+    /// widest loads that their layouts allow, one k-step ahead of the multiplication. As the whole body of a
+    /// pipelined loop, loads run ahead across tiles too.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
@@ -403,7 +404,7 @@ impl Builder {
             .help("make it with the accumulators of this product, for a tile of (M, N)")
             .arg(3));
         }
-        // Two slots of registers, unless there is nothing to run ahead to.
+        // Two slots of registers (double buffering), unless there is only one k-step.
         let stages = left.steps.min(2) as u32;
         self.pipelined("kk", Value::Int(left.steps), stages, |b, kk| {
             left.load(b, &kk)?;

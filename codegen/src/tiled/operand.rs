@@ -1,5 +1,5 @@
-//! How an operand's fragments come from shared memory: by ldmatrix, plain or transposed, where rows of 16 bytes lie side
-//! by side, else by loads of each thread's elements.
+//! How an operand's fragments are loaded from shared memory: by ldmatrix, plain or transposed, where rows of
+//! 16 bytes are contiguous, else by each thread's own loads.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::view::{At, View};
 
 /// Bytes of a row of a matrix that ldmatrix moves.
 const ROW: i64 = 16;
-/// Bytes of the elements in which the table counts them.
+/// Bytes of the elements in which the table describes ldmatrix.
 const HALF: i64 = 2;
 /// Bytes of a matrix of eight rows.
 const MATRIX: i64 = 8 * ROW;
@@ -29,7 +29,7 @@ pub enum Route {
     Matrices {
         /// ldmatrix, of as many matrices as it can.
         mover: &'static Atom,
-        /// How many fragments side by side it moves at once.
+        /// How many adjacent fragments it moves at once.
         at_once: i64,
     },
     /// Each thread loads its own elements.
@@ -52,14 +52,14 @@ impl fmt::Display for Route {
 pub(super) struct Matrices {
     pub(super) mover: &'static Atom,
     pub(super) at_once: i64,
-    /// The tile, of `at_once` fragments side by side.
+    /// The tile, of `at_once` adjacent fragments.
     pub(super) tile: [i64; 2],
-    /// Which elements lie in the row whose address a lane gives.
+    /// The elements in the row whose address a lane provides.
     pub(super) rows: Layout,
 }
 
 impl Matrices {
-    /// For rows that lie along mode `along` of the operand's tile, of which a warp has `count` fragments side by side.
+    /// For rows along mode `along` of the operand's tile, of which a warp has `count` adjacent fragments.
     pub(super) fn of(
         mma: &TiledMma,
         operand: char,
@@ -79,15 +79,15 @@ impl Matrices {
             let name = format!("ldmatrix_x{}{}", matrices * at_once, if transposed { "_trans" } else { "" });
             let Some(mover) = atoms::find(&name) else { continue };
             let tile = [at_once * extent, k];
-            // Fragments side by side, one after another in registers.
+            // Adjacent fragments are consecutive in registers.
             let wide = Layout::new((extent, k), (1i64, tile[0]))?.composition(mma.tv(operand)?)?;
             let more = Layout::new(at_once, extent)?;
             let values = Layout::from_modes(wide.mode(1)?.modes().chain([more]))?;
-            let held = Layout::from_modes([wide.mode(0)?, values])?;
+            let fragments = Layout::from_modes([wide.mode(0)?, values])?;
             // Registers of the mover are registers of the fragment, so its tile maps onto the operand's.
             let of = |name: char| mover.tv(name).ok_or_else(|| Problem::new("no such operand"));
             let (moved, given) = (recast(&of('d')?, bytes)?, recast(&of('a')?, bytes)?);
-            let rows = held.composition(moved.right_inverse()?)?.composition(given)?;
+            let rows = fragments.composition(moved.right_inverse()?)?.composition(given)?;
             let step = if transposed { 1 } else { tile[0] };
             let offsets: Vec<i64> = rows.mode(1)?.offsets()?.collect();
             if (0..).zip(&offsets).all(|(n, &at)| at == offsets[0] + n * step) {
@@ -106,19 +106,19 @@ fn recast(tv: &Layout, bytes: i64) -> Result<Layout> {
     })
 }
 
-/// An operand of a tiled product: where its fragments are, and how they get there.
+/// An operand of a tiled product: its fragments, and how they are loaded.
 pub(super) struct Operand {
     /// Registers of one k-step: (values, fragments, 1).
     pub(super) fragment: View,
     /// k-steps of the tile.
     pub(super) steps: i64,
-    /// What a thread reads, or whose address it gives: (values, parts, k-steps).
+    /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
 }
 
 impl Operand {
-    /// Fragments side by side.
+    /// The number of fragments.
     pub(super) fn count(&self) -> Result<i64> {
         Ok(self.fragment.layout.mode(1)?.size()?)
     }
@@ -167,7 +167,7 @@ impl Builder {
         self.routed(mma, operand, view, extent / mma.tile_of(operand).0[0]).map(|routed| routed.0)
     }
 
-    /// The route, and what an ldmatrix moves.
+    /// The route, and what one ldmatrix moves.
     fn routed(
         &self,
         mma: &TiledMma,
@@ -206,7 +206,8 @@ impl Builder {
         Ok((Route::Elements { why }, None))
     }
 
-    /// Do rows of 16 aligned bytes lie along this mode of a tile in shared memory? Otherwise, why not.
+    /// Are rows of 16 aligned bytes contiguous along this mode of a tile in shared memory? Otherwise, why
+    /// not.
     fn rows_along(&self, view: &View, along: usize) -> std::result::Result<(), String> {
         let tensor = self.program().tensor(view.tensor);
         let (name, wanted) = (&tensor.name, ROW / i64::from(tensor.elem.bytes()));
@@ -269,15 +270,16 @@ impl Builder {
                 .help("copy it to a shared tile first"));
         }
         let (tile, part) = (mma.tile_of(operand).0, mma.part(view, operand)?);
-        let held = mma.lane(&part, tile, &mma.tv(operand)?)?;
-        let extents = held.extents().ok_or_else(|| Problem::new("a fragment needs a tile of known size"))?;
+        let elements = mma.lane(&part, tile, &mma.tv(operand)?)?;
+        let extents =
+            elements.extents().ok_or_else(|| Problem::new("a fragment needs a tile of known size"))?;
         let (count, steps) = (extents[1], extents[2]);
         let name = format!("{}_frag", view.name);
         let shape = Tuple::flat(&[extents[0], count, 1]);
         let fragment = self.registers_in(&name, elem, shape, elem.bytes() < 4)?;
         let (route, matrices) = self.routed(mma, operand, view, count)?;
         let from = match &matrices {
-            None => held,
+            None => elements,
             Some(matrices) => {
                 mma.lane(&part, matrices.tile, &matrices.rows)?.with_name(&format!("{}_rows", view.name))
             }
@@ -286,8 +288,8 @@ impl Builder {
     }
 }
 
-/// The most elements side by side among the values that a thread reads one by one, for a tile that is contiguous along a
-/// mode: the thread-value layout with those first, and how many they are.
+/// The thread-value layout with its longest contiguous run of values first, and that run's length, for a tile
+/// that is contiguous along a mode.
 pub(super) fn run_first(tv: &Layout, step: i64) -> Result<(Layout, i64)> {
     let leaves: Vec<Layout> =
         tv.mode(1)?.leaves().map(|(n, d)| Layout::new(n, d)).collect::<std::result::Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! The layout of a tile in shared memory, found from what is done with it: free of bank conflicts at full width.
+//! Synthesis of a shared tile's layout from its accesses: free of bank conflicts at full vector width.
 
 use tilewright_layout::{Composed, Layout, SharedTile, Transfer};
 
@@ -35,23 +35,23 @@ impl SharedUses {
         Ok(SharedUses { elem, tile, contiguous, uses: SharedTile::new(&plain, elem.bytes().into())? })
     }
 
-    /// It is written by a copy of all of it.
+    /// Adds a copy that writes the whole tile.
     pub fn filled(self, fill: &Fill) -> Result<SharedUses> {
         self.copied(fill, Transfer::Store)
     }
 
-    /// All of it is copied.
+    /// Adds a copy of the whole tile.
     pub(super) fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
         let tv = fill.tv(self.tile[0])?;
         let vector = fill.deal.values[self.contiguous];
-        // A round that goes beyond the tile is not all there.
+        // A partial round is left out.
         match inside(&tv, self.tile) {
             true => self.used(&tv, vector, transfer),
             false => Ok(self),
         }
     }
 
-    /// Fragments of an operand (`a` or `b`) are read from it.
+    /// Adds the fragment loads of an operand (`a` or `b`).
     pub fn multiplied(self, mma: &TiledMma, operand: char) -> Result<SharedUses> {
         let rows = self.tile[0];
         let (tile, modes) = mma.tile_of(operand);
@@ -63,7 +63,7 @@ impl SharedUses {
                 self.tile[1], tile[0], tile[1]
             )));
         }
-        // All k-steps of the first fragments: with those of others, rows move by whole fragments.
+        // All k-steps of the first fragments; the rows of other fragments are offset by whole fragments.
         let steps = Layout::new(self.tile[1] / tile[1], tile[1] * rows)?;
         if let Some(matrices) = Matrices::of(mma, operand, self.elem, self.contiguous, count)? {
             let tv = within(&matrices.rows, matrices.tile, rows)?;
@@ -77,7 +77,7 @@ impl SharedUses {
         self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Load)
     }
 
-    /// Threads move elements as a thread-value layout over the tile says, so many at once.
+    /// Adds an access by a thread-value layout over the tile, with so many elements at once.
     pub fn used(self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<SharedUses> {
         let uses = self.uses.access(tv, vector, transfer)?;
         Ok(SharedUses { uses, ..self })

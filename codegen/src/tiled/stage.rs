@@ -1,5 +1,5 @@
-//! Sums on their way out: in fragments neighbours are few, so a tile in shared memory puts them in order, and global memory
-//! is reached at full width.
+//! The epilogue through shared memory: fragments have few contiguous elements, so accumulators are reordered
+//! in a shared tile, and global memory is written in full vectors.
 
 use tilewright_layout::{Layout, Transfer};
 
@@ -13,17 +13,17 @@ use crate::view::View;
 /// A tile of the result in shared memory.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// All of it.
+    /// The whole tile.
     pub tile: View,
-    /// The elements whose sums a thread has.
+    /// The elements whose accumulators a thread has.
     pub mine: View,
-    /// How threads share copies between it and global memory.
+    /// How copies between it and global memory are partitioned.
     pub fill: Fill,
 }
 
 impl Builder {
-    /// A tile for the sums of a product, contiguous along columns, in the place of shared tensors that the kernel is done
-    /// with. Copies to global memory move `vector` elements at once.
+    /// A shared tile for the accumulators of a product, contiguous along N. It overlays shared tensors that
+    /// the kernel no longer uses. Copies to global memory move `vector` elements at once.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tiled::TiledMma, view::At};
@@ -61,7 +61,7 @@ impl Builder {
 }
 
 impl SharedUses {
-    /// Sums are written to it from fragments.
+    /// Adds the stores of accumulator fragments.
     fn summed(self, mma: &TiledMma) -> Result<SharedUses> {
         let ([rows, columns], tile) = (self.tile, mma.tile_of('d').0);
         let along = columns / mma.groups.mode(1)?.size()? / tile[1];
@@ -70,7 +70,7 @@ impl SharedUses {
         self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Store)
     }
 
-    /// It is read by a copy of all of it.
+    /// Adds a copy that reads the whole tile.
     fn read(self, fill: &Fill) -> Result<SharedUses> {
         self.copied(fill, Transfer::Load)
     }

@@ -1,4 +1,4 @@
-//! Groups of threads: members of families, orders in which groups take turns, and rings that members share.
+//! Groups of threads: members of families, orders of alternating groups, and rings of families.
 
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
@@ -6,7 +6,7 @@ use crate::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::{How, LaunchRule, Op, Program, Stmt};
 
-/// Checks who performs what.
+/// Checks the groups that execute statements.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     for group in &program.groups {
         if let Some((first, end)) = group.warps
@@ -26,7 +26,7 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     statements(program, &program.body, Around::default())
 }
 
-/// A persistent kernel goes through its tiles in a loop. In another each block has the tile of its number, everywhere.
+/// A persistent kernel iterates over its tiles. In another each block has one tile, everywhere.
 fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
     let (mut tiles, mut inside) = (None, None);
     for outer in &program.body {
@@ -55,10 +55,10 @@ fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
     }
 }
 
-/// What stands around a statement.
+/// The context of a statement.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// The family whose members have tiles of their own here.
+    /// The family whose members work on different tiles here.
     tiles: Option<Id>,
     /// A condition that differs between members.
     apart: Option<Id>,
@@ -83,7 +83,7 @@ fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::
     Ok(())
 }
 
-/// The family whose members do not agree on a coordinate.
+/// The family whose members disagree on a coordinate.
 fn differs(program: &Program, left: &Affine) -> Option<Id> {
     (0..program.groups.len() as Id).find(|&id| left.any(&|coord| *coord == Coord::Member(id)))
 }
@@ -111,15 +111,17 @@ fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
     }
 }
 
-/// Groups that take turns are the parts of the group that performs the statement.
+/// Alternating groups partition the group that executes the statement.
 fn order(program: &Program, by: Id, groups: &[Id], around: Around) -> Result<()> {
     let named = |id: Id| &program.groups[id as usize];
     let (by, names) = (named(by), groups.iter().map(|&id| format!("`{}`", named(id).name)));
     let names = names.collect::<Vec<_>>().join(", ");
     let parts: u32 = groups.iter().map(|&id| named(id).members).sum();
     if parts < 2 {
-        return Err(Problem::new(format!("an order of one group, {names}: nobody takes turns with it"))
-            .help("name two groups or more, or a family"));
+        return Err(Problem::new(format!(
+            "an ordered body needs two groups to alternate, and has one: {names}"
+        ))
+        .help("name two groups or more, or a family"));
     }
     if let Some(family) = around.apart {
         let said = format!(
@@ -138,40 +140,38 @@ fn order(program: &Program, by: Id, groups: &[Id], around: Around) -> Result<()>
         let (first, end) = group.warps.unwrap_or(all);
         if program.threads_of(id).div_ceil(32) != each {
             return Err(Problem::new(format!(
-                "groups that take turns have the same number of warps, and `{}` has {} where `{}` has {each}",
+                "groups of an ordered body have the same number of warps, and `{}` has {} where `{}` has {each}",
                 group.name,
                 program.threads_of(id).div_ceil(32),
                 named(groups[0]).name
             ))
-            .help("let each have as many"));
+            .help("give each the same number of warps"));
         }
         if first != next {
             return Err(Problem::new(format!(
-                "groups take turns in the order of their warps, and `{}` begins with warp {first} where warp {next} is next",
+                "groups of an ordered body alternate in the order of their warps, and `{}` begins with warp {first} where warp {next} is next",
                 group.name
             ))
-            .help("name all groups that share the role, in the order of their warps"));
+            .help("name all groups of the role, in the order of their warps"));
         }
         next = end;
     }
     if next != all.1 {
         return Err(Problem::new(format!(
-            "`{}` performs this, warps {}..{}, and the order {names} ends with warp {next}",
+            "`{}` executes this, warps {}..{}, and the order {names} ends with warp {next}",
             by.name, all.0, all.1
         ))
-        .help(
-            "name all groups that share the role: whoever is left out would go through the body beside them",
-        ));
+        .help("name all groups of the role: a group that is left out would execute the body unordered"));
     }
     Ok(())
 }
 
-/// Members share the slots of a ring tile by tile, or all of them read each slot.
+/// Members take the slots of a ring tile by tile, or all of them read each slot.
 fn shared_ring(program: &Program, by: Id, ring: Id, around: Around) -> Result<()> {
     let ring = &program.rings[ring as usize];
     let by_name = &program.groups[by as usize].name;
-    let shares = |id: Id| id == by && program.groups[id as usize].members > 1;
-    let mine = shares(ring.to) || shares(ring.from);
+    let is_family = |id: Id| id == by && program.groups[id as usize].members > 1;
+    let mine = is_family(ring.to) || is_family(ring.from);
     match (mine, around.tiles) {
         (true, None) => Err(Problem::new(format!(
             "each slot of `{}` belongs to one member of `{by_name}`, and outside of a loop over tiles it is not known to which",

@@ -1,11 +1,11 @@
-//! Shared tensors in the place of others: those are not used any more.
+//! Overlays: shared tensors that reuse the memory of others, which must be dead.
 
 use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::Id;
 use crate::tile::{Program, Stmt};
 
-/// Refuses a program that uses a tensor after another has taken its place.
+/// Refuses a program that uses a tensor after an overlay has overwritten it.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     let (mut taken, mut refused): (Vec<Id>, _) = (Vec::new(), None);
     let mut one = |stmt: &Stmt| {
@@ -17,12 +17,9 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
             let late = used.iter().find(|id| done.contains(id)).filter(|_| taken.contains(over));
             if let Some(&late) = late {
                 let name = |id: Id| &program.tensor(id).name;
-                let said = format!(
-                    "`{}` is used here, and `{}` has taken its place in shared memory",
-                    name(late),
-                    name(*over)
-                );
-                let help = "use it before, or give the other tensor a place of its own";
+                let said =
+                    format!("`{}` is used here, and `{}` reuses its shared memory", name(late), name(*over));
+                let help = "use it before, or give the other tensor memory of its own";
                 refused.get_or_insert(Problem::new(said).help(help).at(stmt.span));
             }
         }
@@ -39,7 +36,7 @@ mod tests {
     use tilewright_layout::layout;
 
     #[test]
-    fn a_tensor_is_not_used_once_its_place_is_taken() {
+    fn a_tensor_is_dead_after_its_overlay() {
         let said = |again: bool| {
             let mut b = Builder::new("places");
             let first = b.shared("first", Elem::F32, layout!(64 : 1)).unwrap();
@@ -57,7 +54,7 @@ mod tests {
         assert_eq!(
             said(true).as_deref(),
             Some(
-                "`first` is used here, and `second` has taken its place in shared memory\nhelp: use it before, or give the other tensor a place of its own"
+                "`first` is used here, and `second` reuses its shared memory\nhelp: use it before, or give the other tensor memory of its own"
             )
         );
     }

@@ -1,5 +1,5 @@
-//! Keys as text, `bm=64 dtype=f64 tc=(8,8)`: what a command line, a test or a record of tuning writes where a program has
-//! a macro's tokens. Mistakes are pointed at in the text itself.
+//! Keys as text, `bm=64 dtype=f64 tc=(8,8)`: the form of a macro's tokens on a command line, in a test or in
+//! a tuning record. Mistakes are pointed at in the text itself.
 
 mod read;
 #[cfg(test)]
@@ -14,17 +14,17 @@ use crate::elem::Elem;
 use crate::kernel_def::{KernelDef, Places};
 use crate::spelling::did_you_mean;
 
-/// Keys with their values, and where in the text each part of them stands.
+/// Keys with their values, and the place of each part in the text.
 #[derive(Clone, Debug)]
 pub struct Words {
     text: String,
     args: Vec<Arg>,
-    /// Numbers below this belong to a definition that stands elsewhere.
+    /// Spans below this belong to a definition elsewhere.
     base: u32,
     places: Vec<Range<usize>>,
 }
 
-/// What is wrong with keys, pointed at in their text. Printing it tells everything.
+/// Mistakes in keys, pointed at in their text. Printing it shows everything.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mistakes(String);
 
@@ -48,7 +48,7 @@ impl Words {
         Words::read_after(text, 1)
     }
 
-    /// The same for a kernel that has been defined elsewhere and has taken numbers below `base`.
+    /// The same for a kernel that is defined elsewhere and uses spans below `base`.
     fn read_after(text: &str, base: u32) -> Result<Words, Mistakes> {
         let mut words = Words { text: text.to_owned(), args: Vec::new(), base, places: Vec::new() };
         match read::args(text, base) {
@@ -74,7 +74,7 @@ impl Words {
         self.made(outcome, &Places::default())
     }
 
-    /// A kernel with other constants and element types, or with other keys: those that the text names.
+    /// A kernel with other constants and element types, or with other keys, as the text says.
     ///
     /// ```
     /// # use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -164,7 +164,7 @@ impl Words {
         outcome.kernel.ok_or_else(|| self.mistakes(&outcome.diagnostics, elsewhere))
     }
 
-    /// What was said, each thing with the line and its place marked.
+    /// The diagnostics, each with its line and caret marks.
     fn mistakes(&self, said: &[Diagnostic], elsewhere: &Places) -> Mistakes {
         let errors = said.iter().filter(|one| one.level == Level::Deny);
         let shown: Vec<String> = errors.map(|one| self.mistake(one, elsewhere)).collect();
@@ -203,7 +203,7 @@ impl std::fmt::Debug for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// The line, and carets under a part of it. Long lines are cut on both sides.
+/// The line, with carets under a part of it. Long lines are truncated on both sides.
 fn marked(text: &str, place: &Range<usize>) -> String {
     const BEFORE: usize = 60;
     const LONGEST: usize = 100;
@@ -226,7 +226,7 @@ fn same_name(a: &Arg, b: &Arg) -> bool {
     text(a) == text(b)
 }
 
-/// Arithmetic over literals; where it is anything else, the place of the part that is.
+/// Arithmetic over literals; otherwise the place of the offending part.
 fn number(from: &Expr) -> Result<i64, Span> {
     let (first, links) = from.chain();
     let first = match &first.kind {

@@ -1,4 +1,4 @@
-//! From text to keys and values: a small recursive reader. Every part that it makes gets a number and its place.
+//! A recursive descent parser from text to keys and values. Every part gets a number and a place.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::limits::{DEEPEST, LONGEST_CHAIN};
 pub(super) type Wrong = (Range<usize>, Diagnostic);
 type Result<T> = std::result::Result<T, Wrong>;
 
-/// Operators by how tightly they bind, loosest first; longer ones in front of those that they begin with.
+/// Operators by precedence, loosest first; longer ones before their prefixes.
 const OPERATORS: [&[(&str, Binary)]; 3] = [
     &[
         ("<=", Binary::Le),
@@ -24,7 +24,7 @@ const OPERATORS: [&[(&str, Binary)]; 3] = [
     &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
 ];
 
-/// All keys of a text, and the places of their numbers, the first of which is `base`.
+/// All keys of a text, and the places of their spans, the first of which is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
     let mut reader = Reader { text, at: 0, base, places: Vec::new(), depth: 0 };
     let mut args = Vec::new();
@@ -44,7 +44,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// What is left, without blanks in front.
+    /// The rest, without leading blanks.
     fn rest(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -82,7 +82,7 @@ impl<'t> Reader<'t> {
         Expr { span: self.span(place), kind }
     }
 
-    /// What stands here is not what is needed.
+    /// A parse error: something else is expected here.
     fn wrong<T>(&mut self, what: &str, help: &str) -> Result<T> {
         let rest = self.rest();
         let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -95,7 +95,7 @@ impl<'t> Reader<'t> {
         Err((at, Diagnostic::error(Span::default(), message).help(help)))
     }
 
-    /// What stands here is too much.
+    /// A parse error: this is too much.
     fn refused<T>(&self, what: String, help: &str) -> Result<T> {
         let first = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         Err((self.at..self.at + first, Diagnostic::error(Span::default(), what).help(help)))

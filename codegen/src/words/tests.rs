@@ -1,7 +1,7 @@
 use super::*;
 use crate::kernel_def::Places;
 
-/// What keys are read as, in the tree's own words.
+/// The parsed keys, in the tree's own terms.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let words = Words::read(text).unwrap();
@@ -64,7 +64,7 @@ fn refused(text: &str, expected: &str) {
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn parse_errors() {
     refused("bm", "`bm` has no value\n  bm\n  ^^\nhelp: write `bm=…`");
     refused("bm= ", "`bm` has no value\n  bm=\n  ^^\nhelp: write `bm=…`");
     refused(
@@ -93,7 +93,7 @@ fn what_cannot_be_read() {
 }
 
 #[test]
-fn what_the_keys_refuse() {
+fn key_errors() {
     refused(
         "bm=64 dtype=f31",
         "`dtype` must be an element type\n  bm=64 dtype=f31\n              ^^^\nhelp: did you mean `f32`?",

@@ -1,6 +1,6 @@
-//! Every index expression is what it claims to be, in this very launch: its range decides in which type it is printed,
-//! and what is a multiple of what decides how wide accesses are. The simulator asks this of addresses alone; here each
-//! thread is followed by itself, without memory, and every part of every expression that it computes is asked.
+//! Checks the claims of every index expression in one launch: its range decides in which type it is printed,
+//! and divisibility decides how wide accesses are. The simulator checks addresses alone; here each thread is
+//! interpreted by itself, without memory, and every subexpression that it computes is checked.
 
 use std::ops::ControlFlow;
 
@@ -19,12 +19,12 @@ pub fn check(kernel: &Kernel, grid: [i64; 3], size: &dyn Fn(&str) -> i64) {
         for thread in 0..i64::from(kernel.launch.threads) {
             let vars = vec![0; kernel.vars.len()];
             let end = Thread { kernel, params: &params, grid, at, thread, vars }.body(&kernel.body);
-            assert!(end.is_continue(), "a loop is left that is not there: {end:?}");
+            assert!(end.is_continue(), "a loop exit without its loop: {end:?}");
         }
     }
 }
 
-/// Broken off where a loop is left, by its variable.
+/// A loop exit, by the loop's variable.
 type Flow = ControlFlow<Id>;
 
 struct Thread<'k> {
@@ -45,7 +45,7 @@ impl Thread<'_> {
         match op {
             Op::Comment(_) | Op::Fence(_) | Op::Sync(_) | Op::Commit(_) | Op::WaitQueue { .. } => {}
             Op::Let(id, at) | Op::Set(id, at) => self.vars[*id as usize] = self.int(*at),
-            // What memory holds is not followed.
+            // Contents of memory are not interpreted.
             Op::Take(_, value) => self.value(value),
             Op::Assign { at, value, .. } => {
                 self.int(*at);
@@ -63,7 +63,7 @@ impl Thread<'_> {
                         AtomArg::At(mem) => drop(self.int(mem.index)),
                         AtomArg::Int(at) => drop(self.int(*at)),
                         AtomArg::Frag(frag) => drop(self.int(frag.at)),
-                        other => panic!("{other:?} is not followed here"),
+                        other => panic!("{other:?} is not interpreted here"),
                     });
                 }
             }
@@ -86,13 +86,13 @@ impl Thread<'_> {
             Op::If { cond, then, other } => {
                 return self.body(if self.int(*cond) != 0 { then } else { other });
             }
-            // Either may be taken, whatever the indices are.
+            // Both branches are checked, whatever the indices are.
             Op::When { cond, then, other } => {
                 self.value(cond);
                 self.body(then)?;
                 return self.body(other);
             }
-            other => panic!("{other:?} is not followed here"),
+            other => panic!("{other:?} is not interpreted here"),
         }
         ControlFlow::Continue(())
     }

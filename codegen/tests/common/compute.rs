@@ -2,7 +2,7 @@
 
 use tilewright_codegen::index::{Int, Ix};
 
-/// What comes of an operation whose operands have these values; leaves are the caller's.
+/// The result of an operation on these operands; the caller handles leaves.
 pub(crate) fn compute(int: &Int, value: &dyn Fn(Ix) -> i64) -> i64 {
     match *int {
         Int::Const(n) => n,

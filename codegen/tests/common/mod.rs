@@ -1,5 +1,5 @@
-//! Runs the programs of tests in the simulator, which watches every access, and holds what their index expressions claim
-//! against what they are.
+//! Runs the programs of tests in the simulator, which checks every access, and compares the claims of their
+//! index expressions with their values.
 #![allow(dead_code, unreachable_pub)]
 
 mod claims;
@@ -15,12 +15,12 @@ use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 
-/// What a launch passes.
+/// The arguments of a launch.
 #[derive(Clone, Default)]
 pub struct Args {
     /// Extents and strides by name.
     pub sizes: HashMap<String, i64>,
-    /// Tensors and scalars by name; a scalar is one number. Of a result only the length counts.
+    /// Tensors and scalars by name; a scalar is one number. For a result only the length matters.
     pub arrays: HashMap<String, Vec<f64>>,
 }
 
@@ -44,7 +44,7 @@ impl Args {
         usize::try_from(known.unwrap_or_else(|| panic!("{value} is not known"))).expect("a size")
     }
 
-    /// As the simulator takes a parameter; sizes follow from tensors.
+    /// A parameter's argument for the simulator; sizes follow from tensors.
     fn arg(&self, param: &Param) -> Option<Arg> {
         macro_rules! of {
             ($ty:ty, $make:expr, $name:expr, $tensor:expr) => {{
@@ -77,8 +77,8 @@ impl Args {
     }
 }
 
-/// Runs every variant of a program whose facts hold and returns the results of each, the general one last. Every element
-/// of a result is written, and once; schedules agree.
+/// Runs every variant of a program whose facts hold and returns the results of each, the general one last.
+/// Checks that every element of a result is written exactly once, and that schedules agree.
 #[track_caller]
 pub fn run(program: Program, args: &Args) -> Vec<HashMap<String, Vec<f64>>> {
     let outcome = generate(program);
@@ -123,7 +123,7 @@ fn numbers_of(outcome: &Outcome, name: &str, elem: Elem) -> Vec<f64> {
     numbers.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A number as an element holds it.
+/// A number as an element represents it.
 pub fn rounded(x: f64, elem: Elem) -> f64 {
     match elem {
         Elem::F64 => x,
@@ -160,7 +160,7 @@ pub fn assert_close(got: &[f64], wanted: &[f64], within: f64) {
     }
 }
 
-/// Numbers that look random, between -1 and 1, exact in every type.
+/// Pseudo-random numbers between -1 and 1, exact in every type.
 pub fn numbers(count: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..count)

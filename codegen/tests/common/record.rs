@@ -1,5 +1,5 @@
-//! Writes every run of a test with what it must give, a line of JSON for each, for `bench/gpu/replay.py` on a machine
-//! with a GPU: where `TILEWRIGHT_RECORD` names a file.
+//! Writes every run of a test with its expected result, a line of JSON for each, for `bench/gpu/replay.py` on
+//! a machine with a GPU, to the file that `TILEWRIGHT_RECORD` names.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

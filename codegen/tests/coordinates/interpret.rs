@@ -1,4 +1,4 @@
-//! A tile program as its words say, one block, element by element: what a kernel computes, whatever is said about it.
+//! A reference interpreter of tile programs, one block, element by element, independent of the checks.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Coordinates that elements stand for: what is refused, in which words, and what must not be.
+//! Checks of coordinates through partitions: programs that are refused with their diagnostics, and programs
+//! that must pass.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +19,7 @@ use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Elem, generate};
 use tilewright_layout::{Layout, Swizzle, Value, layout};
 
-/// What is said about a program: places and texts.
+/// The diagnostics of a program: spans and texts.
 fn said(program: Result<Program>) -> String {
     let program = program.unwrap_or_else(|problem| panic!("{}", problem.message));
     let outcome = generate(program);
@@ -32,15 +33,15 @@ fn passes(what: &str, program: Result<Program>) {
     assert_eq!(said(program), "", "{what}");
 }
 
-/// Each is refused; what is said about all of them.
+/// Checks that each is refused; the diagnostics of all of them.
 #[track_caller]
 fn refused<const N: usize>(cases: [(&str, Result<Program>); N]) -> String {
-    let told = cases.map(|(what, program)| {
+    let messages = cases.map(|(what, program)| {
         let said = said(program);
         assert_ne!(said, "", "{what}");
         format!("{what}\n{said}\n")
     });
-    told.join("\n")
+    messages.join("\n")
 }
 
 /// 32×32×8 by 16 by 16 threads.
@@ -97,7 +98,7 @@ fn right_products_pass() {
         "a transposed result of one extent",
         with(|p| {
             p.extents = ["N", "N", "K"];
-            p.store_turned = true;
+            p.store_transposed = true;
         }),
     );
 }
@@ -119,7 +120,7 @@ fn families_pass() {
 
 #[test]
 fn operands_by_the_wrong_mode_of_the_thread_layout() {
-    let told = refused([
+    let messages = refused([
         (
             "swapped projections",
             with(|p| {
@@ -134,14 +135,14 @@ fn operands_by_the_wrong_mode_of_the_thread_layout() {
             with(|p| p.store.threads = layout!((16, 16) : (16, 1))),
         ),
         ("values side by side in the operand alone", with(|p| p.read[0].1.values = vec![2, 1])),
-        ("stored to the transposed tile", with(|p| p.store_turned = true)),
+        ("stored to the transposed tile", with(|p| p.store_transposed = true)),
         ("B's tile where A's is meant", with(|p| p.read[0].0 = 1)),
     ]);
-    insta::assert_snapshot!("operands_by_the_wrong_mode_of_the_thread_layout", told);
+    insta::assert_snapshot!("operands_by_the_wrong_mode_of_the_thread_layout", messages);
 }
 
 #[test]
-fn tiles_that_are_filled_otherwise_than_they_are_read() {
+fn tiles_that_are_filled_in_another_order_than_read() {
     let even = || Product::new([16, 16, 16], &layout!((16, 8)), &layout!((16, 8)), &layout!((8, 16)));
     let with = |change: &dyn Fn(&mut Product)| {
         let mut product = even();
@@ -156,21 +157,21 @@ fn tiles_that_are_filled_otherwise_than_they_are_read() {
             p.fill[1][1].threads = layout!((16, (2, 4)) : (1, (64, 16)));
         }),
     );
-    let told = refused([
-        ("A transposed", with(&|p| p.turned[0] = true)),
-        ("B transposed", with(&|p| p.turned[1] = true)),
-        ("both transposed", with(&|p| p.turned = [true; 2])),
+    let messages = refused([
+        ("A transposed", with(&|p| p.transposed[0] = true)),
+        ("B transposed", with(&|p| p.transposed[1] = true)),
+        ("both transposed", with(&|p| p.transposed = [true; 2])),
         (
             "A's threads numbered otherwise in shared memory",
             with(&|p| p.fill[0][1].threads = layout!((16, 8) : (8, 1))),
         ),
     ]);
-    insta::assert_snapshot!("tiles_that_are_filled_otherwise_than_they_are_read", told);
+    insta::assert_snapshot!("tiles_that_are_filled_otherwise_than_they_are_read", messages);
 }
 
 #[test]
 fn k_partitioned_in_two_ways() {
-    // Two groups of threads share k: evens and odds, or a lower and an upper half.
+    // Two groups of threads split K: even and odd k, or a lower and an upper half.
     let by = |values: i64| -> Result<Program> {
         let mut b = Builder::new("halves");
         let [m, n, k] = ["M", "N", "K"].map(Value::symbol);
@@ -193,8 +194,8 @@ fn k_partitioned_in_two_ways() {
         Ok(b.finish())
     };
     passes("alike", by(1));
-    let told = refused([("in pairs and singly", by(2))]);
-    insta::assert_snapshot!("k_partitioned_in_two_ways", told);
+    let messages = refused([("in pairs and singly", by(2))]);
+    insta::assert_snapshot!("k_partitioned_in_two_ways", messages);
 }
 
 /// `z = x + y` by three thread layouts.
@@ -231,20 +232,20 @@ fn functions_of_elements() {
     let (rows, columns) = (layout!((16, 16) : (16, 1)), layout!((16, 16)));
     let all = ["M", "N"];
     passes("alike", sum([columns.clone(), columns.clone(), columns.clone()], all, 32));
-    // Elements may be rearranged, as long as those that were added stay together.
+    // Elements may be rearranged, as long as the operands of each sum are partitioned alike.
     passes("rearranged", sum([columns.clone(), columns.clone(), rows.clone()], all, 32));
     passes(
         "a tile and a transposed one",
         sum([columns.clone(), rows.clone(), columns.clone()], ["N", "N"], 16),
     );
-    let told = refused([
+    let messages = refused([
         ("two ways", sum([columns.clone(), rows.clone(), columns.clone()], all, 32)),
         ("the other two ways", sum([rows.clone(), columns.clone(), columns.clone()], all, 32)),
     ]);
-    insta::assert_snapshot!("functions_of_elements", told);
+    insta::assert_snapshot!("functions_of_elements", messages);
 }
 
-/// A product whose sums are added to a tile of `d`, partitioned by a layout of its own.
+/// A product whose accumulators are added to a tile of `d`, partitioned by a layout of its own.
 fn added(threads: Layout, keep: Option<[bool; 2]>, extents: [&str; 2]) -> Result<Program> {
     let mut b = Builder::new("added");
     let [m, n, k] = ["M", "N", "K"].map(Value::symbol);
@@ -285,14 +286,14 @@ fn layout_tiler(rows: i64) -> tilewright_layout::Tiler {
 fn what_is_added_to_sums() {
     passes("a tile alike", added(layout!((16, 16)), None, ["M", "N"]));
     passes("a bias alike", added(layout!((16, 16)), Some([false, true]), ["N", "L"]));
-    let told = refused([
+    let messages = refused([
         ("a tile by rows", added(layout!((16, 16) : (16, 1)), None, ["M", "N"])),
         ("a bias by the other mode", added(layout!((16, 16)), Some([true, false]), ["N", "L"])),
     ]);
-    insta::assert_snapshot!("what_is_added_to_sums", told);
+    insta::assert_snapshot!("what_is_added_to_sums", messages);
 }
 
-/// Rows summed: by lanes, then across them, and stored by the first lane of each row.
+/// Rows reduced: by lanes, then across them, and stored by the first lane of each row.
 #[test]
 fn reductions_pass() {
     let program = || -> Result<Program> {

@@ -1,5 +1,5 @@
-//! Products at random, right ones and ones with one thing changed: what is refused computes something else, and what is
-//! not refused computes A·Bᵀ.
+//! Random products, correct ones and ones with one mutation: a refused one computes something else, and one
+//! that passes computes A·Bᵀ.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::common::{Args, close, numbers, result};
 use crate::interpret::{Memory, run};
 use crate::product::{Part, Product};
 
-/// How many products are drawn; every so many of those that pass are run in the simulator, too.
+/// How many products are drawn; one of every `SIMULATED` that pass is also simulated.
 const DRAWS: u64 = 300;
 const SIMULATED: usize = 12;
 
@@ -66,7 +66,7 @@ impl Random {
         Some((product, count))
     }
 
-    /// Changes one thing; says which.
+    /// Applies one mutation; returns its name.
     fn mutate(&mut self, p: &mut Product, count: i64) -> Option<&'static str> {
         let [m, n, k] = p.tile;
         let which = self.below(2) as usize;
@@ -99,12 +99,12 @@ impl Random {
                 "a fill by another thread layout"
             }
             7 => {
-                p.turned[which] = true;
-                p.turned[1 - which] = self.below(2) == 0;
+                p.transposed[which] = true;
+                p.transposed[1 - which] = self.below(2) == 0;
                 "tiles filled transposed"
             }
             8 => {
-                p.store_turned = true;
+                p.store_transposed = true;
                 "stored to the transposed tile"
             }
             9 => {
@@ -135,7 +135,7 @@ impl Random {
     }
 }
 
-/// Does it compute A·Bᵀ? By its words, element by element.
+/// Does it compute A·Bᵀ? By the reference interpreter, element by element.
 fn is_right(product: &Product) -> bool {
     let program = product.program().expect("a program");
     let [m, n, k] = product.sizes();
@@ -185,14 +185,14 @@ fn simulated(product: &Product) -> bool {
 }
 
 #[test]
-fn what_passes_is_right_and_what_is_refused_is_wrong() {
+fn accepted_products_are_right_and_refused_ones_wrong() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut seen: HashMap<&str, [usize; 2]> = HashMap::new();
     let (mut drawn, mut passed) = (0, 0);
     while drawn < DRAWS {
         let Some((mut product, count)) = random.product() else { continue };
         let Some(change) = random.mutate(&mut product, count) else { continue };
-        // What cannot be built says so itself.
+        // Some mutations are refused by the builder.
         let Ok(program) = product.program() else { continue };
         drawn += 1;
         let refused: Vec<String> =
@@ -207,7 +207,7 @@ fn what_passes_is_right_and_what_is_refused_is_wrong() {
         }
         seen.entry(change).or_default()[usize::from(right)] += 1;
     }
-    // Each change is drawn, and most of them break what they change.
+    // Each mutation is drawn, and most of them make the product wrong.
     assert_eq!(seen.len(), 14, "{seen:?}");
     let broken = seen.values().filter(|[wrong, _]| *wrong > 0).count();
     assert_eq!(broken, 13, "{seen:?}");

@@ -1,4 +1,4 @@
-//! A product with everything about its partitions open: one block, tiles through shared memory, two k-tiles.
+//! A product with configurable partitions: one block, tiles through shared memory, two k-tiles.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -35,19 +35,19 @@ pub(crate) struct Product {
     pub(crate) extents: [&'static str; 3],
     /// Rows, columns, k.
     pub(crate) tile: [i64; 3],
-    /// For each operand: how its tile is partitioned in global memory, and how in shared memory.
+    /// For each operand: the partitions of its tile in global and in shared memory.
     pub(crate) fill: [[Part; 2]; 2],
-    /// Is the tile of an operand filled by way of a transposed view? It must be square.
-    pub(crate) turned: [bool; 2],
-    /// For each operand of the product: which shared tile, and how it is partitioned.
+    /// Is the tile of an operand filled from a transposed view? It must be square.
+    pub(crate) transposed: [bool; 2],
+    /// For each operand of the product: which shared tile, and its partition.
     pub(crate) read: [(usize, Part); 2],
     pub(crate) store: Part,
     /// Is the tile of C transposed before it is partitioned? It must be square.
-    pub(crate) store_turned: bool,
+    pub(crate) store_transposed: bool,
 }
 
 impl Product {
-    /// The right one: a layout for the fills of A, for those of B, and for the arithmetic.
+    /// A correct product: a layout for the copies of A, for those of B, and for the arithmetic.
     pub(crate) fn new(tile: [i64; 3], ta: &Layout, tb: &Layout, tc: &Layout) -> Product {
         let own = |threads: &Layout| [Part::of(threads.clone()), Part::of(threads.clone())];
         let tc = Part::of(tc.clone());
@@ -55,10 +55,10 @@ impl Product {
             extents: ["M", "N", "K"],
             tile,
             fill: [own(ta), own(tb)],
-            turned: [false; 2],
+            transposed: [false; 2],
             read: [(0, tc.clone().keeping(&[true, false])), (1, tc.clone().keeping(&[false, true]))],
             store: tc,
-            store_turned: false,
+            store_transposed: false,
         }
     }
 
@@ -67,7 +67,7 @@ impl Product {
         [self.tile[0], self.tile[1], 2 * self.tile[2]]
     }
 
-    /// Statements stand at 1 (A's copy), 2 (B's), 5 (the product), 9 (the store).
+    /// Spans of statements: 1 (A's copy), 2 (B's), 5 (the product), 9 (the store).
     pub(crate) fn program(&self) -> Result<Program> {
         let mut b = Builder::new("product");
         let [m, n, k] = self.extents.map(Value::symbol);
@@ -86,7 +86,7 @@ impl Product {
             b.tile(&bt, (bn, bk), &[block(1), At::All])?.with_name("gb"),
         ];
         let gc = b.tile(&c, (bm, bn), &[block(0), block(1)])?.with_name("gc");
-        let gc = if self.store_turned { b.permute(&gc, &[1, 0])? } else { gc };
+        let gc = if self.store_transposed { b.permute(&gc, &[1, 0])? } else { gc };
         let part = |b: &mut Builder, view: &View, part: &Part, name: &str| -> Result<View> {
             let deal = Deal {
                 keep: part.keep.clone(),
@@ -98,7 +98,7 @@ impl Product {
         };
         let mut fills = Vec::new();
         for (which, names) in [["ta_ga", "ta_sa"], ["tb_gb", "tb_sb"]].into_iter().enumerate() {
-            let from = match self.turned[which] {
+            let from = match self.transposed[which] {
                 true => b.permute(&global[which], &[1, 0, 2])?,
                 false => global[which].clone(),
             };

@@ -1,5 +1,5 @@
-//! Names that are allowed and as bad as allowed names can be, and builder calls at random: the text is that of plain names
-//! up to renaming, and nothing panics.
+//! Adversarial but allowed names, and random builder calls: the generated code is that of plain names up to
+//! renaming, and nothing panics.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
 
-/// Words that mean something in CUDA C, in the prelude or to the printer.
+/// Names with a meaning in CUDA C, in the prelude or to the printer.
 pub(crate) const NAMES: &[&str] = &[
     "if",
     "for",
@@ -53,7 +53,7 @@ pub(crate) const NAMES: &[&str] = &[
     "static",
 ];
 
-/// A kernel with everything that has a name: arguments, sizes, a scalar, shared and register tensors, a loop, views.
+/// A kernel with every kind of name: arguments, sizes, a scalar, shared and register tensors, a loop, views.
 fn program(names: &[&str; 8]) -> Program {
     let [kernel, from, to, size, scalar, shared, var, view] = *names;
     let mut b = Builder::new(kernel);
@@ -108,7 +108,7 @@ fn tokens(source: &str) -> Vec<String> {
     all
 }
 
-/// Which name of one source stands for which of the other, and back.
+/// The renaming between two sources, in both directions.
 #[derive(Clone, Default)]
 struct Pairs {
     there: HashMap<String, String>,
@@ -134,7 +134,7 @@ impl Pairs {
     }
 }
 
-/// Fails unless one kernel is the other with other names, each for one wherever it is visible.
+/// Fails unless one kernel is the other up to a consistent renaming in each scope.
 #[track_caller]
 fn same_up_to_names(a: &str, b: &str) {
     const TYPES: [&str; 5] = ["int", "long", "float", "float4", "const"];
@@ -173,7 +173,7 @@ fn comments_end(source: &str) {
 
 #[track_caller]
 fn check(names: &[&str; 8]) {
-    let plain = ["kernel", "a", "b", "SIZE", "alpha", "tile", "turn", "part"];
+    let plain = ["kernel", "a", "b", "SIZE", "alpha", "tile", "step", "part"];
     let made = |names| generate(program(names)).kernel.expect("a kernel");
     let (hostile, plain) = (made(names), made(&plain));
     assert_eq!(hostile.variants.len(), plain.variants.len());
@@ -189,7 +189,7 @@ fn words_of_cuda_are_names_like_others() {
     check(&["_", "__x", "x__y", "y", "_Bool", "__global__", "i", "past_i"]);
 }
 
-/// Eight different names: those that are alike share numbers that are given names of their own.
+/// Eight distinct names, none a prefix of another: those would compete for numbered names.
 fn names() -> impl Strategy<Value = [&'static str; 8]> {
     let alike = |a: &str, b: &str| a != b && (a.starts_with(b) || b.starts_with(a));
     let all = prop::sample::subsequence(NAMES, 8).prop_shuffle();
@@ -204,7 +204,7 @@ const TEXTS: &[&str] = &["x", "N", "a\nb", "", "größe", "if", "\\", "??/", "\u
 const SIZES: &[i64] =
     &[0, 1, 2, 3, 7, 32, 128, 1 << 10, 1 << 31, (1 << 31) + 1, 1 << 32, 1 << 40, i64::MAX, -1, i64::MIN];
 
-/// Carries calls out one after the other, on whatever views there are by then; refusals are fine.
+/// Executes calls one after the other, on the views that exist so far; refusals are fine.
 fn carry_out(calls: &[Call]) -> Builder {
     let text = |at: usize| TEXTS[at % TEXTS.len()];
     let size = |n: i64| SIZES[n.rem_euclid(SIZES.len() as i64) as usize];

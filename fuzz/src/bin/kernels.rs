@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz kernels`: runs so many drawn kernels and prints what came of them.
+//! `cargo xtask fuzz kernels`: runs this many random kernels and prints the tally.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Panics of what is tested are results.
+    // Panics of the code under test are results.
     std::panic::set_hook(Box::new(|_| {}));
     let begun = Instant::now();
     if until_wrong {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let tally = run(&batch);
     println!("{}", tally.text());
     println!("{:.1} s", begun.elapsed().as_secs_f64());
-    // A fiftieth of all, where there are many.
+    // At least 2 % of all, if there are many.
     let least = if tally.drawn() >= 2000 { (tally.drawn() / 50) as u32 } else { 0 };
     let complaints = tally.complaints(least);
     for complaint in &complaints {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What is asked for, and whether it is over with the first disagreement.
+/// The options, and whether to stop at the first failure.
 fn batch() -> Result<(Batch, bool), String> {
     let mut batch = Batch::default();
     let (mut words, mut counted, mut until_wrong) = (std::env::args().skip(1), false, false);

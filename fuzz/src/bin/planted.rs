@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz kernels --planted`: plants faults in a copy of the generator, and looks for them.
+//! `cargo xtask fuzz kernels --planted`: mutation testing, with faults in a copy of the generator.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

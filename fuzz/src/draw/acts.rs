@@ -1,4 +1,5 @@
-//! Acts without products: tiles on their way, with functions and reductions, and loops that gather tiles.
+//! Acts without products: tiles that pass through several memories, with functions and reductions, and loops
+//! that gather tiles.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, Stmt};
@@ -10,24 +11,24 @@ use super::tree::{
     tuple, with,
 };
 
-/// Are there whole warps?
+/// Are all warps full?
 fn warps(threads: i64) -> bool {
     threads % 32 == 0
 }
 
 impl Scene {
-    /// A tile is read, passes through some places and is written.
+    /// Loads a tile, passes it through several steps and stores it.
     pub(super) fn chain(&mut self, mut form: Form) {
         let narrow = form.values.iter().any(|&n| n >= 8) && self.random.chance(75);
         let elem = if narrow { self.random.pick(&[Elem::I8, Elem::U8, Elem::F16]) } else { self.elem() };
         let mut part = self.input(&form, elem, 0);
         if self.random.chance(15) {
-            part = self.held(&part);
+            part = self.in_registers(&part);
             part = self.reduced(&part);
         }
         for _ in 0..self.random.below(5) {
             match self.random.below(100) {
-                0..22 => part = self.held(&part),
+                0..22 => part = self.in_registers(&part),
                 22..45 => part = self.mapped(&part, &form),
                 45..70 if form.is_exclusive() => (part, form) = self.through_shared(&part, &form),
                 70..78 => part = self.changed(&part, &form),
@@ -38,19 +39,19 @@ impl Scene {
         self.finish(&part, &form);
     }
 
-    /// A tile is combined across its threads, as softmax and norms do.
+    /// A reduction across the threads, as in softmax and norms.
     pub(super) fn combined(&mut self) {
         let form = self.form();
         let elem = self.elem();
         let part = self.input(&form, elem, 0);
-        let mut part = self.held(&part);
+        let mut part = self.in_registers(&part);
         for _ in 0..self.random.within(1, 2) {
             part = self.reduced(&part);
         }
         self.finish(&part, &form);
     }
 
-    /// Writes a part; where several threads have an element, it is distributed anew.
+    /// Stores a part; if several threads have the same element, it is partitioned anew.
     fn finish(&mut self, part: &Part, form: &Form) {
         if !form.is_exclusive() {
             // Every thread has elements of its own in registers only.
@@ -98,7 +99,7 @@ impl Scene {
         self.push(effect(copy));
     }
 
-    fn held(&mut self, part: &Part) -> Part {
+    fn in_registers(&mut self, part: &Part) -> Part {
         let elem = if self.random.chance(85) { part.elem } else { self.elem() };
         let to = self.registers(elem, &part.shape, 0.0);
         self.copy(part, &to);
@@ -112,7 +113,7 @@ impl Scene {
         self.push(effect(call("map", vec![views, name(&out.name), closure])));
     }
 
-    /// A function of a part, of others like it, and of elements that stand for many.
+    /// A function of a part, of similar ones, and of broadcast elements.
     fn mapped(&mut self, part: &Part, form: &Form) -> Part {
         let mut ins = vec![part.clone()];
         for _ in 0..self.random.weighted(&[(5, 0), (3, 1), (1, 2)]) {
@@ -143,7 +144,7 @@ impl Scene {
         Part { name: made, is_registers: true, is_global: false, ..part.clone() }
     }
 
-    /// Through shared memory, from where other threads may take it.
+    /// Through shared memory, to another partition.
     fn through_shared(&mut self, part: &Part, form: &Form) -> (Part, Form) {
         let elem = if self.random.chance(85) { part.elem } else { self.elem() };
         let array = self.shared(elem, &form.tile);
@@ -175,7 +176,7 @@ impl Scene {
 
     /// `r += x;` and its like.
     fn changed(&mut self, part: &Part, form: &Form) -> Part {
-        let part = if part.is_registers { part.clone() } else { self.held(part) };
+        let part = if part.is_registers { part.clone() } else { self.in_registers(part) };
         let op = self.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Mul)]);
         let value = match self.random.below(4) {
             0 => literal(self.random.within(1, 3) as f64, part.elem),
@@ -191,7 +192,7 @@ impl Scene {
         part
     }
 
-    /// Elements are combined, and the result spread over them again.
+    /// A reduction, broadcast back over the elements.
     fn reduced(&mut self, part: &Part) -> Part {
         let kinds = ["sum", "maximum", "minimum"];
         let kind = self.random.pick(&kinds);
@@ -229,7 +230,7 @@ impl Scene {
         Part { name: made, ..part.clone() }
     }
 
-    /// Elements by themselves or in pairs, combined by closures.
+    /// Reductions of elements or pairs by closures.
     fn folded(&mut self, from: &str, shape: &[i64], elem: Elem) -> String {
         let (least, _) = crate::number::range(elem);
         let least = match elem {
@@ -247,7 +248,7 @@ impl Scene {
             let largest = super::tree::closure(&["a", "b"], larger);
             return self.bind("e", call(function, vec![name(from), least, largest]));
         }
-        // The largest, and how many there are.
+        // The maximum, and its multiplicity.
         let ones = self.registers(elem, shape, 1.0);
         let pair = |x: Expr, y: Expr| tuple(vec![x, y]);
         let count = binary(Binary::Add, name("n"), name("m"));
@@ -258,14 +259,14 @@ impl Scene {
         self.bind("e", super::tree::field(&both, "0"))
     }
 
-    /// A reduction, and the type that it is kept in.
+    /// A reduction, and the type of its accumulator.
     fn reduction(&mut self, function: &str, args: Vec<Expr>, elem: &mut Elem) -> Expr {
         let made = call(function, args);
         if !function.ends_with("sum") {
             return made;
         }
         if self.random.chance(85) {
-            // Sums of narrow elements are wide.
+            // Accumulators of narrow elements are wide.
             *elem = elem.accumulator();
             return made;
         }
@@ -275,10 +276,10 @@ impl Scene {
         with(made, "acc", name(elem.name()))
     }
 
-    /// One place of a mode after the other, while compiling.
+    /// Unrolled indexing along a mode.
     fn by_rows(&mut self, part: &Part) -> Part {
         if part.shape.len() < 2 {
-            return self.held(part);
+            return self.in_registers(part);
         }
         let mode = self.random.below(part.shape.len());
         let to = self.registers(part.elem, &part.shape, 0.0);
@@ -296,7 +297,7 @@ impl Scene {
         to
     }
 
-    /// Tiles along a mode are gathered in registers, one after the other.
+    /// A loop that gathers tiles along a mode in registers.
     pub(super) fn gather(&mut self, form: Form) {
         let elem = self.elem();
         let rank = form.tile.len();
@@ -324,7 +325,7 @@ impl Scene {
                 self.push(repeat(&var, range(from, extent), body));
             }
             _ => {
-                // Through shared memory, where the loop may run ahead.
+                // Through shared memory, where the loop may be pipelined.
                 let ahead = self.random.chance(60);
                 let array = self.shared(elem, &form.tile);
                 let to = self.bind("w", form.of(name(&array)));
@@ -376,7 +377,7 @@ impl Scene {
         self.finish(&acc, &form);
     }
 
-    /// A tile much larger than its tensor, of which a thread takes some places only.
+    /// A tile much larger than its tensor, of which a thread accesses a few elements.
     pub(super) fn far(&mut self) {
         let threads = self.threads;
         let each = self.random.pick(&[65_537, 100_000, 1_000_000, 3_000_000]) / threads + 1;
@@ -393,7 +394,7 @@ impl Scene {
         let part = self.input(&form, elem, 0);
         let (to, take) = (self.registers(elem, &[3], 0.0), self.random.within(0, 2));
         for place in 0..3 {
-            // Near the beginning, and far beyond the end.
+            // Near the beginning, and far out of bounds.
             let at = match self.random.below(3) {
                 0 => self.random.within(0, each - 1),
                 _ => self.random.within(0, 2).min(each - 1),
@@ -407,7 +408,7 @@ impl Scene {
         self.finish(&to, &small);
     }
 
-    /// Where in a loop's tiles an iteration looks.
+    /// The tile index of an iteration.
     fn iteration(&mut self, var: &str) -> Expr {
         let k = name(var);
         match self.random.below(20) {
@@ -426,7 +427,7 @@ impl Scene {
         }
     }
 
-    /// What a loop's body does.
+    /// The body of a loop.
     pub(super) fn inside(&mut self, var: &str, body: impl FnOnce(&mut Scene)) -> Vec<Stmt> {
         self.bodies.push(Vec::new());
         self.vars.push(var.to_owned());
@@ -444,7 +445,7 @@ impl Scene {
                 self.push(stmt);
             }
             2 => {
-                let part = self.held(part);
+                let part = self.in_registers(part);
                 self.map_into(&[acc.clone(), part], acc);
             }
             3 => {
@@ -462,7 +463,7 @@ impl Scene {
     }
 
     fn reduced_or_copied(&mut self, part: &Part) -> Part {
-        let own = self.held(part);
+        let own = self.in_registers(part);
         if self.random.chance(60) { self.reduced(&own) } else { own }
     }
 

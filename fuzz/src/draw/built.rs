@@ -1,5 +1,5 @@
-//! Programs of the builder for what has no text yet: groups of threads with rings between them, and instructions of the
-//! table.
+//! Programs of the builder for features without syntax: groups of threads with rings between them, and
+//! instructions of the table.
 
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atoms;
@@ -22,7 +22,7 @@ fn block(axis: u8) -> At {
     At::Index(Coord::Block(axis).into())
 }
 
-/// Some warps copy tiles into the slots of a ring, others add them up.
+/// A producer group copies tiles into the slots of a ring, a consumer group adds them up.
 pub(super) fn roles(random: &mut Random) -> Result<Program> {
     let elem = random.pick(&[Elem::F32, Elem::F32, Elem::I32, Elem::F64, Elem::F16]);
     let (fillers, readers) = (random.within(1, 2) as u32, random.within(1, 2) as u32);
@@ -38,7 +38,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
     let y = b.tensor("y", elem, (m,), None, true)?;
     let from = b.group("from", warps_of_from, None);
     let to = b.group("to", warps_of_to, None);
-    // Whole parts of the tile for the threads of both groups.
+    // The tile's rows are a multiple of the threads of both groups.
     let (tall, wide) = (64 * random.within(1, 2), random.within(1, 4));
     let tile = b.shared("tile", elem, flat(&[tall, wide, slots])?)?;
     let plain = random.chance(50);
@@ -95,10 +95,10 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             b.statement(Op::Await { ring, phase: phase.clone() });
             let slot = phase.digit(1, Some(slots));
             let part = at(b, &own, &slot)?;
-            let held = b.registers("held", elem, (each, wide))?;
-            b.copy(&part, &held)?;
+            let fragment = b.registers("fragment", elem, (each, wide))?;
+            b.copy(&part, &fragment)?;
             b.statement(Op::Release { ring, phase: phase });
-            b.reduce(&held, &sum, Bin::Add, Across::Thread)
+            b.reduce(&fragment, &sum, Bin::Add, Across::Thread)
         })?;
         if reduces {
             b.reduce(&sum, &sum, Bin::Max, Across::Block)?;
@@ -117,7 +117,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
 
 /// Matrices in the registers of warps: ldmatrix or plain copies, then the product of a row of the table.
 pub(super) fn matrices(random: &mut Random) -> Result<Program> {
-    let (name, elem, sums, depth) = random.pick(&[
+    let (name, elem, sums, k_step) = random.pick(&[
         ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16i64),
         ("mma_m16n8k16_f16", Elem::F16, Elem::F32, 16),
         ("mma_m16n8k16_bf16", Elem::Bf16, Elem::F32, 16),
@@ -129,7 +129,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         (if elem == Elem::F64 { 8 } else { 16 }, [random.pick(&[1i64, 2]), random.pick(&[1, 2])]);
     let m = tall * warps[0] * random.within(1, 2);
     let n = 8 * warps[1] * random.within(1, 2);
-    let k = depth * random.within(1, 2);
+    let k = k_step * random.within(1, 2);
     let mut b = Builder::new("drawn");
     let size = Value::symbol;
     let rows = |name: &str| Some(tilewright_layout::Tuple::of([size(name).into(), 1i64.into()]));
@@ -169,9 +169,9 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
             b.copy_how(&from, to, How::Plain, None)?;
         }
         b.sync();
-        let held_a = b.partition_mma(&sa, row, 'a', &by)?.with_name("held_a");
-        let held_b = b.partition_mma(&sb, row, 'b', &by)?.with_name("held_b");
-        let (fa, fb) = (b.fragment("fa", elem, &held_a)?, b.fragment("fb", elem, &held_b)?);
+        let part_a = b.partition_mma(&sa, row, 'a', &by)?.with_name("part_a");
+        let part_b = b.partition_mma(&sb, row, 'b', &by)?.with_name("part_b");
+        let (fa, fb) = (b.fragment("fa", elem, &part_a)?, b.fragment("fb", elem, &part_b)?);
         if moved {
             let find = |name: &str| atoms::find(name).ok_or_else(|| Problem::new("no such row"));
             let rows_a = b.partition_rows(&sa, row, 'a', find("ldmatrix_x4")?, &by)?.with_name("rows_a");
@@ -179,8 +179,8 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
             b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
             b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
         } else {
-            b.copy(&held_a, &fa)?;
-            b.copy(&held_b, &fb)?;
+            b.copy(&part_a, &fa)?;
+            b.copy(&part_b, &fb)?;
         }
         b.gemm_how(&fa, &fb, &acc, How::Atom(name), Order::Plain, None)?;
         b.sync();

@@ -1,4 +1,4 @@
-//! How a tile is distributed over threads.
+//! Partitions of tiles over threads.
 
 use tilewright_codegen::ast::Expr;
 
@@ -6,22 +6,22 @@ use super::scene::Scene;
 use super::tree::{call, expr, field, hole, int, ints, layout, name, nested_entries, truth, with};
 use tilewright_codegen::ast::ExprKind;
 
-/// A tile, and what each thread has of it.
+/// A partitioned tile.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Form {
     /// Elements of the tile along each mode.
     pub(super) tile: Vec<i64>,
-    /// The thread layout, under its name, and its modes' sizes.
+    /// The thread layout: its name and the sizes of its modes.
     pub(super) threads: (String, Vec<i64>),
-    /// Which modes of the thread layout take part.
+    /// Which modes of the thread layout partition the tile.
     pub(super) keep: Option<Vec<bool>>,
-    /// Elements that a thread takes at once along each mode.
+    /// Vector of a thread along each mode.
     pub(super) values: Vec<i64>,
     pub(super) ragged: bool,
 }
 
 impl Form {
-    /// Threads along each mode of the tile that is distributed.
+    /// Threads along each mode of the tile.
     pub(super) fn counts(&self) -> Vec<i64> {
         let kept = |mode: &usize| self.keep.as_ref().is_none_or(|keep| keep[*mode]);
         (0..self.threads.1.len()).filter(kept).map(|mode| self.threads.1[mode]).collect()
@@ -43,7 +43,7 @@ impl Form {
         self.tile.iter().enumerate().map(one).collect()
     }
 
-    /// Has every element one thread?
+    /// Does every element belong to one thread?
     pub(super) fn is_exclusive(&self) -> bool {
         self.counts().iter().product::<i64>() == self.threads.1.iter().product::<i64>()
     }
@@ -66,15 +66,15 @@ impl Form {
     }
 }
 
-/// Elements of one thread at most.
+/// Limit of elements of one thread.
 const MOST: i64 = 16;
 
 impl Scene {
-    /// A form of any tile.
+    /// A partition of any tile.
     pub(super) fn form(&mut self) -> Form {
         let rank = self.random.weighted(&[(3, 1), (6, 2), (1, 3)]);
-        let dealt = if rank == 1 { 1 } else { self.random.within(1, rank) as usize };
-        let modes = self.split(self.threads, dealt);
+        let partitioned = if rank == 1 { 1 } else { self.random.within(1, rank) as usize };
+        let modes = self.split(self.threads, partitioned);
         let ragged = self.random.chance(14);
         let (mut tile, mut values, mut each) = (Vec::new(), Vec::new(), 1);
         for mode in 0..rank as usize {
@@ -105,14 +105,14 @@ impl Scene {
         Form { tile, threads: (threads, modes), keep: None, values, ragged }
     }
 
-    /// The same tile, distributed otherwise; nothing where that cannot be.
+    /// Another partition of the same tile; `None` if there is none.
     pub(super) fn otherwise(&mut self, form: &Form) -> Option<Form> {
         for _ in 0..8 {
-            let dealt = self.random.within(1, form.tile.len().min(3) as i64) as usize;
-            let mut modes = self.split(self.threads, dealt);
+            let partitioned = self.random.within(1, form.tile.len().min(3) as i64) as usize;
+            let mut modes = self.split(self.threads, partitioned);
             let keep = match modes.len() < 3 && self.random.chance(25) {
                 true => {
-                    // One mode that takes no part.
+                    // One mode over which the tile is replicated.
                     let at = self.random.below(modes.len() + 1);
                     let shared = self.random.pick(&[2, 4, 8, 16]);
                     let Some(most) = modes.iter().position(|n| n % shared == 0) else { continue };
@@ -123,7 +123,7 @@ impl Scene {
                 false => None,
             };
             let ragged = form.ragged || self.random.chance(10);
-            let values: Vec<i64> = (0..dealt)
+            let values: Vec<i64> = (0..partitioned)
                 .map(|_| if self.random.chance(30) { self.random.pick(&[2, 4]) } else { 1 })
                 .collect();
             let mut other =
@@ -141,7 +141,7 @@ impl Scene {
         None
     }
 
-    /// A number as a product of so many.
+    /// A random factorisation into this many factors.
     pub(super) fn split(&mut self, of: i64, parts: usize) -> Vec<i64> {
         let (mut rest, mut all) = (of, Vec::new());
         for _ in 1..parts {

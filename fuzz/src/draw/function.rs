@@ -1,4 +1,4 @@
-//! Functions of elements: what stands in closures.
+//! Elementwise functions: the bodies of closures.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr};
@@ -7,7 +7,7 @@ use super::scene::Scene;
 use super::tree::{binary, call, cast, choice, float, int, literal, name, negative, typed};
 
 impl Scene {
-    /// A function of operands with types, computed in a type.
+    /// A function of typed operands, computed in a type.
     pub(super) fn function(&mut self, operands: &[(&str, Elem)], elem: Elem, depth: u32) -> Expr {
         if depth == 0 || self.random.chance(12) {
             return self.leaf(operands, elem);
@@ -136,7 +136,7 @@ impl Scene {
             7..9 => {
                 let least = if crate::number::range(elem).0 < 0.0 { -2 } else { 0 };
                 let n = self.random.within(least, 4);
-                // A literal by itself has no type; an operand gives it one.
+                // A literal alone has no type; an operand gives it one.
                 literal(n as f64, elem)
             }
             9 if !self.sizes.is_empty() && self.random.chance(40) => {

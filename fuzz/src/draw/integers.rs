@@ -1,4 +1,4 @@
-//! Integers that decide: coordinates from memory, sizes, arguments; conditions; ends of loops.
+//! Integers as data: coordinates from memory, sizes, arguments; conditions; loop bounds.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, ParamKind, Stmt};
@@ -10,7 +10,7 @@ use super::tree::{binary, call, decide, field, float, index, int, name, not};
 const COMPARE: [Binary; 6] = [Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne];
 
 impl Scene {
-    /// A number that memory holds, of the block or of the thread.
+    /// An integer from memory, uniform in the block or one for each thread.
     pub(super) fn loaded(&mut self, per_thread: bool) -> Expr {
         let known: Vec<String> = self.indices.clone();
         let of = match !known.is_empty() && self.random.chance(60) {
@@ -38,7 +38,7 @@ impl Scene {
         index(name(&of), vec![at])
     }
 
-    /// The name of a size that an argument has brought.
+    /// The name of an argument's extent.
     fn size(&mut self) -> Option<Expr> {
         let symbols = self.params.iter().filter_map(|param| match &param.kind {
             ParamKind::Tensor { shape, .. } => Some(Extent::symbols(shape)),
@@ -48,7 +48,7 @@ impl Scene {
         if all.is_empty() { None } else { Some(name(&self.random.pick(&all))) }
     }
 
-    /// A small integer that is the same for the whole block, and read from nowhere.
+    /// A small integer, uniform in the block, and not from memory.
     pub(super) fn integer_of_launch(&mut self) -> Expr {
         let end = int(self.random.within(2, 4));
         match self.random.below(3) {
@@ -102,7 +102,7 @@ impl Scene {
         made
     }
 
-    /// A condition on integers and arguments; of the thread's number too, where nothing waits for others.
+    /// A condition on integers and arguments; also a divergent one, where no barrier is inside.
     pub(super) fn condition(&mut self, apart: bool) -> Expr {
         let op = self.random.pick(&COMPARE);
         match self.random.below(14) {
@@ -130,7 +130,7 @@ impl Scene {
         }
     }
 
-    /// Perhaps a statement under a condition, with another for where it does not hold.
+    /// Perhaps wraps a statement in a condition, with an else branch.
     pub(super) fn perhaps(&mut self, stmt: Stmt, apart: bool) -> Stmt {
         if !self.random.chance(45) {
             return stmt;
@@ -140,7 +140,7 @@ impl Scene {
         decide(condition, vec![stmt], other)
     }
 
-    /// Where a loop begins and ends that would run to an extent.
+    /// Loop bounds within an extent.
     pub(super) fn ends(&mut self, extent: Expr) -> (Expr, Expr) {
         match self.random.below(10) {
             0 => {
@@ -151,7 +151,7 @@ impl Scene {
                 let (from, to) = (self.integer(), self.integer());
                 (call("max", vec![from, int(-2)]), call("min", vec![to, int(5)]))
             }
-            // A triangle: up to the block's own tile.
+            // Triangular: up to the block's own tile.
             2 if !self.axes.is_empty() => {
                 let axis = self.random.below(self.axes.len());
                 let next = binary(Binary::Add, self.block(axis), int(1));

@@ -1,4 +1,4 @@
-//! Products of the family: keys of `matmul_kernel!`.
+//! Products of `matmul_kernel!` by random keys.
 
 use tilewright_codegen::Definition;
 use tilewright_codegen::words::Words;
@@ -40,7 +40,7 @@ pub(super) fn product(random: &mut Random) -> Definition {
     definition(&keys)
 }
 
-/// A persistent product by wgmma, whose blocks share rings.
+/// A persistent product by wgmma with multicast over a cluster.
 fn wgmma(random: &mut Random) -> Definition {
     let tile = random.pick(&[
         "a=k_major b=k_major bm=64 bn=16",

@@ -1,6 +1,6 @@
-//! Draws kernels. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements combined, tiles
-//! multiplied. What is drawn is meant to be right, so that little of it is refused: barriers stand where they are needed,
-//! and no two threads write one element.
+//! Draws kernels. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements
+//! reduced, tiles multiplied. Draws aim to be valid, so that few are refused: barriers are placed where they
+//! are needed, and no two threads write one element.
 
 mod acts;
 mod built;
@@ -32,7 +32,7 @@ pub fn subject(seed: u64) -> Subject {
         _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
     };
     let mut subject = Subject { source, changes: Vec::new() };
-    // What text cannot say.
+    // Changes beyond the text language.
     if !matches!(subject.source, Source::Built(_))
         && random.chance(60)
         && let Ok(program) = subject.program()
@@ -43,7 +43,7 @@ pub fn subject(seed: u64) -> Subject {
     subject
 }
 
-/// What the builder made; nothing at all where it refused.
+/// A program of the builder; a trivial one if it refused.
 fn built(made: tilewright_codegen::problem::Result<tilewright_codegen::tile::Program>) -> Source {
     match made {
         Ok(program) => Source::Built(program),
@@ -51,7 +51,7 @@ fn built(made: tilewright_codegen::problem::Result<tilewright_codegen::tile::Pro
     }
 }
 
-/// A kernel of the text.
+/// A kernel as text.
 pub fn kernel(random: &mut Random) -> Kernel {
     let mut scene = Scene::new(random.clone());
     scene.play();

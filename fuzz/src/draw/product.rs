@@ -7,7 +7,7 @@ use super::form::Form;
 use super::scene::{Part, Scene};
 use super::tree::{call, effect, hole, index, int, method, name, range, repeat, text, truth, with};
 
-/// Operands and sums that go together.
+/// Element types of operands and accumulators.
 const TYPES: [(u32, [Elem; 3]); 10] = [
     (12, [Elem::F32, Elem::F32, Elem::F32]),
     (3, [Elem::F64, Elem::F64, Elem::F64]),
@@ -22,23 +22,23 @@ const TYPES: [(u32, [Elem; 3]); 10] = [
 ];
 
 struct Operand {
-    /// What is copied, tile by tile.
+    /// The source of the copies, tile by tile.
     from: Option<Part>,
-    /// Where to, in shared memory.
+    /// Their target in shared memory.
     to: String,
-    /// What a thread multiplies.
+    /// The part that a thread multiplies.
     view: Expr,
 }
 
 impl Scene {
-    /// Products of tiles are summed over a loop, and written.
+    /// Accumulates products of tiles over a loop, and stores the result.
     pub(super) fn product(&mut self) {
         let [x, y, sum] = self.random.weighted(&TYPES);
         let grid = (0..4).map(|_| self.split(self.threads, 2)).find(|grid| !grid.contains(&1));
         let grid = grid.unwrap_or_else(|| self.split(self.threads, 2));
         let (rows, columns) = (grid[0], grid[1]);
         let each = [self.random.pick(&[1, 1, 2, 3, 4]), self.random.pick(&[1, 1, 2, 4])];
-        let depth = self.random.pick(&[1, 2, 3, 4, 4, 6, 8, 8]);
+        let bk = self.random.pick(&[1, 2, 3, 4, 4, 6, 8, 8]);
         let threads = self.thread_layout(&grid);
         let keep = |kept: [bool; 2]| Some(kept.to_vec());
         let form = |tile: [i64; 2], keep: Option<Vec<bool>>, values: Vec<i64>| Form {
@@ -50,8 +50,8 @@ impl Scene {
         };
         let values = [0, 1].map(|mode| if each[mode] % 2 == 0 && self.random.chance(40) { 2 } else { 1 });
         let (m, n) = (rows * each[0], columns * each[1]);
-        let of_a = form([m, depth], keep([true, false]), vec![values[0]]);
-        let of_b = form([n, depth], keep([false, true]), vec![values[1]]);
+        let of_a = form([m, bk], keep([true, false]), vec![values[0]]);
+        let of_b = form([n, bk], keep([false, true]), vec![values[1]]);
         let of_c = form([m, n], None, values.to_vec());
         let acc = self.registers(sum, &of_c.shape(), 0.0);
         let order = self.random.pick(&["plain", "serpentine", "rows", "row_serpentine"]);
@@ -61,10 +61,10 @@ impl Scene {
             scene.push(effect(product));
         };
         match self.random.below(10) {
-            // Straight from memory, or from registers.
+            // Directly from memory, or from registers.
             0..3 if !grid.contains(&1) => {
                 let (a, b) = (self.input(&of_a, x, 0), self.input(&of_b, y, 0));
-                let held = |scene: &mut Scene, part: Part| match scene.random.chance(50) {
+                let load = |scene: &mut Scene, part: Part| match scene.random.chance(50) {
                     true => {
                         let to = scene.registers(part.elem, &part.shape, 0.0);
                         scene.copy(&part, &to);
@@ -72,10 +72,10 @@ impl Scene {
                     }
                     false => name(&part.name),
                 };
-                let (a, b) = (held(self, a), held(self, b));
+                let (a, b) = (load(self, a), load(self, b));
                 gemm(self, a, b);
             }
-            // The whole depth at once, as long as it is.
+            // All of K at once, if it is short.
             3 if !grid.contains(&1) => {
                 let (a, b) = (self.input(&of_a, x, 1), self.input(&of_b, y, 1));
                 let var = self.fresh("k");
@@ -87,7 +87,7 @@ impl Scene {
                 });
                 self.push(repeat(&var, range(int(0), extent), body));
             }
-            _ => self.by_tiles([(&of_a, x), (&of_b, y)], depth, &gemm),
+            _ => self.by_tiles([(&of_a, x), (&of_b, y)], bk, &gemm),
         }
         let out = match self.random.chance(80) {
             true => sum,
@@ -103,12 +103,12 @@ impl Scene {
         }
     }
 
-    /// Tiles of both operands come to shared memory, and are multiplied.
-    fn by_tiles(&mut self, operands: [(&Form, Elem); 2], depth: i64, gemm: &dyn Fn(&mut Scene, Expr, Expr)) {
+    /// Tiles of both operands are copied to shared memory, and multiplied.
+    fn by_tiles(&mut self, operands: [(&Form, Elem); 2], bk: i64, gemm: &dyn Fn(&mut Scene, Expr, Expr)) {
         let ahead = self.random.chance(75);
         let mut all = Vec::new();
-        // Both run over the same depth.
-        let looped = self.extent(depth);
+        // Both have the same K.
+        let looped = self.extent(bk);
         for (form, elem) in operands {
             let array = self.shared(elem, &form.tile);
             let view = name(&self.bind("f", form.of(name(&array))));
@@ -124,14 +124,14 @@ impl Scene {
         }
         let [a, b] = &all[..] else { return };
         let (Some(of_a), Some(of_b)) = (&a.from, &b.from) else {
-            // No way to bring them.
+            // No thread layout fits.
             return;
         };
         let var = self.fresh("k");
         let extent = method(name(&of_a.name), "size", vec![int(2)]);
         let staged =
             self.random.chance(if operands.iter().all(|(_, elem)| elem.bytes() >= 4) { 25 } else { 70 });
-        let twice = ahead && depth % 2 == 0 && self.random.chance(50);
+        let twice = ahead && bk % 2 == 0 && self.random.chance(50);
         let body = self.inside(&var, |scene| {
             for (part, to) in [(of_a, &a.to), (of_b, &b.to)] {
                 let taken = index(name(&part.name), vec![hole(), hole(), name(&var)]);
@@ -165,7 +165,7 @@ impl Scene {
         };
         let whole = repeat(&var, extent, body);
         match self.random.below(10) {
-            // Again, over the same tiles and slots.
+            // A second loop over the same tiles and slots.
             0 => {
                 self.push(whole.clone());
                 self.push(whole);
@@ -179,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// An operand in global memory: rows by the grid, its depth tile by tile.
+    /// An operand in global memory: rows by the grid, K tile by tile.
     fn operand(&mut self, form: &Form, elem: Elem, looped: super::scene::Extent) -> Part {
         let tile = form.tile.clone();
         let axis = (0..self.axes.len()).find(|&axis| self.axes[axis].tile == tile[0]);

@@ -1,4 +1,4 @@
-//! What has been drawn of a kernel so far.
+//! The state of a kernel being drawn.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, ConstParam, Expr, ExprKind, Param, ParamKind, Stmt};
@@ -39,7 +39,7 @@ pub(super) struct Axis {
     pub(super) tile: i64,
 }
 
-/// What a thread has of something, under a name.
+/// A thread's part of a tile, under a name.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -54,19 +54,19 @@ pub(super) struct Scene {
     pub(super) random: Random,
     pub(super) consts: Vec<ConstParam>,
     pub(super) params: Vec<Param>,
-    /// Statements of the blocks that are open, innermost last.
+    /// Statements of the open blocks, innermost last.
     pub(super) bodies: Vec<Vec<Stmt>>,
     pub(super) threads: i64,
     pub(super) axes: Vec<Axis>,
-    /// Has each axis numbered tiles by itself, so that the grid is known?
+    /// Does each axis number tiles alone, so that the grid is known?
     pub(super) numbered: Vec<bool>,
-    /// Loop variables at hand.
+    /// Loop variables in scope.
     pub(super) vars: Vec<String>,
     /// Scalar arguments.
     pub(super) scalars: Vec<(String, Elem)>,
-    /// Arguments whose elements are read as integers.
+    /// Arguments that are read as integers.
     pub(super) indices: Vec<String>,
-    /// Sizes that a launch finds out.
+    /// Sizes known at launch only.
     pub(super) sizes: Vec<String>,
     names: usize,
 }
@@ -140,7 +140,7 @@ impl Scene {
         self.number();
     }
 
-    /// Lets tiles of an argument be numbered by each axis by which nothing else is: how many blocks there are must be known.
+    /// Makes the grid known: each axis that numbers no tiles yet gets an argument whose tiles it numbers.
     fn number(&mut self) {
         for axis in 0..self.axes.len() {
             if !self.numbered[axis] {
@@ -169,7 +169,7 @@ impl Scene {
         self.numbered = vec![false; self.axes.len()];
     }
 
-    /// An extent along which tiles of this size lie.
+    /// An extent that is divided into tiles of this size.
     pub(super) fn extent(&mut self, tile: i64) -> Extent {
         match self.random.below(10) {
             0 if tile <= 512 => Extent::Int(self.random.within(1, 3) * tile),
@@ -218,7 +218,7 @@ impl Scene {
         field("block", ["x", "y", "z"][axis])
     }
 
-    /// A coordinate that nothing is known about: of the block, of loops, constants, near and far.
+    /// An arbitrary coordinate: of the block, of loops, constants, in and out of bounds.
     pub(super) fn anywhere(&mut self, tile: i64) -> Expr {
         match self.random.below(20) {
             0 => return self.integer(),
@@ -254,7 +254,7 @@ impl Scene {
         leaf
     }
 
-    /// What comes of the block's index without numbering tiles.
+    /// A function of the block's index that does not number tiles.
     pub(super) fn unnumbered(&mut self, axis: usize) -> Expr {
         let block = self.block(axis);
         match self.random.below(4) {
@@ -266,7 +266,7 @@ impl Scene {
     }
 }
 
-/// A number of tiles after which a coordinate of 32 bits would be where it was, or next to it.
+/// A number of tiles after which a 32-bit coordinate wraps to the same value, or next to it.
 fn around(tile: i64) -> i64 {
     let twos = tile.trailing_zeros().min(31);
     let odd = (tile >> twos) as u32;

@@ -1,4 +1,4 @@
-//! Arguments, shared arrays and registers, and how they lie.
+//! Arguments, shared arrays and registers, and their layouts.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, Param, ParamKind};
@@ -25,7 +25,7 @@ impl Scene {
         to
     }
 
-    /// Strides of their own; nothing for a column-major tensor.
+    /// Explicit strides; `None` for a column-major tensor.
     fn strides(&mut self, of: &str, extents: &[Extent], mutable: bool) -> Option<Expr> {
         let symbol = |mode: usize| Extent::Symbol(format!("{of}_d{mode}"));
         let unit = self.random.below(extents.len());
@@ -36,7 +36,7 @@ impl Scene {
                 .map(|mode| if mode == unit { Extent::Int(1) } else { symbol(mode) })
                 .collect(),
             15..17 => (0..extents.len()).map(symbol).collect(),
-            // Integers, as far as extents are.
+            // Integers, if extents are.
             _ => {
                 let mut next = 1;
                 let pad = self.random.pick(&[0, 0, 1, 3, 8]);
@@ -62,7 +62,8 @@ impl Scene {
         Some(tuple(all.iter().map(Extent::expr).collect()))
     }
 
-    /// Part of an argument that is read, tile by tile along `loops` of its modes: what follows the modes of the form.
+    /// A part of an input argument, tile by tile along `loops` of its modes, which come after the modes of
+    /// the form.
     pub(super) fn input(&mut self, form: &Form, elem: Elem, loops: usize) -> Part {
         let mut extents = Vec::new();
         let mut at = Vec::new();
@@ -82,7 +83,7 @@ impl Scene {
                 let axis = free.remove(place);
                 extents.push(self.axes[axis].extent.clone());
                 let block = self.block(axis);
-                // A neighbour's tile.
+                // A neighbouring tile.
                 let by = self.random.weighted(&[(16, 0), (1, 1), (1, 2), (2, -1)]);
                 at.push(match by {
                     0 => block,
@@ -114,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// Part of an argument that is written; every block has tiles of its own.
+    /// A part of an output argument; every block has tiles of its own.
     pub(super) fn output(&mut self, form: &Form, elem: Elem) -> Part {
         let (mut extents, mut at) = (Vec::new(), Vec::new());
         let mut free: Vec<usize> = (0..self.axes.len()).collect();
@@ -145,7 +146,7 @@ impl Scene {
         Part { name, elem, is_registers: false, is_global: true, shape: form.shape() }
     }
 
-    /// A coordinate that no two blocks along an axis have in common, and that numbers no tiles.
+    /// A coordinate that is unique to each block along an axis, and that numbers no tiles.
     fn apart(&mut self, axis: usize) -> Expr {
         let block = self.block(axis);
         match self.random.below(4) {

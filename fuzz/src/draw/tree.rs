@@ -1,4 +1,4 @@
-//! Short names for the nodes of a kernel's tree.
+//! Short constructors for nodes of the syntax tree.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Stmt, StmtKind, Unary};
@@ -47,7 +47,7 @@ pub(super) fn truth(of: bool) -> Expr {
     expr(ExprKind::Bool(of))
 }
 
-/// A tuple; one entry stands for itself.
+/// A tuple; a single entry is not wrapped.
 pub(super) fn tuple(mut all: Vec<Expr>) -> Expr {
     if all.len() == 1 { all.remove(0) } else { expr(ExprKind::Tuple(all)) }
 }
@@ -76,7 +76,7 @@ pub(super) fn call(function: &str, args: Vec<Expr>) -> Expr {
     expr(ExprKind::Call { function: word(function), types: Vec::new(), args })
 }
 
-/// The same with a type between `<` and `>`.
+/// The same with a type argument.
 pub(super) fn typed(function: &str, elem: Elem, args: Vec<Expr>) -> Expr {
     with_type(call(function, args), elem)
 }

@@ -1,5 +1,5 @@
-//! Faults planted in the generator, one at a time: does running drawn kernels find them? The crates that it takes are copied
-//! to a folder of their own, changed there, built and run.
+//! Mutation testing: faults in the generator, one at a time, that random kernels must detect. The crates are
+//! copied to a separate folder, changed there, built and run.
 
 mod table;
 
@@ -10,32 +10,32 @@ use std::time::Instant;
 
 pub use table::FAULTS;
 
-/// A fault: a piece of text that stands exactly once in a file, and what stands there instead.
+/// A fault: a text that occurs exactly once in a file, and its replacement.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// The file, in the folder of the workspace.
     pub file: &'static str,
-    /// What stands there.
+    /// The original text.
     pub text: &'static str,
-    /// What is put there.
+    /// Its replacement.
     pub with: &'static str,
-    /// What that breaks.
+    /// What the replacement breaks.
     pub breaks: &'static str,
 }
 
 /// The crates that are built.
 const CRATES: [&str; 4] = ["layout", "codegen", "sim", "fuzz"];
 
-/// So many must be found of all.
+/// Limit of faults that may be missed.
 pub const MOST_MISSED: usize = 2;
 
 impl Fault {
-    /// The file's text with the fault in it.
+    /// The file's text with the fault applied.
     pub fn plant(&self, text: &str) -> Result<String, String> {
         match text.matches(self.text).count() {
             1 => Ok(text.replacen(self.text, self.with, 1)),
             count => Err(format!(
-                "{}: the text of the fault \"{}\" stands there {count} times, and must exactly once; adapt it in \
+                "{}: the text of the fault \"{}\" occurs {count} times, and must occur exactly once; adapt it in \
                  fuzz/src/planted/table.rs:\n{}",
                 self.file, self.breaks, self.text
             )),
@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// What is wrong with the table: texts that do not stand exactly once in their files.
+/// Errors in the table: texts that do not occur exactly once in their files.
 pub fn misfits(root: &Path) -> Vec<String> {
     let wrong = |fault: &Fault| match fs::read_to_string(root.join(fault.file)) {
         Ok(text) => fault.plant(&text).err(),
@@ -52,18 +52,18 @@ pub fn misfits(root: &Path) -> Vec<String> {
     FAULTS.iter().filter_map(wrong).collect()
 }
 
-/// How faults are looked for.
+/// Options of the search.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The workspace.
     pub root: PathBuf,
     /// Kernels for each fault.
     pub count: u64,
-    /// Only faults whose words or file have one of these in them; all where there is none.
+    /// Only faults with one of these words in their text or file; all if there are none.
     pub only: Vec<String>,
 }
 
-/// Plants every fault; how many were not found.
+/// Runs every fault; how many were missed.
 pub fn search(of: &Search) -> Result<usize, String> {
     let misfits = misfits(&of.root);
     if !misfits.is_empty() {
@@ -100,7 +100,7 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
     let right = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
     write(&file, &fault.plant(&right)?)?;
     let says = match build(folder)? {
-        // The table is wrong, not the search: the others can still be looked for.
+        // The row of the table is wrong, not the search: the other faults are still run.
         Some(why) => {
             eprintln!("\"{}\" cannot be built\n{why}", fault.breaks);
             Ok("CANNOT BE BUILT".into())
@@ -121,7 +121,7 @@ enum Found {
     Nothing,
 }
 
-/// The workspace of the copy: the shared tables of ours, and a profile that builds fast and runs fast enough.
+/// The workspace of the copy: our shared tables, and a profile with fast builds and fast enough code.
 fn manifest(root: &Path) -> Result<String, String> {
     let file = root.join("Cargo.toml");
     let text = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
@@ -146,19 +146,19 @@ fn copy_crates(root: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Copies a folder; files that are the same stay as they are, so that nothing is built anew, and others go.
+/// Copies a folder; unchanged files are kept, so that nothing is rebuilt, and stale ones are removed.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let tell = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
-    fs::create_dir_all(to).map_err(|why| tell(to, why))?;
-    for entry in fs::read_dir(to).map_err(|why| tell(to, why))?.flatten() {
+    let error = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
+    fs::create_dir_all(to).map_err(|why| error(to, why))?;
+    for entry in fs::read_dir(to).map_err(|why| error(to, why))?.flatten() {
         let path = entry.path();
         if !from.join(entry.file_name()).exists() {
             let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            gone.map_err(|why| tell(&path, why))?;
+            gone.map_err(|why| error(&path, why))?;
         }
     }
-    for entry in fs::read_dir(from).map_err(|why| tell(from, why))? {
-        let entry = entry.map_err(|why| tell(from, why))?;
+    for entry in fs::read_dir(from).map_err(|why| error(from, why))? {
+        let entry = entry.map_err(|why| error(from, why))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             if entry.file_name() != "target" {
@@ -166,9 +166,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
             }
             continue;
         }
-        let bytes = fs::read(&path).map_err(|why| tell(&path, why))?;
+        let bytes = fs::read(&path).map_err(|why| error(&path, why))?;
         if fs::read(&target).ok().as_ref() != Some(&bytes) {
-            fs::write(&target, bytes).map_err(|why| tell(&target, why))?;
+            fs::write(&target, bytes).map_err(|why| error(&target, why))?;
         }
     }
     Ok(())
@@ -178,7 +178,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))
 }
 
-/// Builds; what the compiler says where it cannot.
+/// Builds; the compiler's messages if it fails.
 fn build(folder: &Path) -> Result<Option<String>, String> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

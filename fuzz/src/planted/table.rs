@@ -1,5 +1,5 @@
-//! The faults. A text must stand exactly once in its file; where the generator has changed, `cargo test -p tilewright-fuzz`
-//! says which row to adapt.
+//! The faults. A text must occur exactly once in its file; if the generator has changed,
+//! `cargo test -p tilewright-fuzz` reports which row to adapt.
 
 use super::Fault;
 
@@ -19,7 +19,7 @@ const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
 const FAMILY: &str = "codegen/src/lower/family.rs";
 const GEMM: &str = "codegen/src/lower/gemm.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
-const MOVING: &str = "codegen/src/lower/moving.rs";
+const STRENGTH_REDUCTION: &str = "codegen/src/lower/strength_reduction.rs";
 const READ: &str = "codegen/src/lower/read.rs";
 const READS: &str = "codegen/src/pipeline/reads.rs";
 const REDUCE: &str = "codegen/src/lower/reduce.rs";
@@ -34,7 +34,7 @@ pub const FAULTS: &[Fault] = &[
     fault(INDEX, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),
     fault(
         INDEX,
-        "a rest may be as large as the divisor",
+        "a remainder may be as large as the divisor",
         "(known.lo >= 0 && known.hi < n).then_some",
         "(known.lo >= 0 && known.hi <= n).then_some",
     ),
@@ -50,21 +50,16 @@ pub const FAULTS: &[Fault] = &[
         "return self.div(x, m.saturating_mul(n));",
         "return self.div(x, m.saturating_add(n));",
     ),
+    fault(INDEX, "a minimum is a maximum", "self.intern(Int::Min(a, b), ", "self.intern(Int::Max(a, b), "),
     fault(
         INDEX,
-        "the smaller is the greater",
-        "self.intern(Int::Min(a, b), ",
-        "self.intern(Int::Max(a, b), ",
-    ),
-    fault(
-        INDEX,
-        "a remainder forgets even terms",
+        "a remainder drops even terms",
         "terms.retain(|&term| self.get(term).multiple % n != 0);",
         "terms.retain(|&term| self.get(term).multiple % 2 != 0);",
     ),
     fault(
         INDEX,
-        "a comparison is decided where both can be the same",
+        "a comparison is folded although both can be equal",
         "if x.hi < y.lo {",
         "if x.hi <= y.lo {",
     ),
@@ -76,9 +71,9 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         PIPELINE,
-        "stages take turns at one slot fewer",
-        "turn.digit(1, Some(i64::from(stages)))",
-        "turn.digit(1, Some(i64::from(stages) - 1))",
+        "the ring has one slot fewer than stages",
+        "iteration.digit(1, Some(i64::from(stages)))",
+        "iteration.digit(1, Some(i64::from(stages) - 1))",
     ),
     fault(
         PIPELINE,
@@ -88,14 +83,14 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         PIPELINE,
-        "no barrier before a loop that fills the same slots again",
+        "no barrier before a loop that reuses the slots",
         "if again || (looped && stages > 1) {",
         "if again && stages == 0 {",
     ),
-    fault(PIPELINE, "the first stage is not filled ahead", "for at in 0..early {", "for at in 1..early {"),
+    fault(PIPELINE, "the prologue skips the first stage", "for at in 0..early {", "for at in 1..early {"),
     fault(
         PIPELINE,
-        "an iteration fetches the tile before",
+        "an iteration copies the previous tile",
         "plus(&early.into(), 1)",
         "plus(&(early - 1).into(), 1)",
     ),
@@ -113,25 +108,25 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         PIPELINE,
-        "a staged copy loses its fill",
-        "copy(from, held.clone(), fill)",
-        "copy(from, held.clone(), 1.into())",
+        "a copy through registers loses its fill",
+        "copy(from, fragment.clone(), fill)",
+        "copy(from, fragment.clone(), 1.into())",
     ),
     fault(
         FRAGMENTS,
-        "a k-step is fetched to the other's registers",
-        "let to = operand.to.slice(&[At::All, At::Index(column.digit(1, Some(2)))])?;",
+        "both k-steps are loaded into one fragment",
+        "let to = operand.to.slice(&[At::All, At::Index(k_step.digit(1, Some(2)))])?;",
         "let to = operand.to.slice(&[At::All, At::Index(0.into())])?;",
     ),
     fault(
         FRAGMENTS,
-        "an iteration is left one k-step early",
-        "(turn.plus(column, apart)?, ",
-        "(turn.plus(column, apart)?.plus(&1.into(), 1)?, ",
+        "the loop exits one k-step early",
+        "(iteration.plus(k_step, apart)?, ",
+        "(iteration.plus(k_step, apart)?.plus(&1.into(), 1)?, ",
     ),
     fault(
         FRAGMENTS,
-        "the last k-step is multiplied with the wrong registers",
+        "the last k-step is multiplied with the wrong fragment",
         "body.push(self.multiply(&last.into())?);",
         "body.push(self.multiply(&(last + 1).into())?);",
     ),
@@ -143,13 +138,13 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         EDGES,
-        "a guard lets one element too many through",
+        "a guard admits one element too many",
         "let below = self.exprs().lt(at, end);",
         "let one = self.int(1);\n        let end = self.exprs().add(end, one);\n        let below = self.exprs().lt(at, end);",
     ),
     fault(
         EDGES,
-        "coordinates below 0 pass",
+        "coordinates below 0 are not guarded",
         "if self.kernel.exprs.get(at).lo >= 0 {",
         "if self.kernel.exprs.get(at).lo >= i64::MIN {",
     ),
@@ -159,7 +154,7 @@ pub const FAULTS: &[Fault] = &[
         "let below = self.exprs().lt(within, extent);",
         "let below = self.int(1);\n                let _ = (within, extent);",
     ),
-    fault(EDGES, "one element past the edge counts as inside", "&& reach < extent", "&& reach <= extent"),
+    fault(EDGES, "one out-of-bounds element counts as inside", "&& reach < extent", "&& reach <= extent"),
     fault(
         EDGES,
         "clamped coordinates go one too far",
@@ -168,9 +163,9 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         EDGES,
-        "tiles after a partial first one begin too late",
-        "self.exprs().sub(turns, short)",
-        "self.exprs().add(turns, short)",
+        "tiles after a partial first K tile begin too late",
+        "self.exprs().sub(full_tiles, short)",
+        "self.exprs().add(full_tiles, short)",
     ),
     fault(
         ADDRESS,
@@ -192,11 +187,11 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         ADDRESS,
-        "a wrong stride for where a tile begins",
-        "let term = self.exprs().mul(still, stride);",
-        "let term = still;",
+        "the origin of a tile ignores a stride",
+        "let term = self.exprs().mul(invariant, stride);",
+        "let term = invariant;",
     ),
-    fault(ADDRESS, "digits of a nested mode are not taken off", "rest = self.exprs().div(rest, n);", ""),
+    fault(ADDRESS, "digits of a nested mode are not divided off", "rest = self.exprs().div(rest, n);", ""),
     fault(
         ADDRESS,
         "a leading dimension need not keep vectors aligned",
@@ -217,7 +212,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         TRANSFER,
-        "an asynchronous copy passes the end of a ragged tile",
+        "an asynchronous copy ignores the end of a ragged tile",
         "let inside = lower.guard(&pair.to, to, &elements);",
         "let inside = None;",
     ),
@@ -233,22 +228,22 @@ pub const FAULTS: &[Fault] = &[
         "if paths.open && write {",
         "if paths.open && write && false {",
     ),
-    fault(COMMITS, "waits are dropped", "if !paths.begun && write {", "if write {"),
+    fault(COMMITS, "waits are dropped", "if !paths.issued && write {", "if write {"),
     fault(
         COMMITS,
-        "what a loop's body leaves in flight is forgotten",
+        "copies in flight across iterations are ignored",
         "let again = entry.or(end);",
-        "let again = entry.or(Paths { begun: false, open: false, ..end });",
+        "let again = entry.or(Paths { issued: false, open: false, ..end });",
     ),
     fault(
         TRANSFER,
-        "an asynchronous copy forgets its fill",
+        "an asynchronous copy drops its fill",
         "fill.is_zero() || ",
         "fill.to_f64().is_finite() || ",
     ),
     fault(
         TRANSFER,
-        "a vector lies side by side in any registers",
+        "any registers count as contiguous for a vector",
         "leaf.step == 1 && matches!(stride, Some((_, tilewright_layout::Value::Int(1))))",
         "leaf.step == 1 && stride.is_some()",
     ),
@@ -278,13 +273,13 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         REDUCE,
-        "a mask is the wrong way round",
-        "Val::Guarded(inside, Box::new(element.clone()), Box::new(nothing))",
-        "Val::Guarded(inside, Box::new(nothing), Box::new(element.clone()))",
+        "a mask is inverted",
+        "Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral))",
+        "Val::Guarded(inside, Box::new(neutral), Box::new(element.clone()))",
     ),
     fault(
         REDUCE,
-        "half of the lanes are left out",
+        "half of the lanes are not reduced",
         "let mut distance = lanes / 2 * step;",
         "let mut distance = lanes / 4 * step;",
     ),
@@ -296,56 +291,56 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         REDUCE,
-        "lanes that are missing count",
+        "lanes that do not exist are reduced",
         "let there = self.exprs().lt(from, threads);",
         "let there = self.int(1);\n            let _ = (from, threads);",
     ),
     fault(
         REDUCE,
-        "the second warp is left out",
+        "the second warp is not reduced",
         "let (from, to) = (self.int(1), self.int(warps));",
         "let (from, to) = (self.int(2), self.int(warps));",
     ),
     fault(
         COORDINATES,
-        "a function's result has no edges",
+        "a function's result has no bounds check",
         "union(all.clone()).into_iter().filter(stays).collect()",
         "union(all.clone()).into_iter().filter(stays).take(0).collect()",
     ),
     fault(
         BOUNDS,
-        "a copy's fill is taken for 0",
+        "a copy's fill is replaced by 0",
         "Space::Global { .. } => (Some(fill.to_f64()), None),",
         "Space::Global { .. } => (Some(0.0), None),",
     ),
     fault(
         GEMM,
-        "operands beyond an edge are read",
+        "out-of-bounds operands are read",
         "let guard = lower.guard(operand.view, &operand.leaves, &element);",
         "let guard = None;",
     ),
     fault(
         GEMM,
-        "a serpentine turns one too early",
+        "a serpentine reverses one too early",
         "let last = lower.int(inner - 1);",
         "let last = lower.int(inner - 2);",
     ),
     fault(
         GEMM,
-        "the first k-step is left out",
-        "let (from, to) = (self.int(0), self.value(depth));",
-        "let (from, to) = (self.int(1), self.value(depth));",
+        "the first k-step is skipped",
+        "let (from, to) = (self.int(0), self.value(k_extent));",
+        "let (from, to) = (self.int(1), self.value(k_extent));",
     ),
-    fault(STATEMENT, "a condition is the wrong way round", "self.exprs().lt(a, b)", "self.exprs().lt(b, a)"),
+    fault(STATEMENT, "a condition is reversed", "self.exprs().lt(a, b)", "self.exprs().lt(b, a)"),
     fault(
         STATEMENT,
-        "one of two conditions that must both hold is enough",
+        "and becomes or",
         "self.exprs().all(a, b)\n            }\n            Test::Either",
         "self.exprs().max(a, b)\n            }\n            Test::Either",
     ),
     fault(
         STATEMENT,
-        "a loop begins at 0 wherever it should",
+        "a loop ignores its lower bound",
         "self.emit(Op::For { var: id, from, to, step: 1, unroll, body });",
         "let from = self.int(0);\n        self.emit(Op::For { var: id, from, to, step: 1, unroll, body });",
     ),
@@ -357,13 +352,13 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         READS,
-        "a number that copies need is not read ahead",
+        "an integer that copies need is not read ahead",
         "if early.contains(number) {\n                    ahead",
         "if early.len() > 9 {\n                    ahead",
     ),
     fault(
         STATEMENT,
-        "the arms of a condition are swapped",
+        "the branches of a condition are swapped",
         "self.emit(Op::When { cond, then, other });",
         "self.emit(Op::When { cond, then: other, other: then });",
     ),
@@ -373,24 +368,14 @@ pub const FAULTS: &[Fault] = &[
         "if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) }",
         "if past == Past::Skip { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
     ),
-    fault(
-        STATEMENT,
-        "a barrier is left out",
-        "tile::Op::Sync => self.meet(stmt.by),",
-        "tile::Op::Sync => {}",
-    ),
+    fault(STATEMENT, "a barrier is omitted", "tile::Op::Sync => self.meet(stmt.by),", "tile::Op::Sync => {}"),
     fault(
         STATEMENT,
         "a wait leaves one group more in flight",
         "pending: *pending });",
         "pending: *pending + 1 });",
     ),
-    fault(
-        STATEMENT,
-        "a loop is left where it must go on",
-        "let cond = self.exprs().not(below);",
-        "let cond = below;",
-    ),
+    fault(STATEMENT, "a loop exit is inverted", "let cond = self.exprs().not(below);", "let cond = below;"),
     fault(
         LOWER,
         "extents are rounded down to tiles",
@@ -399,7 +384,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         LOWER,
-        "a digit is taken by one too many",
+        "a digit has a modulus one too large",
         "Some(n) => self.exprs().rem(digit, *n),",
         "Some(n) => self.exprs().rem(digit, *n + 1),",
     ),
@@ -416,27 +401,27 @@ pub const FAULTS: &[Fault] = &[
         "self.exprs().add(thread, first)",
     ),
     fault(
-        MOVING,
-        "addresses stay where they were",
+        STRENGTH_REDUCTION,
+        "a strength-reduced address is not incremented",
         "after.push(Stmt { site: stmt.site, op: Op::Set(id, next) });",
         "let _ = next;",
     ),
     fault(
-        MOVING,
-        "an address moves by the first of two steps",
+        STRENGTH_REDUCTION,
+        "an address is incremented by the first of two steps",
         "step: e.add(a.step, b.step), multiplies }",
         "step: a.step, multiplies }",
     ),
     fault(
         VIEW,
-        "threads begin one element too far",
+        "partitions begin one element too far",
         "let place = position(share, thread)?;",
         "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
     ),
-    fault(VIEW, "digits of nested modes are mixed up", "n.checked_mul(over)", "n.checked_add(over)"),
+    fault(VIEW, "a nested mode has a wrong divisor", "n.checked_mul(over)", "n.checked_add(over)"),
     fault(
         VIEW,
-        "a projection takes the other modes",
+        "a projection is inverted",
         "deal.keep.as_ref().is_none_or(|keep| keep[mode])",
         "deal.keep.as_ref().is_none_or(|keep| !keep[mode])",
     ),
@@ -460,13 +445,13 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         RING,
-        "a slot's filler is not counted round by round",
+        "the phase parity of a slot is always 0",
         "(self.exprs().rem(phase, slots), self.exprs().div(phase, slots))",
         "(self.exprs().rem(phase, slots), self.int(0))",
     ),
     fault(
         RING,
-        "the lanes of a warp do not meet before they release a slot",
+        "no __syncwarp before a release of a slot",
         "self.emit(Op::Fence(Fence::Threads(Scope::Warp)));",
         "",
     ),
@@ -478,13 +463,13 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(
         SCHEDULE,
-        "tiles of later rounds are those of the first",
+        "a persistent kernel repeats its first tile",
         "let tile = lower.exprs().add(first, far);",
         "let tile = first;\n            let _ = far;",
     ),
     fault(
         SCHEDULE,
-        "the last band is as high as the others",
+        "the last raster band is not clipped",
         "let height = self.exprs().min(rest, width);",
         "let height = width;\n                let _ = rest;",
     ),

@@ -1,5 +1,5 @@
-//! What instructions of the table do: matrices that the lanes of a warp or warpgroup hold together, and tiles that the copy
-//! engine brings.
+//! A reference for instructions of the table: matrices in the registers of a warp or warpgroup, and tiles by
+//! the copy engine.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Effect};
@@ -15,7 +15,7 @@ use super::view::{Begin, Place, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
 const LANES: i64 = 32;
-/// Elements of a row of what ldmatrix moves, and of a register.
+/// Elements of a row of ldmatrix, and of a register.
 const ROW: i64 = 8;
 const PAIR: i64 = 2;
 
@@ -23,7 +23,7 @@ fn row(name: &str) -> Result<&'static Atom> {
     atoms::find(name).ok_or_else(|| Undefined(format!("no row `{name}`")))
 }
 
-/// (lane, value) to the index in an operand's tile; nothing where the operand is no registers.
+/// (lane, value) to the index in an operand's tile; `None` if the operand is not in registers.
 fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
     let tv = row.tv(operand)?;
     let (of_lane, of_value) = (tv.mode(0).ok()?, tv.mode(1).ok()?);
@@ -55,7 +55,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// ldmatrix: every lane names a row of eight elements, and gets a pair of each matrix.
+    /// ldmatrix: every lane addresses a row of eight elements, and receives a pair of each matrix.
     fn rows(&self, step: &Step<'_>, matrices: i64, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let mut writes = Writes::new();
@@ -76,7 +76,8 @@ impl Cluster<'_> {
                         let element = lane % 4 * PAIR + value % PAIR;
                         let at = walked(element, &from);
                         let cell = self.read(&from, &sources[owner as usize], &at, Num::UNKNOWN)?;
-                        let cell = cell.ok_or_else(|| Undefined("a row is read that nobody wrote".into()))?;
+                        let cell =
+                            cell.ok_or_else(|| Undefined("a row is read before it is written".into()))?;
                         if let Place::At(place) = to.place(&start, &walked(value, &to))? {
                             writes.push((step.at.rank, to.view.tensor, place, cell));
                         }
@@ -87,7 +88,7 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// stmatrix: every lane names a row of eight elements, and gives a pair of each matrix.
+    /// stmatrix: every lane addresses a row of eight elements, and supplies a pair of each matrix.
     fn stored_rows(&self, step: &Step<'_>, matrices: i64, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let mut writes = Writes::new();
@@ -108,7 +109,7 @@ impl Cluster<'_> {
                         let element = lane % 4 * PAIR + value % PAIR;
                         let cell = self.read(&from, &start, &walked(value, &from), Num::UNKNOWN)?;
                         let cell =
-                            cell.ok_or_else(|| Undefined("a row is stored that nobody wrote".into()))?;
+                            cell.ok_or_else(|| Undefined("a row is stored before it is written".into()))?;
                         if let Place::At(place) = to.place(&targets[owner as usize], &walked(element, &to))? {
                             writes.push((step.at.rank, to.view.tensor, place, cell));
                         }
@@ -119,8 +120,8 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// A tile by the copy engine, which one thread of each part of the group asks: zeros beyond edges, for this block or all
-    /// of its cluster.
+    /// A tile by the copy engine, issued by one thread of each part of the group: zeros out of bounds, for
+    /// this block or all of its cluster.
     fn bulk(&self, step: &Step<'_>, for_all: bool, from: &View, to: &View) -> Result<Writes> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let group = &self.program.groups[step.stmt.by as usize];
@@ -134,7 +135,7 @@ impl Cluster<'_> {
             for at in 0..to.count() {
                 let at = to.digits(at);
                 let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
-                let cell = cell.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?;
+                let cell = cell.ok_or_else(|| Undefined("an element is read before it is written".into()))?;
                 if let Place::At(place) = to.place(&start, &at)? {
                     writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, place, cell)));
                 }
@@ -143,7 +144,7 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// A product of matrices that registers hold, or that lie in shared memory.
+    /// A product of matrices in registers or in shared memory.
     pub(super) fn gemm_by(
         &self,
         step: &Step<'_>,
@@ -157,14 +158,14 @@ impl Cluster<'_> {
             return Err(Undefined(format!("`{name}` is no product")));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);
-        let of_d = indices(row, 'd').ok_or_else(|| Undefined("sums are in registers".into()))?;
+        let of_d = indices(row, 'd').ok_or_else(|| Undefined("accumulators are in registers".into()))?;
         let elem = self.elem(acc);
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
-        let held = [
+        let fragments = [
             indices(row, 'a').filter(|_| a.sizes.len() == 3),
             indices(row, 'b').filter(|_| b.sizes.len() == 3),
         ];
-        let steps = if held[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
+        let steps = if fragments[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
         let mut writes = Writes::new();
         let threads = self.threads(step);
         for group in (threads[0]..threads[0] + threads.len() as i64).step_by(of_d.len()) {
@@ -172,8 +173,9 @@ impl Cluster<'_> {
                 let before = self.matrix(step, (&acc, group), Some(&of_d), [m, n], [i, j])?;
                 let mut terms: Vec<Vec<Num>> = before.into_iter().map(|num| vec![num]).collect();
                 for along in 0..steps {
-                    let left = self.matrix(step, (&a, group), held[0].as_deref(), [m, k], [i, along])?;
-                    let right = self.matrix(step, (&b, group), held[1].as_deref(), [n, k], [j, along])?;
+                    let left = self.matrix(step, (&a, group), fragments[0].as_deref(), [m, k], [i, along])?;
+                    let right =
+                        self.matrix(step, (&b, group), fragments[1].as_deref(), [n, k], [j, along])?;
                     for (at, terms) in terms.iter_mut().enumerate() {
                         let (row, column) = (at % m, at / m);
                         terms.extend((0..k).map(|k| {
@@ -195,7 +197,7 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// A matrix of an operand, column-major: gathered from lanes, or read where it lies.
+    /// A matrix of an operand, column-major: gathered from lanes, or read from shared memory.
     fn matrix(
         &self,
         step: &Step<'_>,
@@ -206,7 +208,7 @@ impl Cluster<'_> {
     ) -> Result<Vec<Num>> {
         let mut all = vec![Num::UNKNOWN; rows * columns];
         let written = |cell: Option<Cell>| {
-            cell.map(|cell| cell.num).ok_or_else(|| Undefined("a matrix is read that nobody wrote".into()))
+            cell.map(|cell| cell.num).ok_or_else(|| Undefined("a matrix is read before it is written".into()))
         };
         let Some(of) = of else {
             let begin = self.begin(shown, &step.at, group)?;

@@ -1,5 +1,5 @@
-//! Tensors as tables of elements. Shared memory and registers are found by coordinates, whatever their layouts: how they lie
-//! must make no difference. Global memory is found where extents and strides say.
+//! Tensors as tables of elements. Shared memory and registers are indexed by coordinates, independent of
+//! their layouts, which must not matter. Global memory is indexed by extents and strides.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use super::Num;
 /// An argument in memory of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Elements of the whole buffer; nothing where no element is.
+    /// Elements of the whole buffer; `None` in guards and gaps.
     pub all: Vec<Option<Num>>,
-    /// Where the first one is.
+    /// The offset of the first one.
     pub offset: usize,
     /// Elements along each mode.
     pub extents: Vec<i64>,
-    /// Steps of each mode.
+    /// Strides of each mode.
     pub strides: Vec<i64>,
 }
 
-/// Does an element stand for a place outside of the tensor that it was read from?
+/// Is an element an out-of-bounds fill?
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Beyond {
     No,
     Yes,
-    /// All that it was made of did: whether it still counts as such depends on how much was known while compiling.
+    /// All its operands were: whether it still counts as one depends on what was known while compiling.
     Perhaps,
 }
 
@@ -59,7 +59,7 @@ impl Memory {
         Memory { buffers: tensors.zip(buffers).collect(), tables: HashMap::new() }
     }
 
-    /// For the next cluster: nothing has been written yet.
+    /// For the next cluster: all is uninitialised.
     pub(super) fn begin(&mut self, program: &Program) {
         let ranks = program.cluster.iter().product::<u32>() as usize;
         let tensors = program.tensors.iter().enumerate();
@@ -76,7 +76,8 @@ impl Memory {
         }
     }
 
-    /// The element at a place, by its coordinates in the order of the leftmost mode; nothing where nobody wrote.
+    /// The element at a place, by its coordinates in the order of the leftmost mode; `None` if it is
+    /// uninitialised.
     pub(super) fn read(&self, rank: usize, tensor: Id, at: usize) -> Option<Cell> {
         match self.buffers.get(&tensor) {
             Some(buffer) => buffer.all[buffer.place(at)].map(Cell::of),
@@ -104,7 +105,7 @@ impl Memory {
 }
 
 impl Buffer {
-    /// Where in the buffer an element is, counted with the leftmost mode fastest.
+    /// The offset of an element in the buffer, counted with the leftmost mode fastest.
     pub fn place(&self, element: usize) -> usize {
         let (mut rest, mut place) = (element as i64, self.offset as i64);
         for (extent, stride) in self.extents.iter().zip(&self.strides) {

@@ -1,7 +1,8 @@
-//! What a tile program computes, found out the plain way: block by block, statement by statement, all threads in step.
+//! A reference interpreter of tile programs: block by block, statement by statement, all threads in lockstep.
 //!
-//! Coordinates are integers of 128 bits, elements numbers with a bound on their error. Nothing here is shared with
-//! lowering: a view is a layout and where it begins, a tensor a table of elements, and a pipelined loop an ordinary one.
+//! Coordinates are integers of 128 bits, elements numbers with an error bound. Nothing is shared with
+//! lowering: a view is a layout and an origin, a tensor a table of elements, and a pipelined loop an ordinary
+//! one.
 
 mod atoms;
 mod memory;
@@ -21,27 +22,27 @@ pub use point::{Moment, Pointed, point};
 
 use memory::Memory;
 
-/// What a program is run with.
+/// The inputs of a program.
 pub struct Launch<'l> {
-    /// The program, before anything is written out.
+    /// The program, before any expansion.
     pub program: &'l Program,
     /// Blocks along x, y, z.
     pub grid: [i64; 3],
-    /// What symbols stand for.
+    /// The values of symbols.
     pub symbols: Vec<(Symbol, i64)>,
     /// Scalar arguments.
     pub scalars: Vec<f64>,
-    /// What each argument that is a tensor lies in, in the order of arguments.
+    /// The buffers of tensor arguments, in order.
     pub buffers: Vec<Buffer>,
 }
 
-/// Why a program has no meaning: it reads what nobody wrote, say.
+/// Why a program is undefined: it reads uninitialised elements, for example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undefined(pub String);
 
 type Result<T> = std::result::Result<T, Undefined>;
 
-/// A cluster of blocks at work.
+/// A cluster of blocks in execution.
 struct Cluster<'l> {
     program: &'l Program,
     symbols: &'l [(Symbol, i64)],
@@ -49,12 +50,12 @@ struct Cluster<'l> {
     memory: &'l mut Memory,
 }
 
-/// Runs a program; the buffers as it leaves them.
+/// Runs a program; returns its buffers.
 pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
     let Launch { program, grid, symbols, scalars, buffers } = launch;
     let mut memory = Memory::new(program, buffers);
     let size = program.cluster.map(i64::from);
-    // A persistent kernel has one cluster, which has all tiles.
+    // A persistent kernel has one cluster, which processes all tiles.
     let grid = if program.launch == LaunchRule::Persistent { size } else { grid };
     for first in places(grid, size) {
         memory.begin(program);
@@ -74,7 +75,7 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
     Ok(tensors.map(|id| memory.buffer(id)).collect())
 }
 
-/// Every so many places of a grid, the first axis fastest.
+/// The points of a grid with these steps, the first axis fastest.
 fn places(grid: [i64; 3], step: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
     let along = move |axis: usize| (0..grid[axis]).step_by(step[axis].max(1) as usize);
     along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))

@@ -1,40 +1,40 @@
-//! Numbers that know how far they may be off, and arithmetic of element types on them.
+//! Numbers with error bounds, and arithmetic of element types on them.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use crate::number::{holds, range, roundoff, whole};
 
-/// A number, and how far what a kernel computes may be from it: 0 where it must be exactly this, infinity where any
-/// number will do.
+/// A number, and a bound on the error of a kernel's result: 0 where it must be exact, infinity where it is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Num {
-    /// What it is.
+    /// The value.
     pub value: f64,
-    /// How far it may be off.
+    /// The error bound.
     pub error: f64,
 }
 
 impl Num {
-    /// Nothing is known about it.
+    /// An unknown value.
     pub const UNKNOWN: Num = Num { value: 0.0, error: f64::INFINITY };
 
-    /// Exactly this.
+    /// An exact value.
     pub fn exact(value: f64) -> Num {
         Num { value, error: 0.0 }
     }
 
-    /// Is it exactly what it says?
+    /// Is it exact?
     pub fn is_exact(self) -> bool {
         self.error == 0.0
     }
 
-    /// Is nothing known about it?
+    /// Is it unknown?
     pub fn is_unknown(self) -> bool {
         self.error.is_infinite() || self.value.is_nan() || self.error.is_nan()
     }
 
-    /// Is what a kernel computed right?
+    /// Is a kernel's result within the bound?
     pub fn admits(self, got: f64) -> bool {
         self.is_unknown() || got == self.value || (got - self.value).abs() <= self.error
     }
@@ -78,7 +78,7 @@ impl Num {
         if x as i128 == n && x.abs() < 9e15 { Num::exact(x).fit(elem, false) } else { Num::UNKNOWN }
     }
 
-    /// Converted.
+    /// Converted to a type.
     pub fn cast(self, from: Elem, to: Elem) -> Num {
         if from == to || self.is_unknown() {
             return self;
@@ -103,7 +103,7 @@ impl Num {
         }
     }
 
-    /// A function of one value.
+    /// A unary function.
     pub fn un(f: Un, x: Num, elem: Elem) -> Num {
         if x.is_unknown() {
             return Num::UNKNOWN;
@@ -152,23 +152,23 @@ impl Num {
             return Num::UNKNOWN;
         }
         let spread = if periodic { x.error } else { (low - value).abs().max((high - value).abs()) };
-        // What a device's functions may be off.
+        // Error bounds of a device's functions.
         let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
         Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }
             .fit(elem, true)
     }
 
-    /// The bits of an element of 4 bytes, as another type of 4 bytes.
+    /// The bits of an element of 4 bytes as another type of 4 bytes.
     pub fn bits(self, from: Elem, to: Elem) -> Num {
         match self.is_exact() && !(from.is_float() && self.value == 0.0) {
             true if from == to => self,
             true => Num::exact(crate::number::value(to, crate::number::bits(from, self.value))),
-            // Of a zero it is not known which of the two it is.
+            // The sign of a zero is unknown.
             false => Num::UNKNOWN,
         }
     }
 
-    /// A function of two values.
+    /// A binary function.
     pub fn bin(f: Bin, x: Num, y: Num, elem: Elem) -> Num {
         if x.is_unknown() || y.is_unknown() {
             return Num::UNKNOWN;
@@ -176,7 +176,7 @@ impl Num {
         let (a, b) = (x.value, y.value);
         let sum = |b: f64| {
             let value = a + b;
-            // What rounding lost (Knuth).
+            // The rounding error (Knuth).
             let back = value - a;
             let lost = (a - (value - back)) + (b - back);
             let rounded = lost != 0.0 && value.is_finite();
@@ -224,7 +224,8 @@ impl Num {
 
     /// `x * y + z`, rounded once.
     pub fn fma(x: Num, y: Num, z: Num, elem: Elem) -> Num {
-        // Where all is exact, one rounding and two are the same; else the bounds differ by less than they are.
+        // Where all is exact, one rounding and two are the same; otherwise the error bounds cover the
+        // difference.
         Num::bin(Bin::Add, Num::bin(Bin::Mul, x, y, Elem::F64), z, elem)
     }
 
@@ -244,7 +245,7 @@ impl Num {
         Num::exact(f64::from(u8::from(holds)))
     }
 
-    /// A choice.
+    /// A select.
     pub fn pick(cond: Num, then: Num, other: Num) -> Num {
         match cond {
             cond if cond.is_unknown() => Num::UNKNOWN,
@@ -254,7 +255,7 @@ impl Num {
         }
     }
 
-    /// Combines many numbers, in whatever order a kernel does it.
+    /// Reduces many numbers, for any order.
     pub fn fold(with: Bin, all: &[Num], elem: Elem) -> Num {
         let Some((&first, rest)) = all.split_first() else { return Num::UNKNOWN };
         if all.iter().any(|x| x.is_unknown()) {
@@ -279,7 +280,7 @@ impl Num {
             Bin::Mul => {
                 let product =
                     rest.iter().fold(first, |product, x| Num::bin(Bin::Mul, product, *x, Elem::F64));
-                // No factor may take what is on its way out of the type.
+                // No factor may be close to overflow.
                 let size: f64 = all.iter().map(|x| x.value.abs().max(1.0)).product();
                 if size <= whole(elem) { product.fit(elem, false) } else { Num::UNKNOWN }
             }

@@ -1,7 +1,7 @@
-//! In which order a cluster does things. Where loops and conditions depend on the block, on sizes and on scalar arguments
-//! alone, the whole order is known before anything is computed, and groups that do different things take turns where rings
-//! let them. Where memory decides, or threads part, each thing is done as soon as the walk comes to it; threads that have
-//! parted go one after the other.
+//! The execution order of a cluster. If loops and conditions depend on the block, on sizes and on scalar
+//! arguments alone, the whole order is known in advance, and groups with different roles alternate as their
+//! rings allow. If they depend on memory or diverge, each step is executed as soon as it is reached;
+//! divergent threads are executed one after the other.
 
 use tilewright_codegen::affine::Affine;
 use tilewright_codegen::condition::Test;
@@ -11,57 +11,57 @@ use tilewright_codegen::tile::{Expr, Op, Past, Program, Stmt};
 use super::value::Operands;
 use super::{Cluster, Result, Undefined};
 
-/// What holds where a statement stands.
+/// The context of a statement.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     /// Loop variables.
     pub(super) vars: Vec<i128>,
-    /// For each ring, how many of its slots the group has been through.
+    /// For each ring, how many of its slots the group has passed.
     pub(super) phases: Vec<i128>,
     /// The block.
     pub(super) block: [i64; 3],
     /// Its rank in the cluster.
     pub(super) rank: usize,
-    /// For each number that is read, what each thread has.
+    /// For each integer that is read, the value of each thread.
     pub(super) reads: Vec<Vec<i128>>,
-    /// The one thread that is here, where threads have parted.
+    /// The one active thread, in divergent code.
     pub(super) only: Option<i64>,
 }
 
 impl Setting {
-    /// Nothing has been done yet.
+    /// The initial state.
     pub(super) fn new(program: &Program, vars: Vec<i128>, block: [i64; 3]) -> Setting {
         let reads = vec![vec![0; program.threads() as usize]; program.reads.len()];
         Setting { vars, phases: vec![0; program.rings.len()], block, rank: 0, reads, only: None }
     }
 
-    /// A thread that is here.
+    /// An active thread.
     fn someone(&self) -> i64 {
         self.only.unwrap_or(0)
     }
 }
 
-/// A statement without others inside it, and where it stands.
+/// A leaf statement and its context.
 #[derive(Clone)]
 pub(super) struct Step<'p> {
     pub(super) stmt: &'p Stmt,
     pub(super) at: Setting,
 }
 
-/// Steps one after the other, or those of groups that do different things.
+/// Steps one after the other, or those of groups with different roles.
 pub(super) enum Part<'p> {
     One(Step<'p>),
     Roles(Vec<Vec<Step<'p>>>),
 }
 
-/// More steps than this are a mistake of whoever drew the program.
+/// A program with more steps is a bug in the draw.
 const MOST: usize = 200_000;
 
-/// The loop that a list of statements left, if one.
+/// The loop that a list of statements exits, if any.
 type Left = Option<Id>;
 
 impl<'l> Cluster<'l> {
-    /// All that a block does.
+    /// All steps of a block.
     pub(super) fn order(&mut self, block: [i64; 3], rank: usize) -> Result<Vec<Part<'l>>> {
         let program = self.program;
         let vars = vec![0; program.vars.len()];
@@ -71,7 +71,7 @@ impl<'l> Cluster<'l> {
         Ok(parts)
     }
 
-    /// Appends what a list does.
+    /// Appends the steps of a list.
     fn list(&mut self, body: &'l [Stmt], at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         for stmt in body {
             let left = self.one(stmt, at, to)?;
@@ -104,7 +104,7 @@ impl<'l> Cluster<'l> {
                 }
             }
             Op::Tiles { vars, body, .. } => {
-                // One cluster has all tiles: whose they are makes no difference.
+                // One cluster processes all tiles: their distribution makes no difference.
                 let extents = vars.iter().map(|&var| self.affine(&self.program.vars[var as usize].to, at, 0));
                 let extents = extents.collect::<Result<Vec<_>>>()?;
                 for mut tile in 0..extents.iter().product::<i128>() {
@@ -167,7 +167,7 @@ impl<'l> Cluster<'l> {
         Ok(None)
     }
 
-    /// One thread after the other.
+    /// Divergent code, one thread after the other.
     fn apart(&mut self, stmt: &'l Stmt, at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         for thread in 0..i64::from(self.program.threads()) {
             at.only = Some(thread);
@@ -177,7 +177,7 @@ impl<'l> Cluster<'l> {
         Ok(None)
     }
 
-    /// Does memory, or the thread, decide what is done?
+    /// Does control flow depend on memory or on the thread?
     fn is_direct(&self) -> bool {
         let mut apart = !self.program.reads.is_empty();
         let mut ask = |stmt: &Stmt| match &stmt.op {
@@ -212,7 +212,7 @@ impl<'l> Cluster<'l> {
         }
     }
 
-    /// What the blocks of a cluster do, in an order that their rings allow.
+    /// The steps of a cluster's blocks, in an order that their rings allow.
     pub(super) fn together(&self, blocks: Vec<Vec<Part<'l>>>) -> Result<Vec<Step<'l>>> {
         let across = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
         let mut all = Vec::new();
@@ -225,7 +225,7 @@ impl<'l> Cluster<'l> {
             }
             return Ok(all);
         }
-        // Blocks that share a ring come to their roles at the same time.
+        // Blocks that share a ring reach their roles at the same time.
         let mut roles = Vec::new();
         for part in blocks.into_iter().flatten() {
             match part {
@@ -240,7 +240,7 @@ impl<'l> Cluster<'l> {
         Ok(all)
     }
 
-    /// What groups do at the same time, one after the other as far as rings let them.
+    /// The steps of concurrent groups, serialised as their rings allow.
     fn interleave(&self, roles: Vec<Vec<Step<'l>>>, to: &mut Vec<Step<'l>>) -> Result<()> {
         let ranks = self.program.cluster.iter().product::<u32>() as usize;
         let mut rings = vec![Slots::new(ranks); self.program.rings.len()];
@@ -271,12 +271,12 @@ impl<'l> Cluster<'l> {
         }
     }
 
-    /// Can a step be done now? If so, it counts for the rings.
+    /// Can a step be executed now? If so, it updates the rings.
     fn goes(&self, step: &Step<'_>, rings: &mut [Slots]) -> Result<bool> {
         let rank = step.at.rank;
         let over = |ring: &Id| self.program.rings[*ring as usize].over_cluster.is_some();
         Ok(match &step.stmt.op {
-            // A slot is free once what filled it before has been released.
+            // A slot is free once its previous contents have been released.
             Op::Acquire { ring, phase } => {
                 let known = &mut rings[*ring as usize];
                 known.arrive(rank);
@@ -286,7 +286,7 @@ impl<'l> Cluster<'l> {
             Op::Publish { ring, bytes, .. } => {
                 let known = &mut rings[*ring as usize];
                 match bytes {
-                    // Full once what is copied next has arrived.
+                    // Full once the next copy has arrived.
                     Some(_) => known.coming[rank] += 1,
                     None => known.full[rank] += 1,
                 }
@@ -322,20 +322,20 @@ impl Slots {
         Slots { full: vec![0; ranks], coming: vec![0; ranks], empty: vec![0; ranks] }
     }
 
-    /// What a block has begun to copy is there; was there anything?
+    /// Lands the copies in flight to a block; were there any?
     fn arrive(&mut self, rank: usize) -> bool {
         let coming = std::mem::take(&mut self.coming[rank]);
         self.full[rank] += coming;
         coming > 0
     }
 
-    /// A count of one block, or of the last of all.
+    /// The count of one block, or the least of all blocks.
     fn of(&self, counts: &[i128], rank: usize, over: bool) -> i128 {
         if over { counts.iter().copied().min().unwrap_or(0) } else { counts[rank] }
     }
 }
 
-/// Steps without roles among them.
+/// Steps without nested roles.
 fn steps(parts: Vec<Part<'_>>) -> Result<Vec<Step<'_>>> {
     let one = |part| match part {
         Part::One(step) => Ok(step),

@@ -1,4 +1,4 @@
-//! Where a statement's views point at one moment: for who compares them with something else than a run.
+//! The coordinates of a statement's views at one point, for comparisons other than a run.
 
 use tilewright_codegen::tile::{Op, Program, Stmt};
 use tilewright_codegen::view::View;
@@ -22,7 +22,7 @@ pub struct Moment {
 /// Coordinates in a view's tensor; does the element lie beyond a ragged tile, and outside of the tensor?
 type Where = (Vec<i128>, bool, bool);
 
-/// Where a view points.
+/// The coordinates of a view.
 pub struct Pointed {
     /// The view's name.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Pointed {
     pub at: Vec<Where>,
 }
 
-/// Where the views of a statement point; nothing for one without views.
+/// The coordinates of a statement's views; `None` for one without views.
 pub fn point(
     program: &Program,
     symbols: &[(Symbol, i64)],
@@ -64,5 +64,5 @@ pub fn point(
     views.iter().map(one).collect::<Result<Vec<_>>>().ok()
 }
 
-/// Elements of one view that are looked at.
+/// Limit of sampled elements of one view.
 const MOST: i64 = 128;

@@ -12,7 +12,7 @@ use super::value::{Operands, identity};
 use super::view::{Begin, Place, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
-/// What is written: the block's rank, tensor, place, element.
+/// A write: the block's rank, tensor, place, element.
 pub(super) type Writes = Vec<(usize, u32, usize, Cell)>;
 
 impl Cluster<'_> {
@@ -22,7 +22,7 @@ impl Cluster<'_> {
             Op::Gemm { a, b, acc, how: How::Atom(name), .. } => self.gemm_by(step, name, a, b, acc)?,
             Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
             Op::Take { .. } => {
-                return Err(Undefined("a number is read where no order can wait for it".into()));
+                return Err(Undefined("an integer is read where its order is unknown".into()));
             }
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
@@ -31,7 +31,7 @@ impl Cluster<'_> {
             Op::Fold { from, to, with, nothing, across } => {
                 self.fold(step, (from, to), with, nothing, *across)?
             }
-            // What is in flight has arrived, and whoever should be there is.
+            // Copies in flight have landed, and the threads of the group have arrived.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
             Op::Advance { .. } => Writes::new(),
@@ -43,7 +43,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// The threads of the group that does it, by their numbers in the block.
+    /// The threads of the group that executes it, by their numbers in the block.
     pub(super) fn threads(&self, step: &Step<'_>) -> Vec<i64> {
         let all = match self.program.groups[step.stmt.by as usize].warps {
             Some((first, end)) => i64::from(first) * 32..i64::from(end) * 32,
@@ -52,7 +52,7 @@ impl Cluster<'_> {
         all.filter(|thread| step.at.only.is_none_or(|only| only == *thread)).collect()
     }
 
-    /// What each thread reads as an integer; -1 outside of the tensor.
+    /// The integer that each thread reads; -1 outside of the tensor.
     pub(super) fn taken(&self, step: &Step<'_>, from: &View) -> Result<Vec<(i64, i128)>> {
         let elem = self.elem(from);
         let shown = self.show(from)?;
@@ -67,7 +67,7 @@ impl Cluster<'_> {
             let num = cell.num.cast(elem, to);
             match num.is_exact() {
                 true => Ok((thread, num.value as i128)),
-                false => Err(Undefined("a number that is read is not known".into())),
+                false => Err(Undefined("an integer that is read is unknown".into())),
             }
         };
         self.threads(step).into_iter().map(one).collect()
@@ -77,7 +77,7 @@ impl Cluster<'_> {
         self.program.tensor(view.tensor).elem
     }
 
-    /// The element at a place of a view. `fill` stands for those outside.
+    /// The element at a place of a view. `fill` replaces those out of bounds.
     pub(super) fn read(
         &self,
         shown: &Shown<'_>,
@@ -87,15 +87,15 @@ impl Cluster<'_> {
     ) -> Result<Option<Cell>> {
         Ok(match shown.place(begin, at)? {
             Place::Outside => Some(Cell { num: fill, beyond: Beyond::Yes }),
-            // Nobody cares what it is, nor whether a reduction leaves it out.
-            Place::Held => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Perhaps }),
+            // Its value is unspecified, and so is whether a reduction skips it.
+            Place::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Perhaps }),
             Place::At(place) => self.memory.read(begin.rank, shown.view.tensor, place),
         })
     }
 
     fn written(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Cell> {
         let cell = self.read(shown, begin, at, fill)?;
-        cell.ok_or_else(|| Undefined(format!("`{}` is read at {at:?}, where nobody wrote", shown.view.name)))
+        cell.ok_or_else(|| Undefined(format!("`{}` is read at {at:?} before it is written", shown.view.name)))
     }
 
     fn put(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], cell: Cell, to: &mut Writes) -> Result<()> {
@@ -142,7 +142,7 @@ impl Cluster<'_> {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
                     let used = value.reads(n as u8);
                     if cell.is_none() && (used || !registers(shown.view)) {
-                        return Err(Undefined(format!("`{}` is read where nobody wrote", shown.view.name)));
+                        return Err(Undefined(format!("`{}` is read before it is written", shown.view.name)));
                     }
                     outside.push(cell.is_some_and(|cell| cell.beyond == Beyond::Yes));
                     if let Some(cell) = cell {
@@ -152,7 +152,7 @@ impl Cluster<'_> {
                 }
                 let num = self.element(value, &given, target)?;
                 if beyond == Beyond::Yes && leaves_unchanged(value, &given, &outside) {
-                    // What counts for nothing is added: whether the sum lies outside itself is not known.
+                    // Neutral elements are added: whether the sum counts as out of bounds is unspecified.
                     beyond = Beyond::Perhaps;
                 }
                 self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
@@ -183,7 +183,7 @@ impl Cluster<'_> {
                     terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
                 }
                 let num = Num::fold(Bin::Add, &terms, elem);
-                // All of a row or of a column outside: it may be past the edge, or all of the sum may be.
+                // If all of an operand's row is out of bounds, so may be the sum.
                 let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
                 self.put(&acc, &of_acc, &at, Cell { num, beyond }, &mut writes)?;
             }
@@ -195,7 +195,7 @@ impl Cluster<'_> {
         let (source, target) = (self.elem(from), self.elem(to));
         let (from, to) = (self.show(from)?, self.show(to)?);
         let threads: Vec<i64> = self.threads(step);
-        // For each thread and each element of the target: what is combined, and whether any of it counts.
+        // For each thread and each element of the target: the operands, and whether any of them is in bounds.
         let mut all: Vec<Vec<(Vec<Num>, Beyond)>> = Vec::new();
         for &thread in &threads {
             let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
@@ -241,7 +241,7 @@ impl Cluster<'_> {
             let start = self.begin(&to, &step.at, thread)?;
             for (at, (_, own)) in all[place].iter().enumerate() {
                 let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
-                // One that lies inside is enough: an edge that all stay on one side of has all outside, or none.
+                // In bounds if any operand of the group is.
                 let beyond = match *own {
                     Beyond::Perhaps if group.iter().any(|&other| all[other][at].1 == Beyond::No) => {
                         Beyond::No
@@ -257,7 +257,7 @@ impl Cluster<'_> {
 }
 
 impl Cluster<'_> {
-    /// Tuples that are combined by functions, in whatever order.
+    /// Tuples that are reduced by functions, in any order.
     fn fold(
         &self,
         step: &Step<'_>,
@@ -281,7 +281,7 @@ impl Cluster<'_> {
         };
         let identity: Vec<Num> =
             nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(n.to_f64(), *elem)).collect();
-        // For each thread and each element of the target the tuples that count.
+        // For each thread and each element of the target the tuples in bounds.
         let mut all: Vec<Vec<Vec<Vec<Num>>>> = Vec::new();
         for &thread in &threads {
             let (firsts, begins) = (starts(&from, thread)?, starts(&to, thread)?);
@@ -320,7 +320,7 @@ impl Cluster<'_> {
                     sum = self.combined((step, thread), with, [&sum, tuple], &elems)?;
                 }
                 for ((shown, begin), num) in to.iter().zip(&begins).zip(sum) {
-                    // In another order what is rounded would come out otherwise.
+                    // Another order would round differently.
                     let num = if num.is_exact() { num } else { Num::UNKNOWN };
                     let cell = Cell { num, beyond: Beyond::Perhaps };
                     self.put(shown, begin, &shown.digits(at as i64), cell, &mut writes)?;
@@ -330,7 +330,7 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    /// One tuple with another, as a thread combines them where the statement stands.
+    /// Combines two tuples as a thread does.
     fn combined(
         &self,
         (step, thread): (&Step<'_>, i64),
@@ -345,7 +345,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Does a function give one of its inputs back, because those outside count for nothing: 0 in a sum, 1 in a product?
+/// Does a function return one of its inputs unchanged when the other is a fill: 0 in a sum, 1 in a product?
 fn leaves_unchanged(of: &Expr, given: &Operands, outside: &[bool]) -> bool {
     let is = |x: &Expr, wanted: f64| match x {
         Expr::In(n) => outside[usize::from(*n)] && given.ins[usize::from(*n)].1 == Some(Num::exact(wanted)),
@@ -369,7 +369,7 @@ fn leaves_unchanged(of: &Expr, given: &Operands, outside: &[bool]) -> bool {
     }
 }
 
-/// Whether a function of two elements stands for a place outside.
+/// Whether a function of two elements is an out-of-bounds fill.
 fn either(one: Beyond, other: Beyond) -> Beyond {
     match (one, other) {
         (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,

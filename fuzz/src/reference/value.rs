@@ -7,10 +7,10 @@ use tilewright_codegen::tile::Expr;
 use super::order::Setting;
 use super::{Cluster, Num, Result, Undefined};
 
-/// What a function is given: for each input its type and element, and the coordinates behind it.
+/// The inputs of a function: for each its type and element, and the coordinates.
 pub(super) struct Operands<'s> {
     pub(super) ins: Vec<(Elem, Option<Num>, Vec<i128>)>,
-    /// Where the statement stands, and the thread.
+    /// The context of the statement, and the thread.
     at: &'s Setting,
     thread: i64,
 }
@@ -22,34 +22,34 @@ impl<'s> Operands<'s> {
 }
 
 impl Cluster<'_> {
-    /// A function's value, as an element of a type.
+    /// A function's value as an element of a type.
     pub(super) fn element(&self, of: &Expr, given: &Operands<'_>, to: Elem) -> Result<Num> {
         let own = self.own_type(of, given);
         Ok(self.function(of, given, own.unwrap_or(to))?.cast(own.unwrap_or(to), to))
     }
 
-    /// Whether something holds.
+    /// The value of a condition.
     pub(super) fn condition(&self, of: &Expr, given: &Operands<'_>) -> Result<Num> {
         let own = self.own_type(of, given);
         self.function(of, given, own.unwrap_or(Elem::F32))
     }
 
-    /// A function's value. What is made of literals alone has the type that is given.
+    /// A function's value. Expressions of literals alone have the given type.
     fn function(&self, of: &Expr, given: &Operands<'_>, elem: Elem) -> Result<Num> {
         let inner = |e: &Expr| self.function(e, given, elem);
         Ok(match of {
             Expr::In(n) => {
                 let (_, num, _) = &given.ins[usize::from(*n)];
-                num.ok_or_else(|| Undefined("an element is read that nobody wrote".into()))?
+                num.ok_or_else(|| Undefined("an element is read before it is written".into()))?
             }
             Expr::Lit(x) => Num::literal(x.to_f64(), elem),
             Expr::Scalar(id) => Num::exact(self.scalars[*id as usize]),
             Expr::Size(size) => {
                 let known = |symbol| self.symbols.iter().find(|(of, _)| *of == symbol).map(|(_, n)| *n);
-                let n = size.evaluate(&known).ok_or_else(|| Undefined(format!("{size} is not known")))?;
+                let n = size.evaluate(&known).ok_or_else(|| Undefined(format!("{size} is unknown")))?;
                 Num::integer(n.into(), Elem::I32)
             }
-            Expr::At(_) => return Err(Undefined("coordinates of elements are not followed here".into())),
+            Expr::At(_) => return Err(Undefined("coordinates of elements are not supported".into())),
             Expr::Coord(n, mode) => {
                 let (_, _, coordinates) = &given.ins[usize::from(*n)];
                 Num::integer(coordinates[usize::from(*mode)], Elem::I32)
@@ -63,7 +63,7 @@ impl Cluster<'_> {
                 Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
             }
             Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
-            // Whatever type it is of, it has not been in 32 bits before.
+            // Whatever its type, it has not been truncated to 32 bits.
             Expr::Cast(to, x) if matches!(**x, Expr::Index(_)) => {
                 let Expr::Index(at) = &**x else { return Err(Undefined("no index".into())) };
                 Num::integer(self.affine(at, given.at, given.thread)?, *to)
@@ -97,7 +97,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The number that changes nothing when it is combined.
+/// The neutral element of a reduction.
 pub(super) fn identity(with: Bin, elem: Elem) -> f64 {
     let (least, most) = crate::number::range(elem);
     match with {

@@ -1,4 +1,4 @@
-//! Where the elements of a view are: coordinates in its tensor, as integers of any size.
+//! Coordinates of the elements of a view in its tensor, as integers of any size.
 
 use tilewright_codegen::affine::{Affine, Arith, Coord};
 use tilewright_codegen::tile::Space;
@@ -13,28 +13,28 @@ pub(super) struct Shown<'v> {
     pub(super) view: &'v View,
     /// Elements along each mode.
     pub(super) sizes: Vec<i64>,
-    /// For each mode and each of its elements: steps along the tensor's modes.
+    /// For each mode and each of its elements: offsets along the tensor's modes.
     steps: Vec<Vec<Vec<i128>>>,
     /// Elements along each mode of the tensor.
     extents: Vec<i128>,
     space: Space,
 }
 
-/// Where an element is.
+/// The location of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
-    /// In the tensor's table.
+    /// An index into the tensor's table.
     At(usize),
-    /// Outside of the tensor, or of the tile that a ragged partition distributes.
+    /// Out of bounds of the tensor, or of the tile that a ragged partition distributes.
     Outside,
-    /// Outside along modes where any element inside may stand for it.
-    Held,
+    /// Out of bounds along clamped modes: any element may replace it.
+    Clamped,
 }
 
 impl Cluster<'_> {
     pub(super) fn value(&self, value: Value) -> Result<i64> {
         let lookup = |symbol| self.symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
-        value.evaluate(&lookup).ok_or_else(|| Undefined(format!("nobody knows {value}")))
+        value.evaluate(&lookup).ok_or_else(|| Undefined(format!("{value} is unknown")))
     }
 
     pub(super) fn affine(&self, affine: &Affine, at: &Setting, thread: i64) -> Result<i128> {
@@ -78,7 +78,7 @@ impl Cluster<'_> {
                 match with {
                     Arith::Mul => a * b,
                     _ if matches!(with, Arith::Div | Arith::Rem) && b < 1 => {
-                        return Err(Undefined("nothing is divided by what is not positive".into()));
+                        return Err(Undefined("a divisor is not positive".into()));
                     }
                     Arith::Div => a.div_euclid(b),
                     Arith::Rem => a.rem_euclid(b),
@@ -92,7 +92,7 @@ impl Cluster<'_> {
         })
     }
 
-    /// A view whose elements can be found.
+    /// A view with resolved coordinates.
     pub(super) fn show<'v>(&self, view: &'v View) -> Result<Shown<'v>> {
         let tensor = self.program.tensor(view.tensor);
         let extents = match tensor.space {
@@ -116,7 +116,7 @@ impl Cluster<'_> {
         })
     }
 
-    /// The steps along a tensor's modes that each element of a view's mode is away from the first.
+    /// The offsets along a tensor's modes of each element of a view's mode from the first.
     fn steps(&self, mode: &Layout, rank: usize) -> Result<Vec<Vec<i128>>> {
         let mut all = vec![vec![0; rank]];
         for (extent, stride) in mode.leaves() {
@@ -136,7 +136,7 @@ impl Cluster<'_> {
         Ok(all)
     }
 
-    /// For one thread: where a view begins, and the limits of its modes.
+    /// For one thread: the origin of a view, and the limits of its modes.
     pub(super) fn begin(&self, shown: &Shown<'_>, at: &Setting, thread: i64) -> Result<Begin> {
         let base = shown.view.base.iter().map(|base| self.affine(base, at, thread)).collect::<Result<_>>()?;
         let limit = |limit: &Option<(Affine, i64)>| -> Result<Option<i128>> {
@@ -148,12 +148,12 @@ impl Cluster<'_> {
     }
 }
 
-/// Where a thread's part begins.
+/// The origin of a thread's part.
 pub(super) struct Begin {
     base: Vec<i128>,
     limits: Vec<Option<i128>>,
     thread: i64,
-    /// Of the block in its cluster.
+    /// The rank of its block in the cluster.
     pub(super) rank: usize,
 }
 
@@ -163,7 +163,7 @@ impl Shown<'_> {
         self.sizes.iter().product()
     }
 
-    /// The place along each mode of an element, the leftmost mode running fastest.
+    /// The position along each mode of an element, the leftmost mode fastest.
     pub(super) fn digits(&self, mut at: i64) -> Vec<i64> {
         let digit = |size: &i64| {
             let digit = at % size;
@@ -184,7 +184,7 @@ impl Shown<'_> {
         coordinates
     }
 
-    /// Coordinates, and whether they lie beyond a limit, or outside of the tensor.
+    /// Coordinates, and whether they are beyond a limit, or outside of the tensor.
     pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
         let coordinates = self.coordinates(begin, at);
         let limited =
@@ -193,13 +193,13 @@ impl Shown<'_> {
         (coordinates, limited, outside)
     }
 
-    /// The place of an element of a thread's part.
+    /// The location of an element of a thread's part.
     pub(super) fn place(&self, begin: &Begin, at: &[i64]) -> Result<Place> {
         let mut coordinates = self.coordinates(begin, at);
         for &mode in &self.view.nearest {
             coordinates[mode] = coordinates[mode].clamp(0, self.extents[mode] - 1);
         }
-        let (mut held, mut index, mut step) = (false, 0i128, 1i128);
+        let (mut clamped, mut index, mut step) = (false, 0i128, 1i128);
         for (mode, (&at, &extent)) in coordinates.iter().zip(&self.extents).enumerate() {
             if begin.limits[mode].is_some_and(|limit| at >= limit) {
                 return Ok(Place::Outside);
@@ -212,13 +212,13 @@ impl Shown<'_> {
                     }
                     return Ok(Place::Outside);
                 }
-                held = true;
+                clamped = true;
             }
             index += at * step;
             step *= extent;
         }
-        if held {
-            return Ok(Place::Held);
+        if clamped {
+            return Ok(Place::Clamped);
         }
         let own =
             if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };

@@ -1,5 +1,6 @@
-//! What the text of a kernel says about where elements are, without views and layouts: tiles, parts and slices are counted
-//! off, element by element, for one block, one thread and one iteration of each loop. A tile program must say the same.
+//! A second reading of a kernel's text, without views and layouts: the coordinates of tiles, partitions and
+//! slices, element by element, for one block, one thread and one iteration of each loop. The tile program
+//! must agree.
 
 mod part;
 
@@ -39,7 +40,7 @@ struct Reader<'r> {
     loops: usize,
 }
 
-/// What of a program is not what the text says, if anything is.
+/// The first difference between a program and its text.
 pub fn differs(
     kernel: &Kernel,
     program: &Program,
@@ -60,7 +61,7 @@ pub fn differs(
             .push((param.name.text.clone(), Value::View(Part { modes, base: vec![0; rank], beyond: false })));
     }
     if reader.body(&kernel.body).is_none() {
-        return Some("the text is not understood".into());
+        return Some("the text is not supported".into());
     }
     let mut ops = Vec::new();
     for stmt in &program.body {
@@ -69,7 +70,9 @@ pub fn differs(
     let mut said = reader.said.iter();
     for stmt in ops {
         let Some(views) = point(program, symbols, moment, stmt) else { continue };
-        let Some(said) = said.next() else { return Some(format!("the text says nothing of {:?}", stmt.op)) };
+        let Some(said) = said.next() else {
+            return Some(format!("the text has no statement for {:?}", stmt.op));
+        };
         if said.views.len() != views.len() {
             return Some(format!("what the text calls {} is {:?}", said.what, stmt.op));
         }
@@ -82,7 +85,8 @@ pub fn differs(
     said.next().map(|said| format!("the program lacks a {}", said.what))
 }
 
-/// Do integers decide that are not counted off here: of memory, of comparisons, of computed ends?
+/// Does control flow depend on integers that are not evaluated here: of memory, of comparisons, of computed
+/// bounds?
 fn decides(program: &Program) -> bool {
     let computed = |at: &Affine| at.any(&|coord| matches!(coord, Coord::Two(..) | Coord::Scalar(_)));
     let mut found = !program.reads.is_empty() || program.vars.iter().any(|var| var.extent().is_none());
@@ -182,7 +186,7 @@ impl Reader<'_> {
             && let (Some(from), Some(to)) = (fixed(from), fixed(to))
             && from >= to
         {
-            // Nothing comes of it.
+            // It has no effect.
             return Some(());
         }
         let Value::Range(end) = self.value(range)? else { return None };
@@ -196,7 +200,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The iteration of the next loop that is looked at.
+    /// The sampled iteration of the next loop.
     fn iteration(&self) -> i128 {
         self.moment.iterations.get(self.loops).copied().unwrap_or(0)
     }
@@ -315,7 +319,7 @@ impl Reader<'_> {
         Some(Value::Layout(modes.collect()))
     }
 
-    /// A tensor of its own with this shape.
+    /// A new tensor with this shape.
     fn fresh(&mut self, shape: &[i128]) -> Part {
         let modes = shape.iter().enumerate().map(|(mode, &count)| whole(mode, shape.len(), count)).collect();
         Part { modes, base: vec![0; shape.len()], beyond: false }
@@ -365,7 +369,7 @@ impl Reader<'_> {
                 let ragged = named("ragged").is_some();
                 let kept: Vec<_> =
                     threads.iter().zip(keep).filter(|(_, kept)| *kept).map(|(mode, _)| mode).collect();
-                Value::View(view.dealt(&kept, thread, &values, ragged))
+                Value::View(view.partitioned(&kept, thread, &values, ragged))
             }
             "shared" => match self.value(of(0)?)? {
                 Value::Layout(modes) => {

@@ -1,11 +1,11 @@
-//! Parts of tensors as a text names them: modes, each a number of elements and where they are.
+//! Parts of tensors as a text names them: modes, each with a count of elements and their coordinates.
 
 use std::rc::Rc;
 
 use super::Value;
 use crate::reference::Pointed;
 
-/// A mode: how many elements, and where each is; nothing for one beyond a tile that was distributed raggedly.
+/// A mode: the count of elements, and the coordinates of each; `None` for one beyond a ragged tile.
 #[derive(Clone)]
 pub(super) struct Mode {
     pub(super) count: i128,
@@ -16,13 +16,13 @@ pub(super) struct Mode {
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) modes: Vec<Mode>,
-    /// Where it begins.
+    /// Its origin.
     pub(super) base: Vec<i128>,
-    /// Does all of it lie beyond a tile?
+    /// Is all of it beyond a tile?
     pub(super) beyond: bool,
 }
 
-/// What is not so about a view of the program, if anything is.
+/// The first difference from a view of the program.
 pub(super) fn compared(said: &Part, view: &Pointed) -> Option<String> {
     let counts = said.counts();
     let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
@@ -43,10 +43,10 @@ pub(super) fn compared(said: &Part, view: &Pointed) -> Option<String> {
         }
         if beyond {
             if !*limited && !*outside {
-                return Some(format!("element {element} lies beyond its tile, and the program lets it in"));
+                return Some(format!("element {element} lies beyond its tile, and the program includes it"));
             }
         } else if *limited {
-            return Some(format!("element {element} lies in its tile, and the program leaves it out"));
+            return Some(format!("element {element} lies in its tile, and the program excludes it"));
         } else if wanted != *coordinates {
             return Some(format!(
                 "element {element} is at {wanted:?}, and the program has it at {coordinates:?}"
@@ -75,7 +75,7 @@ impl Part {
         self.modes.iter().map(|mode| mode.count).collect()
     }
 
-    /// Some modes stay, of the others one element each.
+    /// Keeps some modes, and one element of each of the others.
     pub(super) fn keep(&self, modes: &[Mode], at: &[Value]) -> Option<Part> {
         if modes.len() != at.len() {
             return None;
@@ -94,7 +94,7 @@ impl Part {
         Some(part)
     }
 
-    /// Modes of one element as wide as another's.
+    /// Broadcasts modes of one element to another's extents.
     pub(super) fn spread(&self, like: &Part) -> Part {
         if self.modes.len() != like.modes.len() {
             return self.clone();
@@ -109,7 +109,7 @@ impl Part {
         Part { modes: self.modes.iter().zip(&like.modes).map(one).collect(), ..self.clone() }
     }
 
-    /// One tile, or the tiles of modes that stay: the modes of a tile, then those.
+    /// One tile, or all tiles along some modes: the modes of a tile, then those.
     pub(super) fn tiled(&self, tile: &[i128], at: &[Value]) -> Option<Part> {
         let (mut inside, mut tiles) = (Vec::new(), Vec::new());
         for (place, mode) in self.modes.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Part {
                 continue;
             };
             inside.push(Mode { count: size, at: of.clone() });
-            // Steps from the first tile: within it, elements are counted from where it begins.
+            // Offsets from the first tile: within it, elements are counted from its origin.
             let origin = of(0)?;
             let next = move |index: i128| {
                 let at = of(index * size)?;
@@ -132,8 +132,8 @@ impl Part {
         Some(Part { modes: inside, ..part })
     }
 
-    /// The part of a thread: its digit along each mode, and every so many elements from there.
-    pub(super) fn dealt(
+    /// The partition of a thread: its digit along each mode, and a stride from there.
+    pub(super) fn partitioned(
         &self,
         threads: &[&Vec<(i128, i128)>],
         thread: i128,

@@ -1,26 +1,26 @@
-//! One direction of a picture: which of its coordinates are shown, and where tiles end.
+//! One axis of a picture: the coordinates that are shown, and the borders of tiles.
 
-/// An axis no longer than this is never cut.
+/// Axes up to this length are never cut.
 const SHORT: i64 = 64;
-/// An axis longer than this always is.
+/// Longer axes are always cut.
 const LONG: i64 = 128;
-/// More cells than this, and every axis that is not short is cut.
+/// With more cells, every axis that is not short is cut.
 const MANY: i64 = SHORT * SHORT;
-/// How many stay at either end of a cut axis: enough to see how it goes on.
+/// Coordinates shown at either end of a cut axis: enough to see the pattern.
 const END: i64 = 16;
 
 /// Rows or columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Axis {
-    /// How many there are.
+    /// Its extent.
     pub(super) extent: i64,
-    /// Those that are shown, in order.
+    /// The shown coordinates, in order.
     pub(super) shown: Vec<i64>,
-    /// The place among the shown after which some are left out.
+    /// The position among them after which some are omitted.
     pub(super) gap: Option<usize>,
     /// Sizes of the inner tiles, innermost first.
     tiles: Vec<i64>,
-    /// Are its coordinates written beside it?
+    /// Are its coordinates printed beside it?
     pub(super) headed: bool,
 }
 
@@ -37,7 +37,7 @@ impl Axis {
         Axis { extent, shown: Vec::new(), gap: None, tiles, headed: true }
     }
 
-    /// Decides what is shown: everything, or both ends of what is too long.
+    /// Decides which coordinates are shown: all, or both ends of a long axis.
     pub(super) fn cut(rows: &mut Axis, columns: &mut Axis) {
         let all = rows.extent.saturating_mul(columns.extent);
         let most = if all > MANY { SHORT } else { LONG };
@@ -52,7 +52,7 @@ impl Axis {
         }
     }
 
-    /// How strong a line stands before the shown place: 0 for none, 1 for the innermost tiles, and so on.
+    /// The weight of the line before a shown position: 0 for none, 1 for the innermost tiles, and so on.
     pub(super) fn line_before(&self, place: usize) -> usize {
         let at = self.shown[place];
         if place == 0 || self.gap == Some(place) {

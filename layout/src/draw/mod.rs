@@ -1,8 +1,8 @@
 //! Pictures of layouts: a text table and an SVG of anything with one or two modes.
 //!
-//! A [`Picture`] is a grid of labelled, coloured cells, made from a layout ([`Picture::of`]) or from the way threads
-//! share a tile ([`Picture::threads`]). It is drawn as text ([`Picture::table`]) or as SVG ([`Picture::svg`]), byte for
-//! byte the same every time. Lines separate the inner tiles of nested modes.
+//! A [`Picture`] is a grid of labelled, coloured cells, made from a layout ([`Picture::of`]) or from a
+//! thread-value layout ([`Picture::threads`]). It is drawn as text ([`Picture::table`]) or as SVG
+//! ([`Picture::svg`]), byte for byte the same every time. Lines separate the inner tiles of nested modes.
 //!
 //! ```
 //! use tilewright_layout::{draw::Picture, layout};
@@ -31,10 +31,10 @@ use crate::tv::TiledCopy;
 use crate::value::{Path, Value};
 use axis::Axis;
 
-/// Colours go round after so many, as offsets go round the banks of a memory.
+/// The number of colours, which repeat as banks do.
 const TONES: i64 = 8;
 
-/// Larger tiles would only be cut.
+/// Larger tiles would be cut anyway.
 const MOST_HELD: i64 = 1 << 20;
 
 /// A grid of labelled cells: see the [module](self).
@@ -43,23 +43,23 @@ pub struct Picture {
     title: String,
     rows: Axis,
     columns: Axis,
-    /// Row by row, those that are shown.
+    /// The shown cells, row by row.
     cells: Vec<Cell>,
 }
 
-/// One coordinate.
+/// One cell.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Cell {
     label: String,
     /// A second line, in an SVG; a second word in a table.
     more: String,
-    /// Which colour; `None` where nothing is.
+    /// Its colour; `None` for an empty cell.
     tone: Option<u8>,
 }
 
 impl Picture {
-    /// The offsets of a layout with one or two modes, swizzled or not; of an identity layout the coordinates. Cells whose
-    /// offsets agree modulo 8 have one colour. Long modes are cut in the middle.
+    /// The offsets of a layout with one or two modes, swizzled or not; of an identity layout the coordinates.
+    /// Cells whose offsets agree modulo 8 have one colour. Long modes are cut in the middle.
     ///
     /// ```
     /// use tilewright_layout::{Composed, draw::Picture};
@@ -76,7 +76,7 @@ impl Picture {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     ///
-    /// Three modes and more are refused, and so are names that only launch knows:
+    /// Three modes and more are refused, and so are symbols:
     ///
     /// ```
     /// use tilewright_layout::{Layout, draw::Picture, layout};
@@ -93,8 +93,8 @@ impl Picture {
         Ok(Picture { title: layout.to_string(), cells: cells.collect::<Result<_>>()?, rows, columns })
     }
 
-    /// A tile with the thread that holds each element and the number that the element has among its values: `T3 V1`.
-    /// Cells of one thread have one colour; a cell that several threads hold shows the first, with `…`.
+    /// A tile with the thread and the value number of each element: `T3 V1`. Cells of one thread have one
+    /// colour; an element of several threads shows the first, with `…`.
     ///
     /// ```
     /// use tilewright_layout::{TiledCopy, draw::Picture, layout};
@@ -118,8 +118,8 @@ impl Picture {
         Picture::held(&format!("{tv} into a tile {}", copy.tile()), copy.tile(), pairs)
     }
 
-    /// A tile of this shape with who holds each element: thread, value, and the place in the tile, column by column. It
-    /// is drawn like [`Picture::threads`]; empty cells are held by nobody.
+    /// A tile of this shape with the owner of each element: thread, value, and the index in the tile, column
+    /// by column. It is drawn like [`Picture::threads`]; cells without an owner are empty.
     ///
     /// ```
     /// use tilewright_layout::draw::Picture;
@@ -145,10 +145,10 @@ impl Picture {
             return Err(too_many(tile.size()?, &tile));
         }
         let (rows, columns) = axes(&tile.clone().into())?;
-        let mut held: Vec<Cell> = vec![Cell::default(); tile.size()? as usize];
+        let mut all: Vec<Cell> = vec![Cell::default(); tile.size()? as usize];
         for (thread, value, place) in pairs {
-            // Negative strides and gaps leave the tile; what is outside cannot be shown.
-            let Some(cell) = usize::try_from(place).ok().and_then(|at| held.get_mut(at)) else {
+            // Negative strides and gaps leave the tile; elements outside are not shown.
+            let Some(cell) = usize::try_from(place).ok().and_then(|at| all.get_mut(at)) else {
                 continue;
             };
             if cell.tone.is_none() {
@@ -163,7 +163,7 @@ impl Picture {
         }
         let height = rows.extent;
         let cells =
-            grid(&rows, &columns, |row, column| held[(row + column * height) as usize].clone()).collect();
+            grid(&rows, &columns, |row, column| all[(row + column * height) as usize].clone()).collect();
         Ok(Picture { title: title.to_owned(), rows, columns, cells })
     }
 
@@ -179,7 +179,7 @@ fn too_many(pairs: i64, layout: &Layout) -> LayoutError {
     LayoutError::new("draw", Condition::BadArgument { what, value: pairs }).with(layout)
 }
 
-/// Rows and columns of what is to be drawn; one mode is one row.
+/// Rows and columns of the picture; a single mode is one row.
 fn axes(layout: &Composed) -> Result<(Axis, Axis)> {
     let plain = layout.layout();
     let refuse = |e: LayoutError| e.within("draw", [plain.into()]);
@@ -198,7 +198,7 @@ fn axes(layout: &Composed) -> Result<(Axis, Axis)> {
     Ok((rows, columns))
 }
 
-/// A cell for each place that is shown.
+/// A cell for each shown position.
 fn grid<C>(rows: &Axis, columns: &Axis, cell: impl Fn(i64, i64) -> C) -> impl Iterator<Item = C> {
     let mut all = Vec::with_capacity(rows.shown.len() * columns.shown.len());
     for &row in &rows.shown {
@@ -223,7 +223,7 @@ fn cell(layout: &Composed, index: i64) -> Result<Cell> {
     })
 }
 
-/// Where strides are basis elements, an offset is a coordinate.
+/// With strides that are basis elements, an offset is a coordinate.
 fn coordinate(layout: &Composed, index: i64) -> Option<Cell> {
     let plain = layout.as_layout()?;
     let digits = plain.coordinate(index).ok()?;

@@ -1,4 +1,4 @@
-//! A picture as SVG, written by hand: no styles, scripts or fonts of its own, so that it can stand inside any page.
+//! A picture as SVG, without styles, scripts or fonts of its own, so that it can be embedded in any page.
 
 use super::{Picture, TONES};
 use std::fmt::Write;
@@ -18,7 +18,7 @@ const HEADER: i64 = 20;
 const LETTER: i64 = 8;
 const GAP: i64 = 22;
 
-/// Where things are.
+/// Positions of the picture's parts.
 struct Plan {
     cell: (i64, i64),
     origin: (i64, i64),
@@ -26,7 +26,7 @@ struct Plan {
 }
 
 impl Picture {
-    /// The picture as an SVG document that can also be pasted into HTML or Markdown: it holds no empty line.
+    /// The picture as an SVG document that can also be pasted into HTML or Markdown: it has no empty lines.
     ///
     /// ```
     /// use tilewright_layout::{draw::Picture, layout};
@@ -104,7 +104,7 @@ impl Picture {
         Ok(())
     }
 
-    /// Between tiles, stronger between tiles of tiles.
+    /// Lines between tiles, stronger between tiles of tiles.
     fn lines(&self, svg: &mut String, plan: &Plan) -> std::fmt::Result {
         let (right, bottom) =
             (plan.x(self, self.columns.shown.len() - 1), plan.y(self, self.rows.shown.len() - 1));
@@ -150,7 +150,7 @@ impl Picture {
         write!(svg, "<g font-size=\"13\" text-anchor=\"middle\" fill=\"{INK}\">\n{texts}</g>\n")
     }
 
-    /// The coordinates along both axes, and dots where some are left out.
+    /// The coordinates along both axes, and dots where some are omitted.
     fn headers(&self, svg: &mut String, plan: &Plan) -> std::fmt::Result {
         let (w, h) = plan.cell;
         let (left, top) = plan.origin;

@@ -1,4 +1,4 @@
-//! Random layouts, and what the property tests ask of them by brute force alone.
+//! Random layouts, and brute-force oracles for the property tests.
 #![allow(dead_code)] // each test file uses its part
 
 use proptest::prelude::*;
@@ -129,14 +129,14 @@ pub(crate) fn eval(leaves: &[(i64, i64)], mut index: i64) -> i64 {
     sum
 }
 
-/// Values of a function on the coordinates of a shape, in order: is there a layout of that shape, leaf by leaf refined,
-/// that has them?
+/// Values of a function on the coordinates of a shape, in order: is there a layout of that shape, leaf by
+/// leaf refined, with these values?
 pub(crate) fn is_a_layout(extents: &[i64], values: &[i64]) -> bool {
     first_contradiction(extents, values).is_none()
 }
 
-/// The smallest index at which no layout of this shape, leaf by leaf refined, can have these values, whatever comes
-/// after it.
+/// The smallest index at which no layout of this shape, leaf by leaf refined, can have these values, whatever
+/// follows.
 pub(crate) fn first_contradiction(extents: &[i64], values: &[i64]) -> Option<usize> {
     let mut first = None;
     let mut earliest = |at: usize| first = Some(first.map_or(at, |first: usize| first.min(at)));

@@ -52,7 +52,7 @@ extern __shared__ uint4 shared[];
 template <int KIND>
 __global__ void once(Access access, uint32_t *sink) {
     uint32_t at = (uint32_t)__cvta_generic_to_shared(shared) + access.address[threadIdx.x];
-    // lanes of a matrix instruction all take part, whether they name a row or not
+    // all lanes take part in a matrix instruction, whether they supply a row address or not
     if (KIND >= MATRIX1 || access.active >> threadIdx.x & 1) {
         uint32_t read = perform<KIND>(at);
         if (sink) sink[threadIdx.x] = read;

@@ -1,5 +1,5 @@
-//! What a newcomer writes who comes from CUDA, Triton or CuTe, and what is said to it: every mistake with the tokens that
-//! are underlined, the message and its help, in one snapshot, to be read from top to bottom.
+//! Typical mistakes of newcomers from CUDA, Triton or CuTe, with their messages: every mistake with the
+//! underlined tokens, the message and its help, in one snapshot, to be read from top to bottom.
 
 mod table;
 
@@ -10,26 +10,26 @@ use proc_macro2::{Span, TokenStream};
 use tilewright_codegen::Definition;
 use tilewright_codegen::ast::Level;
 
-/// Where a mistake stands.
+/// Where the text of a mistake goes.
 #[derive(Clone, Copy)]
 enum In {
     /// Between the parentheses of `matmul_kernel!`.
     Keys,
-    /// In the body of the kernel that `HEAD` begins.
+    /// In the body of the kernel that begins with `HEAD`.
     Body,
-    /// In a head of its own; the body follows.
+    /// With a head of its own; the body follows.
     Kernel,
 }
 use In::{Body, Kernel, Keys};
 use table::MISTAKES;
 
-/// The head that bodies have, with what most of them need.
+/// The head of the bodies, with the names that most of them need.
 const HEAD: &str = "fn k<const B: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N)>, alpha: f32) {\n\
     let t = layout!((32, 8));\n\
     let from = parallelize(tile(a, (B, 8), (block.x, block.y)), t, thread.x);\n\
     let to = parallelize(tile(b, (B, 8), (block.x, block.y)), t, thread.x);\n";
 
-/// What is said about a text, with the tokens that each message is about.
+/// The messages for a text, with the tokens that each one underlines.
 fn said(place: In, text: &str) -> String {
     let source = match place {
         Keys | Kernel => text.to_owned(),
@@ -71,7 +71,7 @@ fn between(source: &str, from: proc_macro2::LineColumn, to: proc_macro2::LineCol
 
 #[test]
 fn every_mistake_is_answered() {
-    // Names from inside of the generator, and operations that nobody wrote.
+    // Internal names of the generator, and operations that the user did not write.
     const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
     let mut shown = String::new();
     for (place, text) in MISTAKES {
@@ -97,7 +97,7 @@ fn numbers_in_braces_are_extents() {
     assert_eq!(said(Kernel, &format!("{head} {{ copy({}, {}); }}", part("a"), part("b"))), "");
 }
 
-/// The CUDA C of a kernel's body, or what is said about it.
+/// The CUDA C of a kernel's body, or the messages about it.
 fn source(body: &str) -> String {
     let said = said(Body, body);
     if !said.is_empty() {
@@ -140,7 +140,7 @@ fn names_in_closures_make_no_value_without_end() {
         assert!(said.contains("names stand for their expressions"), "{said}");
         assert_eq!(said.matches("error at").count(), 1, "{said}");
     }
-    // Names of a block are unknown behind it, and hide others only inside.
+    // Names of a block are out of scope after it, and shadow others only inside.
     let said = source("copy(map(from, |x| { let y = x; y } + y), to);");
     assert!(said.contains("`y` is not known"), "{said}");
 }

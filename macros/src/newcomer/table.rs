@@ -1,5 +1,5 @@
-//! The texts, in the order of what they are about: tiles, indices, conditions, copies, functions, closures, thread layouts,
-//! memory, loops, methods, heads, keys.
+//! The texts, by topic: tiles, indices, conditions, copies, functions, closures, thread layouts, memory,
+//! loops, methods, heads, keys.
 
 use super::In::{self, Body, Kernel, Keys};
 

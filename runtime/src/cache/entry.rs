@@ -1,5 +1,5 @@
-//! The file of one binary: a few lines of text, the compiler's log, the binary. The second line is the checksum of all
-//! that follows it. What the log says of registers and spills is read from it again.
+//! The file of one binary: a few lines of text, the compiler's log, the binary. The second line is the
+//! checksum of everything after it. Registers and spills are parsed from the log again.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -9,19 +9,20 @@ use sha2::{Digest, Sha256};
 use super::Request;
 use crate::nvrtc::{self, Compiled};
 
-/// Changes when the format does: older files are then never found.
+/// Bump it when the format changes: older files are then never found.
 const MAGIC: &str = "tilewright kernel 1\n";
 const EXTENSION: &str = ".kernel";
 const DIGITS: usize = 64;
 /// The text lines of an entry are shorter than this.
 const MOST_ABOUT: u64 = 4096;
 
-/// What stands for a request: a hash of all that decides what the compiler makes of it, but its version.
+/// The key of a request: a hash of everything that affects the compiler's output, except the compiler's
+/// version.
 pub(super) fn key(request: &Request<'_>) -> String {
     let Request { source, name, arch, options } = request;
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
-        // Lengths keep parts apart: `ab`, `c` is not `a`, `bc`.
+        // Lengths separate the parts: `ab`, `c` is not `a`, `bc`.
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     };
@@ -41,7 +42,7 @@ pub(super) fn file_name(key: &str, (major, minor): (i32, i32)) -> String {
     format!("{key}-{major}.{minor}{EXTENSION}")
 }
 
-/// The key and the version of a file's name; nothing if it is not one of ours, to the letter.
+/// The key and the version of a file name; nothing if it does not match our format exactly.
 pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
     let (key, version) = name.strip_suffix(EXTENSION)?.split_once('-')?;
     let (major, minor) = version.split_once('.')?;
@@ -65,12 +66,12 @@ pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), comp
     [MAGIC.as_bytes(), sum.as_bytes(), b"\n", &body].concat()
 }
 
-/// Names are for people, and a line is enough.
+/// Names are for people; one line is enough.
 fn one_line(text: &str) -> String {
     text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// What an entry holds; nothing unless every byte is as it was written, for this key and version.
+/// The contents of an entry; nothing unless the checksum, key and version match.
 pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
     let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
     let (sum, rest) = rest.split_at_checked(DIGITS)?;
@@ -85,7 +86,7 @@ pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Com
         rest = &rest[end + 1..];
         Some(line)
     };
-    // A file may have been given another's name.
+    // A file may have been renamed.
     if line()? != key || line()? != format!("{}.{}", version.0, version.1) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Where a user's cache is, by what the platform's programs agree on.
+//! Where a user's cache is, by the conventions of the platform.
 
 use std::env;
 use std::fs;
@@ -14,12 +14,12 @@ pub(super) fn usual() -> Option<PathBuf> {
     choose(|name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from), env::home_dir())
 }
 
-/// `variable` is the environment: a test gives another.
+/// `variable` looks up the environment: a test passes another.
 fn choose(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     if let Some(folder) = variable(VARIABLE) {
         return Some(folder);
     }
-    // The convention says that a relative path is to be ignored.
+    // By convention a relative path is ignored.
     let absolute = |folder: PathBuf| folder.is_absolute().then_some(folder);
     let home = home.and_then(absolute);
     let parent = if cfg!(windows) {
@@ -32,7 +32,8 @@ fn choose(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>) -> 
     Some(parent?.join(OURS))
 }
 
-/// Makes the folder unless it is there. What lies in it is loaded onto a device: no other user may write there.
+/// Creates the folder if it does not exist. Its files are loaded onto a device: no other user may write
+/// there.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn the_variable_wins() {
         check(&[(VARIABLE, "/a/b"), ("XDG_CACHE_HOME", "/c")], Some("/home/u"), Some("/a/b"));
-        // Whoever names it knows where the program runs.
+        // An explicit folder is taken as it is.
         check(&[(VARIABLE, "here")], Some("/home/u"), Some("here"));
     }
 

@@ -1,11 +1,11 @@
-//! Binaries that were compiled before, on disk: a program's second run compiles nothing, and works without NVRTC.
+//! Compiled binaries on disk: a program's second run compiles nothing, and works without NVRTC.
 //!
-//! A cache helps or does nothing. An entry that is torn, altered or not readable is compiled again; a folder that is
-//! full or cannot be written to is a [`Note`], never a reason why a kernel does not run. Many processes may use one
-//! folder at once: an entry appears whole, by renaming, or not at all.
+//! A cache never makes a kernel fail. A truncated, modified or unreadable entry is compiled again; a full or
+//! read-only folder is a [`Note`]. Many processes may use one folder at once: an entry appears complete, by
+//! renaming, or not at all.
 //!
-//! What is taken from a cache is run on a device. A folder into which other users can put files, or in whose place they can put
-//! another, is therefore not used, and a note says which one and why; neither are files of other users.
+//! Cached binaries run on a device. A folder that other users can write to, or replace by another, is
+//! therefore not used, and a note says which one and why; neither are files of other users.
 
 mod entry;
 mod folder;
@@ -22,17 +22,17 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::nvrtc::{self, Compiled, Nvrtc};
 pub use note::Note;
 
-/// How many bytes a cache holds unless told otherwise: thousands of kernels.
+/// The default limit of a cache in bytes: thousands of kernels.
 const USUAL_LIMIT: u64 = 512 << 20;
-/// What is left of a process that was killed while it wrote is removed after this time.
+/// Temporary files of killed processes are removed after this time.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// What a binary is made from. Two requests that differ in anything never share an entry.
+/// The input of a compilation. Requests that differ in anything never share an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// CUDA C.
     pub source: &'a str,
-    /// The name that stands in messages.
+    /// The name for messages.
     pub name: &'a str,
     /// The architecture, such as `sm_90a`.
     pub arch: &'a str,
@@ -45,7 +45,7 @@ pub struct Request<'a> {
 pub struct Cache {
     folder: Option<PathBuf>,
     limit: u64,
-    /// The newest version of NVRTC whose binaries are of use; see [`Cache::for_driver`].
+    /// The newest NVRTC version whose binaries the driver loads; see [`Cache::for_driver`].
     newest: i32,
 }
 
@@ -66,22 +66,22 @@ pub struct Entry {
     pub path: PathBuf,
 }
 
-/// A binary, and how it was come by.
+/// A binary, and where it came from.
 #[derive(Clone, Debug)]
 pub struct Cached {
     /// The binary.
     pub compiled: Compiled,
-    /// Was it there already?
+    /// Was it in the cache?
     pub hit: bool,
-    /// Why it could not be kept for the next time.
+    /// Why it could not be stored.
     pub note: Option<Note>,
 }
 
 impl Cache {
-    /// The user's cache: the folder that `TILEWRIGHT_CACHE_DIR` names, else `tilewright` where the platform keeps what
-    /// can be made again (`$XDG_CACHE_HOME`, `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). The folder is made when
-    /// something is put there; a user without a home has no cache. A folder that other users may write to, or exchange, is not
-    /// used.
+    /// The user's cache: the folder that `TILEWRIGHT_CACHE_DIR` names, otherwise `tilewright` in the
+    /// platform's cache folder (`$XDG_CACHE_HOME`, `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). The
+    /// folder is created by the first store; a user without a home has no cache. A folder that other users
+    /// may write to or replace is not used.
     ///
     /// ```
     /// use tilewright_runtime::cache::Cache;
@@ -96,7 +96,7 @@ impl Cache {
         Cache { folder: folder::usual(), limit: USUAL_LIMIT, newest: i32::MAX }
     }
 
-    /// A cache of at most `limit` bytes in a folder of one's choice.
+    /// A cache of at most `limit` bytes in the given folder.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -107,7 +107,7 @@ impl Cache {
         Cache { folder: Some(folder.into()), limit, newest: i32::MAX }
     }
 
-    /// No cache: nothing is found, and nothing is kept.
+    /// No cache: every lookup misses, and nothing is stored.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -117,8 +117,8 @@ impl Cache {
         Cache { folder: None, limit: 0, newest: i32::MAX }
     }
 
-    /// The same cache for a driver that is made for a version of CUDA: where there is no compiler, binaries of newer ones,
-    /// which the driver does not load, are passed over.
+    /// The same cache for a driver that supports this CUDA version: without a compiler, binaries of newer
+    /// NVRTC versions, which the driver does not load, are skipped.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -129,13 +129,13 @@ impl Cache {
         Cache { newest: cuda.0, ..self }
     }
 
-    /// Where it is, if there is one.
+    /// Its folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// From the cache, or compiled now and kept for the next time. NVRTC may be missing: then whatever version compiled
-    /// the request before serves, and its absence is an error only if there is none.
+    /// Looks the request up, or compiles and stores it. Without NVRTC a binary of any version serves, and the
+    /// missing NVRTC is an error only if there is none.
     ///
     /// ```no_run
     /// use tilewright_runtime::{cache::{Cache, Request}, nvrtc::Nvrtc};
@@ -155,7 +155,7 @@ impl Cache {
             return Ok(Cached { compiled, hit: true, note: None });
         }
         let nvrtc = nvrtc.map_err(|error| match (error, self.trusted()) {
-            // What would serve may lie there.
+            // A usable entry may be there.
             (nvrtc::Error::Absent(absent), Err(note)) => nvrtc::Error::Absent(absent.and(note.into_tried())),
             (error, _) => error.clone(),
         })?;
@@ -164,8 +164,9 @@ impl Cache {
         Ok(Cached { compiled, hit: false, note })
     }
 
-    /// What this version of NVRTC made of a request; without a version, what the newest did that the driver knows. Nothing
-    /// unless the file is whole, to the bit, and nobody else can have put it there.
+    /// The binary that this version of NVRTC made of a request; without a version, that of the newest version
+    /// that the driver loads. Nothing unless the checksum matches and no other user can have written the
+    /// file.
     ///
     /// ```
     /// use tilewright_runtime::cache::{Cache, Request};
@@ -192,7 +193,8 @@ impl Cache {
         Some(compiled)
     }
 
-    /// Keeps what this version of NVRTC made of a request. Entries that were not used for longest make room.
+    /// Stores the binary that this version of NVRTC made of a request. Least recently used entries are
+    /// evicted.
     ///
     /// ```
     /// # use tilewright_runtime::{cache::{Cache, Request}, nvrtc::Compiled};
@@ -211,7 +213,7 @@ impl Cache {
         self.put_through(request, nvrtc, compiled, create)
     }
 
-    /// `create` opens the file that is written first: a test gives one that fails.
+    /// `create` opens the temporary file: a test passes one that fails.
     fn put_through<W: Write>(
         &self,
         request: &Request<'_>,
@@ -248,14 +250,14 @@ impl Cache {
         Ok(())
     }
 
-    /// Is it there, and can nobody else have put there what is in it?
+    /// Does the folder exist, and can no other user have written its contents?
     fn trusted(&self) -> Result<bool, Note> {
         let Some(folder) = &self.folder else { return Ok(false) };
         trust::folder(folder).map_err(|why| Note::distrusted(folder, why))
     }
 
-    /// Removes what was not used for longest, never `newest`, until the rest fits. Another process may do the same at
-    /// the same time: what is gone is gone.
+    /// Evicts least recently used entries, never `newest`, until the rest fits. Another process may do the
+    /// same at the same time: a missing file is not an error.
     fn make_room(&self, folder: &Path, newest: &Path) {
         let mut all: Vec<Found> = files(folder).filter(Found::is_ours).collect();
         let now = SystemTime::now();
@@ -277,7 +279,7 @@ impl Cache {
         }
     }
 
-    /// What it holds, last used first; nothing where others could have put it there.
+    /// Its entries, most recently used first; nothing where other users could have written them.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -301,7 +303,7 @@ impl Cache {
         all
     }
 
-    /// Removes everything that it holds, and nothing else that lies in its folder; how many kernels there were.
+    /// Removes all entries, and nothing else in the folder; returns their number.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -321,7 +323,7 @@ impl Cache {
         Ok(removed)
     }
 
-    /// Can it be written to, by this user alone? A file is made and removed.
+    /// Can this user, and no other, write to it? A file is created and removed.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -341,7 +343,7 @@ impl Cache {
     }
 }
 
-/// A file of a cache's folder.
+/// A file of the cache folder.
 struct Found {
     name: String,
     path: PathBuf,
@@ -354,7 +356,7 @@ impl Found {
         self.name.ends_with(TEMPORARY)
     }
 
-    /// Folders are shared with who knows whom: what has not the name of an entry is not touched.
+    /// The folder may contain foreign files: a file without an entry's name is not touched.
     fn is_ours(&self) -> bool {
         self.is_temporary() && self.name.starts_with(PREFIX) || entry::parse_name(&self.name).is_some()
     }
@@ -373,7 +375,7 @@ fn files(folder: &Path) -> impl Iterator<Item = Found> {
 const PREFIX: &str = "tilewright-";
 const TEMPORARY: &str = ".tmp";
 
-/// A name that no other file has: of this process, this moment, this call.
+/// A unique name: process, time and a counter.
 fn temporary_name(key: &str) -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -381,9 +383,9 @@ fn temporary_name(key: &str) -> String {
     format!("{PREFIX}{:.16}-{}-{call}-{:x}{TEMPORARY}", key, process::id(), now.as_nanos())
 }
 
-/// A plain file that nobody else has written, and its length.
+/// A plain file that no other user has written, and its length.
 fn open(path: &Path) -> Option<(File, u64)> {
-    // To open what is none may wait for ever.
+    // Opening a pipe could block for ever.
     fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let file = File::open(path).ok()?;
     let about = file.metadata().ok()?;
@@ -391,7 +393,7 @@ fn open(path: &Path) -> Option<(File, u64)> {
     Some((file, about.len()))
 }
 
-/// What a file holds, if it is whole; it then counts as used now. If it is not, it is of no use to anybody.
+/// The contents of a file, if it is complete; reading it marks it as used now. A damaged file is removed.
 fn read(path: &Path, key: &str, version: (i32, i32), limit: u64) -> Option<Compiled> {
     let (file, len) = open(path)?;
     let mut bytes = Vec::new();
@@ -400,7 +402,7 @@ fn read(path: &Path, key: &str, version: (i32, i32), limit: u64) -> Option<Compi
     }
     let compiled = entry::decode(&bytes, key, version);
     match &compiled {
-        // In a folder that is only readable the order of use is not known.
+        // In a read-only folder the order of use is not updated.
         Some(_) => {
             drop(File::options().append(true).open(path).and_then(|f| f.set_modified(SystemTime::now())))
         }

@@ -1,4 +1,4 @@
-//! What keeps a cache from being of use, in words.
+//! Why a cache is not usable, in words.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::folder;
 use super::trust::Distrust;
 
-/// What keeps the cache from being of use. Kernels run all the same, and are compiled each time.
+/// Why the cache is not usable. Kernels run all the same, and are compiled each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     path: PathBuf,
@@ -15,9 +15,9 @@ pub struct Note {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Something failed.
+    /// An operation failed.
     Failed { doing: &'static str, why: String },
-    /// Others could have put binaries there.
+    /// Other users could have written binaries there.
     Distrusted(Distrust),
 }
 
@@ -30,7 +30,7 @@ impl Note {
         Note { path: folder.to_path_buf(), trouble: Trouble::Distrusted(why) }
     }
 
-    /// The folder, and why it does not serve, as a place where something was looked for.
+    /// The folder and why it is not usable, as a place that was tried.
     pub(super) fn into_tried(self) -> (PathBuf, String) {
         let why = match self.trouble {
             Trouble::Failed { doing, why } => format!("{doing} it failed: {why}"),

@@ -1,4 +1,4 @@
-//! Every way in which a cache can be damaged, shared, too small or forbidden.
+//! Every way in which a cache can be damaged, contended, too small or forbidden.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -8,7 +8,7 @@ use super::*;
 #[cfg(unix)]
 mod users;
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -46,7 +46,7 @@ fn compiled(bytes: usize) -> Compiled {
     Compiled::new(cubin, LOG.into(), Duration::ZERO)
 }
 
-/// The cache's answer is right, or there is none.
+/// The cache returns the right binary, or none.
 fn sound(found: &Option<Compiled>, right: &Compiled) -> bool {
     found.as_ref().is_none_or(|found| {
         (&found.cubin, &found.log, &found.usage) == (&right.cubin, &right.log, &right.usage)
@@ -102,7 +102,7 @@ fn versions_are_apart_and_without_one_the_newest_serves() {
     assert_eq!(len(Some((12, 9))), Some(10));
     assert_eq!(len(Some((13, 1))), None);
     assert_eq!(len(None), Some(20));
-    // A damaged one is passed over.
+    // A damaged entry is skipped.
     let newest = cache.list().into_iter().find(|entry| entry.nvrtc == (13, 0)).unwrap();
     fs::write(newest.path, "x").unwrap();
     assert_eq!(len(None), Some(10));
@@ -192,7 +192,7 @@ fn what_was_not_used_for_longest_goes_first() {
     };
     ["a", "b", "c"].into_iter().for_each(put);
     assert!(has("a") && has("b") && has("c"));
-    // Used again, so that `b` is the oldest.
+    // Used again, so that `b` is the least recently used.
     assert!(cache.get(&request("a"), Some(VERSION)).is_some());
     put("d");
     assert!(has("a") && !has("b") && has("c") && has("d"));
@@ -247,7 +247,7 @@ fn what_a_killed_process_left_goes_in_time() {
     assert!(!old.exists() && fresh.exists());
 }
 
-/// A file system that is full after some bytes.
+/// A writer that fails after some bytes, as a full file system does.
 struct Full {
     file: File,
     left: usize,
@@ -287,7 +287,7 @@ fn a_full_disk_is_a_note() {
         );
         assert_eq!(folder.names(), [""; 0], "nothing half written is left");
     }
-    // What was there before stays.
+    // Older entries stay.
     cache.put(&request("a"), VERSION, &right).unwrap();
     let create = |path: &Path| Ok(Full { file: File::create_new(path)?, left: 100 });
     cache.put_through(&request("a"), VERSION, &right, create).unwrap_err();
@@ -323,7 +323,7 @@ fn a_folder_that_is_only_readable_serves() {
     assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
     mode(&path, 0o400);
     mode(&folder.0, 0o500);
-    // A superuser may write all the same.
+    // Root may write all the same.
     let may_write = cache.check().is_ok();
     assert_eq!(cache.put(&request("b"), VERSION, &compiled(10)).is_ok(), may_write);
     assert!(cache.get(&request("a"), Some(VERSION)).is_some());
@@ -370,7 +370,7 @@ fn part_of_another_process() {
                 }
             }
         }
-        // The folder has room for three kernels, and all make room at once.
+        // The folder has room for three kernels, and all processes evict at once.
         "crowd" => {
             let cache = Cache::at(folder, 100_000);
             println!("is here");
@@ -388,7 +388,7 @@ fn part_of_another_process() {
                 Cache::at(&folder, 1 << 30).put(&request(&source), VERSION, &compiled(500_000)).unwrap();
             }
         }
-        // The parent allows files of a few kilobytes only.
+        // The parent limits files to a few kilobytes.
         "no space" => {
             let cache = Cache::at(folder, 1 << 30);
             let said = cache.put(&request("a"), VERSION, &compiled(500_000)).unwrap_err().to_string();
@@ -454,7 +454,7 @@ fn a_write_that_the_system_refuses_half_way_is_a_note() {
     let folder = Folder::new("space");
     let inner = child("no space", &folder, 0);
     let mut outer = Command::new("sh");
-    // Without the signal, a write past the limit is an error as on a full disk.
+    // With the signal ignored, a write beyond the limit is an error as on a full disk.
     outer.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]);
     outer.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {

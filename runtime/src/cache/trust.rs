@@ -1,13 +1,13 @@
-//! Whom a folder's binaries come from. What lies in a cache is loaded onto a device and run: nobody but this user and the
-//! superuser may have put it there. What other systems than Unix keep for a user is taken to be that user's.
+//! Whether binaries in a folder can be trusted. They are loaded onto a device and run: only this user and
+//! root may have written them. On systems other than Unix a user's folders are assumed to be the user's own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why what lies somewhere is not believed.
+/// Why a file or folder is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Distrust {
-    /// The folder, link or file that others could exchange or change.
+    /// The folder, link or file that others could replace or change.
     path: PathBuf,
     why: Why,
 }
@@ -15,7 +15,7 @@ pub(super) struct Distrust {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(not(unix), allow(dead_code))]
 enum Why {
-    /// It belongs to another user, of this number.
+    /// It belongs to another user, with this id.
     Owner(u32),
     /// Its mode lets others write.
     Mode(u32),
@@ -35,7 +35,7 @@ impl fmt::Display for Distrust {
 }
 
 impl Distrust {
-    /// What to do about it.
+    /// The remedy.
     pub(super) fn help(&self, variable: &str) -> String {
         match self.why {
             Why::Mode(_) => {
@@ -74,10 +74,10 @@ mod system {
     const OTHERS_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     const ROOT: u32 = 0;
-    /// As many as systems follow.
+    /// The link limit of common systems.
     const MOST_LINKS: usize = 40;
 
-    /// This process's user: whoever runs a program as another user must not load that user's binaries.
+    /// The effective user: a program that runs as another user must not load that user's binaries.
     fn user() -> u32 {
         // SAFETY: every Unix has it, with this type, and it cannot fail.
         unsafe extern "C" {
@@ -101,14 +101,15 @@ mod system {
         Err(Distrust { path: path.to_path_buf(), why: Why::Mode(about.mode() & 0o7777) })
     }
 
-    /// A folder on the way to another. In one that is sticky nobody exchanges what belongs to somebody else.
+    /// A folder along the path. In a sticky folder nobody can replace files of others.
     fn passed(path: &Path, about: &Metadata) -> Result<(), Distrust> {
         let sticky = about.uid() == ROOT && about.mode() & STICKY != 0;
         if sticky { Ok(()) } else { closed(path, about) }
     }
 
-    /// Can nobody else put files into a folder, nor another folder in its place? Every folder on the way is looked at, also
-    /// on the way that links lead. Is the folder there? What was not must not be read: another may have made it meanwhile.
+    /// Can no other user write files into a folder, or replace it? Every folder along the path is checked,
+    /// and along the paths of links. Returns whether the folder exists. A missing folder must not be read:
+    /// another user may have created it meanwhile.
     pub(in super::super) fn folder(folder: &Path) -> Result<bool, Distrust> {
         let names = |path: &Path| -> Vec<OsString> {
             let name = |part: Component<'_>| match part {
@@ -117,7 +118,7 @@ mod system {
             };
             path.components().filter_map(name).collect()
         };
-        // A relative path without a current folder names nothing.
+        // A relative path without a current folder has no meaning.
         let Ok(current) = std::env::current_dir() else { return Ok(false) };
         let folder = current.join(folder);
         let (mut at, mut links) = (PathBuf::from("/"), 0);
@@ -136,7 +137,7 @@ mod system {
                 at = next;
                 continue;
             }
-            // Where links are exchanged only by their owners, owners matter.
+            // In a sticky folder only owners replace links, so owners matter.
             owned(&next, &about)?;
             links += 1;
             let Ok(target) = fs::read_link(&next) else { return Ok(false) };
@@ -154,7 +155,7 @@ mod system {
         }
     }
 
-    /// Has nobody else written a file? That it lies where nobody else puts files is asked before.
+    /// Has no other user written the file? Its folder was checked before.
     pub(in super::super) fn file(path: &Path, about: &Metadata) -> Result<(), Distrust> {
         closed(path, about)
     }

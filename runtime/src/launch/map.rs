@@ -1,5 +1,5 @@
-//! Tensor maps: what bulk copies read instead of an address. The driver's encoder refuses without a word; here the
-//! reason is given first.
+//! Tensor maps, for bulk copies. The driver's encoder refuses without a reason; here the reason is reported
+//! first.
 #![allow(unsafe_code)]
 
 use cudarc::driver::sys::{
@@ -58,7 +58,8 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
     None
 }
 
-/// Strides as the encoder takes them: that of a mode with one element may be anything, and it insists on a multiple.
+/// Strides for the encoder, which requires multiples of 16 bytes even for a mode of extent 1, where the
+/// stride is unused.
 fn strides(map: &Map) -> Vec<u64> {
     let modes = map.strides.iter().zip(&map.extents[1..]);
     modes.map(|(&stride, &extent)| if extent == 1 { ALIGNMENT } else { stride }).collect()
@@ -77,7 +78,7 @@ fn data_type(elem: Elem) -> Type {
     }
 }
 
-/// Makes the map of a tensor at an address. Errors speak of the argument of this name.
+/// Encodes the map of a tensor at an address. Errors name this argument.
 pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtensorMap, Error> {
     if let Some(refusal) = refusal(name, map, elem, address) {
         return Err(refusal.into());
@@ -91,8 +92,8 @@ pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtenso
     let strides = strides(map);
     let steps = [1u32; MOST_MODES];
     let mut made = CUtensorMap { opaque: [0; 16] };
-    // SAFETY: all arrays have as many items as there are modes, the strides one fewer, and live through the call. The
-    // address is only written down.
+    // SAFETY: all arrays have as many items as there are modes, the strides one fewer, and live through the
+    // call. The address is stored, not accessed.
     unsafe {
         sys::cuTensorMapEncodeTiled(
             &mut made,
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn the_encoder_would_take_it() {
         assert!(refusal("a", &right(), Elem::Bf16, 1 << 20).is_none());
-        // One row: its stride is used for nothing.
+        // One row: its stride is unused.
         let one = Map { extents: vec![64, 1], strides: vec![6], ..right() };
         assert!(refusal("a", &one, Elem::Bf16, 1 << 20).is_none());
         assert_eq!(strides(&one), [16]);

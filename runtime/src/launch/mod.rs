@@ -1,13 +1,14 @@
-//! Launching a kernel. Everything that can be wrong is found before anything is submitted.
+//! Launching a kernel. Everything is checked before anything is submitted.
 //!
-//! What makes a launch safe, in the order in which it happens:
-//! - the kernel is made again from its definition: nothing is believed of the text that a program carries;
-//! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread stream;
-//! - nothing is captured into a graph, which would run again when the buffers are gone: the stream of the launch is one that
-//!   nobody else reaches, and events say for certain whether the streams of the buffers were captured;
-//! - the plan compares types, extents, strides, lengths, addresses and limits, and chooses a variant;
-//! - the kernel waits for the stream of each buffer, and that stream for the kernel, by events of ours: a buffer that is
-//!   freed or used in the order of its own stream is freed or used after the kernel;
+//! A launch is safe because of these steps, in this order:
+//! - the kernel is generated again from its definition: the carried source is not trusted;
+//! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread
+//!   stream;
+//! - nothing is captured into a graph, which could run after the buffers are freed: the launch's stream is
+//!   private, and events show reliably whether the streams of the buffers were captured;
+//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant;
+//! - the kernel waits for the stream of each buffer, and that stream for the kernel, by our own events: a
+//!   buffer that is freed or used in the order of its own stream is freed or used after the kernel;
 //! - once the kernel is submitted, an error is reported only after the kernel has ended.
 #![allow(unsafe_code)]
 
@@ -33,12 +34,12 @@ pub use map::encode;
 use order::Order;
 use submit::Passed;
 
-/// What a launch did.
+/// The outcome of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launched {
-    /// Which of the kernel's variants ran, from 0; nothing ran where there was nothing to do.
+    /// The variant that ran, from 0; nothing where there was nothing to do.
     pub variant: Option<usize>,
-    /// How many variants the kernel has.
+    /// The kernel's number of variants.
     pub variants: usize,
     /// Why faster variants could not run, one line for each.
     pub passed_over: Vec<String>,
@@ -48,11 +49,11 @@ pub struct Launched {
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Did the launch wait until the kernel had ended? It does where a buffer that is only lent might otherwise be freed
-    /// while the kernel runs: one on cudarc's default stream, one of a device without memory pools, or a view of memory that
-    /// does not come from a pool.
+    /// Did the launch wait until the kernel had ended? It does where a borrowed buffer might otherwise be
+    /// freed while the kernel runs: one on cudarc's default stream, one of a device without memory pools, or
+    /// a view of memory that does not come from a pool.
     pub waited: bool,
-    /// How long it took to compile or load the kernel, the first time.
+    /// Time to compile or load the kernel, the first time.
     pub prepared: Duration,
 }
 
@@ -74,7 +75,7 @@ impl fmt::Display for Launched {
     }
 }
 
-/// Launches a kernel, unless something is wrong.
+/// Launches a kernel, after all checks.
 pub(crate) fn launch(
     made: &Made,
     stream: &Stream,
@@ -123,14 +124,15 @@ pub(crate) fn launch(
     let mut shape = Shape::of(program, plan.grid).on(stream.device().properties().arch());
     shape.overlaps &= order.overlaps();
     order.before()?;
-    // SAFETY: the plan holds for these arguments: the kernel touches nothing outside of them, and they lie in this
-    // context. They stay allocated until it has ended: they are lent for the length of this call, and after it they are
-    // freed in the order of their own streams, which from `after` on wait for the kernel; where that is not so, or
-    // anything goes wrong, `after` waits for it. `passed` is what the program's parameters are. A kernel that begins early is
-    // of ours, and waits itself; whoever gives a stream kernels of others that begin early answers for their order.
+    // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they are
+    // in this context. They stay allocated until it has ended: they are borrowed for this call, and
+    // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
+    // otherwise, or after any error, `after` waits for it. `passed` matches the program's parameters. A
+    // dependent launch is one of our kernels, and waits itself; callers that submit foreign dependent
+    // launches to a stream are responsible for their order.
     let submitted = unsafe { submit::submit(&loaded, &shape, stream, &mut passed) };
     if let Err(error) = submitted {
-        // The driver may report here what went wrong earlier: whether the kernel is on its way nobody says.
+        // The driver may report an earlier error here; it is unknown whether the kernel was submitted.
         let _ = stream.cuda().synchronize();
         return Err(error);
     }

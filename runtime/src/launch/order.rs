@@ -1,4 +1,4 @@
-//! Which streams a launch must be ordered with, and how: with events of ours, whatever cudarc tracks.
+//! Which streams a launch must be ordered with: by our own events, independently of cudarc's tracking.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::error::{Error, Fault, While};
 use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_recorded, is_same, per_thread};
 use crate::tensor::Owner;
 
-/// The order of one launch among the work of all streams.
+/// The order of one launch relative to all streams.
 pub(super) struct Order<'s> {
     stream: &'s Stream,
-    /// Streams of buffers that are not the launch's own, each once.
+    /// Streams of buffers other than the launch's own, each once.
     others: Vec<Arc<CudaStream>>,
-    /// The contexts of all streams, each value of cudarc once: two that are equal keep errors apart.
+    /// The contexts of all streams, each value of cudarc once: equal values keep separate error states.
     contexts: Vec<Arc<CudaContext>>,
-    /// Must the launch wait for the kernel, because nothing else keeps a buffer until then?
+    /// Must the launch wait for the kernel, because nothing else keeps a buffer alive until then?
     waits: bool,
 }
 
 impl<'s> Order<'s> {
-    /// Finds the streams, and refuses those that nothing can be ordered with. Asks the driver nothing but whether
+    /// Finds the streams, and refuses streams that cannot be ordered. Its only driver call asks whether
     /// streams are captured.
     pub(super) fn find(
         stream: &'s Stream,
@@ -48,8 +48,9 @@ impl<'s> Order<'s> {
             if !contexts.iter().any(|known| Arc::ptr_eq(known, own.context())) {
                 contexts.push(own.context().clone());
             }
-            // cudarc frees a slice of the default stream in the order of that of whichever context is current by then, and
-            // one that comes from no pool at once, when it has waited for the stream: also where that failed.
+            // cudarc frees a slice of the default stream in the order of the default stream of the context
+            // that is then current, and a slice that comes from no pool immediately after waiting for the
+            // stream, even if the wait failed.
             let is_ordered = !is_default(own) && own.context().has_async_alloc();
             waits |= !is_ordered && !matches!(lent.buffer.owner, Owner::Tensor(_));
             if !is_same(own, launch) && !others.iter().any(|other| is_same(own, other)) {
@@ -71,13 +72,13 @@ impl<'s> Order<'s> {
         Ok(order)
     }
 
-    /// cudarc keeps the errors of its bookkeeping to itself until it is asked, in the value of the context that each stream
-    /// has. The first is returned, and all are forgotten.
+    /// cudarc stores errors of its bookkeeping in the context value of each stream until asked. Returns the
+    /// first, and clears all.
     pub(super) fn check_errors(&self) -> Result<(), DriverError> {
         self.contexts.iter().map(|context| context.check_err()).fold(Ok(()), Result::and)
     }
 
-    /// What is captured cannot wait, and has no events of other streams in it.
+    /// A captured stream cannot wait, and cannot use events of other streams.
     fn recorded(&self) -> Result<(), Error> {
         if self.others.is_empty() && !self.waits {
             return Ok(());
@@ -87,7 +88,7 @@ impl<'s> Order<'s> {
             .into())
     }
 
-    /// Memory that does not come from a pool is not freed in the order of a stream: a module's, for one.
+    /// Memory that does not come from a pool is not freed in stream order: a module's, for one.
     pub(super) fn view(&mut self, tensor: &Tensor) -> Result<(), Error> {
         if self.waits || tensor.len == 0 || is_from_pool(self.stream.cuda(), tensor.address)? {
             return Ok(());
@@ -96,15 +97,16 @@ impl<'s> Order<'s> {
         if self.stream.is_recording() { self.recorded() } else { Ok(()) }
     }
 
-    /// May the kernel begin before the one ahead of it in the stream has ended? Not where it is captured, nor where it
-    /// waits for other streams first: an ordinary launch is right whatever comes ahead of it, and nobody has to ask what
-    /// an early one leaves of those waits.
+    /// May the kernel use programmatic dependent launch? Not where it is captured, nor where it waits for
+    /// other streams first: an ordinary launch is always correct, and how a dependent launch combines with
+    /// those waits is not specified.
     pub(super) fn overlaps(&self) -> bool {
         !self.stream.is_recording() && self.others.is_empty()
     }
 
-    /// The launch waits for the streams of its buffers. Another thread may capture one of them at any moment; the event
-    /// knows whether it was recorded for good, and nothing is submitted unless it was.
+    /// The launch waits for the streams of its buffers. Another thread may start to capture one of them at
+    /// any moment; the event shows whether it was recorded outside of a capture, and nothing is submitted
+    /// unless it was.
     pub(super) fn before(&self) -> Result<(), Error> {
         const DOING: &str = "ordering a launch after its buffers' streams";
         let launch = self.stream.cuda();
@@ -118,10 +120,10 @@ impl<'s> Order<'s> {
         Ok(())
     }
 
-    /// The streams of the buffers wait for the launch, then cudarc is told. When anything fails, the kernel has ended
-    /// before that is said. Did it wait?
+    /// The streams of the buffers wait for the launch, then cudarc's tracking is updated. If anything fails,
+    /// the kernel has ended before the error is returned. Returns whether it waited.
     ///
-    /// A stream that is captured cannot wait for what is not: the driver refuses that, and so the launch waits here.
+    /// A captured stream cannot wait for uncaptured work: the driver refuses that, so the launch waits here.
     pub(super) fn after(self, tell: impl FnOnce()) -> Result<bool, Error> {
         let launch = self.stream.cuda();
         let ordered = self.others_wait();
@@ -129,15 +131,15 @@ impl<'s> Order<'s> {
         let ordered = ordered
             .and(self.check_errors())
             .map_err(|error| ("ordering a launch before what its buffers' streams do next", error));
-        // Only where whoever handed in the stream broke the promise that nobody captures it.
+        // Only if the owner of the stream broke the promise that nobody captures it.
         let captured = if self.stream.is_recording() { Ok(false) } else { is_capturing(launch) };
         if ordered.is_ok() && matches!(captured, Ok(false)) && !self.waits {
             return Ok(false);
         }
-        // To wait for a stream that is captured makes the graph invalid: what was submitted never runs.
+        // Waiting for a captured stream invalidates the graph: captured work never runs.
         let ended = launch.synchronize();
         if ended.is_err() {
-            // Then for everything; if that fails too, the context is lost, and with it all that ran in it.
+            // Then wait for the whole context; if that fails too, the context is lost, with all its work.
             let _ = launch.context().synchronize();
         }
         let fault = |(doing, error)| Error::Driver(Fault { doing, error, submitted: true });
@@ -177,13 +179,14 @@ fn captured(what: &str) -> Error {
         .into()
 }
 
-/// Was the memory at an address allocated in the order of a stream?
+/// Was the memory at an address allocated from a pool, in stream order?
 fn is_from_pool(stream: &CudaStream, address: u64) -> Result<bool, Error> {
     const DOING: &str = "asking where a buffer comes from";
     stream.context().bind_to_thread().doing(DOING)?;
     let mut pool: *mut std::ffi::c_void = std::ptr::null_mut();
     let what = CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
-    // SAFETY: the attribute is one pointer, and `pool` lives through the call. Any address may be asked about.
+    // SAFETY: the attribute is one pointer, and `pool` lives through the call. Any address may be asked
+    // about.
     unsafe { sys::cuPointerGetAttribute((&raw mut pool).cast(), what, address) }.result().doing(DOING)?;
     Ok(!pool.is_null())
 }

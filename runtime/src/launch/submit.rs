@@ -1,4 +1,4 @@
-//! The launch itself: parameters as the kernel takes them, for the driver's call.
+//! Submission: parameters in the kernel's ABI, for the driver's call.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,13 +14,13 @@ use crate::jit::Loaded;
 use crate::raw::{self, Shape};
 use crate::stream::Stream;
 
-/// What a program's parameters are, in order.
+/// A program's parameters, in order.
 pub(super) struct Passed {
     values: Vec<Value>,
 }
 
 enum Value {
-    /// An address, a number, or a size: its bits, the lowest first. Parameters of fewer bits read the first of them.
+    /// An address, a number, or a size: its bits, little-endian. Narrower parameters read the low bits.
     Word(u64),
     Map(Box<CUtensorMap>),
 }
@@ -66,10 +66,11 @@ impl Passed {
 /// Submits the kernel.
 ///
 /// # Safety
-/// - `passed` is what the program's parameters are, and the loaded function is that program;
-/// - every address in it is of memory of the stream's context that stays allocated until the kernel has ended, and the
-///   program, launched on this grid, touches nothing else;
-/// - `shape` is the program's on this grid, and overlaps at most where the program says so and the device can.
+/// - `passed` matches the program's parameters, and the loaded function is that program;
+/// - every address in it is of memory of the stream's context that stays allocated until the kernel has
+///   ended, and the program, launched on this grid, accesses nothing else;
+/// - `shape` is the program's on this grid, and overlaps only where the program allows it and the device
+///   supports it.
 pub(super) unsafe fn submit(
     loaded: &Loaded,
     shape: &Shape,
@@ -79,7 +80,7 @@ pub(super) unsafe fn submit(
     let cuda = stream.cuda();
     cuda.context().bind_to_thread().doing("launching a kernel")?;
     let mut pointers = passed.pointers();
-    // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has parameters,
-    // of at least their sizes.
+    // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has
+    // parameters, of at least their sizes.
     unsafe { raw::launch(loaded.function(), shape, cuda.cu_stream(), &mut pointers) }
 }

@@ -1,4 +1,4 @@
-//! The foreign functions of NVRTC. All unsafe code of this module's parent is here.
+//! The foreign functions of NVRTC. All unsafe code of the module `nvrtc` is here.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -37,27 +37,27 @@ pub(super) struct Library {
     cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     ptx_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     ptx: unsafe extern "C" fn(Program, *mut c_char) -> Status,
-    /// Kept loaded for as long as the functions can be called.
+    /// Kept loaded as long as the functions can be called.
     _nvrtc: libloading::Library,
     _builtins: Option<libloading::Library>,
 }
 
-/// What a compilation is to give.
+/// The output of a compilation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// What the driver loads.
+    /// A binary for the driver.
     Cubin,
     /// Text for the assembler, with a zero byte at its end.
     Ptx,
 }
 
-/// What a compilation gave. Where that is nothing the log says why.
+/// The result of a compilation. If there is no output, the log says why.
 pub(super) struct Output {
     pub(super) wanted: Option<Vec<u8>>,
     pub(super) log: String,
 }
 
-/// A program that is destroyed when it goes.
+/// A program that is destroyed on drop.
 struct Owned<'l> {
     library: &'l Library,
     program: Program,
@@ -72,13 +72,13 @@ impl Drop for Owned<'_> {
 
 impl Library {
     pub(super) fn open(file: &Path, builtins: Option<&Path>) -> Result<Library, String> {
-        // Without them NVRTC finds them where the system looks, or says in its log that it does not.
+        // Without this NVRTC searches the system's paths, or reports in its log that they are missing.
         let builtins = builtins.and_then(|file| open_global(file).ok());
         let nvrtc = open_global(file).map_err(|why| format!("it cannot be loaded: {why}"))?;
         macro_rules! function {
             ($name:literal) => {{
-                // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this name, which
-                // has not changed since CUDA 11.2; `_nvrtc` outlives the pointer.
+                // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this
+                // name, which has not changed since CUDA 11.2; `_nvrtc` outlives the pointer.
                 let found = unsafe { nvrtc.get($name) };
                 *found.map_err(|why| format!("a function is missing: {why}"))?
             }};
@@ -125,15 +125,16 @@ impl Library {
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
 
         let mut program: Program = ptr::null_mut();
-        // SAFETY: the strings end with a zero byte and live through the call; there are no headers, so both of their
-        // lists may be null.
+        // SAFETY: the strings end with a zero byte and live through the call; there are no headers, so both
+        // of their lists may be null.
         let status = unsafe {
             (self.create)(&mut program, source.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null())
         };
         self.check(status, "taking the source")?;
         let program = Owned { library: self, program };
 
-        // SAFETY: the program is alive, and `options` holds as many strings as is said, which live through the call.
+        // SAFETY: the program is alive, and `options` holds as many strings as is said, which live through
+        // the call.
         let status = unsafe { (self.compile)(program.program, options.len() as c_int, options.as_ptr()) };
         let log = self.read(&program, self.log_size, self.log, "reading the log")?;
         let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
@@ -153,7 +154,7 @@ impl Library {
         Ok(Output { wanted: Some(made), log })
     }
 
-    /// Bytes that NVRTC hands out by a function for their number and another to copy them.
+    /// Reads bytes through a pair of NVRTC functions, one for their number and one to copy them.
     fn read(
         &self,
         program: &Owned<'_>,
@@ -185,7 +186,7 @@ impl Library {
     }
 }
 
-/// Loads a library so that others see its symbols: NVRTC finds its builtins that way.
+/// Loads a library with global symbols: NVRTC finds its builtins that way.
 #[cfg(unix)]
 fn open_global(file: &Path) -> Result<libloading::Library, libloading::Error> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};

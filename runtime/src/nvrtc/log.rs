@@ -1,17 +1,17 @@
-//! What the assembler's messages say.
+//! Parses the messages of ptxas.
 
-/// What a kernel uses, for each thread unless said otherwise.
+/// Resource usage of a kernel, per thread unless noted otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Usage {
     /// The kernel.
     pub kernel: String,
-    /// Registers.
+    /// Registers of a thread.
     pub registers: u32,
     /// Bytes of local memory for arrays and calls.
     pub stack: u32,
-    /// Bytes written because registers did not suffice.
+    /// Bytes of spill stores.
     pub spill_stores: u32,
-    /// Bytes read back.
+    /// Bytes of spill loads.
     pub spill_loads: u32,
     /// Static shared memory of a block, in bytes.
     pub shared: u32,
@@ -20,7 +20,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Does everything stay in registers?
+    /// Does it use neither spills nor a stack?
     pub fn is_clean(&self) -> bool {
         (self.stack, self.spill_stores, self.spill_loads) == (0, 0, 0)
     }
@@ -50,12 +50,12 @@ pub(super) fn usage(log: &str) -> Vec<Usage> {
     all
 }
 
-/// The number before some words: `Used 40 registers`.
+/// The number before a phrase: `Used 40 registers`.
 fn number_before(line: &str, what: &str) -> Option<u32> {
     line.match_indices(what).find_map(|(at, _)| line[..at].trim_end().rsplit(' ').next()?.parse().ok())
 }
 
-/// Lines that say neither what was used nor how long it took: warnings, and notes on performance.
+/// Lines that report neither usage nor time: warnings, and performance notes.
 pub(super) fn notes(log: &str) -> Vec<String> {
     let usual = |line: &str| {
         [

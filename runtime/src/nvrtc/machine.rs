@@ -1,5 +1,5 @@
-//! What an assembled kernel is made of: instructions are 16 bytes long from sm_70 on, the lowest 12 bits say what each does.
-//! Nobody documents the encoding; a test compares what is read here with what NVIDIA's disassembler says.
+//! Parses machine code: instructions are 16 bytes long from sm_70 on, and their lowest 12 bits are the
+//! opcode. The encoding is undocumented; a test compares this with NVIDIA's disassembler.
 
 use tilewright_codegen::report::Loop;
 
@@ -8,8 +8,8 @@ const MULTIPLY_ADDS: [u64; 3] = [0x223, 0x22b, 0x224];
 const BRANCH: u64 = 0x947;
 const EXIT: u64 = 0x94d;
 
-/// The loop of a kernel that multiplies and adds most: its branch back, and what it jumps over. Branches are known of sm_80
-/// to sm_90; newer devices have others.
+/// The loop of a kernel with the most multiply-adds: its backward branch, and the instructions that the
+/// branch spans. Branch encodings are known for sm_80 to sm_90; newer devices have others.
 pub(crate) fn main_loop(cubin: &[u8], kernel: &str, arch: &str) -> Option<Loop> {
     let number_of = arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let target = match number_of.parse::<u32>().ok()? {
@@ -25,7 +25,7 @@ pub(crate) fn main_loop(cubin: &[u8], kernel: &str, arch: &str) -> Option<Loop> 
     let counted = |from: usize, to: usize| {
         let all = to + 1 - from;
         let multiply_adds = (from..=to).filter(|&at| MULTIPLY_ADDS.contains(&operation(at))).count();
-        // Paths that leave the kernel are none of the loop's.
+        // Paths that leave the kernel are not part of the loop.
         let exits = (from..=to).any(|at| operation(at) == EXIT);
         (!exits).then_some(Loop { instructions: all as u32, multiply_adds: multiply_adds as u32 })
     };
@@ -39,12 +39,12 @@ pub(crate) fn main_loop(cubin: &[u8], kernel: &str, arch: &str) -> Option<Loop> 
         .filter(|one| one.multiply_adds > 0)
 }
 
-/// Where a branch goes, as the number of an instruction: 50 bits count bytes from its end.
+/// The target of a branch, as an instruction number: a 50-bit byte offset from the end of the branch.
 fn target_80((low, high): (u64, u64), at: usize) -> Option<usize> {
     place(at, ((low >> 32 | high << 32) << 14) as i64 >> 14)
 }
 
-/// The same: 48 bits, and eight more in another place, count words of 4 bytes.
+/// The same: a 56-bit offset in 4-byte words, of which eight bits are in another place.
 fn target_90((low, high): (u64, u64), at: usize) -> Option<usize> {
     let upper = ((low >> 34 | high << 30) << 16) as i64 >> 16;
     place(at, ((upper << 8) | (low >> 16 & 0xff) as i64).checked_mul(4)?)
@@ -84,7 +84,7 @@ fn number(bytes: &[u8], from: usize, count: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// An ELF file with one kernel's code, and nothing else that is looked at.
+    /// An ELF file with the code of one kernel.
     fn elf(code: &[(u64, u64)]) -> Vec<u8> {
         let names = b"\0.names\0.text.k\0";
         let text: Vec<u8> =
@@ -107,7 +107,7 @@ mod tests {
         file
     }
 
-    /// Places of sections and names are whatever the file says.
+    /// Offsets of sections and names are untrusted.
     #[test]
     fn places_beyond_all_files_are_none() {
         let whole = elf(&[(MULTIPLY_ADDS[0], 0), back(1)]);
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// A branch so many instructions back from its own place.
+    /// A branch over this many instructions backwards.
     fn back(by: i64) -> (u64, u64) {
         let words = -(by + 1) * 4;
         let upper = (words >> 8) as u64 & ((1 << 48) - 1);
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(main_loop(&elf(&[fma, (EXIT, 0)]), "k", "sm_90"), None, "no loop");
         assert_eq!(main_loop(&elf(&[back(9)]), "k", "sm_90"), None, "before the kernel's begin");
         assert_eq!(main_loop(&elf(&code), "k", "sm_120a"), None, "branches that nobody knows");
-        // 16 bytes for this branch, and 16 for the one before.
+        // 16 bytes for this branch, and 16 for the previous instruction.
         let older = (BRANCH | 0xffff_ffe0 << 32, 0x3_ffff);
         let found = main_loop(&elf(&[other, fma, older]), "k", "sm_86");
         assert_eq!(found, Some(Loop { instructions: 2, multiply_adds: 1 }));
@@ -147,7 +147,7 @@ mod tests {
     fn files_cut_short_are_none() {
         let whole = elf(&[(MULTIPLY_ADDS[0], 0), back(1)]);
         assert!(main_loop(&whole, "k", "sm_90").is_some());
-        // What is read of the last header ends 24 bytes before the file does.
+        // The last header is read up to 24 bytes before the end of the file.
         for length in 0..whole.len() - 24 {
             let cut = main_loop(&whole[..length], "k", "sm_90");
             assert!(cut.is_none(), "{length}: {cut:?}");

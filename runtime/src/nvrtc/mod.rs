@@ -1,6 +1,6 @@
 //! NVRTC: CUDA C to a binary for one architecture, in a fraction of a second and without a GPU.
 //!
-//! The library is looked for when it is first needed, and is an ordinary part of neither the build nor the program.
+//! The library is searched when it is first needed; neither the build nor the program links to it.
 
 mod library;
 mod log;
@@ -15,8 +15,8 @@ use library::{Library, Wanted};
 pub use log::Usage;
 pub use search::Absent;
 
-/// What every compilation is given: fused multiply-adds are those that the source writes, and the assembler tells what
-/// it used.
+/// Options of every compilation: no multiply-add contraction beyond the source, and ptxas reports resource
+/// usage.
 pub(crate) const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
 
 /// NVRTC, found and loaded.
@@ -30,37 +30,37 @@ pub struct Nvrtc {
 /// A compiled source.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What the driver loads.
+    /// The binary for the driver.
     pub cubin: Vec<u8>,
-    /// What the compiler and the assembler said.
+    /// The log of the compiler and of ptxas.
     pub log: String,
-    /// What each kernel of the source uses.
+    /// Resource usage of each kernel of the source.
     pub usage: Vec<Usage>,
-    /// Warnings, and notes of the assembler that cost speed.
+    /// Warnings, and performance notes of ptxas.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// Compilation time.
     pub time: Duration,
 }
 
 /// Why there is no binary.
 #[derive(Clone, Debug)]
 pub enum Error {
-    /// NVRTC is not there, or cannot be used.
+    /// NVRTC is missing, or cannot be used.
     Absent(Absent),
     /// The compiler refused the source or an option.
     Refused {
         /// The name of the source.
         name: String,
-        /// What it was compiled for.
+        /// The target.
         arch: String,
-        /// What the compiler said.
+        /// The compiler's log.
         log: String,
     },
     /// NVRTC itself failed.
     Failed {
-        /// What was asked of it.
+        /// The operation that failed.
         doing: &'static str,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }
@@ -80,8 +80,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Nvrtc {
-    /// Finds and loads NVRTC: in the folder that `TILEWRIGHT_NVRTC` names, which then must have it; among the system's
-    /// libraries and those of an installed toolkit; in the given folders.
+    /// Finds and loads NVRTC: in the folder that `TILEWRIGHT_NVRTC` names, and then only there; otherwise
+    /// among the system's libraries and those of an installed toolkit; last in the given folders.
     ///
     /// ```no_run
     /// use tilewright_runtime::nvrtc::Nvrtc;
@@ -99,20 +99,20 @@ impl Nvrtc {
         self.version
     }
 
-    /// The file that was loaded; a bare name where the system's loader knew the place.
+    /// The loaded file; a bare name if the system's loader found it.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// Compiles a source for one architecture, such as `sm_80` or `sm_90a`. `name` stands in messages. `options` come
-    /// after those that every source gets.
+    /// Compiles a source for one architecture, such as `sm_80` or `sm_90a`. `name` appears in messages.
+    /// `options` come after those of every compilation.
     pub fn compile(&self, source: &str, name: &str, arch: &str, options: &[&str]) -> Result<Compiled, Error> {
         let start = Instant::now();
         let (cubin, log) = self.make(source, name, arch, options, Wanted::Cubin)?;
         Ok(Compiled::new(cubin, log, start.elapsed()))
     }
 
-    /// The PTX that a source becomes on its way to a binary for one architecture: for reading.
+    /// The PTX of a source for one architecture, for reading.
     pub fn ptx(&self, source: &str, name: &str, arch: &str) -> Result<String, Error> {
         let (bytes, _) = self.make(source, name, arch, &[], Wanted::Ptx)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
@@ -127,7 +127,7 @@ impl Nvrtc {
         wanted: Wanted,
     ) -> Result<(Vec<u8>, String), Error> {
         let target = format!("--gpu-architecture={arch}");
-        // With a driver at hand NVRTC 13 keeps what it has compiled, and then says nothing of registers and spills.
+        // With a driver present NVRTC 13 caches compilations, and then reports no registers and spills.
         let fresh = (self.version.0 >= 13).then_some("--no-cache");
         let all: Vec<&str> = [target.as_str()]
             .into_iter()
@@ -150,13 +150,13 @@ impl Compiled {
         Compiled { cubin, log, usage, notes, time }
     }
 
-    /// What the kernel of this name uses.
+    /// Resource usage of the kernel of this name.
     pub fn usage_of(&self, kernel: &str) -> Option<&Usage> {
         self.usage.iter().find(|usage| usage.kernel == kernel)
     }
 
-    /// The loop of this kernel that multiplies and adds most, as it was assembled for an architecture; `None` where there
-    /// is none, and on architectures newer than sm_90.
+    /// The loop of this kernel with the most multiply-adds, from its machine code; `None` where there is
+    /// none, and on architectures newer than sm_90.
     pub fn main_loop(&self, kernel: &str, arch: &str) -> Option<tilewright_codegen::report::Loop> {
         machine::main_loop(&self.cubin, kernel, arch)
     }

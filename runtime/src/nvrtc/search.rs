@@ -1,4 +1,4 @@
-//! Where NVRTC may be.
+//! Where NVRTC is searched.
 
 use std::env;
 use std::fmt;
@@ -15,22 +15,23 @@ const NAMES: &[&str] = if cfg!(windows) {
 } else {
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 };
-/// NVRTC loads this one by itself, from wherever the system looks; its full name ends with the version.
+/// NVRTC loads this library itself, from the system's search path; its full name ends with the version.
 const BUILTINS: &str = "libnvrtc-builtins.so.";
 /// Variables that name an installed toolkit.
 const TOOLKITS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
-/// Older ones know neither Blackwell nor all of the instructions that generated sources use.
+/// The oldest supported version: older ones lack Blackwell and some of the instructions that generated
+/// sources use.
 const OLDEST: (i32, i32) = (12, 8);
 
-/// NVRTC is not there, or cannot be used.
+/// NVRTC is missing, or cannot be used.
 #[derive(Clone, Debug)]
 pub struct Absent {
-    /// Each place, and why it did not serve.
+    /// Each place that was tried, and why it failed.
     pub tried: Vec<(PathBuf, String)>,
 }
 
 impl Absent {
-    /// The same with one more place, and why it did not serve.
+    /// Adds a place that was tried.
     pub(crate) fn and(&self, tried: (PathBuf, String)) -> Absent {
         Absent { tried: self.tried.iter().cloned().chain([tried]).collect() }
     }
@@ -62,10 +63,10 @@ pub(super) fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
     Err(Error::Absent(Absent { tried }))
 }
 
-/// Folders in which to look; a bare file name asks the system's loader.
+/// Folders to search; a bare file name asks the system's loader.
 fn places(more: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-        // Whoever names a folder means it: falling back to another would only hide the mistake.
+        // An explicit folder is used exclusively: a fallback would hide the mistake.
         return vec![folder.into()];
     }
     let inside = |toolkit: PathBuf| toolkit.join(if cfg!(windows) { "bin" } else { "lib64" });
@@ -88,7 +89,7 @@ fn load(place: &Path) -> Result<Nvrtc, String> {
     open(&file, builtins(place).as_deref())
 }
 
-/// The builtins in a folder. Loaded first, they need not be where the system looks.
+/// The builtins in a folder. Loaded first, they need not be on the system's search path.
 fn builtins(folder: &Path) -> Option<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .ok()?

@@ -1,5 +1,5 @@
-//! Memory of a device, lent for a launch: exactly cudarc's slices and views, as bytes. Traits of cudarc that anyone can
-//! implement are never asked for an address.
+//! Device memory borrowed for a launch: exactly cudarc's slices and views, as bytes. cudarc's public traits
+//! are never asked for an address, since anyone can implement them.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop,
 };
 
-/// Bytes that are lent.
+/// Borrowed bytes.
 #[derive(Debug)]
 pub(crate) struct Buffer<'a> {
     bytes: Bytes<'a>,
@@ -25,11 +25,11 @@ enum Bytes<'a> {
 /// Who frees the memory, and therefore how it must be ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A tensor of ours at this address: its own stream stands for everything that uses it, and it is freed on that.
+    /// Our own tensor at this address: its stream is ordered with everything that uses it, and frees it.
     Tensor(u64),
     /// A slice of cudarc.
     Slice,
-    /// A view of cudarc: whatever it is a view of.
+    /// A view of cudarc, of any memory.
     View,
 }
 
@@ -42,8 +42,8 @@ impl<'a> Buffer<'a> {
 
     pub(crate) fn write<S>(slice: &'a mut CudaSlice<S>, owner: Owner) -> Buffer<'a> {
         let len = slice.num_bytes();
-        // SAFETY: as above; what the bytes are written as is decided by the element type of the tensor that this
-        // buffer becomes part of, and all element types are numbers.
+        // SAFETY: as above; the element type of the tensor that this buffer becomes part of decides what is
+        // written, and all element types are numbers.
         match unsafe { slice.transmute_mut::<u8>(len) } {
             Some(view) => Buffer { bytes: Bytes::Write(view), owner },
             None => unreachable!("a slice is as long as itself"),
@@ -72,7 +72,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// The same bytes, lent again.
+    /// The same bytes, reborrowed.
     pub(crate) fn again(&self) -> Buffer<'_> {
         let view = match &self.bytes {
             Bytes::Read(view) => view.slice(..),
@@ -81,7 +81,7 @@ impl<'a> Buffer<'a> {
         Buffer { bytes: Bytes::Read(view), owner: self.owner }
     }
 
-    /// The same bytes for as long as they are lent; nothing if they may be written.
+    /// The same bytes for their whole lifetime; nothing if they may be written.
     pub(crate) fn copy(&self) -> Option<Buffer<'a>> {
         match &self.bytes {
             Bytes::Read(view) => Some(Buffer { bytes: Bytes::Read(view.slice(..)), owner: self.owner }),
@@ -116,10 +116,11 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Its address. cudarc makes the buffer's own stream wait for what it knows to use the buffer, on whatever stream;
-    /// when the second value is dropped, cudarc knows of what was then submitted to the buffer's stream.
+    /// Its address. cudarc makes the buffer's own stream wait for the uses of the buffer that it tracks, on
+    /// any stream; when the second value is dropped, cudarc records the work then submitted to the buffer's
+    /// stream.
     ///
-    /// `to` is a clone of [`Buffer::stream`]: one value cannot lend two things.
+    /// `to` is a clone of [`Buffer::stream`]: one value cannot be borrowed twice.
     pub(crate) fn address<'b>(&'b mut self, to: &'b CudaStream) -> (u64, Option<SyncOnDrop<'b>>) {
         if let Owner::Tensor(address) = self.owner {
             return (address, None);

@@ -1,4 +1,4 @@
-//! Tensors from and to arrays of the crate `ndarray`, whose shape they keep.
+//! Tensors from and to `ndarray` arrays of the same shape.
 
 use ndarray::{Array, ArrayBase, Data, Dim, Dimension, IntoDimension, ShapeBuilder};
 use tilewright_codegen::element::Element;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::stream::Stream;
 
 impl<T: Element, const R: usize> DeviceTensor<T, R> {
-    /// A column-major tensor of an array's elements, however they are stored.
+    /// A column-major tensor with an array's elements, in any memory order.
     ///
     /// ```no_run
     /// # use tilewright_runtime::{Device, DeviceTensor};
@@ -31,7 +31,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     {
         let mut extents = [0; R];
         extents.copy_from_slice(array.shape());
-        // Read along the reversed modes, the first runs fastest.
+        // With the modes reversed, the first mode is the fastest.
         let mut values: Vec<S> = room(packed::<T>(&extents)?)?;
         values.extend(array.t().iter());
         DeviceTensor::from_host(stream, extents, &values)

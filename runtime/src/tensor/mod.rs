@@ -1,4 +1,4 @@
-//! Tensors in a device's memory, and how they come there and back.
+//! Tensors in device memory, and copies from and to the host.
 #![allow(unsafe_code)]
 
 mod buffer;
@@ -27,8 +27,8 @@ use storage::Storage;
 pub(crate) use view::Place;
 pub use view::{Lent, LentMut, TensorMut, TensorRef};
 
-/// A type whose values a device holds as elements: the element types themselves, and with the feature `half` that
-/// crate's `f16` and `bf16`. The list is closed.
+/// A type whose values a device holds as elements: the element types themselves, and with the feature `half`
+/// that crate's `f16` and `bf16`. The list is closed.
 #[diagnostic::on_unimplemented(
     message = "tensors have no elements of type `{Self}`",
     label = "not an element type",
@@ -73,8 +73,8 @@ stored!(half::f16 as f16, half::bf16 as bf16);
 /// # Ok::<(), tilewright_runtime::Error>(())
 /// ```
 ///
-/// Everything that uses it is ordered with the stream that it was made on: it may be launched on any stream of its
-/// device, and dropped at any time.
+/// Everything that uses it is ordered with its own stream: it may be launched on any stream of its device,
+/// and dropped at any time.
 pub struct DeviceTensor<T: Element, const R: usize> {
     storage: Storage,
     device: Device,
@@ -111,7 +111,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
     }
 
-    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the last.
+    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the
+    /// last.
     pub fn from_host_strided<S: Stored<Elem = T>>(
         stream: &Stream,
         extents: [usize; R],
@@ -136,8 +137,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::filled(stream, extents, 0)
     }
 
-    /// A column-major tensor whose bytes are all 255: numbers that are none, and integers that catch the eye. For tests
-    /// and for results that are about to be written.
+    /// A column-major tensor whose bytes are all 255: numbers that are none, and integers that catch the eye.
+    /// For tests and for results that are about to be written.
     pub fn poisoned(stream: &Stream, extents: [usize; R]) -> Result<DeviceTensor<T, R>, Error> {
         DeviceTensor::filled(stream, extents, 0xff)
     }
@@ -149,8 +150,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
-            // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream; any bytes
-            // are values of an element type.
+            // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream;
+            // any bytes are values of an element type.
             unsafe { result::memset_d8_async(tensor.storage.address(), byte, bytes, cuda.cu_stream()) }
                 .doing(DOING)?;
         }
@@ -172,7 +173,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
     }
 
-    /// A tensor that takes over a slice of cudarc, whose elements lie as these strides say. Nothing is copied.
+    /// A tensor that takes over a slice of cudarc, whose elements lie as these strides say. Nothing is
+    /// copied.
     pub fn from_slice_strided<S: Stored<Elem = T>>(
         slice: CudaSlice<S>,
         extents: [usize; R],
@@ -211,8 +213,9 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         }
         let stream = self.storage.copies(&self.device, DOING)?;
         stream.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements of this size at this address, and the stream comes after all that
-        // uses them; `values` is lent until the copy is done, which is waited for also where it fails.
+        // SAFETY: the tensor owns so many elements of this size at this address, and the stream comes after
+        // all that uses them; `values` is lent until the copy is done, which is waited for also where it
+        // fails.
         let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, stream.cu_stream()) };
         let done = stream.synchronize();
         copied.and(done).doing(DOING)
@@ -254,8 +257,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         values.resize(len, T::ZERO);
         let stream = self.storage.copies(&self.device, DOING)?;
         stream.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that writes them;
-        // `values` lives until the copy is done, which is waited for also where it fails.
+        // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that
+        // writes them; `values` lives until the copy is done, which is waited for also where it fails.
         let copied =
             unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), stream.cu_stream()) };
         let done = stream.synchronize();

@@ -1,10 +1,10 @@
-//! What a launch takes for a tensor, as traits: only so can the compiler say in words of this crate what may be passed.
+//! The traits of launch arguments: with traits the compiler's errors can be worded by this crate.
 
 use tilewright_codegen::element::Element;
 
 use super::{TensorMut, TensorRef};
 
-/// What may be passed where a kernel reads a tensor: all that becomes a [`TensorRef`].
+/// Arguments for a tensor that a kernel reads: everything that converts to a [`TensorRef`].
 ///
 /// ```no_run
 /// # use tilewright_runtime::{DeviceTensor, ReadTensor, TensorRef, cudarc::driver::CudaSlice};
@@ -24,7 +24,7 @@ use super::{TensorMut, TensorRef};
             `&CudaSlice` is a tensor of one mode as it is"
 )]
 pub trait ReadTensor<'a, T: Element, const R: usize> {
-    /// The tensor, lent.
+    /// The tensor, borrowed.
     fn lend(self) -> TensorRef<'a, T, R>;
 }
 
@@ -35,7 +35,7 @@ impl<'a, T: Element, const R: usize, X: Into<TensorRef<'a, T, R>>> ReadTensor<'a
     }
 }
 
-/// What may be passed where a kernel writes a tensor: all that becomes a [`TensorMut`].
+/// Arguments for a tensor that a kernel writes: everything that converts to a [`TensorMut`].
 ///
 /// ```no_run
 /// # use tilewright_runtime::{DeviceTensor, TensorMut, WriteTensor, cudarc::driver::CudaSlice};
@@ -55,7 +55,7 @@ impl<'a, T: Element, const R: usize, X: Into<TensorRef<'a, T, R>>> ReadTensor<'a
             `&mut CudaSlice` is a tensor of one mode as it is"
 )]
 pub trait WriteTensor<'a, T: Element, const R: usize> {
-    /// The tensor, lent for writing.
+    /// The tensor, mutably borrowed.
     fn lend(self) -> TensorMut<'a, T, R>;
 }
 

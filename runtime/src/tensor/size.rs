@@ -1,11 +1,11 @@
-//! How many elements and bytes a tensor takes. Extents and strides are whatever a caller says, so nothing here overflows.
+//! Element and byte counts of tensors. Extents and strides come from callers, so nothing here may overflow.
 
 use tilewright_codegen::element::Element;
 use tilewright_codegen::launch::Refusal;
 
 use crate::error::Error;
 
-/// How many elements a tensor reaches over, from its first to its last; the largest number there is where more.
+/// The span of a tensor in elements, from its first to its last; saturates.
 fn span(extents: &[usize], strides: &[usize]) -> u128 {
     if extents.contains(&0) {
         return 0;
@@ -14,12 +14,12 @@ fn span(extents: &[usize], strides: &[usize]) -> u128 {
     modes.fold(1, |span, (&extent, &stride)| span.saturating_add((extent as u128 - 1) * stride as u128))
 }
 
-/// The same, where it is a number of elements at all.
+/// The same, if it fits `usize`.
 pub(super) fn reach(extents: &[usize], strides: &[usize]) -> Option<usize> {
     usize::try_from(span(extents, strides)).ok()
 }
 
-/// How many elements a tensor has, one for each coordinate.
+/// The number of elements of a tensor, one for each coordinate.
 fn count(extents: &[usize]) -> u128 {
     if extents.contains(&0) {
         return 0;
@@ -27,13 +27,13 @@ fn count(extents: &[usize]) -> u128 {
     extents.iter().fold(1, |count, &extent| u128::saturating_mul(count, extent as u128))
 }
 
-/// The elements that strides reach over, if a memory can have as many.
+/// The span of these strides in elements, if a memory can be that large.
 pub(super) fn needed<T: Element>(extents: &[usize], strides: &[usize]) -> Result<usize, Error> {
     fits::<T>(span(extents, strides))
         .map_err(|many| refused(format!("extents {extents:?} with strides {strides:?} reach over {many}")))
 }
 
-/// The elements of a tensor without gaps, if a memory can have as many.
+/// The elements of a tensor without gaps, if a memory can be that large.
 pub(super) fn packed<T: Element>(extents: &[usize]) -> Result<usize, Error> {
     fits::<T>(count(extents)).map_err(|many| refused(format!("a tensor with extents {extents:?} has {many}")))
 }
@@ -53,7 +53,7 @@ fn fits<T: Element>(elements: u128) -> Result<usize, String> {
     }
 }
 
-/// Room on the host for so many elements, which are none yet.
+/// A host vector with this capacity, still empty.
 pub(super) fn room<S>(elements: usize) -> Result<Vec<S>, Error> {
     let mut values = Vec::new();
     match values.try_reserve_exact(elements) {

@@ -1,4 +1,4 @@
-//! Who owns a tensor's memory: a slice of cudarc, of whichever type, freed only where that is in order.
+//! The owner of a tensor's memory: a slice of cudarc, of any type, freed only in order.
 #![allow(unsafe_code)]
 
 use std::any::{Any, TypeId};
@@ -19,18 +19,18 @@ use crate::stream::{is_capturing, is_default};
 pub(super) struct Storage {
     slice: ManuallyDrop<Box<dyn Slice>>,
     address: u64,
-    /// Does nobody but this crate reach the slice's stream? Nothing that is submitted to it is captured then.
+    /// Is the slice's stream private to this crate? Then work on it is never captured.
     private: bool,
 }
 
-/// A slice of cudarc, whatever its elements.
+/// A slice of cudarc, with any element type.
 trait Slice: Send + Sync {
     fn stream(&self) -> &Arc<CudaStream>;
     fn read(&self, owner: Owner) -> Buffer<'_>;
     fn write(&mut self, owner: Owner) -> Buffer<'_>;
     /// See [`settle`].
     fn settle(&mut self) -> u64;
-    /// How many elements it has, and its address, which from then on nobody frees.
+    /// Its length and its address, which nobody frees afterwards.
     fn leak(self: Box<Self>) -> (usize, u64);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
     fn is(&self, ty: TypeId) -> bool;
@@ -66,25 +66,25 @@ impl<S: 'static> Slice for CudaSlice<S> {
     }
 }
 
-/// The slice's address. Its own stream waits for all that cudarc knows to use it, and cudarc learns of what the stream has
-/// to do already.
+/// The slice's address. Its own stream waits for all uses that cudarc tracks, and cudarc records the work
+/// already on that stream.
 fn settle<S>(slice: &mut CudaSlice<S>) -> u64 {
     let stream = slice.stream().clone();
     slice.device_ptr_mut(&stream).0
 }
 
 impl Storage {
-    /// Room for so many elements, with whatever was there: any bytes are values of element types.
+    /// Uninitialised memory for this many elements: any bytes are values of element types.
     pub(super) fn allocate(stream: &Arc<CudaStream>, elem: Elem, len: usize) -> Result<Storage, Error> {
         fn slice<S: DeviceRepr + 'static>(
             stream: &Arc<CudaStream>,
             len: usize,
         ) -> Result<Box<dyn Slice>, DriverError> {
-            // The driver refuses to allocate nothing.
+            // The driver refuses empty allocations.
             // SAFETY: every value of these types' bytes is a value.
             Ok(Box::new(unsafe { stream.alloc::<S>(len.max(1)) }?))
         }
-        // What is allocated while a stream is captured is memory only while the graph runs.
+        // Memory that is allocated during a capture exists only while the graph runs.
         let captured = || match is_capturing(stream)? {
             true => Err(Error::refused("the stream is being captured into a graph: make the tensor before")),
             false => Ok(()),
@@ -110,7 +110,8 @@ impl Storage {
 
     fn around(mut slice: Box<dyn Slice>, private: bool) -> Result<Storage, Error> {
         let address = slice.settle();
-        // From here on its own stream stands for all that uses the slice, unless cudarc failed to see to that.
+        // From here on its own stream is ordered after all uses of the slice, unless cudarc failed to do
+        // that.
         slice.stream().context().check_err().doing("ordering a tensor")?;
         Ok(Storage { slice: ManuallyDrop::new(slice), address, private })
     }
@@ -123,14 +124,14 @@ impl Storage {
         self.slice.stream()
     }
 
-    /// A stream on which a copy comes after all that uses the memory so far, and is never captured into a graph. Whoever
-    /// copies waits for it: the memory's own stream knows nothing of it.
+    /// A stream that is never captured, and on which a copy comes after all uses of the memory so far. The
+    /// caller waits for the copy: the memory's own stream does not.
     pub(super) fn copies(&self, device: &Device, doing: &'static str) -> Result<Arc<CudaStream>, Error> {
         if self.private {
             return Ok(self.stream().clone());
         }
-        // The stream is cudarc's, and any thread may begin to capture it between two calls. To wait for it fails while it is
-        // captured, and is never captured itself.
+        // The stream is cudarc's, and any thread may start to capture it between two calls. Waiting for a
+        // captured stream fails, and is never captured itself.
         self.stream().synchronize().doing(doing)?;
         device.copies()
     }
@@ -143,15 +144,15 @@ impl Storage {
         self.slice.write(Owner::Tensor(self.address))
     }
 
-    /// The slice for cudarc, which then knows of all that uses it. A stream that only this crate reaches stays here: the
-    /// slice gets one of its own then.
+    /// The slice, with cudarc's tracking up to date. A private stream is not handed out: the slice gets a new
+    /// one then.
     ///
-    /// The caller asks for a type `S` that stands for the same elements as the slice's.
+    /// The caller passes a type `S` that stores the same elements as the slice's.
     pub(super) fn into_slice<S: Stored>(mut self) -> Result<CudaSlice<S>, Error> {
         const DOING: &str = "giving up a tensor";
         let own = self.stream().clone();
         if is_default(&own) {
-            // cudarc frees such a slice in the order of whatever context's default stream is current then.
+            // cudarc would free such a slice on the default stream of the context that is then current.
             own.synchronize().doing(DOING)?;
         }
         let mut home = own.clone();
@@ -173,12 +174,12 @@ impl Storage {
             }
         }
         let (len, address) = slice.leak();
-        // cudarc panics where it cannot make events; the memory is lost then, and nothing else.
-        // SAFETY: `leak` gave up so many elements, and `home` comes after all that uses them. What stands for the same
-        // elements has the same size, and every bit pattern is a value of it.
+        // cudarc panics if it cannot create events; the memory then leaks, and nothing else.
+        // SAFETY: `leak` gave up these elements, and `home` comes after all uses. Types that store the same
+        // elements have the same size, and every bit pattern is a value of them.
         let made = catch_unwind(AssertUnwindSafe(|| unsafe { home.upgrade_device_ptr::<S>(address, len) }));
         let mut made = made.map_err(|_| DriverError(cudaError_enum::CUDA_ERROR_UNKNOWN)).doing(DOING)?;
-        // Its events are new, and nothing was recorded with them.
+        // Its events are new and unrecorded.
         settle(&mut made);
         own.context().check_err().doing(DOING)?;
         Ok(made)
@@ -189,14 +190,14 @@ impl Drop for Storage {
     fn drop(&mut self) {
         let stream = self.stream().clone();
         let context = stream.context();
-        // The handle of the default stream means the one of the current context. An old error of cudarc's own makes
+        // The handle of the default stream means that of the current context. A pending error of cudarc makes
         // the first call return early.
         let is_current = || context.bind_to_thread().is_ok() || context.bind_to_thread().is_ok();
         if is_default(&stream) && !is_current() {
-            return; // Better not freed than freed in the wrong order.
+            return; // Leak rather than free in the wrong order.
         }
-        // Memory that does not come from a pool is freed at once, when cudarc has waited for the stream: also where that
-        // failed, as it does while the stream is captured.
+        // Memory that does not come from a pool is freed immediately after cudarc has waited for the stream,
+        // even if the wait failed, as it does during a capture.
         let is_done = || stream.synchronize().is_ok() || stream.synchronize().is_ok();
         if !self.private && !context.has_async_alloc() && !is_done() {
             return;

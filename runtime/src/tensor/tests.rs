@@ -1,4 +1,4 @@
-//! What of tensors needs no device.
+//! Tests of tensors that need no device.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn strides_of_columns_and_rows() {
     assert_eq!(column_major(&[2, 3, 4]), [1, 2, 6]);
     assert_eq!(row_major(&[2, 3, 4]), [12, 4, 1]);
-    // An empty mode does not fold the others.
+    // An empty mode does not change the strides of the others.
     assert_eq!(column_major(&[2, 0, 4]), [1, 2, 2]);
     assert_eq!(column_major(&[usize::MAX, 2, 2]), [1, usize::MAX, usize::MAX]);
 }

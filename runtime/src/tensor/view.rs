@@ -1,4 +1,4 @@
-//! Tensors that are lent to a launch: a buffer, extents, strides, and where they begin.
+//! Tensors that are borrowed for a launch: a buffer, extents, strides, and an offset.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use super::{DeviceTensor, Stored, column_major, row_major};
 /// # }
 /// ```
 ///
-/// Extents, strides and the offset are compared with the buffer's length when a kernel is launched.
+/// Extents, strides and the offset are checked against the buffer's length at launch.
 pub struct TensorRef<'a, T: Element, const R: usize> {
     pub(crate) buffer: Buffer<'a>,
     pub(crate) place: Place<R>,
@@ -48,8 +48,8 @@ impl<const R: usize> Place<R> {
     }
 }
 
-/// What of cudarc can be lent as a tensor: [`CudaSlice`], [`CudaView`], [`CudaViewMut`]. The list is closed: an address
-/// of anything else would have to be taken on trust.
+/// Memory of cudarc that can be lent as a tensor: [`CudaSlice`], [`CudaView`], [`CudaViewMut`]. The list is
+/// closed: the address of any other type could not be trusted.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent as a tensor",
     label = "neither a `&CudaSlice`, a `&CudaView` nor a `&CudaViewMut` of cudarc",
@@ -60,7 +60,7 @@ pub trait Lent<'a>: sealed::Lent<'a> {
     type Elem: Element;
 }
 
-/// What of cudarc can be lent for writing: [`CudaSlice`], [`CudaViewMut`].
+/// Memory of cudarc that can be lent for writing: [`CudaSlice`], [`CudaViewMut`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent as a tensor that is written",
     label = "neither a `&mut CudaSlice` nor a `&mut CudaViewMut` of cudarc",
@@ -124,7 +124,7 @@ macro_rules! both {
                 self
             }
 
-            /// The same memory with other extents, one for each mode; strides stay.
+            /// The same memory with other extents, one for each mode; the strides do not change.
             pub fn extents(mut self, extents: [usize; R]) -> Self {
                 self.place.extents = extents;
                 self
@@ -139,13 +139,13 @@ macro_rules! both {
                 $name::of(self.buffer, Place { extents, strides, offset: self.place.offset })
             }
 
-            /// The same memory as rows that lie one after another: the last mode has stride 1.
+            /// The same memory, row-major: the last mode has stride 1.
             pub fn row_major(mut self) -> Self {
                 self.place.strides = row_major(&self.place.extents);
                 self
             }
 
-            /// Begins so many elements further on.
+            /// Starts this many elements later.
             pub fn offset(mut self, elements: usize) -> Self {
                 self.place.offset = self.place.offset.saturating_add(elements);
                 self
@@ -158,7 +158,7 @@ macro_rules! both {
         }
 
         impl<'a, T: Element> $name<'a, T, 2> {
-            /// Rows become columns; nothing is moved.
+            /// The transpose; nothing is copied.
             pub fn transposed(mut self) -> Self {
                 self.place.extents.reverse();
                 self.place.strides.reverse();
@@ -242,7 +242,7 @@ impl<'a, T: Element, const R: usize> From<&'a mut TensorMut<'_, T, R>> for Tenso
     }
 }
 
-/// A slice is a vector.
+/// A slice as a vector.
 impl<'a, S: Stored<Elem = T>, T: Element> From<&'a CudaSlice<S>> for TensorRef<'a, T, 1> {
     fn from(slice: &'a CudaSlice<S>) -> Self {
         let len = slice.len();
@@ -250,7 +250,7 @@ impl<'a, S: Stored<Elem = T>, T: Element> From<&'a CudaSlice<S>> for TensorRef<'
     }
 }
 
-/// A slice is a vector.
+/// A slice as a vector.
 impl<'a, S: Stored<Elem = T>, T: Element> From<&'a mut CudaSlice<S>> for TensorMut<'a, T, 1> {
     fn from(slice: &'a mut CudaSlice<S>) -> Self {
         let len = slice.len();

@@ -1,4 +1,4 @@
-//! Index expressions: where each number is when a step needs it.
+//! Lowers index expressions: the cell of each number when a step needs it.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::{Int, Ix};
@@ -55,7 +55,7 @@ impl Compiler<'_> {
                 self.numbers.select(c, a, b)
             }
         };
-        // The printed C computes in 32 bits what is said to fit them.
+        // Wraps to 32 bits where the printed C computes in 32 bits.
         let num = match self.kernel.exprs.get(at).is_narrow() {
             true => self.numbers.wrapped(num),
             false => num,
@@ -64,8 +64,8 @@ impl Compiler<'_> {
         num
     }
 
-    /// A number as a variable holds it.
-    pub(super) fn held_by(&mut self, var: Id, num: Num) -> Num {
+    /// A number as a variable stores it.
+    pub(super) fn stored_in(&mut self, var: Id, num: Num) -> Num {
         match self.kernel.vars[var as usize].wide {
             true => num,
             false => self.numbers.wrapped(num),
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         self.numbers.two(op, a, b)
     }
 
-    /// Where a value stands; it is computed before.
+    /// The cell of a value, computed first if needed.
     pub(super) fn src(&mut self, at: Ix) -> Src {
         let num = self.num(at);
         self.place_of(num)
@@ -97,7 +97,7 @@ impl Compiler<'_> {
         src
     }
 
-    /// Steps that compute a node, in the loop that changes it.
+    /// Emits the steps that compute a node, in its innermost loop.
     pub(super) fn ensure(&mut self, node: NodeId) {
         let known = self.numbers.get(node);
         if known.slot.is_some() {
@@ -146,7 +146,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What depends on a variable that changes is computed again at its next use.
+    /// Invalidates all that depends on a variable that changes.
     pub(super) fn forget(&mut self, node: NodeId) {
         let known = self.numbers.get(node);
         if !known.volatile || matches!(known.node, Node::Cell { .. }) {
@@ -171,7 +171,7 @@ impl Compiler<'_> {
     pub(super) fn fixed(&mut self, at: Ix, what: &str) -> Result<i64> {
         match self.num(at).as_constant() {
             Some(n) => Ok(n),
-            None => self.malformed(format!("{what} is not constant once loops are written out")),
+            None => self.malformed(format!("{what} is not constant once loops are unrolled")),
         }
     }
 

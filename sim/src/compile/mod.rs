@@ -1,5 +1,5 @@
-//! From a thread program and the sizes of a launch to flat code: loops over registers are written out, index expressions
-//! stand where they change, values become steps on register cells.
+//! Compiles a thread program for the sizes of a launch to flat code: loops over registers are unrolled, index
+//! expressions are hoisted to the loop that changes them, values become steps on register cells.
 
 mod index;
 mod registers;
@@ -19,17 +19,17 @@ use tilewright_layout::Layout;
 use crate::code::*;
 use crate::numbers::{Num, Numbers};
 
-/// More steps than this are not written out.
+/// Limit of unrolled steps.
 const MOST_STEPS: usize = 1 << 23;
 
-/// What is known when a program is launched: integers and scalars by parameter.
+/// The integers and scalars of a launch by parameter.
 pub(crate) struct Given {
     pub(crate) ints: Vec<i64>,
     pub(crate) scalars: Vec<u64>,
     pub(crate) grid: [u32; 3],
 }
 
-/// A program that no GPU could run: where, and why.
+/// A malformed program: where, and why.
 #[derive(Debug)]
 pub(crate) struct Malformed {
     pub(crate) site: Id,
@@ -39,7 +39,7 @@ pub(crate) struct Malformed {
 
 type Result<T> = std::result::Result<T, Malformed>;
 
-/// A body at some loop's level: what is computed when it begins, and the rest.
+/// The body of a loop: its preheader, and the rest.
 #[derive(Default)]
 struct Level {
     before: Vec<(Ins, u32)>,
@@ -50,33 +50,33 @@ struct Compiler<'k> {
     kernel: &'k Kernel,
     given: &'k Given,
     numbers: Numbers,
-    /// What variables stand for.
+    /// Current values of variables.
     vars: Vec<Num>,
     levels: Vec<Level>,
     /// Values of expressions since the last variable changed.
     memo: HashMap<Ix, Num>,
     code: Code,
     labels: u32,
-    /// Cells of this statement that can be used again after it: words, doubles.
+    /// Cells of this statement that are free after it: words, doubles.
     lent: [Vec<Slot>; 2],
     free: [Vec<Slot>; 2],
     consts: HashMap<(bool, u64), Slot>,
     counters: HashMap<(usize, usize), u32>,
     site: Id,
-    /// The statement at hand.
+    /// The current statement.
     stmt: usize,
-    /// First thread of the role at hand.
+    /// First thread of the current role.
     first: u32,
-    /// The loops around it: variable, where they end, and how deep in branches they stand.
+    /// The enclosing loops: variable, end label, and nesting depth of branches.
     loops: Vec<(Id, u32, u32)>,
-    /// Branches around it that some lanes may not take.
+    /// Enclosing divergent branches.
     branches: u32,
-    /// Roles that ask for registers: where each begins and ends, by label.
+    /// Roles that request registers: where each begins and ends, by label.
     asking: Vec<Asking>,
     steps: usize,
 }
 
-/// Makes a program ready to run.
+/// Compiles a program.
 pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
     let mut numbers = Numbers::default();
     for slot in 0..FIRST_SCALAR {
@@ -120,7 +120,7 @@ pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
     Ok(code)
 }
 
-/// A role that asks for registers, and its part of the code.
+/// A role that requests registers, and its part of the code.
 struct Asking {
     name: String,
     registers: u32,
@@ -145,7 +145,7 @@ impl Compiler<'_> {
         self.labels - 1
     }
 
-    /// Labels become places.
+    /// Resolves labels to positions.
     fn finish(mut self) -> (Code, Vec<Asking>) {
         let level = self.levels.pop().expect("the outermost level is left");
         let all: Vec<(Ins, u32)> = level.before.into_iter().chain(level.body).collect();
@@ -233,7 +233,7 @@ impl Compiler<'_> {
         };
         let elem = self.elem_of(space).bytes();
         let access = Access { what, space, elem, count, claim, site: self.site, counter };
-        // The same place in a loop that is written out is one row.
+        // One unrolled access has one row for all its copies.
         if let Some(last) = self.code.accesses.iter().rposition(|known| known.counter == counter)
             && self.code.accesses[last].claim == claim
             && self.code.accesses[last].count == count
@@ -256,14 +256,14 @@ impl Compiler<'_> {
         guard.map(|guard| self.src(guard))
     }
 
-    /// Values of memory and of registers are equally wide.
+    /// Checks that values of memory and of registers are equally wide.
     fn same_width(&self, space: Space, elem: Elem, name: Id) -> Result<()> {
         let memory = self.elem_of(space);
         if memory.bytes() == elem.bytes() {
             return Ok(());
         }
         self.malformed(format!(
-            "elements of {memory} move between memory and the registers `{}`, which hold {elem}",
+            "elements of {memory} move between memory and the registers `{}`, which are {elem}",
             self.code.regs[name as usize].name
         ))
     }
@@ -280,7 +280,7 @@ impl Compiler<'_> {
                 self.free[file].extend(lent);
             }
             if self.steps > MOST_STEPS {
-                return self.malformed("more than eight million steps when loops are written out");
+                return self.malformed("more than eight million steps when loops are unrolled");
             }
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Compiler<'_> {
             Op::Comment(_) => {}
             Op::Let(id, at) | Op::Set(id, at) if self.kernel.vars[*id as usize].mutable => {
                 let num = self.num(*at);
-                let num = self.held_by(*id, num);
+                let num = self.stored_in(*id, num);
                 let a = self.place_of(num);
                 let known = self.vars[*id as usize].node.map(|node| self.numbers.get(node));
                 let to = match known {
@@ -310,9 +310,9 @@ impl Compiler<'_> {
             }
             Op::Let(id, at) => {
                 let num = self.num(*at);
-                let mut num = self.held_by(*id, num);
+                let mut num = self.stored_in(*id, num);
                 if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
-                    // What it is made of changes later, and it does not.
+                    // Copies the value: its operands change later.
                     let a = self.place_of(num);
                     let to = self.code.vectors;
                     self.code.vectors += 1;
@@ -327,13 +327,13 @@ impl Compiler<'_> {
                 self.code.vectors += 1;
                 self.emit(Ins::ToInt { elem, to, x });
                 let range = if self.kernel.vars[*id as usize].wide { Range::ALL } else { Range::NARROW };
-                // What stands in a cell from here on, and not before: nothing of it is computed earlier.
+                // The cell is set here, so dependent numbers must not be hoisted above.
                 let num = self.numbers.cell(true, to, 0, true, range);
                 self.bind(*id, num);
             }
             Op::Set(id, _) => {
                 let name = &self.kernel.vars[*id as usize].name;
-                return self.malformed(format!("`{name}` is changed, and it is no mutable variable"));
+                return self.malformed(format!("`{name}` is assigned, and it is no mutable variable"));
             }
             Op::Assign { reg, at, value } => {
                 let (to, elem) = self.frag(Frag { reg: *reg, at: *at, len: 1 })?;
@@ -354,7 +354,7 @@ impl Compiler<'_> {
                 self.emit(Ins::Store { to, from: slot, guard });
             }
             Op::Atomic { to, op, value, guard, order, scope, old } => {
-                // What other blocks have done so far shows in the order of updates, and in what stood there before.
+                // The old value depends on the order of updates, and so on other blocks.
                 self.code.uses.together |= matches!(to.space, Space::Global(_))
                     && *scope > Scope::Block
                     && (old.is_some() || *order != MemoryOrder::Relaxed || *op == Change::Exchange);
@@ -465,14 +465,14 @@ impl Compiler<'_> {
         }
     }
 
-    /// Leaves a loop, all threads at once.
+    /// Leaves a loop, with all threads at once.
     fn leave(&mut self, of: Id, cond: Ix) -> Result<()> {
         let cond = self.num(cond);
         let Some(&(_, exit, branches)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
-            return self.malformed("a loop is left that is not around the statement");
+            return self.malformed("a loop exit is outside of its loop");
         };
         if branches != self.branches {
-            return self.malformed("a loop is left from inside of a branch");
+            return self.malformed("a loop exit is inside of a divergent branch");
         }
         match cond.as_constant() {
             Some(0) => {}
@@ -508,7 +508,7 @@ impl Compiler<'_> {
     ) -> Result<()> {
         let (from, to, step) = (self.num(range.0), self.num(range.1), range.2);
         if step <= 0 {
-            return self.malformed(format!("a loop whose step is {step} does not end"));
+            return self.malformed(format!("a loop whose step is {step} never ends"));
         }
         if let (Unroll::Full, Some(from), Some(to)) = (unroll, from.as_constant(), to.as_constant()) {
             let mut at = from;
@@ -529,7 +529,7 @@ impl Compiler<'_> {
         };
         if !self.kernel.vars[var as usize].wide && !range.is_narrow() {
             let name = &self.kernel.vars[var as usize].name;
-            return self.malformed(format!("the loop over `{name}`, a variable of 32 bits, can pass them"));
+            return self.malformed(format!("the loop over `{name}`, a variable of 32 bits, can overflow"));
         }
         let (from, to) = (self.place_of(from), self.place_of(to));
         let head = self.label();
@@ -648,7 +648,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Bytes that an operand moves at each address; 0 where the row leaves that open.
+/// Bytes that an operand accesses at each address; 0 where the row leaves that open.
 pub(crate) fn tile_bytes(operand: &tilewright_codegen::atom::Operand) -> u32 {
     let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
     values.unwrap_or(0) as u32 * operand.elem.bytes()

@@ -1,5 +1,5 @@
-//! How many registers a role's arrays hold at once, in the order in which its steps stand: cells that hold what is read
-//! later. Addresses and values on the way are left out, so a compiler needs more than that.
+//! Register pressure of a role's arrays: a liveness analysis over the cells of arrays, in program order.
+//! Addresses and temporaries are not counted, so a compiler needs more than that.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,29 +11,29 @@ use tilewright_codegen::thread::Kernel;
 use super::{Asking, Malformed, Result};
 use crate::code::*;
 
-/// Roles have the registers that their arrays need.
+/// Checks that roles request the registers that their arrays need.
 pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<()> {
     if asking.is_empty() {
         return Ok(());
     }
     let bytes = bytes(kernel, code);
     for role in asking {
-        let held = Live::new(code, &bytes).most(role.from as usize..role.to as usize).div_ceil(4);
-        if held > role.registers {
+        let needed = Live::new(code, &bytes).most(role.from as usize..role.to as usize).div_ceil(4);
+        if needed > role.registers {
             return Err(Malformed {
                 site: role.site,
                 message: format!(
-                    "the role `{}` asks for {} registers, and its arrays hold {held} at once",
+                    "the role `{}` asks for {} registers, and its arrays need {needed} at once",
                     role.name, role.registers
                 ),
-                help: "ask for more registers, or keep smaller tiles in them".into(),
+                help: "ask for more registers, or use smaller register tiles".into(),
             });
         }
     }
     Ok(())
 }
 
-/// What each cell takes of a thread's registers: those of arrays alone; cells of 64 bits behind those of 32.
+/// Bytes of each cell in a thread's registers: cells of arrays alone; cells of 64 bits after those of 32.
 fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
     let mut all = vec![0; (code.words + code.doubles) as usize];
     for (place, reg) in code.regs.iter().zip(&kernel.regs) {
@@ -44,12 +44,12 @@ fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
     all
 }
 
-/// Cells that are read later, from the end of a part of the code to its beginning.
+/// Live cells, computed backwards over a part of the code.
 struct Live<'c> {
     code: &'c Code,
     bytes: &'c [u32],
     now: Vec<bool>,
-    /// At places that are jumped to.
+    /// Live cells at jump targets.
     at: HashMap<u32, Vec<bool>>,
 }
 
@@ -60,14 +60,14 @@ impl<'c> Live<'c> {
         Live { code, bytes, now: vec![false; bytes.len()], at }
     }
 
-    /// The most bytes at any place.
+    /// The greatest number of live bytes at any step.
     fn most(mut self, part: Range<usize>) -> u32 {
         let mut most = 0;
-        // Until what loops read in their next iteration is known at their ends.
+        // Iterates to a fixed point, for loop-carried cells.
         loop {
             let mut changed = false;
             self.now.fill(false);
-            let mut held = 0;
+            let mut total = 0;
             for at in part.clone().rev() {
                 let ins = &self.code.ins[at];
                 if let Some(target) = jump(ins) {
@@ -75,21 +75,21 @@ impl<'c> Live<'c> {
                     for (now, there) in self.now.iter_mut().zip(&self.at[&target]) {
                         *now = *there || *now && !only;
                     }
-                    held = self.held();
+                    total = self.live();
                 }
                 let (writes, reads) = cells(self.code, ins);
                 for (cells, live) in [(writes, false), (reads, true)] {
                     for cell in cells.into_iter().flatten() {
                         let cell = cell as usize;
                         match (self.now[cell], live) {
-                            (true, false) => held -= self.bytes[cell],
-                            (false, true) => held += self.bytes[cell],
+                            (true, false) => total -= self.bytes[cell],
+                            (false, true) => total += self.bytes[cell],
                             _ => {}
                         }
                         self.now[cell] = live;
                     }
                 }
-                most = most.max(held);
+                most = most.max(total);
                 if let Some(there) = self.at.get_mut(&(at as u32))
                     && *there != self.now
                 {
@@ -103,12 +103,12 @@ impl<'c> Live<'c> {
         }
     }
 
-    fn held(&self) -> u32 {
+    fn live(&self) -> u32 {
         self.now.iter().zip(self.bytes).filter(|(now, _)| **now).map(|(_, bytes)| bytes).sum()
     }
 }
 
-/// Where a step may go on beside the next one.
+/// Successors of a step besides the next one.
 fn jump(ins: &Ins) -> Option<u32> {
     match ins {
         Ins::Loop { exit: to, .. }
@@ -166,7 +166,7 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
     }
 }
 
-/// What an instruction writes it may read as well, but where it is told to begin from zero.
+/// An instruction may also read its outputs, unless it starts from a zero accumulator.
 fn atom(code: &Code, atom: &AtomCode) -> Cells {
     let product = matches!(atom.row.effect, Effect::Mma { .. });
     let zero = atom

@@ -1,4 +1,4 @@
-//! What a block asks of the hardware: places in shared memory, numbers of barriers, registers of roles.
+//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use tilewright_codegen::thread::{Bar, Id, Kernel, Role};
 
 use super::{Malformed, Result};
 
-/// Bytes of an mbarrier, and what it begins at a multiple of.
+/// Size and alignment of an mbarrier.
 const MBARRIER: u32 = 8;
-/// Barriers of a block; the first is the block's own.
+/// Barriers of a block; the first is `__syncthreads()`.
 const BARRIERS: u8 = 16;
-/// Threads of a warp, and warps of a warpgroup, which changes its registers together.
+/// Threads of a warp, and warps of a warpgroup, which changes its registers as a whole (setmaxnreg).
 const WARP: u32 = 32;
 const WARPGROUP: u32 = 4;
-/// Registers that a thread can ask for, in steps; and those of a multiprocessor.
+/// Registers that a thread can request, in steps; and those of a multiprocessor.
 const REGISTERS: std::ops::RangeInclusive<u32> = 24..=256;
 const STEP: u32 = 8;
 const ALL_REGISTERS: u32 = 1 << 16;
@@ -22,7 +22,7 @@ fn malformed<T>(site: Id, message: String, help: &str) -> Result<T> {
     Err(Malformed { site, message, help: help.into() })
 }
 
-/// Something in shared memory.
+/// An object in shared memory.
 struct Part<'k> {
     name: &'k str,
     bytes: Range<u32>,
@@ -145,7 +145,7 @@ fn named(id: u8, threads: u32) -> Result<()> {
     }
 }
 
-/// Registers that roles ask for.
+/// Registers that roles request.
 pub(super) fn roles(kernel: &Kernel, roles: &[Role], site: Id) -> Result<()> {
     let last = kernel.launch.threads.div_ceil(WARP);
     let mut asked = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn roles(kernel: &Kernel, roles: &[Role], site: Id) -> Result<()> {
                 format!(
                     "the role `{name}` asks for {registers} registers, and a thread can have {least} to {most} in steps of {STEP}"
                 ),
-                "ask for a multiple of 8 from 24 to 256, or leave it open",
+                "ask for a multiple of 8 from 24 to 256, or leave it unset",
             );
         }
         let whole = |warp: u32| warp.is_multiple_of(WARPGROUP) || warp == last;
@@ -170,7 +170,7 @@ pub(super) fn roles(kernel: &Kernel, roles: &[Role], site: Id) -> Result<()> {
                     warps.0,
                     warps.1 - 1
                 ),
-                "begin and end roles that ask for registers at multiples of four warps",
+                "begin and end roles that request registers at multiples of four warps",
             );
         }
         asked.push((name, (warps.1 - warps.0) * WARP, registers));

@@ -8,7 +8,7 @@ use crate::code::*;
 use crate::value;
 
 impl Compiler<'_> {
-    /// A value in a cell of its own choice, converted to a type.
+    /// A value in a new cell, converted to a type.
     pub(super) fn value_of(&mut self, value: &Val, elem: Elem) -> Result<Slot> {
         let (x, from) = self.value(value)?;
         if from == elem {
@@ -29,7 +29,7 @@ impl Compiler<'_> {
         }
         let at = self.levels.last().map_or(0, |level| level.body.len());
         let (x, _) = self.value(value)?;
-        // What was computed into a cell of its own is computed into this one instead.
+        // Retargets a temporary's last step to this cell.
         let level = self.levels.last_mut().expect("there is always a level");
         if level.body.len() > at
             && let Some((last, _)) = level.body.last_mut()
@@ -162,7 +162,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The cell that a step writes, if that is all it does.
+/// The cell that a step writes, if it writes one alone.
 fn target(ins: &mut Ins) -> Option<&mut Slot> {
     match ins {
         Ins::Un { to, .. }
@@ -178,7 +178,7 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
     }
 }
 
-/// Is it 1 or 0 by its making?
+/// Is it always 1 or 0?
 fn is_truth(value: &Val) -> bool {
     use tilewright_codegen::thread::Bin;
     match value {

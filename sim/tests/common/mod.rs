@@ -1,4 +1,4 @@
-//! Thread programs by hand, each with one thing to be found.
+//! Thread programs by hand, each with one fault.
 #![allow(dead_code, unreachable_pub)]
 
 use std::ops::{Deref, DerefMut};
@@ -44,7 +44,7 @@ pub fn mem(space: Space, index: Ix) -> Mem {
     Mem { space, index, peer: None }
 }
 
-/// A load, of what else its operands leave open.
+/// A load with default operands.
 pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
     Op::Load { to, from, guard, fill: fill.into(), stays: None }
 }
@@ -103,7 +103,7 @@ impl Build {
         self.shared_at(name, elem, len, 1024, note)
     }
 
-    /// A statement on a line of its own.
+    /// A statement with its own line.
     pub fn s(&mut self, op: Op) -> Stmt {
         self.line += 1;
         let span = Span(self.line);
@@ -159,7 +159,7 @@ impl Build {
         self.s(Op::For { var, from, to, step: 1, unroll, body })
     }
 
-    /// Mbarriers made and told of, then everybody waits.
+    /// Initialises mbarriers, fences that, and synchronises the block.
     pub fn start(&mut self, bars: &[Id]) -> Vec<Stmt> {
         let mut init: Vec<Stmt> = bars.iter().map(|&bar| self.s(Op::InitBarriers(bar))).collect();
         init.push(self.s(Op::Fence(Fence::MbarrierInit)));
@@ -171,7 +171,7 @@ impl Build {
     }
 }
 
-/// Numbers that are their own places.
+/// Numbers equal to their index.
 pub fn count(n: usize) -> Vec<f32> {
     (0..n).map(|x| x as f32).collect()
 }
@@ -181,13 +181,13 @@ pub fn options() -> Options {
     Options { places: Some(places), threads: 1, ..Options::default() }
 }
 
-/// Runs it in some schedules and hands out the fault, which every one of them must show.
+/// Runs it in some schedules and returns the fault, which every one of them must show.
 #[track_caller]
 pub fn fault(kernel: &Kernel, args: &[Arg]) -> Fault {
     let mut first = None;
     for seed in 0..8 {
         match run_program(kernel, args, &Options { seed, ..options() }) {
-            Ok(_) => panic!("nothing was found with seed {seed}"),
+            Ok(_) => panic!("no fault with seed {seed}"),
             Err(Error::Fault(fault)) => {
                 assert_eq!(fault.seed(), seed);
                 first.get_or_insert(*fault);
@@ -198,14 +198,14 @@ pub fn fault(kernel: &Kernel, args: &[Arg]) -> Fault {
     first.expect("a fault")
 }
 
-/// What the fault says; without the first line, which names the kernel, and the last, which names the seed.
+/// The fault's text without the first line, which names the kernel, and the last, which names the seed.
 #[track_caller]
 pub fn check(kernel: &Kernel, args: &[Arg], expected: &str) {
     let text = fault(kernel, args).to_string();
     assert_eq!(text, expected.trim(), "\n{text}\n");
 }
 
-/// No fault in any of some schedules.
+/// Runs without a fault in any of some schedules.
 #[track_caller]
 pub fn fine(kernel: &Kernel, args: &[Arg]) -> Outcome {
     match run_program(kernel, args, &Options { schedules: 20, ..options() }) {

@@ -1,4 +1,4 @@
-//! What faults advise: what is missing, and not what is there already.
+//! Help of faults: the missing synchronisation, and not what is already present.
 
 use super::common::*;
 use tilewright_codegen::Elem::F32;
@@ -15,16 +15,16 @@ fn advises(kernel: &Kernel, args: &[Arg], kind: FaultKind, help: &str) {
     }
 }
 
-/// What stands between a bulk store and the next write of its array.
+/// Synchronisation between a bulk store and the next write of its array.
 #[derive(Clone, Copy, PartialEq)]
 enum Between {
-    /// The storing thread waits, and then all meet.
+    /// The storing thread waits, then a barrier.
     WaitAndBarrier,
-    /// They meet, and nobody waits.
+    /// A barrier, and no wait.
     Barrier,
-    /// The storing thread waits, and they do not meet.
+    /// The storing thread waits, and no barrier.
     Wait,
-    /// They meet, and then the storing thread waits.
+    /// A barrier, then the storing thread waits.
     BarrierAndWait,
 }
 
@@ -32,11 +32,11 @@ enum Between {
 fn stored(threads: u32, between: Between, alone: bool) -> Kernel {
     let mut b = Build::new(threads);
     let to = b.tensor("to", F32, true);
-    let held = b.shared("held", F32, threads, "");
+    let tile = b.shared("tile", F32, threads, "");
     let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(i64::from(threads) * 4));
     let mut body = b.fill(x, 1, 1.0, F32);
-    body.extend([b.store(held, t, x, 1), b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
-    let args = vec![AtomArg::At(mem(to, zero)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
+    body.extend([b.store(tile, t, x, 1), b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+    let args = vec![AtomArg::At(mem(to, zero)), AtomArg::At(mem(tile, zero)), AtomArg::Int(size)];
     let store = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
     let wait = |b: &mut Build| {
         let wait = b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 });
@@ -53,7 +53,7 @@ fn stored(threads: u32, between: Between, alone: bool) -> Kernel {
         body.push(b.sync());
     }
     let some = b.lt(t, if alone { 1 } else { i64::from(threads) });
-    let again = b.store(held, t, x, 1);
+    let again = b.store(tile, t, x, 1);
     body.push(b.if_(some, vec![again]));
     body.push(wait(&mut b));
     b.done(body)
@@ -68,32 +68,32 @@ fn a_write_while_a_bulk_store_reads() {
         &stored(64, Between::Barrier, true),
         &args,
         FaultKind::InFlight,
-        "let the thread wait until the copy engine has read (cp.async.bulk.wait_group.read) before it writes there again",
+        "wait until the copy engine has read the source (cp.async.bulk.wait_group.read) before writing it again",
     );
     advises(
         &stored(64, Between::BarrierAndWait, false),
         &args,
         FaultKind::InFlight,
-        "move the barrier behind the wait: the thread that stores waits until the copy engine has read (cp.async.bulk.wait_group.read), and then all wait for each other, sync_threads()",
+        "move the barrier after the wait: the storing thread waits until the copy engine has read the source (cp.async.bulk.wait_group.read), and then all threads synchronise, sync_threads()",
     );
     advises(
         &stored(32, Between::Wait, false),
         &[Arg::output::<f32>([32])],
         FaultKind::InFlight,
-        "put a barrier, sync_threads(), behind the wait for the store",
+        "put a barrier, sync_threads(), after the wait for the store",
     );
     let found = fault(&stored(64, Between::Barrier, true), &args);
-    assert_eq!(found.message(), "element 0 of `held` is written while a bulk store may still read it");
+    assert_eq!(found.message(), "element 0 of `tile` is written while a bulk store may still read it");
     assert_eq!(
         found.parties().iter().map(|party| (&party.threads[..], &*party.doing)).collect::<Vec<_>>(),
         [
-            (&[0][..], "writes element 0 of `held`"),
+            (&[0][..], "writes element 0 of `tile`"),
             (&[0][..], "reads it by a bulk store, and has not waited for it")
         ]
     );
 }
 
-/// Each thread copies an element and reads its neighbour's; what stands between.
+/// Each thread copies an element and reads its neighbour's, with this synchronisation in between.
 fn copied(threads: u32, between: impl FnOnce(&mut Build) -> Vec<Stmt>) -> Kernel {
     let mut b = Build::new(threads);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
@@ -110,7 +110,7 @@ fn copied(threads: u32, between: impl FnOnce(&mut Build) -> Vec<Stmt>) -> Kernel
 }
 
 #[test]
-fn a_wait_behind_the_barrier() {
+fn a_wait_after_the_barrier() {
     let args = [Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])];
     let wait = |b: &mut Build| b.s(Op::WaitQueue { queue: Queue::CpAsync, pending: 0 });
     fine(&copied(64, |b| vec![wait(b), b.sync()]), &args);
@@ -118,23 +118,23 @@ fn a_wait_behind_the_barrier() {
         &copied(64, |b| vec![b.sync(), wait(b)]),
         &args,
         FaultKind::InFlight,
-        "swap the barrier and the wait: each thread waits for its own copies first, cp_async_wait_all(), and then all for each other, sync_threads()",
+        "swap the barrier and the wait: each thread waits for its own copies first, cp_async_wait_all(), and then all threads synchronise, sync_threads()",
     );
     advises(
         &copied(64, |b| vec![b.sync()]),
         &args,
         FaultKind::InFlight,
-        "wait for the copy, and then for each other, before the tile is used: cp_async_wait_all(), sync_threads()",
+        "wait for the copy, then synchronise the threads, before the tile is used: cp_async_wait_all(), sync_threads()",
     );
     advises(
         &copied(32, |b| vec![wait(b)]),
         &[Arg::tensor(&count(32), [32]), Arg::output::<f32>([32])],
         FaultKind::InFlight,
-        "put a barrier behind the wait: sync_threads() after cp_async_wait_all()",
+        "put a barrier after the wait: sync_threads() after cp_async_wait_all()",
     );
 }
 
-/// Blocks of a cluster read each other's memory and arrive at each other's mbarriers.
+/// Blocks of a cluster read each other's shared memory and arrive at each other's mbarriers.
 fn peers(peer_of: impl Fn(&mut Build) -> tilewright_codegen::index::Ix, arrives: bool) -> Kernel {
     let mut b = Build::new(32).cluster(2);
     let to = b.tensor("to", F32, true);

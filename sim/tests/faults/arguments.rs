@@ -1,4 +1,4 @@
-//! What a run refuses before it begins, and what it is asked for when it has ended.
+//! Arguments that a run refuses, and results that it does not have.
 
 use super::common::*;
 use super::memory::copy;
@@ -44,6 +44,6 @@ fn results_are_asked_for_by_name_and_type() {
     assert_eq!(text(done.get::<f32>("c").unwrap_err()), "the kernel writes no tensor `c`; it writes `to`");
     assert_eq!(
         text(done.get::<f64>("to").unwrap_err()),
-        "argument `to`: its elements are f32, and f64 are asked for\nhelp: write `get::<f32>(\"to\")`"
+        "argument `to`: its elements are f32, and f64 are requested\nhelp: write `get::<f32>(\"to\")`"
     );
 }

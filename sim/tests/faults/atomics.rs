@@ -1,11 +1,11 @@
-//! Atomic updates, which need no order among themselves, and what does.
+//! Atomic updates need no order among each other; other accesses need one with them.
 
 use super::common::*;
 use tilewright_codegen::Elem::I32;
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
-/// One element that is cleared, to which every thread adds, and that all read.
+/// One element that is cleared, incremented by every thread, and read by all.
 struct Sum {
     cleared: bool,
     added: bool,
@@ -54,7 +54,7 @@ fn updates_are_not_forgotten() {
     assert!(matches!(found.kind(), FaultKind::Race | FaultKind::Unwritten), "{found}");
 }
 
-/// Lanes of one warp run side by side: what one of them did orders nothing for the others.
+/// Lanes of one warp in lockstep: an access of one of them orders nothing for the others.
 #[test]
 fn an_update_hides_no_earlier_access_of_its_thread() {
     let args = [Arg::output::<i32>([32])];
@@ -76,7 +76,7 @@ seen in variant 1, with seed 0",
     assert_eq!(found.parties()[1].doing, "reads it", "{found}");
 }
 
-/// Two warps add, each tells a third one of its own additions alone, and that one reads.
+/// Two warps add, each synchronises a third one with its own additions alone, and that one reads.
 #[test]
 fn every_update_that_is_not_ordered_is_kept() {
     let kernel = |tells: i64| {
@@ -113,6 +113,6 @@ fn every_update_that_is_not_ordered_is_kept() {
     };
     let args = [Arg::output::<i32>([32])];
     assert_eq!(fine(&kernel(2), &args).get::<i32>("to").unwrap(), [64; 32]);
-    // The second warp may come after the read: then it is the one that is caught.
+    // If the second warp adds after the read, its addition is reported.
     assert_eq!(fault(&kernel(1), &args).kind(), FaultKind::Race);
 }

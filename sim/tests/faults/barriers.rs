@@ -1,4 +1,4 @@
-//! Barriers, loops and shuffles that not all reach.
+//! Divergent barriers, loop exits and shuffles.
 
 use super::common::*;
 use tilewright_codegen::Elem::F32;
@@ -25,7 +25,7 @@ fn loops_that_not_all_leave() {
         &left_by(40, false),
         &[],
         "
-kernel `probe`: threads that do not arrive together
+kernel `probe`: divergent threads where all must arrive
   only some threads of a warp leave a loop
   threads 32-39 of block (0, 0, 0) leave the loop
     at probe.rs:1
@@ -40,7 +40,7 @@ seen in variant 1, with seed 0"
         &[],
         "
 kernel `probe`: a program that cannot run
-  a loop is left from inside of a branch, at probe.rs:1
+  a loop exit is inside of a divergent branch, at probe.rs:1
 seen in variant 1, with seed 0"
             .trim(),
     );
@@ -57,8 +57,8 @@ fn barriers_that_not_all_reach() {
         &b.done(body),
         &[],
         "
-kernel `probe`: threads that do not arrive together
-  only some threads of a warp come to a barrier
+kernel `probe`: divergent threads where all must arrive
+  only some threads of a warp arrive at a barrier
   threads 32-39 of block (0, 0, 0) arrive at the barrier
     at probe.rs:1
   threads 40-63 of block (0, 0, 0) of the same warp do not
@@ -73,7 +73,7 @@ seen in variant 1, with seed 0"
     let sync = b.sync();
     let body = vec![b.if_(some, vec![sync])];
     let text = fault(&b.done(body), &[]).to_string();
-    assert!(text.contains("threads 32-63 have ended, and the others wait for ever"), "{text}");
+    assert!(text.contains("threads 32-63 have ended, and the others wait forever"), "{text}");
     assert!(
         text.contains(
             "threads 0-31 of block (0, 0, 0) wait at the block's barrier, where 32 of 64 threads have arrived"
@@ -108,13 +108,10 @@ fn shuffles_take_whole_warps() {
     let some = b.lt(t, 16);
     body.push(b.if_(some, vec![exchange]));
     let text = fault(&b.done(body), &[]).to_string();
-    assert!(
-        text.contains("16 of the warp's 32 lanes come to an exchange of values between all of them"),
-        "{text}"
-    );
+    assert!(text.contains("16 of the warp's 32 lanes execute a shuffle between all of them"), "{text}");
 }
 
-/// Two of four warps complete a barrier, whichever come first.
+/// Two of four warps complete a barrier, whichever arrive first.
 #[test]
 fn a_named_barrier_to_which_others_come() {
     let mut b = Build::new(128);
@@ -122,12 +119,13 @@ fn a_named_barrier_to_which_others_come() {
     let body = vec![b.s(Op::Sync(bar))];
     let found = fault(&b.done(body), &[]);
     assert_eq!(found.kind(), FaultKind::Divergence, "{found}");
-    assert_eq!(found.message(), "barrier 1 is for 64 threads, and 96 come to it");
-    assert_eq!(found.parties()[1].doing, "came to it before");
+    assert_eq!(found.message(), "barrier 1 is for 64 threads, and 96 arrive at it");
+    assert_eq!(found.parties()[1].doing, "arrived at it before");
     assert!(found.help().contains("give each group of threads one of its own"), "{found}");
 }
 
-/// A warp writes, arrives, and another reads; lanes of a phase that is complete arrive in the next one.
+/// A warp writes, arrives, and another reads; lanes that arrive after a phase is complete count in the next
+/// one.
 #[test]
 fn arrivals_count_in_one_phase() {
     let kernel = |arrivals: u32, rounds: i64, back: bool| {
@@ -168,9 +166,9 @@ fn arrivals_count_in_one_phase() {
     assert!(found.message().contains(late), "{found}");
     assert_eq!(
         (&found.parties()[0].threads[..], &*found.parties()[0].doing),
-        (&[31][..], "arrives at it, not knowing of that")
+        (&[31][..], "arrives at it, unordered with that completion")
     );
-    // Nothing keeps the writer from arriving before the phase before is complete.
+    // Nothing keeps the writer from arriving before the previous phase is complete.
     let found = fault(&kernel(32, 2, false), &args(2));
     assert!(matches!(found.kind(), FaultKind::Mbarrier | FaultKind::Race), "{found}");
 }

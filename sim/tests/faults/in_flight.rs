@@ -1,4 +1,4 @@
-//! Copies and matrix products that nobody waited for, and fences between proxies.
+//! Copies and matrix products without a wait, and proxy fences.
 
 use super::common::*;
 use tilewright_codegen::Elem::{Bf16, F32};
@@ -40,7 +40,7 @@ fn copies_in_flight() {
             "{found}"
         );
     }
-    // Without looking for races the missing wait is found all the same.
+    // The missing wait is also found without race detection.
     let quick = Options { races: false, ..options() };
     let text = run_program(&asynchronous(false, true), &args, &quick).unwrap_err().to_string();
     assert!(text.contains("a copy into element 31 of `s` is in flight"), "{text}");
@@ -66,7 +66,7 @@ const RIGHT: Boxes = Boxes { bytes: 1024, phase: 0, init: true, fence: true, wai
 fn boxes(how: &Boxes) -> Kernel {
     let mut b = Build::new(64);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
-    let held = b.shared("held", F32, 256, "");
+    let tile = b.shared("tile", F32, 256, "");
     let (bar, zero, phase) = (b.mbarriers("full", 1, 1), b.int(0), b.int(how.phase));
     let (x, t, size) = (b.reg("x", F32, 4), b.thread(), b.int(1024));
     let at = b.sum(&[(t, 4)], 0);
@@ -84,7 +84,7 @@ fn boxes(how: &Boxes) -> Kernel {
         begin.push(b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: None }));
     }
     let args = vec![
-        AtomArg::At(mem(held, zero)),
+        AtomArg::At(mem(tile, zero)),
         AtomArg::At(mem(from, zero)),
         AtomArg::Int(size),
         AtomArg::Barrier { bar, slot: zero },
@@ -94,7 +94,7 @@ fn boxes(how: &Boxes) -> Kernel {
     if how.waits {
         body.push(b.s(Op::Await { bar, slot: zero, phase }));
     }
-    body.extend([b.load(x, held, at, 4), b.store(to, at, x, 4)]);
+    body.extend([b.load(x, tile, at, 4), b.store(to, at, x, 4)]);
     b.done(body)
 }
 
@@ -102,11 +102,11 @@ fn boxed_args() -> [Arg; 2] {
     [Arg::tensor(&count(256), [256]), Arg::output::<f32>([256])]
 }
 
-/// Whether it has landed when the block ends is chance: that nobody waited is not.
+/// Whether it has landed when the block ends depends on the seed; the missing wait does not.
 #[test]
-fn a_bulk_copy_that_nobody_waits_for() {
+fn a_bulk_copy_without_a_wait() {
     let mut kernel = boxes(&RIGHT);
-    // Up to the copy, and then time for it to land with some seeds.
+    // Up to the copy, then time for it to land with some seeds.
     kernel.body.truncate(3);
     let sync = kernel.body[1].clone();
     kernel.body.extend(vec![sync; 8]);
@@ -135,12 +135,12 @@ fn mbarriers() {
     check(
         Boxes { fence: false, ..RIGHT },
         FaultKind::MissingFence,
-        "`full[0]` was initialised, and no fence tells the copy engine",
+        "`full[0]` was initialised, and no fence makes that visible to the copy engine",
     );
     check(
         Boxes { phase: 1, ..RIGHT },
         FaultKind::Mbarrier,
-        "a wait for phase 1 of `full[0]`, which has completed 0 phases: hardware looks at the phase's parity alone and lets the wait pass",
+        "a wait for phase 1 of `full[0]`, which has completed 0 phases: hardware tests the phase parity alone and lets the wait pass",
     );
     check(
         Boxes { arrivals: 2, ..RIGHT },
@@ -151,19 +151,19 @@ fn mbarriers() {
     assert!(matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten), "{found}");
 }
 
-/// Threads fill a tile, one of them stores it by the copy engine.
+/// Threads fill a tile, and one of them stores it through the copy engine.
 fn bulk_store(fence: bool, waits: bool) -> Kernel {
     let mut b = Build::new(64);
     let to = b.tensor("to", F32, true);
-    let held = b.shared("held", F32, 64, "");
+    let tile = b.shared("tile", F32, 64, "");
     let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
     let mut body = b.fill(x, 1, 1.0, F32);
-    body.push(b.store(held, t, x, 1));
+    body.push(b.store(tile, t, x, 1));
     if fence {
         body.push(b.s(Op::Fence(Fence::ProxyAsync)));
     }
     body.push(b.sync());
-    let args = vec![AtomArg::At(mem(to, zero)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
+    let args = vec![AtomArg::At(mem(to, zero)), AtomArg::At(mem(tile, zero)), AtomArg::Int(size)];
     let mut one = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
     if waits {
         one.push(b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }));
@@ -181,13 +181,13 @@ fn fences_between_proxies() {
         &bulk_store(false, true),
         &args,
         "
-kernel `probe`: a missing fence between ordinary and asynchronous accesses
-  an asynchronous access to element 0 of `held` follows an ordinary one, and no fence tells it of that
-  thread 0 of block (0, 0, 0) reads element 0 of `held` by a bulk store
+kernel `probe`: a missing proxy fence between generic and asynchronous accesses
+  an asynchronous access to element 0 of `tile` follows a generic-proxy one without a proxy fence in between
+  thread 0 of block (0, 0, 0) reads element 0 of `tile` by a bulk store
     at probe.rs:4
   thread 0 of block (0, 0, 0) writes it
     at probe.rs:2
-help: let each thread that touched it execute a fence (fence.proxy.async) before the barrier
+help: let each thread that accessed it execute a fence (fence.proxy.async) before the barrier
 seen in variant 1, with seed 0",
     );
 }
@@ -209,11 +209,11 @@ fn bulk_copies_end_before_their_block() {
 
 #[test]
 fn a_generic_read_before_the_copy_engine_overwrites() {
-    // Two rounds through one slot: everybody reads, arrives, and the slot is filled again.
+    // Two iterations with one slot: every thread reads and arrives, and the slot is filled again.
     let kernel = |fence: bool| {
         let mut b = Build::new(32);
         let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
-        let held = b.shared("held", F32, 32, "");
+        let tile = b.shared("tile", F32, 32, "");
         let (bar, zero, size) = (b.mbarriers("full", 1, 1), b.int(0), b.int(128));
         let (x, t) = (b.reg("x", F32, 1), b.thread());
         let mut body = b.start(&[bar]);
@@ -222,7 +222,7 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
             let at = b.sum(&[(round, 32), (t, 1)], 0);
             let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(128) });
             let args = vec![
-                AtomArg::At(mem(held, zero)),
+                AtomArg::At(mem(tile, zero)),
                 AtomArg::At(mem(from, place)),
                 AtomArg::Int(size),
                 AtomArg::Barrier { bar, slot: zero },
@@ -231,7 +231,7 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
             let mut phase = vec![
                 b.one(Scope::Block, vec![arrive, copy]),
                 b.s(Op::Await { bar, slot: zero, phase: round }),
-                b.load(x, held, t, 1),
+                b.load(x, tile, t, 1),
                 b.store(to, at, x, 1),
             ];
             if fence {
@@ -249,7 +249,7 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
     assert_eq!(found.parties()[1].doing, "reads it", "{found}");
 }
 
-/// A product of a warpgroup, with what may be forgotten.
+/// A product of a warpgroup, with optional synchronisation.
 fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
     let mut b = Build::new(128);
     let to = b.tensor("to", F32, true);
@@ -300,7 +300,7 @@ fn matrix_products_in_flight() {
     check(
         &product(false, true, true),
         FaultKind::MissingFence,
-        "element 0 of the registers `acc` has been written, and an asynchronous matrix product uses it without a fence between",
+        "element 0 of the registers `acc` has been written, and an asynchronous matrix product uses it without a fence in between",
     );
     check(
         &product(true, false, true),
@@ -310,7 +310,7 @@ fn matrix_products_in_flight() {
     check(
         &product(true, true, false),
         FaultKind::MissingFence,
-        "an asynchronous access to element 0 of `tile` follows an ordinary one",
+        "an asynchronous access to element 0 of `tile` follows a generic-proxy one",
     );
 }
 
@@ -325,5 +325,5 @@ fn products_take_whole_warps() {
     let mma = b.atom("mma_m16n8k16_bf16", args.to_vec());
     body.push(b.if_(some, vec![mma]));
     let text = fault(&b.done(body), &[]).to_string();
-    assert!(text.contains("`mma_m16n8k16_bf16` takes all 32 lanes of a warp, and 16 come to it"), "{text}");
+    assert!(text.contains("`mma_m16n8k16_bf16` takes all 32 lanes of a warp, and 16 execute it"), "{text}");
 }

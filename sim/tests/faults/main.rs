@@ -1,4 +1,4 @@
-//! Every kind of fault, with its text; and beside each the same program without it.
+//! Every kind of fault with its text, and the same program without it.
 
 mod advice;
 mod arguments;

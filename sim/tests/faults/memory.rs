@@ -1,4 +1,4 @@
-//! Accesses: where nothing is, where vectors may not begin, and what nobody wrote.
+//! Accesses that are out of bounds, misaligned or uninitialised.
 
 use super::common::*;
 use tilewright_codegen::Elem::F32;
@@ -27,7 +27,7 @@ kernel `probe`: an access out of bounds
   element 32 of `from` does not exist: the tensor is (32) with strides (1)
   threads 30, 31 of block (0, 0, 0) read beyond `from`
     at probe.rs:1
-help: check the layouts and tiles that this index is made of, and which guard it has
+help: check the layouts and tiles of this index, and the predicate that guards the access
 seen in variant 1, with seed 0",
     );
 }
@@ -78,7 +78,7 @@ kernel `probe`: an access out of bounds
   element 31 of `s` does not exist: the array in shared memory has 31 elements
   thread 31 of block (0, 0, 0) writes beyond `s`
     at probe.rs:2
-help: check the layouts and tiles that this index is made of, and which guard it has
+help: check the layouts and tiles of this index, and the predicate that guards the access
 seen in variant 1, with seed 0",
     );
     let mut b = Build::new(32);
@@ -127,7 +127,7 @@ fn results_are_whole_and_written_once() {
         &kernel,
         &[Arg::output::<f32>([32])],
         "
-kernel `probe`: an element of the result that was written twice
+kernel `probe`: an element of the result written twice
   `to` at (0), element 0 is a result, and it is written twice
   thread 0 of block (0, 0, 0) writes `to` at (0), element 0
     at probe.rs:3
@@ -150,15 +150,15 @@ seen in variant 1, with seed 0",
         &b.done(body),
         &args,
         "
-kernel `probe`: an element of the result that nobody wrote
-  nobody wrote `to` at (0, 8), element 32
-help: let tiles cover the whole tensor, or pass it as `Arg::in_out`
+kernel `probe`: an unwritten element of the result
+  `to` at (0, 8), element 32 was never written
+help: make the tiles cover the whole tensor, or pass it as `Arg::in_out`
 seen in variant 1, with seed 0",
     );
 }
 
 #[test]
-fn reads_of_what_nobody_wrote() {
+fn uninitialised_reads() {
     let mut b = Build::new(32);
     let to = b.tensor("to", F32, true);
     let s = b.shared("s", F32, 32, "");
@@ -169,11 +169,11 @@ fn reads_of_what_nobody_wrote() {
         &b.done(body),
         &[Arg::output::<f32>([32])],
         "
-kernel `probe`: a read of what nobody wrote
-  nobody has written element 0 of `s`
+kernel `probe`: an uninitialised read
+  element 0 of `s` has not been written
   thread 0 of block (0, 0, 0) reads element 0 of `s`
     at probe.rs:1
-help: fill the whole tile before it is read
+help: write the whole tile before it is read
 seen in variant 1, with seed 0",
     );
     let mut b = Build::new(32);
@@ -187,11 +187,11 @@ seen in variant 1, with seed 0",
         &b.done(body),
         &[Arg::output::<f32>([32])],
         "
-kernel `probe`: a read of what nobody wrote
-  nobody has written element 0 of the registers `x`
+kernel `probe`: an uninitialised read
+  element 0 of the registers `x` has not been written
   threads 20-31 of block (0, 0, 0) read element 0 of the registers `x`
     at probe.rs:3
-help: give the registers a value first, as registers_like(…, 0.0) does
+help: initialise the registers first, as registers_like(…, 0.0) does
 seen in variant 1, with seed 0",
     );
     let mut b = Build::new(32);
@@ -220,7 +220,7 @@ kernel `probe`: an index outside of its claimed range
   an index into `from` is 42, and the program was generated for 0 to 40
   thread 21 of block (0, 0, 0) uses element 42 of `from`
     at probe.rs:1
-help: this is a mistake of the generator: 32 bits may not be enough for this index
+help: this is a bug in the generator: 32 bits may not be enough for this index
 seen in variant 1, with seed 0",
     );
 }

@@ -1,11 +1,11 @@
-//! Arrays that share bytes of shared memory.
+//! Arrays that overlap in shared memory.
 
 use super::common::*;
 use tilewright_codegen::Elem::{F32, I32};
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
-/// All write `a`, then `b`, of which half lies in `a`'s bytes, and read `a` or `b`.
+/// All write `a`, then `b`, which overlaps `a` by half, and read `a` or `b`.
 fn overlapping(barrier: bool, reads_a: bool) -> Kernel {
     let mut b = Build::new(32);
     let to = b.tensor("to", F32, true);
@@ -27,7 +27,7 @@ fn overlapping(barrier: bool, reads_a: bool) -> Kernel {
 #[test]
 fn arrays_that_overlap_are_named() {
     let args = [Arg::output::<f32>([32])];
-    // One after the other is right.
+    // One after the other is correct.
     fine(&overlapping(true, false), &args);
     check(
         &overlapping(false, false),
@@ -46,7 +46,7 @@ seen in variant 1, with seed 0",
         &overlapping(true, true),
         &args,
         "
-kernel `probe`: a read of what another array has overwritten
+kernel `probe`: a read of an array that another one has overwritten
   element 16 of `a` is read, and `b` was written there since: `a` is in bytes 0 to 127 of shared memory, `b` in bytes 64 to 191
   thread 16 of block (0, 0, 0) reads element 16 of `a`
     at probe.rs:7

@@ -1,11 +1,11 @@
-//! Threads that touch the same place with nothing between them.
+//! Unsynchronised accesses to the same element.
 
 use super::common::*;
 use tilewright_codegen::Elem::F32;
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind, Options, run_program};
 
-/// Thread `t` writes `s[t]`, then reads `s[t + 1]`, with what stands between.
+/// Thread `t` writes `s[t]`, then reads `s[t + 1]`, with this synchronisation in between.
 fn neighbours(threads: u32, between: impl FnOnce(&mut Build) -> Vec<Stmt>) -> Kernel {
     let mut b = Build::new(threads);
     let to = b.tensor("to", F32, true);
@@ -27,9 +27,9 @@ fn races_in_shared_memory() {
     let args = [Arg::output::<f32>([64])];
     fine(&neighbours(64, |b| vec![b.sync()]), &args);
     let racing = fault(&neighbours(64, |_| vec![]), &args);
-    // The other warp may not have come so far: then nobody has written it yet.
+    // If the other warp has not written yet, the read is uninitialised.
     assert!(matches!(racing.kind(), FaultKind::Race | FaultKind::Unwritten), "{racing}");
-    // A barrier of one warp alone orders its lanes, and no others.
+    // A barrier of one warp alone orders its lanes, and no other warps.
     let warp = neighbours(64, |b| vec![b.s(Op::Fence(Fence::Threads(Scope::Warp)))]);
     let kind = fault(&warp, &args).kind();
     assert!(matches!(kind, FaultKind::Race | FaultKind::Unwritten));
@@ -50,7 +50,7 @@ seen in variant 1, with seed 0",
 }
 
 #[test]
-fn a_read_before_the_next_turn_writes() {
+fn a_read_before_the_next_iteration_writes() {
     let racing = |barrier: bool| {
         let mut b = Build::new(64);
         let to = b.tensor("to", F32, true);
@@ -59,12 +59,12 @@ fn a_read_before_the_next_turn_writes() {
         let t = b.thread();
         let other = b.sum(&[(t, -1)], 63);
         let mut body = b.fill(x, 1, 1.0, F32);
-        let turn = b.repeat(3, Unroll::No, |b, _| {
-            let mut turn = vec![b.store(s, t, x, 1), b.sync(), b.load(x, s, other, 1)];
-            turn.extend(barrier.then(|| b.sync()));
-            turn
+        let iteration = b.repeat(3, Unroll::No, |b, _| {
+            let mut iteration = vec![b.store(s, t, x, 1), b.sync(), b.load(x, s, other, 1)];
+            iteration.extend(barrier.then(|| b.sync()));
+            iteration
         });
-        body.extend([turn, b.store(to, t, x, 1)]);
+        body.extend([iteration, b.store(to, t, x, 1)]);
         b.done(body)
     };
     fine(&racing(true), &[Arg::output::<f32>([64])]);
@@ -86,7 +86,7 @@ fn races_in_global_memory() {
         &[Arg::output::<f32>([32])],
         "
 kernel `probe`: a race
-  blocks do not wait for each other, and two of them touch `to` at (0), element 0
+  blocks do not wait for each other, and two of them access `to` at (0), element 0
   thread 0 of block (0, 0, 0) writes `to` at (0), element 0
     at probe.rs:2
   thread 0 of block (1, 0, 0) writes `to` at (0), element 0
@@ -107,7 +107,7 @@ seen in variant 1, with seed 0",
 
 #[test]
 fn results_that_depend_on_the_schedule() {
-    // The last warp wins, and races are not looked for.
+    // The last warp wins, and race detection is off.
     let mut b = Build::new(128);
     let (to, s) = (b.tensor("to", F32, true), b.shared("s", F32, 1, ""));
     let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));

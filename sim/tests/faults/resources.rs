@@ -1,11 +1,11 @@
-//! What a block asks of the hardware: places in shared memory, numbers of barriers, registers of roles.
+//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles.
 
 use super::common::*;
 use tilewright_codegen::Elem::F32;
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
-/// A tile of 256 bytes, two arrays of mbarriers behind it, and shared memory of 512 bytes.
+/// A tile of 256 bytes, two arrays of mbarriers after it, and shared memory of 512 bytes.
 fn places(change: impl FnOnce(&mut Kernel)) -> Kernel {
     let mut b = Build::new(32);
     let tile = b.shared("tile", F32, 64, "");
@@ -70,7 +70,7 @@ fn mbarriers_have_places() {
     );
 }
 
-/// Threads of the first warps meet at a barrier of theirs.
+/// The first warps synchronise at a named barrier.
 fn named(id: u8, threads: u32) -> Kernel {
     let mut b = Build::new(96);
     let bar = b.bar(Bar::Named { id, threads });
@@ -92,24 +92,24 @@ fn named_barriers_have_numbers_and_whole_warps() {
     refused(&named(0, 64), "a barrier has the number 0, which is that of the block's own barrier", number);
 }
 
-/// Two roles; the first makes 64 numbers, turns each into another, and stores them.
+/// Two roles; the first loads 64 numbers, computes another from each, and stores them.
 fn roles(asked: [Option<u32>; 2], warps: [(u32, u32); 2]) -> Kernel {
-    const HELD: i64 = 64;
+    const COUNT: i64 = 64;
     let mut b = Build::new(warps[1].1 * 32);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
-    let (x, y) = (b.reg("x", F32, HELD as u32), b.reg("y", F32, HELD as u32));
+    let (x, y) = (b.reg("x", F32, COUNT as u32), b.reg("y", F32, COUNT as u32));
     let t = b.thread();
     let mut work = Vec::new();
-    for at in 0..HELD {
-        let (place, to) = (b.sum(&[(t, HELD)], at), b.int(at));
+    for at in 0..COUNT {
+        let (place, to) = (b.sum(&[(t, COUNT)], at), b.int(at));
         work.push(b.s(load_op(frag(x, to, 1), mem(from, place), None, 0.0)));
     }
-    for at in 0..HELD {
+    for at in 0..COUNT {
         let old = b.int(at);
         work.push(b.set(y, at, Val::Un(Un::Neg, Box::new(Val::Reg(x, old)))));
     }
-    for at in 0..HELD {
-        let (place, from) = (b.sum(&[(t, HELD)], at), b.int(at));
+    for at in 0..COUNT {
+        let (place, from) = (b.sum(&[(t, COUNT)], at), b.int(at));
         work.push(b.s(Op::Store { to: mem(to, place), from: frag(y, from, 1), guard: None }));
     }
     let names = ["worker", "helper"].into_iter().zip(warps).zip(asked).zip([work, vec![]]);
@@ -120,7 +120,7 @@ fn roles(asked: [Option<u32>; 2], warps: [(u32, u32); 2]) -> Kernel {
 }
 
 #[test]
-fn roles_ask_for_registers_that_there_are() {
+fn roles_request_available_registers() {
     const HALVES: [(u32, u32); 2] = [(0, 4), (4, 8)];
     let args = || {
         let numbers = vec![0.0f32; 8 * 32 * 64];
@@ -133,7 +133,7 @@ fn roles_ask_for_registers_that_there_are() {
         assert!(found.message().starts_with(message), "{found}");
         assert_eq!(found.help(), help);
     }
-    // What is turned element by element needs room for one of the two arrays.
+    // An elementwise computation needs registers for one of the two arrays.
     fine(&roles([Some(64), Some(24)], HALVES), &args());
     fine(&roles([None, None], HALVES), &args());
     for asked in [16, 100, 264] {
@@ -143,14 +143,14 @@ fn roles_ask_for_registers_that_there_are() {
             &format!(
                 "the role `worker` asks for {asked} registers, and a thread can have 24 to 256 in steps of 8, at probe.rs:"
             ),
-            "ask for a multiple of 8 from 24 to 256, or leave it open",
+            "ask for a multiple of 8 from 24 to 256, or leave it unset",
         );
     }
     refused(
         &roles([Some(56), None], HALVES),
         &args(),
-        "the role `worker` asks for 56 registers, and its arrays hold 64 at once, at probe.rs:",
-        "ask for more registers, or keep smaller tiles in them",
+        "the role `worker` asks for 56 registers, and its arrays need 64 at once, at probe.rs:",
+        "ask for more registers, or use smaller register tiles",
     );
     refused(
         &roles([Some(232), Some(40)], [(0, 8), (8, 16)]),
@@ -162,6 +162,6 @@ fn roles_ask_for_registers_that_there_are() {
         &roles([None, Some(40)], [(0, 6), (6, 8)]),
         &args(),
         "the role `helper` asks for registers, and its warps 6 to 7 are no whole warpgroups, at probe.rs:",
-        "begin and end roles that ask for registers at multiples of four warps",
+        "begin and end roles that request registers at multiples of four warps",
     );
 }

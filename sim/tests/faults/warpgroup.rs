@@ -1,11 +1,12 @@
-//! A warpgroup is four warps: each of them must know what a product of theirs reads, and each waits for its own part.
+//! A warpgroup is four warps: writes must be ordered before each of them, and each waits for its own part of
+//! a product.
 
 use super::common::*;
 use tilewright_codegen::Elem::{Bf16, F32};
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
-/// `acc += tile · tileᵀ`, all four warps at once, and the end of the group of products.
+/// `acc += tile · tileᵀ`, all four warps at once, and its commit group.
 fn product(b: &mut Build, tile: Space, acc: Id) -> Vec<Stmt> {
     let (zero, one) = (b.int(0), b.int(1));
     let matrix = || AtomArg::Descriptor { at: mem(tile, zero), leading: 16, stride: 1024, mode: 1 };
@@ -46,7 +47,7 @@ fn filled(before: bool, behind: bool) -> Kernel {
 }
 
 #[test]
-fn every_warp_knows_what_its_product_reads() {
+fn writes_are_ordered_before_every_warp_of_a_product() {
     let args = [Arg::output::<f32>([512])];
     assert_eq!(fine(&filled(true, true), &args).get::<f32>("to").unwrap(), vec![16.0; 512]);
     check(
@@ -59,32 +60,32 @@ kernel `probe`: a race
     at probe.rs:19
   thread 0 of block (0, 0, 0) writes it
     at probe.rs:13
-help: a matrix product reads for all four warps, and each of them must know that the matrices are written: put a barrier, sync_threads(), between the writes and the product
+help: a matrix product reads for all four warps, and the writes must be ordered before each of them: put a barrier, sync_threads(), between the writes and the product
 seen in variant 1, with seed 0",
     );
 }
 
 #[test]
-fn a_wait_for_a_product_is_for_the_part_of_one_warp() {
+fn a_wait_covers_one_warps_part_of_a_product() {
     let found = fault(&filled(true, false), &[Arg::output::<f32>([512])]);
     assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
     let text = found.to_string();
     assert!(text.contains("read it by a matrix product"), "{text}");
     assert!(
         text.contains(
-            "help: each warp waits for its own part of the product (wgmma.wait_group): the matrices are free when all four have waited and told of it, by a barrier or by an arrival of each at an mbarrier"
+            "help: each warp waits for its own part of the product (wgmma.wait_group): the matrices may be overwritten after all four have waited and synchronised, by a barrier or by an arrival of each at an mbarrier"
         ),
         "{text}"
     );
 }
 
-/// A ring of one slot: a warp of its own fills it, a warpgroup multiplies it and gives it back.
+/// A ring of one slot: a producer warp fills it, a warpgroup multiplies it and releases it.
 struct Ring {
     /// Threads that wait for the copy.
     wait: i64,
-    /// Does the warpgroup meet before it multiplies, and before it gives the slot back?
+    /// Does the warpgroup synchronise before it multiplies, and before it releases the slot?
     meet: [bool; 2],
-    /// Who gives the slot back, and how many arrivals that takes.
+    /// The threads that release the slot, and the arrival count.
     release: (Scope, u32),
 }
 
@@ -141,20 +142,20 @@ fn ring_args() -> [Arg; 2] {
 fn every_warp_waits_for_what_its_product_reads() {
     let right = Ring { wait: 128, meet: [false; 2], release: (Scope::Warp, 4) };
     assert_eq!(fine(&ring(&right), &ring_args()).get::<f32>("to").unwrap(), vec![48.0; 512]);
-    // One warp waits and tells the others.
+    // One warp waits, then synchronises the others.
     fine(&ring(&Ring { wait: 32, meet: [true, false], ..right }), &ring_args());
     let found = fault(&ring(&Ring { wait: 32, ..right }), &ring_args());
     assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
     assert_eq!(found.parties()[0].threads, (32..128).collect::<Vec<u32>>(), "{found}");
     assert_eq!(
         found.help(),
-        "let every warp of the warpgroup wait for `full[0]`, or let them meet after one of them has waited"
+        "let every warp of the warpgroup wait for `full[0]`, or synchronise them after one of them has waited"
     );
 }
 
 #[test]
-fn every_warp_gives_a_slot_back() {
-    // One warp for all, when all have met.
+fn every_warp_releases_a_slot() {
+    // One warp for all, after all have synchronised.
     fine(&ring(&Ring { wait: 128, meet: [false, true], release: (Scope::Warpgroup, 1) }), &ring_args());
     let found =
         fault(&ring(&Ring { wait: 128, meet: [false; 2], release: (Scope::Warpgroup, 1) }), &ring_args());
@@ -165,7 +166,7 @@ fn every_warp_gives_a_slot_back() {
 #[test]
 fn a_write_while_a_product_reads() {
     let mut kernel = filled(true, true);
-    // The wait stands behind the writes.
+    // The wait comes after the writes.
     let wait = kernel.body.iter().position(|stmt| matches!(stmt.op, Op::WaitQueue { .. })).unwrap();
     let wait = kernel.body.remove(wait);
     kernel.body.insert(kernel.body.len() - 1, wait);

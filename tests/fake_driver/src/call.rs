@@ -1,4 +1,4 @@
-//! What every call goes through: it is counted, failed if asked for, carried out, and logged.
+//! Common path of every call: it is counted, failed if configured so, executed, and logged.
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use crate::state::State;
 
 static STATE: Mutex<Option<(State, Option<File>)>> = Mutex::new(None);
 
-/// Carries out a call.
+/// Executes a call.
 pub(crate) fn enter(
     name: &'static str,
     arguments: &[(&str, Option<String>)],
@@ -37,7 +37,7 @@ pub(crate) fn enter(
     let status = match failure {
         Some((status, for_good)) => {
             state.lost |= for_good;
-            // Who waits in vain has waited all the same: the device has stopped.
+            // A failed synchronisation has waited all the same: the device has stopped.
             if name.ends_with("Synchronize") {
                 let _ = body(state);
             }
@@ -65,12 +65,12 @@ pub(crate) fn enter(
     if !state.lost {
         state.hazards.iter().for_each(|hazard| text += &format!("HAZARD {name}: {hazard}\n"));
     }
-    // One write, so that nothing is lost or mixed when the process dies.
+    // A single write, so that no line is lost or interleaved when the process dies.
     log.write_all(text.as_bytes()).expect("FAKE_LOG can be written");
     status
 }
 
-/// How an argument looks in the log; pointers to the caller's memory say nothing.
+/// How an argument is printed in the log; pointers to host memory are omitted.
 pub(crate) trait Shown {
     fn shown(&self) -> Option<String>;
 }
@@ -99,7 +99,7 @@ impl<T> Shown for *const T {
     }
 }
 
-/// Functions of the driver. Handles are numbers that were given out before.
+/// Functions of the driver. Handles are integers returned by earlier calls.
 macro_rules! driver {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$state:ident| $body:block)*) => {$(
         #[unsafe(no_mangle)]
@@ -111,17 +111,17 @@ macro_rules! driver {
     )*};
 }
 
-/// Stores a result where the caller wants it.
+/// Writes a result through the caller's pointer.
 ///
 /// # Safety
 ///
-/// The pointer is null or may be written.
+/// The pointer is null or valid for writes.
 pub(crate) unsafe fn give<T>(to: *mut T, value: T) {
     if !to.is_null() {
-        // SAFETY: the caller promises it.
+        // SAFETY: by the caller's contract.
         unsafe { to.write(value) };
     }
 }
 
-/// Memory of the host, for those functions that only name it.
+/// Host memory, for functions that only pass the pointer on.
 pub(crate) type Host = *mut c_void;

@@ -1,4 +1,4 @@
-//! What stands in for NVRTC: it reads the declarations of kernels, and refuses sources that say `#error`.
+//! The stand-in for NVRTC: it parses the declarations of kernels, and rejects sources that contain `#error`.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ struct Program {
     cubin: Vec<u8>,
 }
 
-/// Handles are places in it, from 1 on.
+/// Handles are indices into it, from 1.
 static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
 
 fn with<T>(program: usize, f: impl FnOnce(&mut Program) -> T) -> Result<T, Status> {
@@ -28,9 +28,9 @@ fn with<T>(program: usize, f: impl FnOnce(&mut Program) -> T) -> Result<T, Statu
 
 /// # Safety
 ///
-/// It points to text that ends with a zero byte.
+/// The pointer is to a NUL-terminated string.
 unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: the caller promises it.
+    // SAFETY: by the caller's contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

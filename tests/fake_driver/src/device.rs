@@ -163,7 +163,7 @@ driver! {
 }
 
 impl State {
-    /// A context takes its streams and its memory with it, and whatever runs there.
+    /// Destroys a context with its streams, its memory and the work running there.
     fn destroy_context(&mut self, context: Handle) {
         self.contexts.remove(&context);
         self.streams.iter_mut().filter(|stream| stream.context == context).for_each(|s| s.alive = false);

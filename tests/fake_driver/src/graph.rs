@@ -1,4 +1,4 @@
-//! Graphs: what was captured is done, as one operation after another, each time that the graph is launched.
+//! Graphs: the captured operations run one after another at each launch of the graph.
 
 use std::thread;
 
@@ -27,7 +27,7 @@ impl State {
         Ok(())
     }
 
-    /// The graph, unless the capture has become invalid.
+    /// The graph, unless the capture was invalidated.
     fn end_capture(&mut self, handle: Handle) -> Result<Handle, Status> {
         let at = self.stream(handle)?;
         let made = self.streams[at].capture.ok_or(ILLEGAL_STATE)?;
@@ -52,7 +52,8 @@ impl State {
         }
     }
 
-    /// May this thread make a call that a capture would not see? If not, whatever forbids it becomes invalid.
+    /// May this thread make a call that a capture would not record? If not, the capture that forbids it is
+    /// invalidated.
     pub(crate) fn unseen(&mut self) -> Result<(), Status> {
         let (thread, relaxed) = (thread::current().id(), MODE.get() == RELAXED);
         let forbids = |capture: &Capture| match capture.mode {
@@ -66,14 +67,14 @@ impl State {
         if found.is_empty() { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
     }
 
-    /// What `FAKE_CAPTURE` asks for; nothing where the stream is captured already.
+    /// Begins the capture that `FAKE_CAPTURE` asks for, unless the stream is already being captured.
     pub(crate) fn other_thread_begins(&mut self, stream: Handle) {
         if self.begin_capture(stream, RELAXED).is_ok() {
             self.other_thread = Some(stream);
         }
     }
 
-    /// Nothing that a safe program submits may be in the graph: it could run when the memory is gone.
+    /// No work submitted by a safe program may be in the graph: it could run after the memory is freed.
     pub(crate) fn other_thread_ends(&mut self) {
         let Some(stream) = self.other_thread.take() else { return };
         let Ok(graph) = self.end_capture(stream) else { return };
@@ -95,7 +96,7 @@ driver! {
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) |_state| {
-        // SAFETY: the caller's pointer is to its mode.
+        // SAFETY: the caller's pointer is valid for its mode.
         unsafe { mode.write(MODE.replace(mode.read())) };
         Ok(())
     }

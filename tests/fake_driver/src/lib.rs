@@ -1,13 +1,13 @@
-//! A library that stands in for `libcuda.so.1` and `libnvrtc.so.13` in tests on machines without a GPU.
+//! A stand-in for `libcuda.so.1` and `libnvrtc.so.13` in tests on machines without a GPU.
 //!
-//! It keeps the books of a driver (devices, contexts, memory, streams, events, modules, graphs), copies memory, and runs
-//! no kernel. Every call becomes a line of a log: name, arguments, what was made, status. It fails on demand, and it
-//! watches the order that calls ask for: where a real device might read freed memory, or two streams might race, the log
-//! has a line that begins with `HAZARD`. Work never finishes by itself, only when somebody waits for it, so a hazard is
-//! found in every run and not in one of a thousand.
+//! It tracks the state of a driver (devices, contexts, memory, streams, events, modules, graphs), copies
+//! memory, and runs no kernel. Every call is one line of a log: name, arguments, result, status. It fails on
+//! demand, and it tracks the order of operations: where a real device might read freed memory, or two streams
+//! might race, the log has a line that begins with `HAZARD`. Work finishes only when it is waited for, so
+//! that a hazard is found in every run and not in one of a thousand.
 //!
-//! What a kernel reads and writes is known from its signature, which the compiler that stands in for NVRTC writes into
-//! its "binary": a `const` pointer is read, another is written, from where it points to the end of the allocation.
+//! The memory accesses of a kernel follow from its signature, which the stand-in for NVRTC writes into its
+//! "binary": a `const` pointer is read, any other is written, from its address to the end of the allocation.
 //!
 //! Environment, read at the first call:
 //!
@@ -21,7 +21,7 @@
 //! | `FAKE_FAIL` | `cuMemAllocAsync:3:2` fails the third such call with code 2; `*:17:719` the seventeenth of all; `*:17+:719` it and all that follow. Several are separated by commas. |
 //! | `FAKE_CAPTURE` | `17-20`: another thread begins to capture the stream of the seventeenth call right before it, and ends the capture right after the twentieth. What it then has in a graph is a hazard. |
 //! | `FAKE_NVRTC` | the version of the compiler; `13.0` |
-// It is called as a C library is: its functions have C's names, and trust their caller as the driver does.
+// The ABI is that of a C library: its functions have C names, and trust their caller as the driver does.
 #![allow(unsafe_code, non_snake_case, unreachable_pub, missing_docs, clippy::missing_safety_doc)]
 
 #[macro_use]
@@ -40,7 +40,7 @@ mod stream;
 /// `CUresult` and `nvrtcResult`.
 pub(crate) type Status = i32;
 
-/// The statuses that are given without being asked for.
+/// The statuses that occur without being configured.
 pub(crate) mod status {
     use super::Status;
     pub(crate) const INVALID_VALUE: Status = 1;

@@ -1,4 +1,4 @@
-//! Memory of the device is memory of the host that is never given back, so that no address is ever used twice.
+//! Device memory is host memory that is never freed, so that no address is ever reused.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::c_void;
@@ -17,7 +17,7 @@ const ORDINAL: u32 = 9;
 const START: u32 = 11;
 const BYTES: u32 = 12;
 const POOL: u32 = 17;
-/// As the driver's.
+/// The driver's alignment.
 const ALIGNMENT: usize = 256;
 
 impl State {
@@ -34,7 +34,7 @@ impl State {
         if used + bytes as u64 > self.settings.memory {
             return Err(OUT_OF_MEMORY);
         }
-        // Large zeroed memory costs nothing until it is touched, if no alignment is asked for.
+        // A large zeroed allocation is lazy until it is touched, if no alignment is asked for.
         let layout = Layout::from_size_align(bytes + ALIGNMENT, 16).map_err(|_| OUT_OF_MEMORY)?;
         // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(layout) } as usize;
@@ -49,14 +49,14 @@ impl State {
         Ok(address)
     }
 
-    /// Does device memory lie there, all of it?
+    /// Is the whole range inside one allocation?
     fn lies(&self, address: u64, bytes: usize) -> Result<(), Status> {
         let found = self.memory.range(..=address).next_back();
         let inside = found.is_some_and(|(start, memory)| address + bytes as u64 <= start + memory.bytes);
         if inside { Ok(()) } else { Err(INVALID_VALUE) }
     }
 
-    /// An operation on a stream, or on the default stream and waited for. Is it done?
+    /// An operation on a stream, or a synchronous one on the default stream. Is it executed now?
     fn transfer(
         &mut self,
         stream: Option<Handle>,
@@ -87,13 +87,13 @@ fn written(from: u64, bytes: usize) -> Range {
     Range { written: true, ..read(from, bytes) }
 }
 
-/// Copies at once: there is no device that would do it later.
+/// Copies immediately: no device would do it later.
 ///
 /// # Safety
 ///
-/// Both places have as many bytes.
+/// Both ranges are valid for as many bytes.
 unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize) {
-    // SAFETY: the caller promises it; they may overlap.
+    // SAFETY: by the caller's contract; the ranges may overlap.
     unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
 }
 
@@ -116,7 +116,7 @@ driver! {
             return Err(INVALID_CONTEXT);
         }
         let made = state.allocate(bytes, true)?;
-        // Another stream may use it after this moment only.
+        // From here on other streams may use it.
         let _ = state.operate(at, "the allocation", vec![written(made, bytes)])?;
         unsafe { give(address, made) };
         Ok(())
@@ -130,7 +130,7 @@ driver! {
 
     fn cuMemFreeAsync(address: u64, stream: Handle) |state| {
         let at = state.stream(stream)?;
-        // A graph frees only what it has allocated.
+        // A graph can free only memory that it allocated.
         if state.streams[at].capture.is_some() {
             return Err(INVALID_VALUE);
         }
@@ -144,7 +144,7 @@ driver! {
         if memory.freed || address >= start + memory.bytes {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: what it points to has the type of the attribute.
+        // SAFETY: the pointer is to a value of the attribute's type.
         unsafe {
             match attribute {
                 CONTEXT => give(data.cast(), memory.context),

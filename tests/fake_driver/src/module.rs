@@ -14,11 +14,11 @@ const MAX_THREADS_PER_BLOCK: c_int = 0;
 const NUM_REGS: c_int = 4;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 const CLUSTER: u32 = 4;
-/// The attribute of launches that may begin before the kernel ahead of them has ended.
+/// The launch attribute of programmatic dependent launch.
 const OVERLAPS: u32 = 6;
-/// What every kernel of ours pretends to use.
+/// The register count reported for every kernel.
 const REGISTERS: i32 = 32;
-/// A tensor map of ours begins with this; the address and the bytes that it reaches over follow.
+/// The first word of a fake tensor map; the address and the extent in bytes follow.
 const MAP: u64 = 0x_F4CE_0000_0000_0A1D;
 
 /// `CUlaunchConfig`
@@ -59,7 +59,8 @@ impl State {
 
     /// # Safety
     ///
-    /// `params` points to as many pointers as the kernel has parameters, each to a value of its parameter's type.
+    /// `params` points to as many pointers as the kernel has parameters, each to a value of its parameter's
+    /// type.
     unsafe fn launch(
         &mut self,
         function: Handle,
@@ -87,7 +88,7 @@ impl State {
         let mut ranges = Vec::new();
         if let Some(kernel) = found.kernel.clone() {
             for (n, param) in kernel.params.into_iter().enumerate() {
-                // SAFETY: the caller promises it.
+                // SAFETY: by the caller's contract.
                 unsafe { self.param(*params.add(n), param, &mut ranges) };
             }
         }
@@ -96,9 +97,9 @@ impl State {
 
     /// # Safety
     ///
-    /// It points to a value of the parameter's type.
+    /// The pointer is to a value of the parameter's type.
     unsafe fn param(&mut self, value: *const c_void, param: Param, ranges: &mut Vec<Range>) {
-        // SAFETY: the caller promises as many bytes; nothing is said of alignment.
+        // SAFETY: the caller guarantees as many bytes; no alignment is assumed.
         let bytes = unsafe { slice::from_raw_parts(value.cast::<u8>(), param.bytes()) };
         let word = |n: usize| {
             u64::from_le_bytes(std::array::from_fn(|byte| bytes.get(n * 8 + byte).copied().unwrap_or(0)))
@@ -109,7 +110,7 @@ impl State {
                 self.said.push(format!("pointer={:#x}", word(0)));
             }
             Param::Map if word(0) == MAP => {
-                // What is read through maps is also passed as a pointer, and what is written too.
+                // Memory accessed through maps is also passed as a pointer, written memory included.
                 ranges.push(Range { from: word(1), to: word(1) + word(2), written: false });
                 self.said.push(format!("map={:#x}", word(1)));
             }
@@ -126,12 +127,12 @@ driver! {
         if image.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: a binary has more bytes than these.
+        // SAFETY: every binary is longer.
         let begins = unsafe { slice::from_raw_parts(image.cast::<u8>(), 4) };
         let kernels = match begins {
             b"\x7fELF" => None,
             b"FAKE" => {
-                // SAFETY: those of ours end with a zero byte.
+                // SAFETY: fake binaries are NUL-terminated.
                 let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy();
                 let (arch, kernels) = signature::read(&text).ok_or(INVALID_IMAGE)?;
                 if !state.fits(device, &arch) {
@@ -147,7 +148,7 @@ driver! {
         Ok(())
     }
 
-    // A kernel that runs goes on; who launches it afterwards is told so.
+    // A running kernel continues; later launches get an error.
     fn cuModuleUnload(module: Handle) |state| {
         state.functions.retain(|_, function| function.module != module);
         state.modules.remove(&module).map(drop).ok_or(INVALID_HANDLE)
@@ -262,7 +263,8 @@ driver! {
         params: *const *const c_void,
         extra: *const *const c_void,
     ) |state| {
-        // SAFETY: it points to a configuration of this layout, and that to as many attributes as it says.
+        // SAFETY: the pointer is to a configuration of this layout, and that points to as many attributes as
+        // it says.
         let config = unsafe { &*config };
         let &Config { grid, block, shared, stream, .. } = config;
         state.said.push(format!("grid={grid:?} block={block:?} shared={shared} stream={stream:#x}").replace(", ", ","));
@@ -299,13 +301,13 @@ driver! {
         promotion: u32,
         fill: u32,
     ) |state| {
-        // Bytes of an element, by its kind: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 and three of f32.
+        // Bytes per element by data type: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 and three of f32.
         let bytes = [1u64, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4].get(kind as usize).ok_or(INVALID_VALUE)?;
         if !(1..=5).contains(&rank) {
             return Err(INVALID_VALUE);
         }
         let rank = rank as usize;
-        // SAFETY: as many as the rank says, and one stride less.
+        // SAFETY: as many extents as the rank, and one stride fewer.
         let extents = unsafe { slice::from_raw_parts(extents, rank) };
         let strides = if rank > 1 { unsafe { slice::from_raw_parts(strides, rank - 1) } } else { &[] };
         let tile = unsafe { slice::from_raw_parts(tile, rank) };
@@ -331,14 +333,14 @@ driver! {
     }
 }
 
-/// For messages; not counted and not logged.
+/// For error messages; neither counted nor logged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(error: Status, text: *mut *const c_char) -> Status {
     unsafe { give(text, name(error).as_ptr()) };
     0
 }
 
-/// For messages; not counted and not logged.
+/// For error messages; neither counted nor logged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(error: Status, text: *mut *const c_char) -> Status {
     unsafe { give(text, name(error).as_ptr()) };
@@ -362,7 +364,7 @@ fn name(error: Status) -> &'static CStr {
     }
 }
 
-/// Functions that exist and that this driver does not offer.
+/// Functions that exist and that this driver does not export.
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]

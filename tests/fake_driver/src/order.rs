@@ -1,16 +1,16 @@
-//! What happens before what: a clock for each stream, with the last operation of every other stream that it knows to
-//! be finished.
+//! The happens-before order: a vector clock for each stream, with the last operation of every other stream
+//! that it knows to be finished.
 
 use std::collections::BTreeMap;
 
-/// An operation: its stream, and its number there.
+/// An operation: its stream, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) stream: usize,
     pub(crate) number: u64,
 }
 
-/// For each stream, up to which operation everything has happened.
+/// For each stream, the last operation that has happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock(BTreeMap<usize, u64>);
 
@@ -38,7 +38,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Do both touch a byte that one of them writes?
+    /// Do both touch a byte, and does one of them write?
     pub(crate) fn conflicts(&self, other: &Range) -> bool {
         (self.written || other.written) && self.from < other.to && other.from < self.to
     }

@@ -1,4 +1,4 @@
-//! What the environment asks for.
+//! Settings from the environment.
 
 use std::collections::HashMap;
 use std::env;
@@ -11,7 +11,7 @@ pub(crate) struct Settings {
     pub(crate) attributes: HashMap<i32, i32>,
     pub(crate) memory: u64,
     pub(crate) nvrtc: (i32, i32),
-    /// The calls, from 1 on, around which another thread captures the stream of the first of them.
+    /// The range of calls, from 1, during which another thread captures the stream of the first of them.
     pub(crate) capture: Option<(u64, u64)>,
     failures: Vec<Failure>,
     calls: HashMap<&'static str, u64>,
@@ -69,12 +69,12 @@ impl Settings {
         }
     }
 
-    /// How many calls there were so far, the one that runs included.
+    /// The number of calls so far, including the current one.
     pub(crate) fn call(&self) -> u64 {
         self.all_calls
     }
 
-    /// Counts a call; how it fails, if it shall, and whether all that follow do.
+    /// Counts a call; returns its failure, if configured, and whether all later calls fail too.
     pub(crate) fn fails(&mut self, name: &'static str) -> Option<(Status, bool)> {
         let call = self.calls.entry(name).or_default();
         *call += 1;

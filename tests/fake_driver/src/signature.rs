@@ -1,13 +1,14 @@
-//! Kernels as their declaration in CUDA C gives them, and as a line of the "binary" that stands for them.
+//! Signatures of kernels, parsed from their declarations in CUDA C, and encoded as lines of the fake
+//! "binary".
 
-/// What is passed for a parameter.
+/// A kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Param {
-    /// A pointer; may the kernel write through it?
+    /// A pointer; does the kernel write through it?
     Pointer { written: bool },
     /// A tensor map, by value.
     Map,
-    /// A number of this many bytes.
+    /// A scalar of this many bytes.
     Number(usize),
 }
 
@@ -17,7 +18,7 @@ pub(crate) struct Kernel {
     pub(crate) params: Vec<Param>,
 }
 
-/// Every binary begins with this, then the architecture.
+/// Every binary begins with this, followed by the architecture.
 pub(crate) const MAGIC: &str = "FAKE CUBIN ";
 const MARK: &str = "extern \"C\" __global__";
 
@@ -53,7 +54,7 @@ impl Param {
         }
     }
 
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Param::Pointer { .. } => 8,
@@ -62,7 +63,7 @@ impl Param {
         }
     }
 
-    /// Where it may begin.
+    /// Its alignment.
     pub(crate) fn alignment(self) -> usize {
         if self == Param::Map { 64 } else { self.bytes() }
     }
@@ -79,7 +80,7 @@ fn kernel(mut text: &str) -> Option<Kernel> {
         let name = text[..open].split_whitespace().last()?.to_string();
         let close = open + closing(&text[open..])?;
         if name.starts_with("__") {
-            // A launch bound, the extents of a cluster.
+            // Skips launch bounds and cluster extents.
             text = &text[close + 1..];
             continue;
         }
@@ -88,7 +89,7 @@ fn kernel(mut text: &str) -> Option<Kernel> {
     }
 }
 
-/// The parenthesis that closes the first one.
+/// The index of the parenthesis that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.char_indices().find_map(|(at, c)| {
@@ -97,7 +98,7 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
-/// What stands for a binary; it ends with a zero, as nobody says how long it is.
+/// Encodes a binary; it is NUL-terminated, because its length is not passed.
 pub(crate) fn binary(arch: &str, kernels: &[Kernel]) -> Vec<u8> {
     let mut text = format!("{MAGIC}{arch}\n");
     for kernel in kernels {
@@ -108,7 +109,7 @@ pub(crate) fn binary(arch: &str, kernels: &[Kernel]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The architecture and the kernels of a binary.
+/// Parses the architecture and the kernels of a binary.
 pub(crate) fn read(binary: &str) -> Option<(String, Vec<Kernel>)> {
     let mut lines = binary.strip_prefix(MAGIC)?.lines();
     let arch = lines.next()?.to_string();
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_binary_tells_what_the_source_declared() {
+    fn a_binary_has_the_signatures_of_its_source() {
         let source = r#"
             extern "C" __global__ void __launch_bounds__(256) __cluster_dims__(2, 1, 1)
             f(const float* __restrict__ a, bf16* __restrict__ c, int M, long long lda, double x, f16 y,

@@ -1,4 +1,4 @@
-//! The books: what was made, by whom, and what was done with it in which order.
+//! The driver's state: every object, its owner, and the order of operations on it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -9,16 +9,16 @@ use crate::settings::Settings;
 use crate::signature::Kernel;
 use crate::{Status, status};
 
-/// A handle, as the caller holds it.
+/// A handle.
 pub(crate) type Handle = usize;
 
 pub(crate) struct State {
     pub(crate) settings: Settings,
-    /// More for this call's line of the log.
+    /// Additional fields for this call's line of the log.
     pub(crate) said: Vec<String>,
     /// What might go wrong on a device because of this call.
     pub(crate) hazards: Vec<String>,
-    /// Every call fails from now on: nothing runs any more.
+    /// The device is lost: every call fails from now on.
     pub(crate) lost: bool,
     pub(crate) initialized: bool,
     pub(crate) contexts: BTreeMap<Handle, Context>,
@@ -29,12 +29,12 @@ pub(crate) struct State {
     pub(crate) functions: BTreeMap<Handle, Function>,
     pub(crate) graphs: BTreeMap<Handle, Graph>,
     pub(crate) captures: BTreeMap<Handle, Capture>,
-    /// The stream of the capture that `FAKE_CAPTURE` asks for, while it lasts.
+    /// The stream of the capture that `FAKE_CAPTURE` asks for, while it is active.
     pub(crate) other_thread: Option<Handle>,
-    /// What has finished for certain: somebody waited for it.
+    /// The operations known to be finished, because they were waited for.
     pub(crate) done: Clock,
     handles: Handle,
-    /// The streams that need no handle: of a context, or of a thread in it.
+    /// The default streams: of a context, or of a thread in it.
     implicit: HashMap<(Handle, Option<ThreadId>), usize>,
 }
 
@@ -46,22 +46,22 @@ pub(crate) struct Context {
 pub(crate) struct Stream {
     pub(crate) handle: Handle,
     pub(crate) context: Handle,
-    /// Does it wait for the default stream, and the default stream for it?
+    /// Does it synchronise with the default stream?
     pub(crate) blocking: bool,
     pub(crate) alive: bool,
     pub(crate) clock: Clock,
     pub(crate) number: u64,
-    /// The graph that it records into.
+    /// The graph that it is captured into.
     pub(crate) capture: Option<Handle>,
 }
 
-/// A capture that has begun and not ended.
+/// An active capture.
 pub(crate) struct Capture {
     /// The stream that it began on.
     pub(crate) origin: usize,
     pub(crate) mode: u32,
     pub(crate) thread: ThreadId,
-    /// Streams with work in it that the origin does not wait for yet.
+    /// Streams with captured work that the origin does not wait for yet.
     pub(crate) apart: Vec<usize>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Event {
 pub(crate) struct Allocation {
     pub(crate) bytes: u64,
     pub(crate) context: Handle,
-    /// Was it allocated in the order of a stream?
+    /// Was it allocated in stream order?
     pub(crate) from_pool: bool,
     pub(crate) accesses: Vec<(Point, Range, &'static str)>,
     pub(crate) freed: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Allocation {
 
 pub(crate) struct Module {
     pub(crate) context: Handle,
-    /// Those of a binary of ours; any other has whatever is asked for.
+    /// The kernels of a fake binary; any other module has every kernel asked for.
     pub(crate) kernels: Option<Vec<Kernel>>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Function {
     pub(crate) shared: i32,
 }
 
-/// What was captured: operations, in their order.
+/// The captured operations, in order.
 #[derive(Default)]
 pub(crate) struct Graph {
     pub(crate) operations: Vec<(&'static str, Vec<Range>)>,
@@ -105,7 +105,7 @@ pub(crate) struct Graph {
 
 thread_local! {
     static CURRENT: Cell<Handle> = const { Cell::new(0) };
-    /// How a thread behaves while streams are captured: global, thread-local, relaxed.
+    /// The thread's capture mode: global, thread-local, relaxed.
     pub(crate) static MODE: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// A handle that was never given out.
+    /// A handle that was never returned before.
     pub(crate) fn make(&mut self) -> Handle {
         self.handles += 0x10;
         self.said.push(format!("made={:#x}", self.handles));
@@ -178,8 +178,8 @@ impl State {
         self.streams[stream].handle < 2
     }
 
-    /// Brings a stream's clock up to date: what is done is done, and the default stream and those that block wait for
-    /// each other.
+    /// Updates a stream's clock with all finished operations, and synchronises the default stream with the
+    /// blocking ones.
     pub(crate) fn catch_up(&mut self, at: usize) {
         let mut clock = self.streams[at].clock.clone();
         clock.join(&self.done);
@@ -194,7 +194,7 @@ impl State {
         self.streams[at].clock = clock;
     }
 
-    /// An operation on a stream that touches memory; while the stream is captured it is only written down. Is it done?
+    /// An operation on a stream that accesses memory; a captured stream only records it. Is it executed now?
     pub(crate) fn operate(
         &mut self,
         at: usize,
@@ -215,7 +215,7 @@ impl State {
         Ok(false)
     }
 
-    /// Where a stream stands after one more operation.
+    /// Advances a stream by one operation.
     pub(crate) fn step(&mut self, at: usize) -> Point {
         self.catch_up(at);
         let stream = &mut self.streams[at];
@@ -252,7 +252,7 @@ impl State {
         }
     }
 
-    /// Memory goes at a moment of a stream, or at once: every use of it must have happened.
+    /// Frees memory at a point of a stream, or immediately: every use must have happened before.
     pub(crate) fn free(&mut self, address: u64, clock: &Clock) -> Result<(), Status> {
         let memory = self.memory.get_mut(&address).ok_or(status::INVALID_VALUE)?;
         if memory.freed {
@@ -268,11 +268,11 @@ impl State {
         Ok(())
     }
 
-    /// From a pointer to the end of its allocation.
+    /// The range from a pointer to the end of its allocation.
     pub(crate) fn rest_of(&mut self, from: u64, written: bool) -> Range {
         let found = self.memory.range(..=from).next_back();
         let end = found.map(|(start, memory)| start + memory.bytes).filter(|&end| from <= end);
-        // A pointer from nowhere is found out when it is used.
+        // An invalid pointer is reported when it is used.
         Range { from, to: end.unwrap_or(from + 1), written }
     }
 

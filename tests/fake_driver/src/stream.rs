@@ -38,7 +38,7 @@ driver! {
         Ok(())
     }
 
-    // What was begun on it goes on without it.
+    // Work submitted to it continues.
     fn cuStreamDestroy_v2(stream: Handle) |state| {
         if stream <= 2 {
             return Err(INVALID_HANDLE);
@@ -72,7 +72,7 @@ driver! {
         let at = state.stream(stream)?;
         let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
         let (captured, by, clock) = (found.captured, found.stream, found.recorded.clone());
-        // An event of a capture that has ended is none.
+        // An event of a finished capture counts as unrecorded.
         if captured.is_some_and(|graph| !state.captures.contains_key(&graph)) {
             return Err(INVALID_VALUE);
         }
@@ -150,7 +150,7 @@ driver! {
         Ok(())
     }
 
-    // Not yet, when first asked.
+    // The first query returns `NOT_READY`.
     fn cuEventQuery(event: Handle) |state| {
         state.unseen()?;
         let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;

@@ -1,5 +1,5 @@
-//! Softmax of rows that the blocks of a cluster share: each has the largest and the sum of its part, and reads those of the
-//! others where they are, in their shared memory.
+//! Softmax of rows distributed over the blocks of a cluster: each block reduces its part to a maximum and a
+//! sum, and reads those of the other blocks through distributed shared memory.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -15,7 +15,7 @@ use crate::memory;
 use crate::problem::Values;
 
 const CLUSTER: i64 = 4;
-/// Elements of a row that a block takes at once.
+/// Elements of a row that a block loads per iteration.
 const PART: i64 = 512;
 
 pub(super) fn choreography() -> Choreography {
@@ -43,7 +43,8 @@ fn program() -> Result<Program> {
     let four = Deal { values: vec![1, 4], ..Deal::default() };
     let rank = Affine::from(Coord::ClusterRank);
     let steps = tiles_of(Value::symbol("N"), CLUSTER * PART);
-    // An element for each thread, all the same: each has its own to write, and to read from the others.
+    // One copy of the value per thread: each thread writes its own element, and reads it from the other
+    // blocks.
     let (most_of, total_of) = (
         b.shared("most_of", Elem::F32, layout!((1, 128)))?,
         b.shared("total_of", Elem::F32, layout!((1, 128)))?,
@@ -88,20 +89,21 @@ fn program() -> Result<Program> {
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
             let (from, to) = (last(b, &from, &place(&step))?, last(b, &to, &place(&step))?);
             b.copy(&from, &own)?;
-            let share = Expr::Bin(Bin::Div, Box::new(Expr::Un(Un::Exp, less())), Box::new(Expr::In(2)));
-            b.map(&[own.clone(), part.clone(), whole.clone()], &own, share)?;
+            let quotient = Expr::Bin(Bin::Div, Box::new(Expr::Un(Un::Exp, less())), Box::new(Expr::In(2)));
+            b.map(&[own.clone(), part.clone(), whole.clone()], &own, quotient)?;
             b.copy(&own, &to)
         })
     })?;
     Ok(b.finish())
 }
 
-/// What all blocks of the cluster have, combined in the order of their ranks, so that all get the same.
-fn exchange(b: &mut Builder, part: &View, held: &View, other: &View, with: Bin) -> Result<()> {
-    b.copy(part, held)?;
+/// Combines the values of all blocks of the cluster, in the order of their ranks, so that all get the same
+/// bits.
+fn exchange(b: &mut Builder, part: &View, shared: &View, other: &View, with: Bin) -> Result<()> {
+    b.copy(part, shared)?;
     b.sync_cluster();
     for rank in 0..CLUSTER {
-        let theirs = b.of_peer(held, &rank.into())?;
+        let theirs = b.of_peer(shared, &rank.into())?;
         match rank {
             0 => b.copy(&theirs, part)?,
             _ => {

@@ -1,4 +1,5 @@
-//! Sums of columns that several blocks share, by atomic updates: integers, so every order gives the same.
+//! Sums of columns over several blocks, by atomic updates: of integers, so that every order gives the same
+//! result.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
@@ -24,7 +25,7 @@ pub(super) fn choreography() -> Choreography {
             vec![("M", 1 + below(300)), ("N", 1 + below(300))]
         },
         large: &[&[("M", 5000), ("N", 1000)]],
-        // The update is RED or REDG, by the architecture.
+        // The atomic update is RED or REDG, depending on the architecture.
         sass: &["LDG.E"],
     }
 }
@@ -43,7 +44,7 @@ fn program() -> Result<Program> {
     let (row, column) = (At::Index(Coord::Block(1).into()), At::Index(Coord::Block(0).into()));
     let from = b.tile(&x, (32, 128), &[row, column.clone()])?;
     let to = b.tile(&y, (128,), &[column])?;
-    // A column for each thread: all of its rows.
+    // One column per thread: all of its rows.
     let (from, to) = (b.parallelize(&from, &layout!((1, 128)))?, b.parallelize(&to, &layout!(128))?);
     let own = b.registers("own", Elem::I32, from.shape())?;
     b.copy(&from, &own)?;

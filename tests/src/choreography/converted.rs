@@ -1,5 +1,5 @@
-//! A product with weights of four bits, two in a byte: a producer converts them on their way into a ring's slot, and
-//! multiplies them by their row's scale.
+//! A product with 4-bit weights, two per byte: a producer converts them on the way into a slot of the ring,
+//! and multiplies them by the scale of their row.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -14,7 +14,7 @@ use super::{Choreography, last, matrix, tiles_of};
 use crate::problem::{Operand, Values, Wanted};
 
 const TILE: i64 = 32;
-/// Bytes of a step along K, each with two weights.
+/// Bytes per k-step, each with two weights.
 const BYTES: i64 = 8;
 const STAGES: i64 = 2;
 
@@ -48,8 +48,8 @@ fn reference(operands: &[Operand], _: Values) -> Vec<Wanted> {
         for row in 0..rows {
             let (mut value, mut size) = (0.0, 0.0);
             for byte in 0..half {
-                let held = w.values[column + byte * columns] as i32;
-                for (odd, weight) in [(held << 28) >> 28, held >> 4].into_iter().enumerate() {
+                let pair = w.values[column + byte * columns] as i32;
+                for (odd, weight) in [(pair << 28) >> 28, pair >> 4].into_iter().enumerate() {
                     let x = x.values[row + (2 * byte + odd) * rows];
                     value += x * f64::from(weight) * scale.values[column];
                     size += (x * f64::from(weight) * scale.values[column]).abs();
@@ -172,13 +172,13 @@ fn byte() -> Box<Expr> {
     Box::new(Expr::In(0).cast(Elem::I32))
 }
 
-/// The lower four bits, with their sign.
+/// The lower four bits, sign-extended.
 fn low() -> Expr {
     let (up, down) = (Box::new(Expr::lit(28)), Box::new(Expr::lit(28)));
     Expr::Bin(Bin::Shr, Box::new(Expr::Bin(Bin::Shl, byte(), up)), down)
 }
 
-/// The upper four bits, with their sign.
+/// The upper four bits, sign-extended.
 fn high() -> Expr {
     Expr::Bin(Bin::Shr, byte(), Box::new(Expr::lit(4)))
 }

@@ -1,5 +1,5 @@
-//! A convolution with 3 by 3 as a product: for each place of the filter, the pixels beside those of a tile, gathered by
-//! coordinates; what lies outside of the image is 0.
+//! A 3x3 convolution as an implicit product: for each filter tap, the shifted pixels of a tile, gathered by
+//! coordinates; pixels out of bounds are 0.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -13,7 +13,7 @@ use tilewright_layout::{Tuple, Value, layout};
 use super::{Choreography, last, sum, tiles_of};
 use crate::problem::{Operand, Values, Wanted};
 
-/// Pixels along a row, channels of the result, channels at once.
+/// Pixels along a row, output channels, input channels per iteration.
 const PIXELS: i64 = 32;
 const FILTERS: i64 = 32;
 const CHANNELS: i64 = 8;
@@ -62,7 +62,7 @@ fn reference(operands: &[Operand], _: Values) -> Vec<Wanted> {
     wanted
 }
 
-/// The view moved by so much along a mode of its tensor.
+/// The view shifted along a mode of its tensor.
 fn moved(view: &View, mode: usize, by: &Affine) -> View {
     let mut view = view.clone();
     view.base[mode] = sum(view.base[mode].clone(), by);
@@ -92,7 +92,7 @@ fn program() -> Result<Program> {
     let acc = b.registers_like("acc", &out, 0.0)?;
     b.repeat("c", tiles_of(c, CHANNELS), Unroll::No, |b, chunk| -> Result<()> {
         b.repeat("p", Value::Int(9), Unroll::No, |b, place| -> Result<()> {
-            // The filter's place is 3 r + s: coordinates follow from it.
+            // The filter tap is 3 r + s: coordinates follow from it.
             let (r, s) = (place.digit(3, None), place.digit(1, Some(3)));
             let pixels = last(b, &pixels, &chunk)?;
             let pixels = b.slice(&pixels, &[At::All, At::Index(0.into()), At::All])?;

@@ -1,5 +1,5 @@
-//! A product whose sums over K are split among blocks that are at work at once: each leaves its part in a workspace and
-//! raises the tile's flag; the last adds the parts in order, so that results are the same in every run.
+//! Split-K with fix-up in the kernel: each block of a tile writes its partial sum into a workspace and raises
+//! the tile's flag; the last block adds the partial sums in order, so that results are deterministic.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Affine;
@@ -63,7 +63,8 @@ fn program() -> Result<Program> {
     let (to_a, to_b) = (b.parallelize(&sa, &copies)?, b.parallelize(&sb, &copies)?);
     let (own_a, own_b) =
         (b.parallelize_over(&sa, &sums, 0, &keep(true))?, b.parallelize_over(&sb, &sums, 0, &keep(false))?);
-    // Parts of a tile follow one another: whoever adds them waits for blocks that began before.
+    // The K parts of a tile are consecutive blocks, so that the last one waits only for blocks that started
+    // earlier.
     let tiles = [
         ("part", Value::Int(PARTS)),
         ("row", tiles_of(Value::symbol("M"), TILE)),

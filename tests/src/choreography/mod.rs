@@ -1,5 +1,5 @@
-//! Choreographies: kernels written with the builder in which groups of threads do different things and hand tiles to one
-//! another. The simulator, NVRTC and GPUs go through this table: a new program is one line in [`all`].
+//! Choreographies: kernels written with the builder in which warps are specialised and hand tiles to one
+//! another. The simulator, NVRTC and GPU tests all use this table: a new program is one line in [`all`].
 
 mod cluster_softmax;
 mod column_sums;
@@ -25,23 +25,23 @@ use crate::tensor::Room;
 /// Extents by name.
 pub type Sizes = Vec<(&'static str, usize)>;
 
-/// A program, and what it is tested with.
+/// A program, and its test data.
 pub struct Choreography {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// The program.
     pub program: fn() -> Result<Program>,
-    /// What it computes.
+    /// Its reference.
     pub reference: Reference,
-    /// Which numbers its tensors hold.
+    /// The numbers in its tensors.
     pub values: Values,
-    /// Tensors that it writes and that are 0 at launch.
+    /// Tensors that it writes and that must be zeroed before the launch.
     pub zeroed: &'static [&'static str],
     /// Sizes for the simulator, drawn at random.
     pub sizes: fn(&mut Random) -> Sizes,
     /// Sizes for a device.
     pub large: &'static [&'static [(&'static str, usize)]],
-    /// Instructions that its machine code must have.
+    /// Instructions that its machine code must contain.
     pub sass: &'static [&'static str],
 }
 
@@ -67,7 +67,7 @@ impl Choreography {
         outcome.kernel.unwrap_or_else(|| panic!("{}: {}", self.name, said.join("\n")))
     }
 
-    /// What it is given for these sizes; gaps keep rows at multiples of 16 bytes.
+    /// Its arguments for these sizes; gaps keep rows aligned to 16 bytes.
     pub fn problem(&self, kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Problem {
         let rooms = &[Room::new(16 * (seed % 2) as usize, 0)];
         let setting = Setting { sizes, rooms, values: self.values, seed, alpha: 0.5, beta: 0.0 };
@@ -90,7 +90,7 @@ fn matrix(b: &mut Builder, name: &str, elem: Elem, extents: [&str; 2], written: 
     b.tensor(name, elem, shape, Some(stride), written)
 }
 
-/// The last mode at one place.
+/// Slices the last mode at an index.
 fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     let mut coord = vec![At::All; view.rank() - 1];
     coord.push(At::Index(at.clone()));

@@ -1,5 +1,5 @@
-//! A persistent product of two blocks with multicast, whose two warpgroups compute every other tile: one multiplies while
-//! the other stores.
+//! A persistent product on clusters of two blocks with multicast, whose two warpgroups alternate over the
+//! tiles: one multiplies while the other stores.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -29,7 +29,7 @@ pub(super) fn choreography() -> Choreography {
         reference: problem::product,
         values: Values::Whole,
         zeroed: &[],
-        // One cluster has all tiles of small ones; bulk copies want rows at multiples of 16 bytes.
+        // For small sizes one cluster computes all tiles; bulk copies need rows aligned to 16 bytes.
         sizes: |random| {
             let mut below = |n: u32| (random.word() % n) as usize;
             vec![("M", 1 + below(300)), ("N", 1 + below(150)), ("K", 8 * (1 + below(30)))]
@@ -114,7 +114,7 @@ fn program() -> Result<Program> {
     Ok(b.finish())
 }
 
-/// Products of one tile, one in flight while the next begins.
+/// The main loop of one tile, with one wgmma group in flight while the next is issued.
 fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: &View) -> Result<()> {
     b.fill(acc, Expr::lit(0.0))?;
     let before = |b: &Builder| sum(b.phase(ring), &(-1).into());

@@ -1,4 +1,4 @@
-//! A transpose whose copies are in flight under tokens: the tile after the next is on its way while this one is stored.
+//! A transpose with asynchronous copies tracked by tokens: two tiles are in flight while one is stored.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -42,7 +42,7 @@ fn program() -> Result<Program> {
     let mut b = Builder::new("tokens");
     let x = matrix(&mut b, "x", Elem::F32, ["M", "N"], false)?;
     let y = matrix(&mut b, "y", Elem::F32, ["N", "M"], true)?;
-    // Swizzled, so that neither rows nor columns meet in a bank.
+    // Swizzled, so that neither rows nor columns have bank conflicts.
     let slots = layout!((32, 32, 3) : (32, 1, 1024));
     let s = b.shared("s", Elem::F32, Composed::new(Swizzle::new(3, 2, 5)?, 0, slots))?;
     let block = || At::Index(Coord::Block(0).into());
@@ -53,7 +53,7 @@ fn program() -> Result<Program> {
     let (from, to) =
         (b.parallelize_over(&rows, &threads, 0, &four)?, b.parallelize_over(&s, &threads, 0, &four)?);
     let transposed = b.permute(&s, &[1, 0, 2])?;
-    let (held, out) = (
+    let (columns_of_s, out) = (
         b.parallelize_over(&transposed, &threads, 0, &four)?,
         b.parallelize_over(&columns, &threads, 0, &four)?,
     );
@@ -67,14 +67,14 @@ fn program() -> Result<Program> {
     fetch(&mut b, &0.into())?;
     fetch(&mut b, &1.into())?;
     b.repeat("k", tiles_of(Value::symbol("N"), TILE), Unroll::No, |b, step| -> Result<()> {
-        // Two are younger than this step's.
+        // Waits for this step's copy; one younger copy may stay in flight.
         b.wait_all_but(token, 1);
         b.sync();
         fetch(b, &sum(step.clone(), &2.into()))?;
-        let held = part(b, &held, &step)?;
+        let source = part(b, &columns_of_s, &step)?;
         let place = [At::All, At::All, At::Index(step), At::Index(0.into())];
         let out = b.slice(&out, &place[..out.rank()])?;
-        b.copy(&held, &out)
+        b.copy(&source, &out)
     })?;
     Ok(b.finish())
 }

@@ -1,4 +1,4 @@
-//! The chooser of products against what was measured: `measured.txt`, taken from `bench/results/h200` by
+//! The chooser of products compared with measurements: `measured.txt`, extracted from `bench/results/h200` by
 //! `cargo xtask test -p tilewright-tests --test choose -- --ignored regenerate`.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tilewright::kernels::{FASTEST, PRODUCTS};
 
 const DEVICE: DeviceLimits = DeviceLimits::H200;
 
-/// What was measured of one problem: keys, and seconds.
+/// The measurements of one problem: keys, and seconds.
 type Measured = BTreeMap<(String, String), Vec<(String, f64)>>;
 
 fn measured() -> Measured {
@@ -23,7 +23,8 @@ fn measured() -> Measured {
             panic!("not four columns: {line}");
         };
         let key = (suite.to_owned(), problem.to_owned());
-        // The model knows multiply-adds of threads; keys that now mean tensor cores meant those when they were measured.
+        // The model covers FMA products only; keys that now select tensor cores did not when they were
+        // measured.
         if on_tensor_cores(suite, keys) {
             continue;
         }
@@ -32,7 +33,7 @@ fn measured() -> Measured {
     all
 }
 
-/// Do instructions multiply, of a product of some keys?
+/// Do these keys select tensor cores?
 fn on_tensor_cores(suite: &str, keys: &str) -> bool {
     let (_, kernel) = kernel(keys, &problem(suite, "1x1x1")).expect("a kernel that was measured");
     kernel.source().contains("mma")
@@ -90,7 +91,8 @@ fn the_chosen_is_among_the_fastest() {
     assert!(error <= 1.15, "times are predicted wrong by {error:.3}");
 }
 
-/// Is this one of the shipped kernels, for launches that overlap or for others? The problem says the type.
+/// Is this one of the shipped kernels, with or without programmatic dependent launch? The problem has the
+/// type.
 fn is_shipped(keys: &str) -> bool {
     let words = |keys: &str| -> Vec<String> {
         let open = ["overlaps=", "dtype=", "name=matmul"];
@@ -106,12 +108,12 @@ struct Row {
     problem: String,
     contender: String,
     seconds: f64,
-    /// Against cuBLASLt.
+    /// Relative to cuBLASLt.
     speed: f64,
     tflops: f64,
 }
 
-/// The rows of some of the results of one H200, or of all.
+/// Rows from some or all results of one H200.
 fn results(names: &[&str]) -> Vec<Row> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results/h200");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -140,7 +142,7 @@ fn results(names: &[&str]) -> Vec<Row> {
     rows
 }
 
-/// Writes `measured.txt` again. Kernels that are not shipped any more are left out, and named.
+/// Regenerates `measured.txt`. Kernels that are no longer shipped are left out and printed.
 #[test]
 #[ignore = "writes into the source"]
 fn regenerate() {
@@ -149,7 +151,7 @@ fn regenerate() {
         if !(suite.starts_with("gemm ") || suite.starts_with("batched ")) || contender == "cuBLASLt" {
             continue;
         }
-        // Before there were three ways, there were two.
+        // Older results name two contenders, newer ones three.
         let keys = if contender == "matmul" { "" } else { &contender };
         let keys = keys.replace("staged=true", "staged=transposed").replace("staged=false", "staged=none");
         match is_shipped(&keys) {
@@ -162,7 +164,7 @@ fn regenerate() {
     std::fs::write(to, lines.join("\n") + "\n").unwrap();
 }
 
-/// The figures of products in the documents are those of the results.
+/// The performance figures in the documents match the results.
 #[test]
 fn documents_say_what_was_measured() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -202,7 +204,7 @@ fn documents_say_what_was_measured() {
         let unit = if name == "64×128³" { " TFLOP/s" } else { "" };
         says(&notes, format!("{name} {:.2} ({:.1}{unit})", row.speed, row.tflops));
     }
-    // In the README's table: the library, the plain kernel, the fastest.
+    // For the README's table: the library, the plain kernel, the fastest.
     let large = |wanted: &dyn Fn(&str) -> bool| {
         let mut all = rows.iter().filter(|row| (&*row.suite, &*row.problem) == ("gemm f32 nt", sizes[4]));
         let row = all.find(|row| wanted(&row.contender)).unwrap();
@@ -219,7 +221,7 @@ fn documents_say_what_was_measured() {
     says(&notes, format!("and {:.1} at 8192³, where CuTe's same kernel", plain.0));
 }
 
-/// Prints the model's constants for what was measured, and how far they are off.
+/// Fits the model's constants to the measurements, and prints their error.
 #[test]
 #[ignore = "a tool"]
 fn fit() {
@@ -231,7 +233,7 @@ fn fit() {
             rows.push((facts(&generated, &problem, &DEVICE).unwrap(), seconds));
         }
     }
-    // Outliers count less than in squares.
+    // A robust error: outliers count less than in least squares.
     let error = |model: &Model| -> f64 {
         let one = |(facts, seconds): &(Facts, f64)| (model.predict(facts, &DEVICE).seconds / seconds).ln();
         rows.iter().map(|row| one(row).abs().powf(1.5)).sum::<f64>()
@@ -323,7 +325,7 @@ fn reasons_in_a_line() {
     let model = Model { slots: 1.0, global: 5.0, fill: 100.0, launch: 4700.0, ..Model::FITTED };
     let predicted = model.predict(&facts, &DEVICE);
     let expected = "500 tiles in 2 waves of 2 blocks on a multiprocessor (104 registers, 8252 bytes); \
-                    100 + 32 turns x 2105 + 0 clocks; variant 1";
+                    100 + 32 iterations x 2105 + 0 clocks; variant 1";
     assert_eq!(predicted.to_string(), expected);
     let clocks = 4700.0 + 2.0 * (100.0 + 32.0 * 2105.0);
     assert_eq!(predicted.seconds, clocks / DEVICE.clock);

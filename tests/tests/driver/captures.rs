@@ -1,5 +1,5 @@
-//! Another thread begins to capture a stream of cudarc into a graph, and ends it again, around any of the calls that are made
-//! here: what a tensor is used for never ends up in the graph, which could run when the tensor is gone.
+//! Another thread captures a stream of cudarc into a graph around any of our calls: no work on a tensor may
+//! end up in the graph, which could run after the tensor is freed.
 
 use tilewright::kernels::MATMUL;
 use tilewright_runtime::cudarc::driver::sys::CUgraphInstantiate_flags;
@@ -14,7 +14,7 @@ use crate::harness::{Call, Fake, Run, mark};
 
 type Matrix = DeviceTensor<f32, 2>;
 
-/// Captures around every call for the stream that others reach, each ended after each of the calls that follow.
+/// Begins a capture of the shared stream before every call, and ends it after each of the calls that follow.
 #[track_caller]
 fn at_every_moment(run: impl Fn(&Fake) -> Run) {
     for pools in [1, 0] {
@@ -22,14 +22,15 @@ fn at_every_moment(run: impl Fn(&Fake) -> Run) {
         let right = run(&fake).sound();
         assert_eq!(right.line("outcome: "), "fine");
         let reached = right.line("reached: ");
-        // To end after any other call is to end after the one of these before it.
+        // Only calls with a stream, launches and event queries matter: ending after another is the same as
+        // before it.
         let matters =
             |call: &Call| !call.get("stream").is_empty() || call.is_launch() || call.name == "cuEventQuery";
         let calls: Vec<_> = right.marked().filter(|(_, call)| matters(call)).collect();
         let begins = calls.iter().enumerate().filter(|(_, (_, call))| call.get("stream") == reached);
         let (mut moments, mut refused) = (0, 0);
         for (place, (first, begin)) in begins {
-            // Without pools only what is freed differs.
+            // Without memory pools only frees differ.
             for (last, end) in calls[place..].iter().take(if pools == 1 { 12 } else { 3 }) {
                 let captured = run(&fake.clone().set("FAKE_CAPTURE", format!("{first}-{last}")));
                 let what =
@@ -37,9 +38,9 @@ fn at_every_moment(run: impl Fn(&Fake) -> Run) {
                 captured.check(captured.ok, format!("{what}: it panicked, or died"));
                 captured.check(captured.hazards.is_empty(), format!("{what}: there are hazards"));
                 let outcome = captured.line("outcome: ");
-                let told = ["the driver failed while ", "the stream of a buffer is being captured"];
+                let errors = ["the driver failed while ", "the stream of a buffer is being captured"];
                 let fine = outcome == "fine";
-                let known = fine || told.iter().any(|begin| outcome.starts_with(begin));
+                let known = fine || errors.iter().any(|begin| outcome.starts_with(begin));
                 captured.check(known, format!("{what}: {outcome}"));
                 moments += 1;
                 refused += usize::from(!fine);
@@ -56,7 +57,7 @@ fn reached(device: &Device) -> std::sync::Arc<CudaStream> {
     own
 }
 
-fn told<T>(outcome: Result<T, Error>) {
+fn report<T>(outcome: Result<T, Error>) {
     println!("outcome: {}", outcome.map_or_else(|why| why.to_string(), |_| "fine".into()));
 }
 
@@ -78,7 +79,7 @@ fn slices_that_are_lent() {
             mark(&device);
             let outcome = product(&stream, &a, &mut c);
             mark(&device);
-            told(outcome);
+            report(outcome);
         })
     });
 }
@@ -106,12 +107,12 @@ fn slices_that_become_tensors_and_slices_again() {
             mark(&device);
             let outcome = work();
             mark(&device);
-            told(outcome);
+            report(outcome);
         })
     });
 }
 
-/// Whoever captures some stream of his own may launch meanwhile, and his capture stays valid.
+/// A thread that captures another stream may launch meanwhile, and its capture stays valid.
 #[test]
 fn captures_of_other_streams() {
     let run = Fake::new().run(|| {
@@ -132,7 +133,7 @@ fn captures_of_other_streams() {
     assert_eq!(run.sound().launches(), 7);
 }
 
-/// A slice that a tensor becomes is on a stream of its own: that of the launches is nobody else's.
+/// A slice that a tensor is converted to is on its own stream: the launch stream is never exposed.
 #[test]
 fn the_stream_of_launches_is_never_handed_out() {
     let run = Fake::new().run(|| {

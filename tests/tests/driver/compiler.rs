@@ -1,4 +1,4 @@
-//! The cache of compiled kernels when the compiler goes, is no library, or is another version than before.
+//! The compilation cache when the compiler is removed, is not a library, or has another version than before.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -9,10 +9,10 @@ use tilewright_runtime::nvrtc::Nvrtc;
 use crate::harness::{Fake, Run};
 
 const SOURCE: &str = r#"extern "C" __global__ void f(const float* a, float* c, int n) {}"#;
-/// What happens to the compiler before it is looked for.
+/// How the compiler is changed before it is loaded.
 const CHANGE: &str = "TILEWRIGHT_CHANGE";
 
-/// A folder for the cache that outlives one process and goes with the test.
+/// A folder for the cache that is shared by several processes and deleted after the test.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -21,7 +21,7 @@ impl Drop for Folder {
     }
 }
 
-/// A program that compiles one kernel, run again and again: the compiler of each run is as its word says.
+/// Runs a program that compiles one kernel several times, each with another state of the compiler.
 #[track_caller]
 fn check(test: &str, runs: &[(&str, &str)], run: impl Fn(&Fake) -> Run) {
     let cache = Folder(env::temp_dir().join(format!("tilewright-{test}-{}", std::process::id())));
@@ -34,7 +34,7 @@ fn check(test: &str, runs: &[(&str, &str)], run: impl Fn(&Fake) -> Run) {
     }
 }
 
-/// In the process: says what came out.
+/// In the child process: prints whether the cache was hit.
 fn compile() {
     let library = PathBuf::from(env::var_os("TILEWRIGHT_NVRTC").unwrap()).join("libnvrtc.so.13");
     match env::var(CHANGE).as_deref() {
@@ -95,7 +95,7 @@ fn without_the_compiler_what_was_compiled_serves() {
         ("removed", "cached"),
         ("text", "cached"),
         ("empty", "cached"),
-        // Too old to be used, which is as if it were not there.
+        // Too old to be used: the same as no compiler.
         ("11.8", "cached"),
     ];
     check("without", &runs, |fake| {

@@ -1,15 +1,15 @@
-//! The driver fails at every one of its calls in turn, or is lost from there on: an error that says so, no panic, no
-//! memory freed under a kernel, and the program can go on.
+//! Every driver call fails, one after the other, or the device is lost from that call on: an error, no panic,
+//! no memory freed under a running kernel, and the program can continue.
 
 use tilewright::kernels::MATMUL;
 use tilewright_runtime::{Device, DeviceTensor, Error, LaunchMatmul, TensorMut, TensorRef};
 
 use crate::harness::{Fake, Run};
 
-/// Set where the other program shall run.
+/// Set when the other program runs.
 const ANOTHER: &str = "TILEWRIGHT_ANOTHER";
 
-/// A whole program: two streams, tensors of both, a slice of cudarc, a stream that goes early.
+/// A whole program: two streams, tensors of both, a slice of cudarc, a stream that is dropped early.
 fn program(host: &[f32]) -> Result<Vec<f32>, Error> {
     let device = Device::open(0)?;
     let (one, two) = (device.stream()?, device.stream()?);
@@ -32,7 +32,7 @@ fn program(host: &[f32]) -> Result<Vec<f32>, Error> {
     a.to_host()
 }
 
-/// Another: a graph, a slice that becomes a tensor and a slice again, views, threads.
+/// Another program: a graph, a slice converted to a tensor and back, views, threads.
 fn another(host: &[f32]) -> Result<Vec<f32>, Error> {
     let device = Device::open(0)?;
     let stream = device.stream()?;
@@ -59,7 +59,7 @@ fn another(host: &[f32]) -> Result<Vec<f32>, Error> {
     a.to_host()
 }
 
-/// Runs a program in the process, and says how it ended.
+/// Runs a program in the child process, and prints its outcome.
 fn body() {
     let host: Vec<f32> = (0..1024).map(|n| n as f32).collect();
     let before = host.clone();
@@ -74,7 +74,7 @@ fn body() {
     assert_eq!(host, before);
 }
 
-/// It ended with the right values or an error, and nothing could have gone wrong on a device.
+/// The run ended with correct values or an error, and without hazards.
 #[track_caller]
 fn survived(run: &Run, what: &str) -> String {
     run.check(run.ok, format!("{what}: it panicked, or died"));
@@ -88,14 +88,14 @@ fn survived(run: &Run, what: &str) -> String {
     outcome.to_string()
 }
 
-/// What is said when a call fails.
-fn tells(outcome: &str, status: i32) -> bool {
+/// Is this the expected message of a failed call?
+fn is_reported(outcome: &str, status: i32) -> bool {
     let driver = outcome.starts_with("the driver failed while ") && outcome.contains("CUDA_ERROR");
     let absent = ["the NVIDIA driver does not start", "the NVIDIA driver sees no device", "NVRTC"];
     outcome == "fine" || driver || absent.iter().any(|words| outcome.contains(words)) && status != 0
 }
 
-/// The calls to fail at, from 1 on: of a row of the same question only the first and the last.
+/// The calls to fail at, from 1; of a run of equal queries only the first and the last.
 fn places(run: &Run) -> impl Iterator<Item = usize> {
     let name = |place: usize| run.calls.get(place).map(|call| &*call.name);
     let inside =
@@ -103,7 +103,7 @@ fn places(run: &Run) -> impl Iterator<Item = usize> {
     (0..run.calls.len()).filter(move |&place| !inside(place)).map(|place| place + 1)
 }
 
-/// A failure at each call of a program in turn.
+/// Fails each call of a program, one after the other.
 #[track_caller]
 fn each_call_fails(launches: usize, run: impl Fn(&str) -> Run) {
     let right = run("none:1:1");
@@ -119,9 +119,9 @@ fn each_call_fails(launches: usize, run: impl Fn(&str) -> Run) {
         let failed = run(&format!("*:{call}:{status}"));
         let what = format!("call {call} is {}", right.calls[call - 1].name);
         let outcome = survived(&failed, &what);
-        failed.check(tells(&outcome, status), format!("{what}: {outcome}"));
+        failed.check(is_reported(&outcome, status), format!("{what}: {outcome}"));
         println!("{what}: {outcome}");
-        // What was allocated is freed, unless that is what failed.
+        // Every allocation is freed, unless a free is what failed.
         let (made, freed) = memory(&failed);
         failed.check(made - freed <= 1, format!("{what}: {made} allocated, {freed} freed"));
     }
@@ -167,10 +167,10 @@ fn the_device_is_lost_at_every_call() {
         let lost = run(&format!("*:{call}+:719"));
         let outcome = survived(&lost, &what);
         println!("{what}: {outcome}");
-        // Nothing that is right can come back from a device that is lost before the last result was read.
+        // A device lost before the last result was read must not give a correct result.
         let last =
             right.calls.iter().rposition(|call| call.name == "cuMemcpyDtoHAsync_v2").unwrap_or_default();
         lost.check(call > last + 2 || outcome != "fine", format!("{what}: nothing is said"));
-        lost.check(tells(&outcome, 719), format!("{what}: {outcome}"));
+        lost.check(is_reported(&outcome, 719), format!("{what}: {outcome}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Kernels that copy tensors in bulk, and clusters: what the driver is told of them, and what is refused first.
+//! Bulk tensor copies and clusters: the driver calls they make, and the launches refused before any call.
 
 use tilewright::bf16;
 use tilewright_codegen::build::Builder;
@@ -14,7 +14,7 @@ fn built(program: tile::Program) -> Built {
     let outcome = generate(program);
     let said: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
     let kernel = outcome.kernel.unwrap_or_else(|| panic!("{said:?}"));
-    // SAFETY: the kernel is as it was generated from what the builder made.
+    // SAFETY: the kernel was generated from a program of the builder.
     unsafe { Built::new(kernel) }
 }
 
@@ -38,7 +38,7 @@ fn tensor_maps_are_as_the_tensors() {
     assert_eq!(texts, [["[128,100]", "[256]", "[64,64]", "3"], ["[128,72]", "[256]", "[64,64]", "3"]]);
     let launch = run.calls.iter().find(|call| call.is_launch()).unwrap();
     assert_eq!((launch.get("grid_x"), launch.get("grid_y"), launch.get("block_x")), ("2", "2", "160"));
-    // The maps are of the pointers that are passed beside them.
+    // The maps use the addresses of the pointers passed beside them.
     let text = format!("{launch:?}");
     for map in maps {
         let address = map.get("address");
@@ -90,14 +90,14 @@ fn other_architectures_do_not_run_them() {
     }
 }
 
-/// A kernel that copies, in clusters of two blocks.
+/// A copy kernel in clusters of two blocks.
 fn pairs() -> Built {
     let mut b = Builder::new("pairs");
     b.arch(90).cluster([2, 1, 1]);
     copies(b)
 }
 
-/// A kernel that copies.
+/// A copy kernel.
 fn copies(mut b: Builder) -> Built {
     let (m, n) = (Value::symbol("M"), Value::symbol("N"));
     let x = b.tensor("x", Elem::F32, (m, n), None, false).unwrap();
@@ -135,7 +135,7 @@ fn clusters() {
     assert_eq!(texts, [["[4,1,1]", "[128,1,1]", "[2,1,1]"], ["[2,1,1]", "[128,1,1]", "[2,1,1]"]]);
 }
 
-/// What each launch says to the driver beyond its grid: the cluster, and whether it overlaps.
+/// The attributes of each launch: the cluster size, and programmatic dependent launch.
 fn launches(run: &Run) -> Vec<[&str; 2]> {
     let launches = run.calls.iter().filter(|call| call.is_launch());
     launches.map(|call| ["cluster", "overlaps"].map(|name| call.get(name))).collect()
@@ -171,7 +171,7 @@ fn clusters_overlap() {
     assert_eq!(launches(&run.sound()), [["[2,1,1]", "1"]]);
 }
 
-/// A launch that waits for other streams, and one that is captured, are ordinary ones.
+/// A launch that waits for other streams, or that is captured, is launched without the attribute.
 #[test]
 fn launches_that_wait_or_are_captured_do_not_overlap() {
     let run = Fake::new().run(|| {

@@ -1,5 +1,5 @@
-//! What a machine may lack or have wrong: no driver, a driver that does not start, no device, no compiler, a cache that
-//! cannot be written to. Each is told; nothing panics.
+//! Missing or broken parts of a machine: no driver, a driver that does not start, no device, no compiler, a
+//! read-only cache. Each is reported; nothing panics.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -9,7 +9,7 @@ use tilewright_runtime::{Device, DeviceTensor, Error, Launch, LaunchMatmul};
 
 use crate::harness::{Fake, Run};
 
-/// What the process does to its own libraries before it looks for them.
+/// How the child process changes its own libraries before it loads them.
 const CHANGE: &str = "TILEWRIGHT_CHANGE";
 
 fn libraries() -> PathBuf {
@@ -22,7 +22,7 @@ fn replace(name: &str, change: &str) {
     match change {
         "removed" => {}
         "text" => fs::write(library, "not a library").unwrap(),
-        // A library that is none of NVIDIA's.
+        // A library that is not one of NVIDIA's.
         "other" => {
             let found = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"];
             match found.iter().find(|path| Path::new(path).exists()) {
@@ -34,7 +34,7 @@ fn replace(name: &str, change: &str) {
     }
 }
 
-/// Multiplies once, and says how it ended.
+/// Multiplies once, and prints the outcome.
 fn body() {
     let change = env::var(CHANGE).unwrap_or_default();
     match change.split_once(' ') {
@@ -55,7 +55,7 @@ fn body() {
         }
         stream.synchronize()
     };
-    // An absence is asked about again, and said again.
+    // A missing library is looked for again, and reported again.
     let (first, second) = (product().map_err(|e| e.to_string()), product().map_err(|e| e.to_string()));
     assert_eq!(first, second);
     println!("outcome: {}", first.map_or_else(|said| said.replace('\n', " | "), |()| "fine".into()));
@@ -72,7 +72,7 @@ fn says(run: Run, said: &[&str]) -> Run {
 }
 
 #[test]
-fn absences_are_told() {
+fn missing_parts_are_reported() {
     let rows: &[(&str, &str, &[&str])] = &[
         (
             CHANGE,
@@ -106,7 +106,7 @@ fn absences_are_told() {
     }
 }
 
-/// A folder that outlives a process and goes with the test.
+/// A folder shared by several processes and deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -149,8 +149,8 @@ fn what_was_compiled_once_runs_without_the_compiler() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_is_no_reason_not_to_run() {
-    // This program is a file, and no folder.
+fn kernels_run_without_a_cache() {
+    // This path is a file, not a folder.
     let file = env::current_exe().unwrap();
     for place in [file.clone(), file.join("below"), PathBuf::from("/proc/nowhere")] {
         let run = Fake::new().set("TILEWRIGHT_CACHE_DIR", place.display()).run(|| {

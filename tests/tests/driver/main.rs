@@ -1,7 +1,7 @@
-//! Programs that launch kernels, run where a library stands in for the driver (`tests/fake_driver`): what is called, in
-//! which order, and what happens when calls fail. Nothing is computed.
+//! Programs that launch kernels on the stand-in for the driver (`tests/fake_driver`): which driver calls are
+//! made, in which order, and what happens when they fail. No kernel is executed.
 #![cfg(target_os = "linux")]
-// What only an unsafe function of cudarc lets happen must be refused or survived too.
+// Mistakes possible through unsafe functions of cudarc must be refused or survived too.
 #![allow(unsafe_code)]
 
 mod captures;

@@ -1,4 +1,4 @@
-//! Launches in all kinds of order: whatever goes first, nothing is freed or overwritten while a kernel may run.
+//! Launches and drops in every order: nothing is freed or overwritten while a kernel may run.
 
 use tilewright::kernels::MATMUL;
 use tilewright::prelude::*;
@@ -18,7 +18,7 @@ fn zeros(stream: &Stream, extents: [usize; 2]) -> Matrix {
     Matrix::zeros(stream, extents).unwrap()
 }
 
-/// The two kinds of memory: from pools, in the order of a stream, and not.
+/// Both kinds of allocation: stream-ordered from a memory pool, and synchronous.
 fn both(check: impl Fn(&Fake)) {
     check(&Fake::new());
     check(&Fake::new().set("FAKE_ATTRIBUTES", "115:0"));
@@ -39,7 +39,7 @@ fn the_launch_stream_is_dropped_while_its_kernel_runs() {
         });
         let run = run.sound();
         let place = |name: &str| run.calls.iter().position(|call| call.name == name && call.status == 0);
-        // The stream of the buffers waits for the kernel before anything is freed on it.
+        // The buffers' stream waits for the kernel before anything is freed on it.
         let launch = place("cuLaunchKernel").unwrap();
         let waits =
             run.calls[launch..].iter().position(|call| call.name == "cuStreamWaitEvent").unwrap() + launch;
@@ -61,7 +61,7 @@ fn every_buffer_on_a_stream_of_its_own_and_every_order_of_drops() {
                 let (a, b, mut c) =
                     (zeros(on(0), [128, 8]), zeros(on(1), [128, 8]), zeros(on(2), [128, 128]));
                 MATMUL.launch(on(3), &a, &b, &mut c).unwrap();
-                // What is dropped at once; the rest goes in the order of declaration, or the other way round.
+                // One of them is dropped first; the rest in the order of declaration, or in reverse.
                 if let Some(stream) = streams.get_mut(first) {
                     *stream = None;
                 }
@@ -75,7 +75,7 @@ fn every_buffer_on_a_stream_of_its_own_and_every_order_of_drops() {
     });
 }
 
-/// Slices of cudarc on the default stream, and no stream of cudarc's own left: cudarc then tracks nothing.
+/// Slices of cudarc on the default stream alone: cudarc then records no events.
 #[test]
 fn lent_slices_of_the_default_stream() {
     both(|fake| {
@@ -112,13 +112,13 @@ fn lent_slices_and_views_of_other_streams() {
                     let (a, b, mut c) = (a.slice(1024..2048), b.as_view(), c.as_view_mut());
                     let (a, b) = (TensorRef::new(&a, [128, 8]), TensorRef::new(&b, [128, 8]));
                     let launched = MATMUL.launch(&stream, a, b, TensorMut::new(&mut c, [128, 128])).unwrap();
-                    // Whoever frees what does not come from a pool asks no stream.
+                    // A synchronous free is not ordered by any stream, so the launch waits.
                     assert_eq!(launched.waited, std::env::var_os("FAKE_ATTRIBUTES").is_some());
                 } else {
                     let (a, b) = (TensorRef::new(&a, [128, 8]), TensorRef::new(&b, [128, 8]));
                     MATMUL.launch(&stream, a, b, TensorMut::new(&mut c, [128, 128])).unwrap();
                 }
-                // cudarc goes on with them, on their streams and on others.
+                // cudarc continues to use them, on their streams and on others.
                 own[2].memset_zeros(&mut c).unwrap();
                 context.default_stream().memset_zeros(&mut c).unwrap();
                 drop(own);
@@ -130,7 +130,8 @@ fn lent_slices_and_views_of_other_streams() {
     });
 }
 
-/// A slice becomes a tensor, is launched on, and becomes a slice again, which cudarc uses and frees.
+/// A slice is converted to a tensor, used in a launch, and converted back to a slice, which cudarc uses and
+/// frees.
 #[test]
 fn tensors_from_slices_and_back() {
     both(|fake| {
@@ -170,7 +171,7 @@ copies! {
     copies_bf16: bf16,
 }
 
-/// What a kernel may still use becomes a slice, which cudarc overwrites on other streams.
+/// A buffer that a kernel may still use becomes a slice, which cudarc overwrites on other streams.
 fn overwritten<T: Element + Stored<Elem = T>>(copies: &impl Launch) {
     let device = device();
     let stream = device.stream().unwrap();
@@ -200,7 +201,7 @@ fn slices_of_every_type_come_after_the_kernel() {
     });
 }
 
-/// cudarc has a value of the context for whoever asks, and each keeps the errors of its own streams.
+/// cudarc can have several values of one context, and each records the errors of its own streams.
 #[test]
 fn errors_in_another_value_of_the_context() {
     let run = |failure: &str| {
@@ -227,9 +228,9 @@ fn errors_in_another_value_of_the_context() {
         .filter(|(_, call)| call.name.starts_with("cuEvent") || call.name.starts_with("cuStream"))
     {
         let failed = run(&format!("*:{number}:1")).sound();
-        let told = failed.line("outcome: ").starts_with("the driver failed while ");
-        // What only tidies up may fail.
-        failed.check(told || call.name == "cuEventDestroy_v2", format!("call {number}, {}", call.name));
+        let reported = failed.line("outcome: ").starts_with("the driver failed while ");
+        // A failure of a mere cleanup is ignored.
+        failed.check(reported || call.name == "cuEventDestroy_v2", format!("call {number}, {}", call.name));
     }
 }
 
@@ -247,14 +248,14 @@ fn results_are_read_and_written_after_the_kernel() {
                 MATMUL.launch(&own, &a, &b, &mut c).unwrap();
                 assert_eq!(c.to_host().unwrap().len(), 128 * 128);
             }
-            // One product after another, through a chain of results.
+            // A chain of products, each reading the previous result.
             let mut d = zeros(&stream, [128, 128]);
             MATMUL.launch(&own, &c, &c, &mut d).unwrap();
             MATMUL.launch(&stream, &d, &d, &mut c).unwrap();
         });
         let run = run.sound();
         assert_eq!(run.launches(), 8);
-        // Host memory is lent to a copy until it is done.
+        // Host memory stays borrowed until its copy is complete.
         let calls: Vec<_> = run.calls.iter().filter(|call| !call.name.starts_with("cuCtx")).collect();
         for pair in
             calls.windows(2).filter(|pair| pair[0].name.contains("HtoD") || pair[0].name.contains("DtoH"))
@@ -292,7 +293,7 @@ fn two_devices() {
     });
 }
 
-/// The default stream's handle is the same number on every device.
+/// The default stream has the same handle on every device.
 #[test]
 fn tensors_on_the_default_streams_of_two_devices() {
     both(|fake| {
@@ -345,7 +346,7 @@ fn a_foreign_stream() {
         let run = fake.run(|| {
             let device = device();
             let foreign: std::sync::Arc<CudaStream> = device.context().new_stream().unwrap();
-            // SAFETY: nobody else uses the stream, which lives as long as what is made on it.
+            // SAFETY: nobody else uses the stream, which outlives everything created on it.
             let stream = unsafe { Stream::from_cuda(foreign.clone()) }.unwrap();
             let default = device.context().default_stream();
             // SAFETY: as above.
@@ -387,11 +388,11 @@ fn graphs() {
             let graph = capture(false).unwrap();
             graph.launch().unwrap();
             graph.launch().unwrap();
-            // A launch that is refused ends the capture, and the stream is free again.
+            // A refused launch ends the capture, and the stream is usable again.
             assert!(capture(true).is_err());
             drop(graph);
             MATMUL.launch(&stream, &a, &b, &mut c).unwrap();
-            // Another stream's tensor cannot be waited for in a graph.
+            // A capture cannot wait for another stream's tensor.
             let other = device.stream().unwrap();
             let mut d = zeros(&other, [128, 128]);
             // SAFETY: nothing is captured.
@@ -421,7 +422,7 @@ fn a_panic_while_a_graph_is_captured() {
                 };
             });
             assert!(std::panic::catch_unwind(panics).is_err());
-            // The stream is free again.
+            // The stream is usable again.
             MATMUL.launch(&stream, &a, &a, &mut c).unwrap();
             assert_eq!(c.to_host().unwrap().len(), 128 * 128);
         });
@@ -429,7 +430,7 @@ fn a_panic_while_a_graph_is_captured() {
     });
 }
 
-/// Nothing to do is not launched; nothing to compute from is refused elsewhere.
+/// An empty result launches nothing; an empty input is refused elsewhere.
 #[test]
 fn empty_tensors() {
     both(|fake| {

@@ -1,4 +1,4 @@
-//! Launches that must not happen: each is refused with the argument that is to blame, and the driver never hears of it.
+//! Invalid launches: each is refused with the argument at fault, before any driver call.
 
 use std::mem::ManuallyDrop;
 
@@ -18,11 +18,11 @@ use crate::harness::{Fake, launched};
 type Matrix = DeviceTensor<f32, 2>;
 type Outcome = Result<Launched, Error>;
 
-/// What is said when a tensor is changed.
+/// A change of one tensor, and the expected message.
 type Read = (&'static str, for<'a> fn(TensorRef<'a, f32, 2>) -> TensorRef<'a, f32, 2>);
 type Written = (&'static str, for<'a> fn(TensorMut<'a, f32, 2>) -> TensorMut<'a, f32, 2>);
 
-/// C = A·Bᵀ of 256, 128, 64.
+/// C = A·Bᵀ with M, N, K = 256, 128, 64.
 struct Kit {
     stream: Stream,
     a: Matrix,
@@ -38,7 +38,7 @@ impl Kit {
         Kit { stream, a, b, c }
     }
 
-    /// A launch that is right but for what was changed.
+    /// A launch that is valid except for the given change.
     fn product<'a>(
         &'a mut self,
         change: impl FnOnce(&mut TensorRef<'a, f32, 2>, &mut TensorRef<'a, f32, 2>, &mut TensorMut<'a, f32, 2>),
@@ -50,12 +50,12 @@ impl Kit {
     }
 }
 
-/// A product of other keys.
+/// A product with other keys.
 fn matmul(keys: &str) -> KernelDef {
     Words::specialize(MATMUL.def(), keys).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// Nothing was launched, and the message says whom to blame and why.
+/// Nothing was launched, and the message names the argument and the reason.
 #[track_caller]
 fn refused(argument: Option<&str>, said: &str, outcome: Outcome) {
     let error = outcome.expect_err(said);
@@ -66,7 +66,7 @@ fn refused(argument: Option<&str>, said: &str, outcome: Outcome) {
     assert_eq!(launched(), 0, "{text}");
 }
 
-/// The process of this case has refused what was wrong, and then launches what is right.
+/// After the refusals of a case, a valid launch succeeds.
 fn then_right(mut kit: Kit) {
     kit.product(|_, _, _| {}).expect("a right launch");
     assert_eq!(launched(), 1);
@@ -99,7 +99,7 @@ fn sizes_and_strides() {
         ];
         for (said, change) in b {
             let outcome = kit.product(|_, b, _| *b = change(b.clone()));
-            // A transposed B has strides that are found first.
+            // The strides of a transposed B are checked first.
             let said = if *said == "its extent 0 is 64" { "its extent 1 is 128" } else { said };
             refused(Some("b"), said, outcome);
         }
@@ -183,7 +183,7 @@ fn arguments() {
     run.sound();
 }
 
-/// A product as a forger makes it: nothing says that the elements are the definition's.
+/// A product as unsafe code may construct it: its element type need not be the definition's.
 fn product<T: tilewright_codegen::element::Element>(
     def: KernelDef,
     elements: &'static dyn tilewright_codegen::element::Elements<T>,
@@ -204,7 +204,7 @@ fn forged_kernels() {
             "its elements are f32, and f64 were given",
             forged.launch(&stream, &a, &b, &mut c),
         );
-        // The text that a kernel carries is not what is launched.
+        // The definition is launched, not the source text that a kernel carries.
         let definition = MATMUL.def().definition().unwrap();
         let bytes: &'static [u8] = tilewright_codegen::wire::encode(&definition).leak();
         let params = Vec::leak(MATMUL.params()[..1].to_vec());
@@ -213,7 +213,7 @@ fn forged_kernels() {
         refused(Some("b"), "and 1 were given", other.launch_with(&stream, &mut [(&kit.a).into()]));
         let broken = KernelDef::new("broken", "", "", &[], b"not a definition", b"");
         assert!(broken.launch_with(&stream, &mut [(&kit.a).into()]).is_err() && launched() == 0);
-        // C's elements are a type of the caller's choice.
+        // C's element type is the caller's choice.
         let outcome = MATMUL.launch(&stream, &kit.a, &kit.b, &mut c);
         refused(Some("c"), "its elements are f32, and f64 were given", outcome);
         let sums = product::<i8>(matmul("dtype=i8"), &0);
@@ -256,7 +256,7 @@ fn other_kernels() {
     run.sound();
 }
 
-/// Copies, if the caller is right about what it does not check.
+/// A copy kernel with an unchecked precondition.
 #[kernel]
 unsafe fn trusting<const B: usize = 256>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (x, y) = (tile(x, B, block.x), tile(y, B, block.x));
@@ -271,9 +271,9 @@ fn unsafe_kernels() {
         let (x, mut y) = (zeros(), zeros());
         let outcome = trusting().launch_with(&kit.stream, &mut [(&x).into(), (&mut y).into()]);
         refused(None, "the kernel is an `unsafe fn`", outcome);
-        // SAFETY: the kernel asks for nothing.
+        // SAFETY: the kernel has no precondition.
         unsafe { trusting().launch(&kit.stream, &x, &mut y) }.expect("a right launch");
-        // What can be checked is checked all the same.
+        // Everything that can be checked is checked.
         let short = DeviceTensor::<f32, 1>::zeros(&kit.stream, [999]).unwrap();
         // SAFETY: as above.
         let error =
@@ -289,13 +289,14 @@ fn memory() {
     let run = Fake::new().run(|| {
         let mut kit = Kit::on(0);
         let stream = kit.stream.clone();
-        // SAFETY: what is made on it is used here alone.
+        // SAFETY: objects created on it are used only here.
         let cuda = unsafe { stream.cuda_stream() };
         let all: CudaSlice<f32> = cuda.alloc_zeros(1 << 17).unwrap();
         let (address, _tracked) = all.device_ptr(cuda);
-        // Slices at addresses of one's own are cudarc's unsafe ones: what they say is checked all the same.
+        // Slices at arbitrary addresses come from unsafe code of cudarc: their extents are checked all the
+        // same.
         let at = |bytes: u64, len: usize| {
-            // SAFETY: it lies within `all`, which outlives it, and is not freed.
+            // SAFETY: it is within `all`, which outlives it, and is not freed.
             ManuallyDrop::new(unsafe { cuda.upgrade_device_ptr::<f32>(address + bytes, len) })
         };
         let (a, b) = (at(0, 256 * 64), at(1 << 16, 128 * 64));
@@ -330,7 +331,7 @@ fn devices_and_contexts() {
         refused(Some("c"), elsewhere, MATMUL.launch(&kit.stream, &kit.a, &kit.b, &mut other.c));
         let outcome = MATMUL.launch(&other.stream, &kit.a, &kit.b, &mut kit.c);
         refused(Some("a"), "it is on device 0, and the stream is on device 1", outcome);
-        // A context of its own on the same device.
+        // Another context on the same device.
         let second = CudaContext::new_non_primary(0, 0).unwrap();
         let slice = second.new_stream().unwrap().alloc_zeros::<f32>(256 * 64).unwrap();
         let a = TensorRef::new(&slice, [256, 64]);
@@ -358,9 +359,9 @@ fn streams() {
         let error = DeviceTensor::<f32, 2>::from_slice(slice, [256, 64]).expect_err("a refusal").to_string();
         assert!(error.contains("the stream of the slice is cudarc's per-thread stream"), "{error}");
 
-        // cudarc's capture of the launch's own stream, then of a buffer's.
+        // A capture of the launch's own stream through cudarc, then of a buffer's.
         let flags = tilewright_runtime::cudarc::driver::sys::CUgraphInstantiate_flags(0);
-        // SAFETY: none is needed: this is how a broken promise is noticed.
+        // SAFETY: not satisfied on purpose: the test checks that the violation is detected.
         let captured = unsafe { kit.stream.cuda_stream() }.clone();
         captured.begin_capture(LOCAL).unwrap();
         let outcome = kit.product(|_, _, _| {});
@@ -415,7 +416,7 @@ fn tensors_that_cannot_be() {
         for extents in [[0, usize::MAX], [usize::MAX, 0]] {
             assert_eq!(Matrix::zeros(stream, extents).unwrap().to_host().unwrap(), []);
         }
-        // One element, seen from everywhere.
+        // One element with broadcast strides.
         for (extents, text) in [
             (
                 [usize::MAX, usize::MAX],
@@ -436,7 +437,7 @@ fn tensors_that_cannot_be() {
         let mut small = Matrix::zeros(stream, [3, 4]).unwrap();
         let text = small.write(&host[1..]).expect_err("a refusal").to_string();
         assert!(text.contains("the tensor has 12 elements, and 11 were given"), "{text}");
-        // More than the device has.
+        // More memory than the device has.
         let error = Matrix::zeros(stream, [1 << 20, 1 << 15]).expect_err("80 GiB are not enough").to_string();
         assert!(error.contains("OUT_OF_MEMORY"), "{error}");
         then_right(kit);
@@ -444,7 +445,7 @@ fn tensors_that_cannot_be() {
     run.sound();
 }
 
-/// Devices that are too small or too old, as the driver describes them.
+/// Devices that are too small or too old, by their attributes.
 #[test]
 fn limits() {
     let rows = [

@@ -1,4 +1,5 @@
-//! The library that stands in for the driver finds what it is there to find: mistakes that cudarc's safe functions allow.
+//! The stand-in for the driver detects the hazards it is built to detect: mistakes that cudarc's safe
+//! functions allow.
 
 use std::sync::Arc;
 use tilewright_runtime::cudarc::driver::result::memcpy_dtod_async;
@@ -59,7 +60,7 @@ fn streams_of_two_threads_race() {
         let a = context.default_stream().clone_htod(&[1f32; 32]).unwrap();
         let mut c = context.default_stream().alloc_zeros::<f32>(32).unwrap();
         for _ in 0..2 {
-            // One after the other, and what they began goes on.
+            // The calls are sequential, but the work on the two streams overlaps.
             let (context, a, c) = (&context, &a, &mut c);
             std::thread::scope(|scope| {
                 scope
@@ -80,7 +81,7 @@ fn a_graph_launched_after_its_buffer_went() {
     let run = Fake::new().run(|| {
         let context = CudaContext::new(0).unwrap();
         let stream = context.new_stream().unwrap();
-        // SAFETY: the test asks for the mistake.
+        // SAFETY: the test makes this mistake on purpose.
         unsafe { context.disable_event_tracking() };
         let a = stream.clone_htod(&[1f32; 32]).unwrap();
         let mut c = stream.alloc_zeros::<f32>(32).unwrap();
@@ -99,7 +100,7 @@ fn a_graph_launched_after_its_buffer_went() {
 fn two_streams_race() {
     let run = Fake::new().run(|| {
         let context = CudaContext::new(0).unwrap();
-        // SAFETY: the test asks for the mistake.
+        // SAFETY: the test makes this mistake on purpose.
         unsafe { context.disable_event_tracking() };
         let (one, two) = (context.new_stream().unwrap(), context.new_stream().unwrap());
         let a = one.clone_htod(&[1f32; 32]).unwrap();
@@ -124,7 +125,7 @@ fn memory_of_another_device() {
         let mut c = one.alloc_zeros::<f32>(32).unwrap();
         contexts[0].bind_to_thread().unwrap();
         let ((from, _a), (to, _c)) = (a.device_ptr(&two), c.device_ptr_mut(&one));
-        // SAFETY: the test asks for the mistake.
+        // SAFETY: the test makes this mistake on purpose.
         unsafe { memcpy_dtod_async(to, from, 128, one.cu_stream()) }.unwrap();
         contexts.iter().for_each(|context| context.synchronize().unwrap());
     });
@@ -158,12 +159,12 @@ fn devices_are_as_asked() {
         assert_eq!(contexts.each_ref().map(|context| context.compute_capability().unwrap()), [(8, 0), (7, 5)]);
         assert_eq!(contexts[1].attribute(OPTIN).unwrap(), 1234);
         assert!(CudaContext::new(2).is_err());
-        // A binary for another device is refused.
+        // A binary for another architecture is refused.
         let nvrtc = tilewright_runtime::nvrtc::Nvrtc::find(&[]).unwrap();
         for (arch, loads) in [("sm_90a", false), ("sm_86", false), ("sm_80", true), ("sm_75", false), ("sm_80a", true)] {
             contexts[0].bind_to_thread().unwrap();
             let cubin = nvrtc.compile(SOURCE, "f", arch, &[]).unwrap().cubin;
-            // SAFETY: the binary is whole, as the compiler made it.
+            // SAFETY: the binary is complete, as the compiler wrote it.
             let loaded = unsafe { load_data(cubin.as_ptr().cast()) };
             assert_eq!(loaded.is_ok(), loads, "{arch}");
         }

@@ -1,5 +1,5 @@
-//! Coordinates far outside of their tensors, on a device: nothing is read or written there. Meant to be run under
-//! compute-sanitizer too, by `run.sh sanitize-tests`.
+//! Coordinates far out of bounds, on a device: nothing is read or written there. Also run under
+//! compute-sanitizer, by `run.sh sanitize-tests`.
 
 use tilewright::prelude::*;
 
@@ -51,7 +51,7 @@ fn tiles_that_wrap_at_32_bits_are_zeros() {
         let a = DeviceTensor::from_host(&stream, [1, k], &data).unwrap();
         let mut c = DeviceTensor::<f32, 1>::zeros(&stream, [1]).unwrap();
         reads().launch(&stream, &a, &mut c).unwrap_or_else(|why| panic!("{k}: {why}"));
-        let inside = (0..k.div_ceil(8)).filter(|turn| turn * 8000 + 3 < k).count();
+        let inside = (0..k.div_ceil(8)).filter(|tile| tile * 8000 + 3 < k).count();
         assert_eq!(c.to_host().unwrap(), [inside as f32], "{k}");
     }
 }

@@ -1,4 +1,5 @@
-//! Kernels drawn at random, each with every variant whose facts hold, against the reference that the simulator is held to.
+//! Random kernels on a device, in every applicable variant, compared with the reference that checks the
+//! simulator.
 
 use tilewright_codegen::launch::plan;
 use tilewright_codegen::tile::Arg;
@@ -9,14 +10,14 @@ use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
 use tilewright_tests::{integers, views};
 
-use super::{held, stream};
+use super::{device_run, stream};
 
-/// Kernels of a run, unless `TILEWRIGHT_KERNELS` names another number.
+/// Kernels per run, unless `TILEWRIGHT_KERNELS` is set.
 const KERNELS: u64 = 300;
-/// Blocks of a run at most.
+/// The maximum number of blocks per launch.
 const MOST_BLOCKS: i64 = 64;
 
-/// A tensor of a draw as the other tests have them.
+/// A tensor of a random case as the other tests represent it.
 fn tensor(of: &Drawn) -> Tensor {
     let sizes = |all: &[i64]| all.iter().map(|&n| n as usize).collect();
     let tensor = Tensor {
@@ -33,18 +34,18 @@ fn tensor(of: &Drawn) -> Tensor {
     Tensor { values, ..tensor }
 }
 
-/// Runs a kernel that a seed draws; how many variants ran.
+/// Runs the kernel of a seed; returns the number of variants that ran.
 fn judge(seed: u64) -> Result<u32, String> {
     of_subject(&draw::subject(seed), seed)
 }
 
-/// Runs a kernel with data that a seed draws; how many variants ran.
+/// Runs a kernel with the random data of a seed; returns the number of variants that ran.
 fn of_subject(subject: &Subject, seed: u64) -> Result<u32, String> {
     let Some(stream) = stream() else { return Ok(0) };
     let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(subject));
-    // What is refused is counted elsewhere.
+    // Refused kernels are counted elsewhere.
     let Ok((program, kernel)) = prepare(subject) else { return Ok(0) };
-    let variants = held::variants(&kernel);
+    let variants = device_run::variants(&kernel);
     let mut ran = 0;
     for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
         let case =
@@ -53,7 +54,8 @@ fn of_subject(subject: &Subject, seed: u64) -> Result<u32, String> {
         let small = case.grid(&program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
         let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));
         let Ok(wanted) = wanted(&program, &case) else { continue };
-        // What no launch takes, such as a written tensor whose modes overlap, is refused here as in the simulator.
+        // A case that no launch accepts, such as a written tensor with overlapping modes, is refused by the
+        // simulator too.
         let taken = plan(&kernel, &case.given(&program), &stream.device().limits()).is_ok();
         if !small || empty || !taken {
             continue;
@@ -67,12 +69,13 @@ fn of_subject(subject: &Subject, seed: u64) -> Result<u32, String> {
         };
         let operands: Vec<Operand> = program.args.iter().map(operand).collect();
         for (at, variant) in variants.iter().enumerate() {
-            let told = |why: String| tell(format!("variant {}, {}: {why}", at + 1, case.text()));
-            let Some(buffers) = held::run(&stream, variant, &operands).map_err(told)? else { continue };
+            let failed = |why: String| tell(format!("variant {}, {}: {why}", at + 1, case.text()));
+            let ran_with = device_run::run(&stream, variant, &operands).map_err(failed)?;
+            let Some(buffers) = ran_with else { continue };
             ran += 1;
             for ((tensor, wanted), bits) in case.tensors.iter().zip(&wanted).zip(&buffers) {
                 if let Some(why) = tensor.wrong(bits, wanted) {
-                    return Err(told(why));
+                    return Err(failed(why));
                 }
             }
         }
@@ -80,13 +83,14 @@ fn of_subject(subject: &Subject, seed: u64) -> Result<u32, String> {
     Ok(ran)
 }
 
-/// Kernels in which integers decide, with data that is drawn: whatever numbers are read, nothing outside is touched.
+/// Kernels with data-dependent integers, on random data: whatever the integers are, no access is out of
+/// bounds.
 #[test]
 fn kernels_with_integers() {
     if stream().is_none() {
         return;
     }
-    // Rows that are scattered to one place race there.
+    // Scattered rows may collide, which is a race.
     let all = integers::all().into_iter().chain(views::all()).filter(|(name, _)| *name != "scatter");
     for (name, def) in all {
         let source = Source::Text(def.definition().expect("a definition of this version"));
@@ -106,7 +110,7 @@ fn kernels_drawn_at_random() {
     }
     let asked = std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok());
     let count = asked.unwrap_or(KERNELS);
-    // Most of the time goes to compiling.
+    // Compilation dominates the time.
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) as u64;
     let (mut ran, mut wrong) = (0, Vec::new());
     std::thread::scope(|scope| {

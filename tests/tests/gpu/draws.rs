@@ -1,27 +1,27 @@
-//! Products drawn at random, each with every variant whose facts hold.
+//! Random products on a device, in every applicable variant.
 
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 
-use super::{held, stream};
+use super::{device_run, stream};
 
 #[test]
 fn products_drawn_at_random() {
     let Some(stream) = stream() else { return };
     let judge = |draw: &Draw| -> Result<(), String> {
-        // Streams are cheap, and launches on one wait for one another.
+        // One stream per draw: creation is cheap, and launches on one stream are serialised.
         let stream = stream.device().stream().map_err(|why| why.to_string())?;
         let kernel = draw.kernel()?;
         let problem = draw.problem(&kernel);
-        for (place, variant) in held::variants(&kernel).iter().enumerate() {
+        for (place, variant) in device_run::variants(&kernel).iter().enumerate() {
             let tell = |why: String| format!("variant {}: {why}", place + 1);
-            let ran = held::judge(&stream, variant, &problem).map_err(tell)?;
-            if !ran && draw.fit == Fit::Whole && held::runs_here(&stream, variant) {
+            let ran = device_run::judge(&stream, variant, &problem).map_err(tell)?;
+            if !ran && draw.fit == Fit::Whole && device_run::runs_here(&stream, variant) {
                 return Err(tell("it did not run".into()));
             }
         }
         Ok(())
     };
-    // Most of the time goes to compiling.
+    // Compilation dominates the time.
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8);
     draw::each(200, Scale::Large, threads, judge);
 }

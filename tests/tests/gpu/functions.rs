@@ -1,4 +1,4 @@
-//! Functions of numbers on a device, held against double precision: what documents say of their accuracy.
+//! Numeric functions on a device, checked against double precision for their documented accuracy.
 
 use tilewright::DeviceTensor;
 use tilewright::{bf16, f16};

@@ -1,4 +1,4 @@
-//! Persistent products at full size: how fast they are. `--ignored --nocapture` prints it.
+//! The speed of persistent products at full size: `--ignored --nocapture` prints it.
 
 use tilewright::DeviceTensor;
 use tilewright::codegen::element::bf16;
@@ -8,7 +8,7 @@ use tilewright_tests::gallery;
 
 use super::stream;
 
-/// Launches before measuring, and while.
+/// Warm-up launches, and measured launches.
 const LAUNCHES: [usize; 2] = [3, 20];
 
 #[test]
@@ -17,10 +17,10 @@ const LAUNCHES: [usize; 2] = [3, 20];
 fn persistent_products() {
     let Some(stream) = stream() else { return };
     let kernel = gallery::matmul(TENSOR).kernel.expect("a kernel");
-    // SAFETY: the kernel is as it was generated.
+    // SAFETY: the kernel is as generated.
     let kernel = unsafe { Built::new(kernel) };
     for n in [2048usize, 4096, 8192] {
-        // Random data: zeros would run faster.
+        // Random data: zeros would run faster, at lower power.
         let mut state = 1u64;
         let mut numbers = |count: usize| -> Vec<bf16> {
             let mut next = || {

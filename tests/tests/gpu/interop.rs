@@ -1,4 +1,4 @@
-//! Kernels on buffers of cudarc, through the methods that users call.
+//! Kernels on buffers of cudarc, through the public methods.
 
 use tilewright::cudarc::driver::{CudaContext, CudaSlice};
 use tilewright::prelude::*;
@@ -45,7 +45,7 @@ fn products_with_and_without_numbers() {
     assert_eq!(c.to_host().unwrap(), [13.0, 24.0]);
     SCALED.launch_scaled(&stream, 2.0, &a, &b, -1.0, &mut c).unwrap();
     assert_eq!(c.to_host().unwrap(), [13.0, 24.0]);
-    // C is not read where beta is 0: what stands there may be no number.
+    // C is not read where beta is 0: it may contain NaN.
     let mut c = DeviceTensor::<f32, 2>::poisoned(&stream, [2, 1]).unwrap();
     SCALED.launch_scaled(&stream, 0.5, &a, &b, 0.0, &mut c).unwrap();
     assert_eq!(c.to_host().unwrap(), [6.5, 12.0]);
@@ -61,7 +61,7 @@ fn every_variant_has_registers() {
     assert!(!gallery::all().is_empty());
 }
 
-/// Slices, views, views for writing; whole, in part, with strides; on the default stream and on another.
+/// Slices, views and mutable views; whole, in part, and strided; on the default stream and on another.
 #[test]
 fn buffers_of_cudarc() {
     let Some(stream) = stream() else { return };
@@ -70,7 +70,7 @@ fn buffers_of_cudarc() {
         let is_default = theirs.cu_stream().is_null();
         let from: CudaSlice<f32> = theirs.clone_htod(&counted(64)).unwrap();
         let mut to: CudaSlice<f32> = theirs.clone_htod(&[-1.0f32; 64]).unwrap();
-        // Rows of eight; the inner four by four of them.
+        // Rows of eight; their inner 4x4.
         let read = TensorRef::new(&from, [4, 4]).strides([1, 8]).offset(18);
         let write = TensorMut::new(&mut to, [4, 4]).strides([1, 8]).offset(18);
         let launched = scale().launch(&stream, read, write, 2.0).unwrap();
@@ -104,7 +104,7 @@ fn rows_and_columns() {
     assert_eq!(tensor.to_host().unwrap(), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
     assert_eq!(tensor.to_host_stored().unwrap(), counted(6));
     let mut to = DeviceTensor::poisoned(&stream, [3, 2]).unwrap();
-    // Rows of the one are columns of the other.
+    // Rows of one are columns of the other.
     scale().launch(&stream, tensor.view().transposed(), &mut to, 1.0).unwrap();
     assert_eq!(to.to_host().unwrap(), counted(6));
     let refused = scale().launch(&stream, &tensor, to.view_mut().transposed(), 1.0).unwrap_err().to_string();

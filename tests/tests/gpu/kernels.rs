@@ -1,5 +1,6 @@
-//! Every variant of every kernel of the gallery, on sizes that tiles divide and on sizes that they do not, in tensors with
-//! and without gaps, at aligned addresses and others, against results in whole numbers or 64 bits.
+//! Every variant of every kernel of the gallery, on sizes that tiles divide and on sizes that they do not, in
+//! tensors with and without gaps, at aligned and unaligned addresses, against results in integers or in
+//! double precision.
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
@@ -7,7 +8,7 @@ use tilewright_tests::gallery;
 use tilewright_tests::problem::{self, Problem, Reference, Setting, Values};
 use tilewright_tests::tensor::Room;
 
-use super::{held, stream};
+use super::{device_run, stream};
 
 /// M, N, K.
 const SIZES: [[usize; 3]; 9] = [
@@ -21,10 +22,10 @@ const SIZES: [[usize; 3]; 9] = [
     [260, 132, 36],
     [192, 64, 256],
 ];
-/// Rows and columns of what has rows that are normalised.
+/// M and N of kernels that normalise rows.
 const ROWS: [[usize; 3]; 5] = [[4, 1024, 1], [3, 5000, 1], [7, 1, 1], [5, 1023, 1], [2, 4096, 1]];
 const BATCHES: usize = 3;
-/// Elements of a gap behind each row, and how far the first element is from an aligned address.
+/// The gap after each row, and the offset of the first element from an aligned address.
 const ROOMS: [Room; 4] = [Room::new(0, 0), Room::new(8, 0), Room::new(4, 4), Room::new(3, 1)];
 
 #[test]
@@ -32,12 +33,12 @@ fn every_variant_computes_what_it_should() {
     let Some(stream) = stream() else { return };
     let mut wrong = Vec::new();
     for (name, kernel) in gallery::all() {
-        let variants = held::variants(&kernel);
+        let variants = device_run::variants(&kernel);
         let mut ran = vec![0; variants.len()];
         let reference = problem::reference(&kernel).expect("a reference");
         for (what, problem) in problems(&kernel, reference) {
             for (place, variant) in variants.iter().enumerate() {
-                match held::judge(&stream, variant, &problem) {
+                match device_run::judge(&stream, variant, &problem) {
                     Ok(true) => ran[place] += 1,
                     Ok(false) => {}
                     Err(why) => {
@@ -49,7 +50,7 @@ fn every_variant_computes_what_it_should() {
         }
         eprintln!("{name}: its variants ran {ran:?} times");
         for (place, variant) in variants.iter().enumerate() {
-            if ran[place] == 0 && held::runs_here(&stream, variant) {
+            if ran[place] == 0 && device_run::runs_here(&stream, variant) {
                 wrong.push(format!("{name}, variant {}: it never ran", place + 1));
             }
         }
@@ -57,7 +58,7 @@ fn every_variant_computes_what_it_should() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// All sizes in all places.
+/// All sizes with all gaps and offsets.
 fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (String, Problem)> + '_ {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
     let rows = if is_product { &[][..] } else { &ROWS[..] };
@@ -72,7 +73,7 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
     })
 }
 
-/// A kernel of the gallery without a result needs one, and a variant that no size suits is not tested.
+/// Every kernel of the gallery needs a reference, and every variant a size that it accepts.
 #[test]
 fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
@@ -83,7 +84,7 @@ fn every_variant_has_a_reference_and_a_size() {
         // Nothing is computed here.
         let given: Vec<_> =
             problems(&kernel, |_, _| Vec::new()).map(|(_, problem)| problem.given()).collect();
-        for (place, variant) in held::variants(&kernel).iter().enumerate() {
+        for (place, variant) in device_run::variants(&kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();
             assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", place + 1);
         }

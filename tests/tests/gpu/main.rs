@@ -1,11 +1,11 @@
-//! What kernels compute on a GPU. Without one these tests say so and pass; `TILEWRIGHT_REQUIRE_GPU=1` makes that a
-//! failure. They read no file of the workspace: what cargo built can be taken to another machine and run there.
+//! Kernels on a GPU. Without one these tests print so and pass, unless `TILEWRIGHT_REQUIRE_GPU=1`. They read
+//! no file of the workspace, so that the built test binary can be copied to another machine and run there.
 
 mod choreography;
+mod device_run;
 mod drawn;
 mod draws;
 mod functions;
-mod held;
 mod hopper;
 mod interop;
 mod kernels;
@@ -15,7 +15,7 @@ mod rows;
 
 use tilewright::{Device, Stream};
 
-/// A stream of the first device, or nothing where the tests are to do without.
+/// A stream of the first device; `None` if there is none and the tests may be skipped.
 fn stream() -> Option<Stream> {
     let required = std::env::var_os("TILEWRIGHT_REQUIRE_GPU").is_some_and(|value| value == "1");
     match Device::open(0).and_then(|device| device.stream()) {

@@ -1,4 +1,4 @@
-//! Launches among streams, threads and graphs: results show whether the order is kept.
+//! Launches across streams, threads and graphs: the results show whether the order is kept.
 #![allow(unsafe_code)]
 
 use tilewright::prelude::*;
@@ -25,7 +25,7 @@ fn all_are(tensor: &DeviceTensor<f32, 2>, value: f32) {
     assert_eq!(at.map(|at| (at, host[at])), None, "{value} is right");
 }
 
-/// A value goes round between tensors of three streams, launched on a fourth and a fifth.
+/// A value circulates between tensors of three streams, launched on a fourth and a fifth.
 #[test]
 fn streams_wait_for_one_another() {
     let Some(first) = stream() else { return };
@@ -39,7 +39,7 @@ fn streams_wait_for_one_another() {
     all_are(&b, 99.0);
 }
 
-/// Tensors are dropped, and made again in the same memory, while kernels use them.
+/// Tensors are dropped, and reallocated in the same memory, while kernels use them.
 #[test]
 fn memory_is_freed_after_its_last_use() {
     let Some(first) = stream() else { return };
@@ -96,7 +96,7 @@ fn graphs_run_again() {
     drop(graph);
 }
 
-/// A capture that this crate did not begin is refused: the graph could run when the tensors are gone.
+/// A launch on a stream captured by other code is refused: the graph could run after the tensors are freed.
 #[test]
 fn other_captures_are_refused() {
     use tilewright::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -104,7 +104,7 @@ fn other_captures_are_refused() {
     let (a, mut b) = (zeros(&stream), zeros(&stream));
     increment().launch(&stream, &a, &mut b).unwrap();
     stream.synchronize().unwrap();
-    // SAFETY: none is needed: this is how a broken promise is noticed.
+    // SAFETY: not satisfied on purpose: the test checks that the violation is detected.
     let theirs = unsafe { stream.cuda_stream() };
     theirs.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     let refused = increment().launch(&stream, &a, &mut b).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Matrix products of the instruction table, each alone, against sums in double precision: how far the hardware's results
-//! lie from them is printed for each family of rows.
+//! Matrix instructions of the table, each in isolation, against sums in double precision: the largest error
+//! of the hardware is printed for each family of rows.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use tilewright_codegen::{Elem, cuda};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::rows::{self, Numbers, Trial, Wanted, stored, value};
 
-use super::{held, stream};
+use super::{device_run, stream};
 
-/// The trial as a kernel that launches take.
+/// The trial as a launchable kernel.
 fn built(trial: &Trial) -> Built {
-    // SAFETY: the program's accesses are those of its row, within tensors of just their sizes.
-    unsafe { held::alone(trial.kernel.clone(), cuda::print(&trial.kernel)) }
+    // SAFETY: the program's accesses are those of its row, within tensors of exactly these sizes.
+    unsafe { device_run::alone(trial.kernel.clone(), cuda::print(&trial.kernel)) }
 }
 
 fn operands(trial: &Trial, given: &[Vec<u8>; 3]) -> Vec<Operand> {
@@ -23,12 +23,12 @@ fn operands(trial: &Trial, given: &[Vec<u8>; 3]) -> Vec<Operand> {
         let size = elems[at].bytes() as usize;
         let bits = |part: &[u8]| part.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
         let all: Vec<u64> = given[at].chunks_exact(size).map(bits).collect();
-        held::whole(["d", "a", "b"][at], elems[at], at == 0, &all)
+        device_run::whole(["d", "a", "b"][at], elems[at], at == 0, &all)
     };
     (0..3).map(one).collect()
 }
 
-/// How far a result is off, for each 1 of the greatest term; nothing where it is wrong altogether.
+/// The error of a result relative to its largest term; `None` if it is wrong.
 fn off(got: f64, wanted: Wanted, elem: Elem) -> Option<f64> {
     let (most, step) = match elem {
         Elem::F16 => (65504.0, 2f64.powi(-24)),
@@ -42,7 +42,7 @@ fn off(got: f64, wanted: Wanted, elem: Elem) -> Option<f64> {
         return (got == wanted.sum).then_some(0.0);
     }
     if wanted.sum.abs() > most || wanted.greatest > most {
-        // It overflows on the way, in one order of terms and not in another.
+        // A partial sum overflows in one order of terms and not in another.
         return Some(0.0);
     }
     let far = ((got - wanted.sum).abs() - step).max(0.0);
@@ -54,7 +54,7 @@ fn check(chosen: impl Fn(&str) -> bool) {
     let (mut worst, mut wrong) = (BTreeMap::<(String, String), f64>::new(), Vec::new());
     for trial in rows::sample().filter(|trial| chosen(trial.row.name)) {
         let (kernel, elem, name) = (built(&trial), trial.elems()[0], trial.row.name);
-        if !held::runs_here(&stream, &kernel) {
+        if !device_run::runs_here(&stream, &kernel) {
             continue;
         }
         let family = name
@@ -64,7 +64,7 @@ fn check(chosen: impl Fn(&str) -> bool) {
         for (seed, kind) in Numbers::ALL.into_iter().enumerate() {
             let matrices = trial.draw(kind, seed as u64);
             let wanted = trial.wanted(&matrices);
-            let buffers = held::run(&stream, &kernel, &operands(&trial, &trial.given(&matrices)));
+            let buffers = device_run::run(&stream, &kernel, &operands(&trial, &trial.given(&matrices)));
             let buffers = buffers.expect("it runs").expect("it is launched");
             let greatest_off = worst.entry((family.clone(), format!("{kind:?}"))).or_default();
             let mut said = 0;

@@ -1,5 +1,5 @@
-//! How a thread program is broken: a statement is found by what it is and its place in the order of the text, and then
-//! dropped, moved, repeated, or given another operand.
+//! Mutations of a thread program: a statement is selected by kind and by its number in program order, then
+//! removed, moved, repeated, or given another operand.
 
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ pub(crate) fn words(program: &Kernel, op: &Op) -> String {
         Op::Store { from, .. } => format!("a write from `{}`", reg(from.reg)),
         Op::Assign { reg: to, .. } => format!("a value for `{}`", reg(*to)),
         Op::Atom { row, .. } => row.name.into(),
-        Op::Leave { .. } => "leaving a loop".into(),
+        Op::Leave { .. } => "break".into(),
         Op::Set(var, _) => format!("a step of `{}`", program.vars[*var as usize].name),
         Op::For { body, .. } | Op::Elect(_, body) | Op::If { then: body, .. } => {
             let all: Vec<String> =
@@ -93,27 +93,27 @@ pub(crate) fn words(program: &Kernel, op: &Op) -> String {
     }
 }
 
-/// Passing a comment or the name of an integer is no change.
+/// Is it more than a comment or the name of an integer?
 pub(crate) fn acts(op: &Op) -> bool {
     !matches!(op, Op::Comment(_) | Op::Let(..))
 }
 
-/// The statement that names an integer, the first of that name.
+/// Selects the statement that names an integer, the first with that name.
 pub(crate) fn named(program: &Kernel, name: &str) -> impl Fn(&Op) -> bool + use<> {
     nth_named(program, name, 0)
 }
 
-/// The statement that names an integer, where several have that name.
+/// Selects the statement that names an integer, if several have that name.
 pub(crate) fn nth_named(program: &Kernel, name: &str, nth: usize) -> impl Fn(&Op) -> bool + use<> {
     let mut vars = (0..program.vars.len()).filter(|&var| program.vars[var].name == name);
     let var = vars.nth(nth).unwrap_or_else(|| panic!("nothing is named `{name}`")) as Id;
     move |op| matches!(op, Op::Let(id, _) if *id == var)
 }
 
-/// Replaces expressions inside of an expression, the outermost first.
+/// Replaces subexpressions of an expression, the outermost first.
 pub(crate) type Replace<'r> = &'r mut dyn FnMut(&mut Exprs, Ix) -> Option<Ix>;
 
-/// An expression with parts of it replaced.
+/// An expression with replaced subexpressions.
 pub(crate) fn rebuilt(e: &mut Exprs, at: Ix, replace: Replace<'_>) -> Ix {
     if let Some(new) = replace(e, at) {
         return new;
@@ -161,7 +161,7 @@ fn walk(list: &mut Vec<Stmt>, found: &mut dyn FnMut(&mut Vec<Stmt>, usize) -> bo
     false
 }
 
-/// Every index of a statement's own operands.
+/// All index operands of a statement.
 fn indices(op: &mut Op) -> Vec<&mut Ix> {
     fn place(mem: &mut Mem) -> Vec<&mut Ix> {
         vec![&mut mem.index]
@@ -192,12 +192,12 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
     }
 }
 
-/// What can be done to a program. Statements are counted from 0 in the order of the text. All of it panics where there
-/// is no such statement, so that no mutant becomes the unbroken kernel unseen.
+/// Mutations of a program. Statements are counted from 0 in program order. A missing statement panics, so
+/// that no mutant is accidentally the unmodified kernel.
 pub(crate) trait Cut {
     fn program(&mut self) -> &mut Kernel;
 
-    /// How many statements there are, comments and names of integers left out.
+    /// The number of statements, without comments and names of integers.
     fn statements(&self) -> usize
     where
         Self: Clone,
@@ -210,7 +210,7 @@ pub(crate) trait Cut {
         count
     }
 
-    /// Changes the list that a statement is in, at its place.
+    /// Changes a statement list at a selected statement.
     fn list(
         &mut self,
         what: impl Fn(&Op) -> bool,
@@ -251,17 +251,17 @@ pub(crate) trait Cut {
         self.list(what, nth, |_, list, at| list.insert(at, list[at].clone()));
     }
 
-    /// Behind the statement that follows it.
+    /// Moves a statement behind the next one.
     fn later(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
         self.list(what, nth, |_, list, at| {
             let next = (at + 1..list.len()).find(|&at| acts(&list[at].op));
-            let next = next.expect("a statement behind it");
+            let next = next.expect("a statement after it");
             let moved = list.remove(at);
             list.insert(next, moved);
         });
     }
 
-    /// Before the statement that it follows.
+    /// Moves a statement before the previous one.
     fn earlier(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
         self.list(what, nth, |_, list, at| {
             let before = (0..at).rev().find(|&at| acts(&list[at].op));
@@ -271,7 +271,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// In the place of a group's one thread, all of them.
+    /// Removes an election: all threads execute its body.
     fn unelect(&mut self, nth: usize) {
         self.list(elect, nth, |_, list, at| {
             let Op::Elect(_, body) = list.remove(at).op else { return };
@@ -279,8 +279,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// What one thread of this group does, one thread of another does.
-    /// The same for some of the statements that one thread performs.
+    /// Removes an election for some statements of its body.
     fn unelect_part(&mut self, nth: usize, part: Range<usize>) {
         self.list(elect, nth, |_, list, at| {
             let Stmt { site, op: Op::Elect(scope, body) } = list.remove(at) else { return };
@@ -299,7 +298,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Only threads below a number do it.
+    /// Only threads below a number execute it.
     fn only_below(&mut self, what: impl Fn(&Op) -> bool, nth: usize, threads: i64) {
         let last = i64::from(self.program().launch.threads) - 1;
         self.list(what, nth, |e, list, at| {
@@ -310,7 +309,8 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Adds to the operand-th index of a statement: places of registers and memory, slots, numbers, guards, in order.
+    /// Adds to the operand-th index of a statement: of registers and memory, slots, numbers, guards, in
+    /// order.
     fn shift(&mut self, what: impl Fn(&Op) -> bool, nth: usize, operand: usize, by: i64) {
         self.op(what, nth, |e, op| {
             let by = e.int(by);
@@ -319,7 +319,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Replaces parts of every index of a statement; something must change.
+    /// Replaces subexpressions in every index of a statement; at least one must change.
     fn replace(&mut self, what: impl Fn(&Op) -> bool, nth: usize, replace: Replace<'_>) {
         self.op(what, nth, |e, op| {
             let mut changed = false;
@@ -332,7 +332,8 @@ pub(crate) trait Cut {
         });
     }
 
-    /// `x < n` becomes `x < n + by` in the guards of a statement: of all comparisons, or of the one with this number.
+    /// `x < n` becomes `x < n + by` in the guards of a statement: in all comparisons, or in the one with this
+    /// number.
     fn guard_by(&mut self, what: impl Fn(&Op) -> bool, nth: usize, which: Option<usize>, by: i64) {
         let mut seen = 0;
         self.replace(what, nth, &mut |e, at| {
@@ -355,7 +356,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Multiplications by one number become ones by another, and the other way round.
+    /// Swaps two constant factors of multiplications.
     fn swap_factors(&mut self, what: impl Fn(&Op) -> bool, nth: usize, one: i64, other: i64) {
         self.replace(what, nth, &mut |e, at| {
             let Int::Mul(x, n) = e.get(at).int else { return None };
@@ -374,7 +375,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// `x % n` becomes `x % m` in what integers stand for that have this in their names.
+    /// `x % n` becomes `x % m` in the definitions of integers with this part in their names.
     fn remainders_of_names(&mut self, part: &str, n: i64, m: i64) {
         let program = self.program();
         let mut body = std::mem::take(&mut program.body);
@@ -396,7 +397,7 @@ pub(crate) trait Cut {
         assert!(changed > 0, "nothing named `{part}` has such a remainder");
     }
 
-    /// So many more groups may be in flight.
+    /// The wait allows so many more groups in flight.
     fn pending(&mut self, nth: usize, by: i32) {
         self.op(wait, nth, |_, op| {
             if let Op::WaitQueue { pending, .. } = op {
@@ -405,7 +406,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// A loop begins later and ends later.
+    /// Changes the bounds of a loop.
     fn iterations(&mut self, nth: usize, first: i64, end: i64) {
         self.op(repeat, nth, |e, op| {
             if let Op::For { from, to, .. } = op {
@@ -415,12 +416,12 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Another barrier.
+    /// Replaces a barrier.
     fn joins(&mut self, nth: usize, bar: Id) {
         self.op(sync, nth, |_, op| *op = Op::Sync(bar));
     }
 
-    /// How many threads come to a named barrier, how many arrivals complete an mbarrier's phase.
+    /// Changes the thread count of a named barrier, or the arrival count of an mbarrier.
     fn arrivals(&mut self, bar: usize, count: u32) {
         match &mut self.program().bars[bar] {
             Bar::Named { threads: known, .. } | Bar::Mbarriers { count: known, .. } => *known = count,
@@ -428,7 +429,7 @@ pub(crate) trait Cut {
         }
     }
 
-    /// Bytes that an arrival announces.
+    /// Changes the expected bytes of an arrival.
     fn announces(&mut self, nth: usize, bytes: Option<u32>) {
         self.op(
             |op| matches!(op, Op::Arrive { bytes: Some(_), .. }),
@@ -441,7 +442,7 @@ pub(crate) trait Cut {
         );
     }
 
-    /// The memory of an instruction's first address becomes another array.
+    /// Replaces the array of an instruction's first address.
     fn lands_in(&mut self, nth: usize, array: Id) {
         self.op(atom, nth, |_, op| {
             let Op::Atom { args, .. } = op else { return };
@@ -450,7 +451,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// A condition that always holds.
+    /// Makes a condition always true.
     fn always(&mut self, nth: usize) {
         self.op(condition, nth, |e, op| {
             if let Op::If { cond, .. } = op {
@@ -459,7 +460,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// What lies outside of a tensor takes part in a reduction.
+    /// Removes the guard of a reduction operand.
     fn unmask(&mut self, nth: usize) {
         self.op(assign, nth, |_, op| {
             let Op::Assign { value: Val::Bin(_, _, right), .. } = op else { panic!("no sum: {op:?}") };
@@ -468,7 +469,7 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Descriptors of a matrix product.
+    /// Changes the descriptors of a matrix instruction.
     fn describes(&mut self, nth: usize, change: fn(&mut u32, &mut u8)) {
         self.op(atom, nth, |_, op| {
             let Op::Atom { args, .. } = op else { return };

@@ -1,7 +1,7 @@
-//! Does the simulator notice? Right kernels are broken, one way at a time, and run: a fault or a wrong result must show it,
-//! and the right kernels must show nothing, whatever the order in which their warps run.
+//! Does the simulator detect bugs? Correct kernels are mutated, one bug at a time, and run: a fault or a
+//! wrong result must show it, and the correct kernels must show neither, in any schedule of their warps.
 //!
-//! What each mutant shows is a snapshot. What none of the seeds shows has its reason in the table.
+//! The faults of each mutant are a snapshot. A mutant that no seed detects has its reason in the table.
 
 mod cut;
 mod planted;
@@ -15,14 +15,14 @@ use cut::Cut;
 use subjects::{Case, Shown, Subject};
 use table::{Mutant, Says};
 
-/// Seeds of mutants, in continuous integration.
+/// Seeds per mutant, in continuous integration.
 const FEW: u64 = 3;
-/// Seeds of right kernels, in continuous integration.
+/// Seeds per correct kernel, in continuous integration.
 const SOME: u64 = 20;
 /// Seeds of `cargo xtask mutants`.
 const MANY: u64 = 1000;
 
-/// Does something for each of so many, on all threads of the machine; results in order.
+/// Runs `work` for each index, on all threads of the machine; returns the results in order.
 fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -44,17 +44,17 @@ fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     all.into_iter().map(|(_, done)| done).collect()
 }
 
-/// What the seeds show of a mutant.
+/// The faults of a mutant over all seeds.
 #[derive(Default)]
 struct Tally {
-    /// What was shown, and how often first.
+    /// The kinds of the first faults, and their counts.
     kinds: BTreeMap<String, u64>,
     /// The text of the first fault.
     text: String,
     caught: u64,
 }
 
-/// Runs a mutant with some seeds; the second size only where the first shows nothing.
+/// Runs a mutant with some seeds; the second size only if the first shows no fault.
 fn tally(mutant: &Mutant, subject: &Subject, cases: &[Case], seeds: u64) -> Tally {
     let mut program = subject.program.clone();
     (mutant.change)(&mut program);
@@ -77,7 +77,7 @@ fn tally(mutant: &Mutant, subject: &Subject, cases: &[Case], seeds: u64) -> Tall
     tally
 }
 
-/// Runs all mutants: a line for each, and what is not as the table has it.
+/// Runs all mutants; returns a line for each, and the differences from the table.
 fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
     let (subjects, mutants) = (subjects::all(), table::all());
     let cases: Vec<Vec<Case>> = each(subjects.len(), |at| subjects[at].cases());
@@ -126,19 +126,19 @@ fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
     (lines, wrong)
 }
 
-/// Runs the right kernels.
+/// Runs the correct kernels.
 fn unbroken(seeds: u64) {
     let subjects = subjects::all();
     let wrong = each(subjects.len(), |at| {
         let (subject, cases) = (&subjects[at], subjects[at].cases());
         for (case, size) in cases.iter().zip(&subject.sizes) {
             for seed in 0..seeds {
-                let told = match case.run(&subject.program, seed) {
+                let fault = match case.run(&subject.program, seed) {
                     Shown::Right => continue,
                     Shown::Wrong => "a wrong result".into(),
-                    Shown::Fault(fault) => fault.to_string(),
+                    Shown::Fault(why) => why.to_string(),
                 };
-                return Some(format!("{} with {:?} and seed {seed}: {told}", subject.name, size.extents));
+                return Some(format!("{} with {:?} and seed {seed}: {fault}", subject.name, size.extents));
             }
         }
         None
@@ -154,30 +154,30 @@ fn broken_kernels_are_caught() {
     insta::assert_snapshot!("table", lines.join("\n"));
 }
 
-/// Statements that can be left out unseen, by kernel: why.
+/// Statements whose removal goes undetected, by kernel, and why.
 const IDLE: &[(&str, &str)] = &[
-    ("ahead: leaving a loop", "columns past the depth are zeros, and add nothing"),
-    ("ahead: a step of `left`", "the same"),
-    ("ahead in vectors: leaving a loop", "the same"),
-    ("ahead in vectors: a step of `left`", "the same"),
+    ("multistage: break", "k-steps beyond K multiply zeros"),
+    ("multistage: a step of `left`", "the same"),
+    ("multistage, vectorised: break", "the same"),
+    ("multistage, vectorised: a step of `left`", "the same"),
     (
         "softmax",
-        "any number near the maximum gives the same quotient, and a guarded read fills its registers by itself",
+        "any number near the maximum gives the same quotient, and a guarded load fills its registers anyway",
     ),
     (
         "wgmma_ring: Fence(Threads(Warp))",
-        "lanes meet before one of them gives a slot back, and here products alone read slots: a wait for them is the whole warp's",
+        "a syncwarp before the elected arrival; here only wgmma reads the slots, and its wait synchronises the warp",
     ),
-    ("leaving: Fence(Threads(Warp))", "the same"),
-    ("leaving: Arrive", "the same"),
-    ("leaving: (Arrive", "a block has one tile here, and nothing fills the last slot again"),
+    ("bulk epilogue: Fence(Threads(Warp))", "the same"),
+    ("bulk epilogue: Arrive", "the same"),
+    ("bulk epilogue: (Arrive", "each block has one tile here, and the last slot is not refilled"),
     (
-        "staged",
-        "the last store has read shared memory before, and what it writes is whole when the kernel ends",
+        "bulk stores",
+        "the last store has read shared memory already, and its writes complete before the kernel ends",
     ),
 ];
 
-/// Every statement of every kernel is left out, one at a time.
+/// Removes every statement of every kernel, one at a time.
 #[test]
 fn every_statement_matters() {
     let subjects = subjects::all();
@@ -200,15 +200,15 @@ fn every_statement_matters() {
     let idle: Vec<String> = idle.into_iter().flatten().collect();
     let explained = |line: &&String| IDLE.iter().any(|(name, _)| line.starts_with(name));
     let others: Vec<&String> = idle.iter().filter(|line| !explained(line)).collect();
-    assert!(others.is_empty(), "nobody misses\n{others:#?}");
+    assert!(others.is_empty(), "removed undetected\n{others:#?}");
     let reasons = IDLE.iter().map(|(name, why)| format!("{name}: {why}"));
-    let count = format!("{} of {} statements can be left out unseen", idle.len(), all.len());
+    let count = format!("{} of {} statements can be removed undetected", idle.len(), all.len());
     let text: Vec<String> = reasons.chain([count]).chain(idle.iter().cloned()).collect();
     insta::assert_snapshot!("idle", text.join("\n"));
 }
 
 #[test]
-fn right_kernels_are_left_alone() {
+fn correct_kernels_have_no_fault() {
     unbroken(SOME);
 }
 
@@ -223,6 +223,6 @@ fn a_thousand_seeds() {
     lines.extend(planted);
     wrong.extend(missed);
     println!("{}", lines.join("\n"));
-    println!("right kernels: no fault and no wrong result with {MANY} seeds at each of two sizes");
+    println!("correct kernels: no fault and no wrong result with {MANY} seeds at each of two sizes");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

@@ -1,4 +1,4 @@
-//! The kernels that are broken: one of each way to work, with arguments and results in double precision.
+//! The kernels that are mutated, one of each kind, with arguments and results in double precision.
 
 use tilewright::kernels;
 use tilewright_codegen::affine::{Affine, Coord};
@@ -19,13 +19,13 @@ use tilewright_tests::problem::{self, Operand, Problem, Reference, Setting, Valu
 use tilewright_tests::tensor::{Room, Tensor};
 use tilewright_tests::{gallery, programs};
 
-/// Extents by name, and how much longer than its rows or columns every leading dimension is.
+/// Extents by name, and the padding of every leading dimension.
 pub(crate) struct Size {
     pub(crate) extents: &'static [(&'static str, usize)],
     pub(crate) pad: usize,
 }
 
-/// A kernel's program, the sizes that it is run at, and what it computes.
+/// A kernel's program, the sizes it is run at, and its reference.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) program: Kernel,
@@ -37,7 +37,8 @@ const fn size(extents: &'static [(&'static str, usize)], pad: usize) -> Size {
     Size { extents, pad }
 }
 
-/// All of them; each has a size that its tiles divide and one that they do not, but where a variant asks for the former.
+/// All kernels. Each runs at a size that its tiles divide and at one that they do not, if the variant allows
+/// it.
 pub(crate) fn all() -> Vec<Subject> {
     let last = |outcome: Outcome| variant(outcome, usize::MAX);
     let shipped = |def: &tilewright::KernelDef| match def.definition() {
@@ -49,7 +50,7 @@ pub(crate) fn all() -> Vec<Subject> {
         Err(problem) => panic!("{}", problem.message),
     };
     let subject = |name, program, sizes| Subject { name, program, sizes, reference: problem::product };
-    let ahead = || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) values=(4,4) stages=3 fragments=2 vec=4");
+    let multistage = || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) values=(4,4) stages=3 fragments=2 vec=4");
     let around = [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 70), ("N", 37), ("K", 29)], 3)];
     vec![
         subject(
@@ -57,14 +58,14 @@ pub(crate) fn all() -> Vec<Subject> {
             shipped(tilewright::Kernel::def(&kernels::tutorial::matmul_nt())),
             [size(&[("M", 128), ("N", 128), ("K", 16)], 0), size(&[("M", 70), ("N", 37), ("K", 13)], 3)],
         ),
-        subject("ahead", last(ahead()), around),
+        subject("multistage", last(multistage()), around),
         subject(
-            "ahead in vectors",
-            variant(ahead(), 0),
+            "multistage, vectorised",
+            variant(multistage(), 0),
             [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 128), ("N", 64), ("K", 8)], 4)],
         ),
         subject(
-            "shared depth",
+            "sliced K",
             last(gallery::matmul("bm=32 bn=32 bk=8 tc=((4,2),8,4)")),
             [size(&[("M", 32), ("N", 32), ("K", 24)], 0), size(&[("M", 37), ("N", 21), ("K", 13)], 3)],
         ),
@@ -79,7 +80,7 @@ pub(crate) fn all() -> Vec<Subject> {
             [size(&[("M", 64), ("N", 64), ("K", 320)], 0), size(&[("M", 50), ("N", 40), ("K", 600)], 8)],
         ),
         subject(
-            "leaving",
+            "bulk epilogue",
             variant(
                 gallery::matmul(
                     "dtype=bf16 arch=90 bm=64 bn=256 stages=2 cluster=1 a=k_major b=k_major c=n_major",
@@ -102,46 +103,46 @@ pub(crate) fn all() -> Vec<Subject> {
             )
         },
         Subject {
-            reference: turned,
+            reference: transposed,
             ..subject(
-                "turned",
-                last(built(turned_by_roles())),
+                "two roles",
+                last(built(transposed_by_roles())),
                 [size(&[("M", 32), ("N", 32)], 0), size(&[("M", 30), ("N", 17)], 3)],
             )
         },
         Subject {
             reference: |all, _| exactly(all, |from, at| from.values[at]),
-            ..subject("staged", staged(), [size(&[("N", 1024)], 0), size(&[("N", 512)], 0)])
+            ..subject("bulk stores", bulk_stores(), [size(&[("N", 1024)], 0), size(&[("N", 512)], 0)])
         },
     ]
 }
 
-/// A variant's program; of a number that is too great, the last one's.
+/// A variant's program; the last variant's if the number is too large.
 fn variant(outcome: Outcome, which: usize) -> Kernel {
     let complaints: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     let Some(kernel) = outcome.kernel else { panic!("{}", complaints.join("\n")) };
     kernel.variants[which.min(kernel.variants.len() - 1)].program.clone()
 }
 
-/// Elements of a result that are elements of the first argument.
+/// The expected result if its elements are elements of the first argument.
 fn exactly(all: &[Operand], of: impl Fn(&Tensor, usize) -> f64) -> Vec<Wanted> {
     let [Operand::Tensor(from), ..] = all else { panic!("a tensor comes first") };
     (0..from.count()).map(|at| Wanted { value: of(from, at), within: 0.0 }).collect()
 }
 
-/// y (N, M) from x (M, N).
-fn turned(all: &[Operand], _: Values) -> Vec<Wanted> {
+/// The transpose y (N, M) of x (M, N).
+fn transposed(all: &[Operand], _: Values) -> Vec<Wanted> {
     exactly(all, |x, at| {
         let [rows, columns] = x.extents[..] else { panic!("a matrix") };
         x.values[at / columns + at % columns * rows]
     })
 }
 
-/// y = xᵀ: each block takes 32 rows, and two roles of two warps take 16 of them each through shared memory, with a barrier
-/// of their own.
-fn turned_by_roles() -> Result<Program> {
+/// y = xᵀ: each block takes 32 rows, and each of two roles of two warps transposes 16 of them through shared
+/// memory, with its own named barrier.
+fn transposed_by_roles() -> Result<Program> {
     let sizes = |names: [&str; 2]| Tuple::of(names.map(|name| Tuple::from(Value::symbol(name))));
-    let mut b = Builder::new("turned");
+    let mut b = Builder::new("two_roles");
     let x = b.tensor("x", Elem::F32, sizes(["M", "N"]), None, false)?;
     let y = b.tensor("y", Elem::F32, sizes(["N", "M"]), None, true)?;
     let [row, column]: [At; 2] = [0, 1].map(|axis| At::Index(Coord::Block(axis).into()));
@@ -150,37 +151,37 @@ fn turned_by_roles() -> Result<Program> {
     let threads = layout!((16, 4));
     let upper = b.group("upper", (0, 2), None);
     let lower = b.group("lower", (2, 4), None);
-    let held = [
+    let halves = [
         b.shared("upper_half", Elem::F32, layout!((16, 16) : (1, 17)))?,
         b.shared("lower_half", Elem::F32, layout!((16, 16) : (1, 17)))?,
     ];
-    let role = |group: Id, half: i64, held: View| {
+    let role = |group: Id, half: i64, shared: View| {
         let (from, to, threads) = (from.clone(), to.clone(), threads.clone());
-        let turn = move |b: &mut Builder| -> Result<()> {
+        let body = move |b: &mut Builder| -> Result<()> {
             let (none, half) = (At::Index(Affine::from(0)), At::Index(Affine::from(half)));
             let from = b.tile(&from, (16, 16), &[half.clone(), none.clone()])?;
             let to = b.tile(&to, (16, 16), &[none, half])?;
             let deal = Deal::default();
             let part = |b: &mut Builder, view: &View| b.parallelize_over(view, &threads, group, &deal);
-            let (source, target) = (part(b, &from)?, part(b, &held)?);
+            let (source, target) = (part(b, &from)?, part(b, &shared)?);
             b.copy(&source, &target)?;
             b.commit_copies();
             b.wait_copies(0);
             b.sync();
-            let held = b.permute(&held, &[1, 0])?;
-            let (source, target) = (part(b, &held)?, part(b, &to)?);
+            let columns = b.permute(&shared, &[1, 0])?;
+            let (source, target) = (part(b, &columns)?, part(b, &to)?);
             b.copy(&source, &target)
         };
-        (group, Box::new(turn) as Box<dyn FnOnce(&mut Builder) -> Result<()>>)
+        (group, Box::new(body) as Box<dyn FnOnce(&mut Builder) -> Result<()>>)
     };
-    let [first, second] = held;
+    let [first, second] = halves;
     b.roles(vec![role(upper, 0, first), role(lower, 1, second)])?;
     Ok(b.finish())
 }
 
-/// Copies 256 elements a turn: ordinary writes to shared memory, then a bulk store by one thread, which must have read
-/// before the next turn writes. By hand, for no kernel that is shipped stores in bulk.
-fn staged() -> Kernel {
+/// Copies 256 elements per iteration: ordinary stores to shared memory, then a bulk store by one thread,
+/// which must have read shared memory before the next iteration writes.
+fn bulk_stores() -> Kernel {
     const LEN: i64 = 256;
     let mut e = Exprs::default();
     let n = Value::Sym { times: 1, of: Symbol::new("N"), over: 1 };
@@ -192,21 +193,21 @@ fn staged() -> Kernel {
         stride: vec![Value::Int(1)],
     };
     let sites =
-        ["", "x", "held", "y"].map(|tensor| Site { tensor: tensor.into(), span: Span(0), coord: vec![] });
+        ["", "x", "tile", "y"].map(|tensor| Site { tensor: tensor.into(), span: Span(0), coord: vec![] });
     let s = |site: Id, op| Stmt { site, op };
-    let (zero, turns) = (e.int(0), e.leaf(Int::Param(2), 0, i64::from(i32::MAX), 1, Scope::Grid));
-    let turns = e.div(turns, LEN);
+    let (zero, extent) = (e.int(0), e.leaf(Int::Param(2), 0, i64::from(i32::MAX), 1, Scope::Grid));
+    let count = e.div(extent, LEN);
     let thread = e.leaf(Int::Thread, 0, LEN - 1, 1, Scope::Thread);
-    let turn = e.leaf(Int::Var(0), 0, 1 << 20, 1, Scope::Grid);
+    let iteration = e.leaf(Int::Var(0), 0, 1 << 20, 1, Scope::Grid);
     let len = e.int(LEN);
-    let from = e.mul(turn, len);
+    let from = e.mul(iteration, len);
     let bytes = e.int(4 * LEN);
     let source = e.add(from, thread);
     let at = |space, index| Mem { space, index, peer: None };
-    let (x, y, held) = (Space::Global(0), Space::Global(1), Space::Shared(0));
+    let (x, y, tile) = (Space::Global(0), Space::Global(1), Space::Shared(0));
     let whole = Frag { reg: 0, at: zero, len: 1 };
     let row = tilewright_codegen::atoms::find("bulk_store").expect("the row");
-    let args = vec![AtomArg::At(at(y, from)), AtomArg::At(at(held, zero)), AtomArg::Int(bytes)];
+    let args = vec![AtomArg::At(at(y, from)), AtomArg::At(at(tile, zero)), AtomArg::Int(bytes)];
     let one = vec![
         s(3, Op::Atom { row, args, guard: None }),
         s(0, Op::Commit(Queue::Bulk)),
@@ -214,27 +215,27 @@ fn staged() -> Kernel {
     ];
     let body = vec![
         s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0.into(), stays: None }),
-        s(2, Op::Store { to: at(held, thread), from: whole, guard: None }),
+        s(2, Op::Store { to: at(tile, thread), from: whole, guard: None }),
         s(0, Op::Fence(Fence::ProxyAsync)),
         s(0, Op::Sync(0)),
         s(0, Op::Elect(Scope::Block, one)),
         s(0, Op::Sync(0)),
     ];
-    let (from, to, unroll) = (zero, turns, Unroll::No);
+    let (from, to, unroll) = (zero, count, Unroll::No);
     let copy = Op::For { var: 0, from, to, step: 1, unroll, body };
     let end = vec![s(0, Op::WaitQueue { queue: Queue::Bulk, pending: 0 })];
-    let held = Shared {
-        name: "held".into(),
+    let tile = Shared {
+        name: "tile".into(),
         elem: Elem::F32,
         len: LEN as u32,
         offset: 0,
         align: 128,
         note: "(256):(1)".into(),
     };
-    let (threads, shared_bytes) = (LEN as u32, held.bytes());
+    let (threads, shared_bytes) = (LEN as u32, tile.bytes());
     let grid = [vec![Value::Int(1)], vec![], vec![]];
     Kernel {
-        name: "staged".into(),
+        name: "bulk_stores".into(),
         arch: 90,
         arch_specific: false,
         launch: Launch {
@@ -253,32 +254,32 @@ fn staged() -> Kernel {
             pointer("y", true),
             Param::Int { name: "N".into(), symbol: Symbol::new("N"), wide: false },
         ],
-        shared: vec![held],
+        shared: vec![tile],
         regs: vec![Reg { name: "piece".into(), elem: Elem::F32, len: 1, words: false }],
         bars: vec![Bar::Block],
         exprs: e,
-        vars: vec![Var { name: "turn".into(), mutable: false, wide: false }],
+        vars: vec![Var { name: "iteration".into(), mutable: false, wide: false }],
         sites: sites.to_vec(),
         body: vec![s(0, copy), s(0, Op::Elect(Scope::Block, end))],
     }
 }
 
-/// What a run shows.
+/// The outcome of a run.
 pub(crate) enum Shown {
     Right,
     Fault(Box<Fault>),
-    /// A result that the reference does not have.
+    /// A result that differs from the reference.
     Wrong,
 }
 
-/// Arguments of one size, and what the result must be.
+/// Arguments of one size, and the expected result.
 pub(crate) struct Case {
     args: Vec<Arg>,
     problem: Problem,
 }
 
 impl Subject {
-    /// One for each size.
+    /// One case per size.
     pub(crate) fn cases(&self) -> Vec<Case> {
         self.sizes.iter().map(|size| self.case(size)).collect()
     }

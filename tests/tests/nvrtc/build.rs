@@ -1,4 +1,4 @@
-//! Thread programs by hand: what lowering would make, written down in tests.
+//! Hand-written thread programs, in the form that lowering generates.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,10 +8,10 @@ use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
 use tilewright_tests::hand::Hand;
 
-/// Extents that a launch accepts.
+/// The largest extent that a launch accepts.
 const MOST: i64 = i32::MAX as i64 - (1 << 16);
 
-/// A kernel that is being written.
+/// A kernel under construction.
 pub(crate) struct Build {
     hand: Hand,
 }
@@ -30,7 +30,7 @@ impl DerefMut for Build {
     }
 }
 
-/// A statement of a kernel written by hand comes from nowhere.
+/// A statement without a source site.
 pub(crate) fn s(op: Op) -> Stmt {
     Stmt { site: 0, op }
 }
@@ -91,7 +91,7 @@ impl Build {
         self.e().leaf(Int::Block(axis), 0, last, 1, Scope::Block)
     }
 
-    /// The number of this thread in the grid.
+    /// The global thread index.
     pub(crate) fn global_thread(&mut self) -> Ix {
         let (tid, bx, threads) = (self.thread(), self.block(0), i64::from(self.k.launch.threads));
         let at = self.sum(&[(bx, threads), (tid, 1)], 0);
@@ -99,7 +99,7 @@ impl Build {
         at
     }
 
-    /// An integer parameter of 32 bits.
+    /// A 32-bit integer parameter.
     pub(crate) fn extent(&mut self, name: &str) -> Ix {
         self.int_param(name, MOST, false)
     }
@@ -146,7 +146,7 @@ impl Build {
         Frag { reg, at, len }
     }
 
-    /// All of a register array as an operand.
+    /// A whole register array as an operand.
     pub(crate) fn whole(&mut self, reg: Id) -> AtomArg {
         let len = self.k.regs[reg as usize].len;
         AtomArg::Frag(self.frag(reg, 0, len))

@@ -1,11 +1,11 @@
-//! A sample of kernels drawn at random, through the real compiler: whatever is generated compiles.
+//! A sample of random kernels, compiled by NVRTC without errors.
 
 use tilewright_fuzz::judge::prepare;
 use tilewright_fuzz::{draw, source};
 
 use super::{none_is_wrong, nvrtc};
 
-/// How many, of which some are refused.
+/// The number of kernels, some of which are refused.
 const KERNELS: u64 = 40;
 
 #[test]
@@ -15,7 +15,7 @@ fn drawn_kernels_compile() {
     none_is_wrong(&seeds, |&seed| {
         let subject = draw::subject(seed);
         let Ok((_, kernel)) = prepare(&subject) else { return Vec::new() };
-        // The fastest variant, and the one that presumes nothing.
+        // The fastest variant and the most general one.
         let both = kernel.variants.first().into_iter().chain(kernel.variants.iter().skip(1).last());
         let compile = |source: &str| nvrtc.compile(source, &kernel.name, "sm_90a", &[]).err();
         let wrong = both.filter_map(|variant| compile(&variant.source));

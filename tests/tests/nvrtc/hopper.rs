@@ -1,4 +1,4 @@
-//! What Hopper adds: bulk copies on mbarriers, asynchronous matrix products, clusters, roles that share out registers.
+//! Hopper features: bulk copies with mbarriers, wgmma, clusters, warp specialisation with setmaxnreg.
 
 use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::index::Int;
@@ -13,8 +13,8 @@ fn hopper(name: &str, threads: u32) -> Build {
     b
 }
 
-/// C = A Bᵀ with tiles of 128x128x64, both operands K-major: a warp fills a ring of stages by bulk copies, two
-/// warpgroups multiply what they find there.
+/// C = A Bᵀ with tiles of 128x128x64, both operands K-major: a producer warp fills a ring of stages by bulk
+/// copies, two consumer warpgroups multiply them.
 pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     let name =
         if registers { format!("wgmma_product_{elem}_registers") } else { format!("wgmma_product_{elem}") };
@@ -40,7 +40,7 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
 
     let fills = b.until("k", steps, Unroll::No, |b, step| {
         let (slot, round) = (b.e().rem(step, stages), b.e().div(step, stages));
-        // A fresh barrier lets the first round pass: the phase before the first counts as complete.
+        // A new mbarrier lets the first round pass: the phase before the first counts as complete.
         let phase = b.sum(&[(round, 1)], 1);
         let mut body = vec![s(Op::Await { bar: empty, slot, phase })];
         body.push(s(Op::Arrive { bar: full, slot, peer: None, bytes: Some(2 * 128 * 64 * 2) }));
@@ -112,14 +112,14 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     b.done([start, vec![s(Op::Roles(roles))]].concat())
 }
 
-/// Boxes of one to five modes in and out.
+/// Loads and stores of boxes with one to five modes.
 pub(crate) fn boxes(rank: usize) -> Kernel {
     let mut b = Build::new(&format!("boxes_{rank}d"), 90, 32);
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
-    let tile: Vec<u32> = [16, 4, 2, 2, 2][..rank].to_vec();
-    let len: u32 = tile.iter().product();
-    let (source, target) = (b.map("source", from, &tile, 0), b.map("target", to, &tile, 0));
-    let held = b.shared("held", F32, len, 128, "");
+    let extents: Vec<u32> = [16, 4, 2, 2, 2][..rank].to_vec();
+    let len: u32 = extents.iter().product();
+    let (source, target) = (b.map("source", from, &extents, 0), b.map("target", to, &extents, 0));
+    let tile = b.shared("held", F32, len, 128, "");
     let (bar, zero, bx) = (b.mbarriers("arrived", 1, 1), b.int(0), b.block(0));
     let at_of = |b: &mut Build| {
         let first = b.sum(&[(bx, 16)], 0);
@@ -129,14 +129,14 @@ pub(crate) fn boxes(rank: usize) -> Kernel {
     let load = atom(
         &format!("bulk_load_{rank}d"),
         vec![
-            at(held, zero),
+            at(tile, zero),
             AtomArg::Map { param: source, at: coordinates.clone() },
             AtomArg::Barrier { bar, slot: zero },
         ],
     );
     let store = atom(
         &format!("bulk_store_{rank}d"),
-        vec![AtomArg::Map { param: target, at: coordinates }, at(held, zero)],
+        vec![AtomArg::Map { param: target, at: coordinates }, at(tile, zero)],
     );
     let arrive = s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(len * 4) });
     let body = vec![
@@ -157,15 +157,16 @@ pub(crate) fn boxes(rank: usize) -> Kernel {
     b.done(body)
 }
 
-/// Two blocks that share a box, read each other's memory and arrive at each other's barriers.
+/// Two blocks that load a box by multicast, read each other's shared memory and arrive at each other's
+/// mbarriers.
 pub(crate) fn cluster() -> Kernel {
-    // Multicast is slow on some later devices, and the compiler says so.
+    // Multicast is slow on some later architectures, and the compiler warns about it.
     let mut b = hopper("cluster", 128);
     b.k.launch.cluster = [2, 1, 1];
     b.k.launch.grid = [vec![Value::Int(2)], vec![], vec![]];
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
     let map = b.map("map", from, &[32, 4], 0);
-    let held = b.shared("held", F32, 256, 128, "two boxes of 32x4");
+    let tile = b.shared("held", F32, 256, 128, "two boxes of 32x4");
     let own = b.shared("own", F32, 128, 16, "");
     let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, 2));
     let all = b.bar(Bar::Cluster);
@@ -178,7 +179,7 @@ pub(crate) fn cluster() -> Kernel {
     let multicast = atom(
         "bulk_load_2d_multicast",
         vec![
-            at(held, to_box),
+            at(tile, to_box),
             AtomArg::Map { param: map, at: vec![zero, row] },
             AtomArg::Barrier { bar: full, slot: zero },
             b.number(3),
@@ -198,7 +199,7 @@ pub(crate) fn cluster() -> Kernel {
     let (pair, single) = (b.frag(x, 0, 2), b.frag(y, 0, 1));
     let two = b.sum(&[(thread, 2)], 0);
     let index = b.sum(&[(thread, 2)], 256);
-    body.push(load(pair, held, two, None));
+    body.push(load(pair, tile, two, None));
     let swap = b.int(1);
     body.push(assign(x, swap, Val::Reg(x, zero)));
     body.push(store(to, index, pair, None));
@@ -223,19 +224,19 @@ pub(crate) fn cluster() -> Kernel {
     b.done(body)
 }
 
-/// Consecutive bytes in and out without a map.
+/// Bulk loads and stores of contiguous bytes, without a tensor map.
 pub(crate) fn plain_bulk() -> Kernel {
     let mut b = Build::new("plain_bulk", 90, 32);
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
-    let held = b.shared("held", F32, 256, 128, "");
+    let tile = b.shared("held", F32, 256, 128, "");
     let (bar, zero, bx) = (b.mbarriers("arrived", 1, 1), b.int(0), b.block(0));
     let place = b.sum(&[(bx, 256)], 0);
     b.e().assume(place, 0, i64::from(i32::MAX));
     let load = atom(
         "bulk_load",
-        vec![at(held, zero), at(from, place), b.number(1024), AtomArg::Barrier { bar, slot: zero }],
+        vec![at(tile, zero), at(from, place), b.number(1024), AtomArg::Barrier { bar, slot: zero }],
     );
-    let store = atom("bulk_store", vec![at(to, place), at(held, zero), b.number(1024)]);
+    let store = atom("bulk_store", vec![at(to, place), at(tile, zero), b.number(1024)]);
     let arrive = s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(1024) });
     let body = vec![
         s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),

@@ -1,4 +1,4 @@
-//! Kernels in which integers decide, through the real compiler: every variant compiles, and keeps its registers.
+//! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
 use tilewright_tests::{integers, views};
 

@@ -1,28 +1,28 @@
-//! The machine code of a binary, where a disassembler can be had.
+//! The machine code of a binary, if a disassembler is available.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Names the program.
+/// The path of the disassembler.
 const VARIABLE: &str = "TILEWRIGHT_NVDISASM";
 
-/// Instructions of a binary, and the labels before them, such as `.L_x_1:`.
+/// The instructions of a binary, and the labels between them, such as `.L_x_1:`.
 pub(crate) struct MachineCode(Vec<String>);
 
 impl MachineCode {
-    /// Is there an instruction that begins so, up to a dot or its end?
+    /// Is there an instruction with this opcode, up to a dot or its end?
     pub(crate) fn contains(&self, opcode: &str) -> bool {
         self.count(opcode) > 0
     }
 
-    /// The instructions and labels, in the order in which they stand.
+    /// The instructions and labels, in order.
     pub(crate) fn lines(&self) -> &[String] {
         &self.0
     }
 
-    /// How many instructions begin so, up to a dot or their end.
+    /// The number of instructions with this opcode, up to a dot or its end.
     pub(crate) fn count(&self, opcode: &str) -> usize {
         let begins = |line: &&String| {
             line.strip_prefix(opcode).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' ']))
@@ -30,7 +30,7 @@ impl MachineCode {
         self.0.iter().filter(begins).count()
     }
 
-    /// All kinds of instructions.
+    /// All distinct opcodes.
     pub(crate) fn opcodes(&self) -> String {
         let all: BTreeSet<&str> = self
             .0
@@ -42,7 +42,8 @@ impl MachineCode {
     }
 }
 
-/// The instructions of a binary; `None`, with a word to the reader, without a disassembler, where that may be.
+/// The instructions of a binary; `None`, with a message, if there is no disassembler and the tests may be
+/// skipped.
 pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
     let Some(program) = disassembler() else {
         assert!(!crate::nothing_may_be_skipped(), "no disassembler, and no test may do without");
@@ -59,7 +60,7 @@ pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
     Some(MachineCode(text.lines().filter_map(instruction).collect()))
 }
 
-/// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate; a label as it is.
+/// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate; labels unchanged.
 fn instruction(line: &str) -> Option<String> {
     if line.starts_with(".L_x_") && line.trim_end().ends_with(':') {
         return Some(line.trim_end().to_owned());

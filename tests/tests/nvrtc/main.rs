@@ -1,5 +1,5 @@
-//! What the printer prints, and what the real compiler makes of it. Snapshots need nothing; compiling needs NVRTC, and
-//! looking at the machine code needs a disassembler. Neither needs a GPU.
+//! The output of the CUDA printer, and its compilation by NVRTC. Snapshots need no tool; compiling needs
+//! NVRTC, and checks of machine code need a disassembler. Nothing needs a GPU.
 
 mod build;
 mod drawn;
@@ -22,7 +22,7 @@ use tilewright_runtime::nvrtc::{Error, Nvrtc};
 use programs::Program;
 use tilewright_tests::{gallery, rows};
 
-/// Architectures for which everything is compiled that does not ask for one in particular.
+/// The architectures for which every program without a specific architecture is compiled.
 const ARCHITECTURES: [(&str, u32); 7] = [
     ("sm_75", 75),
     ("sm_80", 80),
@@ -33,10 +33,10 @@ const ARCHITECTURES: [(&str, u32); 7] = [
     ("sm_120a", 120),
 ];
 
-/// Those whose machine code is looked at.
+/// The architectures whose machine code is checked.
 const DISASSEMBLED: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
 
-/// The architectures that a kernel claims; of a variation the oldest and the newest.
+/// The architectures of a kernel; for variations only the oldest and the newest.
 fn architectures(program: &Program) -> Vec<&'static str> {
     let Kernel { arch, arch_specific: only, .. } = program.kernel;
     let claimed = ARCHITECTURES.into_iter().filter(|row| if only { row.1 == arch } else { row.1 >= arch });
@@ -47,12 +47,12 @@ fn architectures(program: &Program) -> Vec<&'static str> {
     names
 }
 
-/// Has somebody said that NVRTC, and what takes its binaries apart, must be there?
+/// Are NVRTC and the disassembler required?
 fn nothing_may_be_skipped() -> bool {
     std::env::var_os("TILEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1")
 }
 
-/// NVRTC, or nothing where the tests are to do without.
+/// NVRTC; `None` if it is absent and the tests may be skipped.
 fn nvrtc() -> Option<Nvrtc> {
     let installed = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvrtc/nvidia/cu13/lib");
     let required = nothing_may_be_skipped();
@@ -82,7 +82,7 @@ fn compiled() {
     let Some(nvrtc) = nvrtc() else { return };
     let mut programs = programs::all();
     for (_, kernel) in gallery::all() {
-        // The fastest variant, and the one that presumes nothing.
+        // The fastest variant and the most general one.
         let last = (kernel.variants.len() > 1).then(|| kernel.variants.last()).flatten();
         let both = kernel.variants.first().into_iter().chain(last);
         programs.extend(both.map(|variant| Program::shown(variant.program.clone())));
@@ -90,7 +90,7 @@ fn compiled() {
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 
-/// Choreographies: nothing spills, no product is serialised, and instructions are those that were meant.
+/// Choreographies: no spills, no serialised wgmma, and the expected instructions.
 #[test]
 fn choreographies() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -107,7 +107,7 @@ fn choreographies() {
 #[test]
 fn moves_of_the_table() {
     let Some(nvrtc) = nvrtc() else { return };
-    // Of boxes two numbers of modes.
+    // Of the boxes, two ranks.
     let chosen = |name: &str| !["_1d", "_3d", "_4d"].iter().any(|rank| name.contains(rank));
     let rows = atoms::all().filter(|row| !matches!(row.effect, Effect::Mma { .. }) && chosen(row.name));
     let kernels: Vec<Kernel> = rows.map(tensor_cores::moves).collect();
@@ -123,7 +123,7 @@ fn moves_of_the_table() {
 #[test]
 fn products_of_the_table() {
     let Some(nvrtc) = nvrtc() else { return };
-    // Of wgmma a width that all types have, and the widest.
+    // Of wgmma, a shape that all types have, and the widest.
     let chosen = |name: &str| !name.starts_with("wgmma") || name.contains("n48k") || name.contains("n256k");
     let programs: Vec<Program> =
         rows::all().filter(|trial| chosen(trial.row.name)).map(programs::product).collect();
@@ -138,7 +138,7 @@ fn fuzz_every_product_of_the_table() {
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 
-/// Nothing is wrong with any of some items, which a few workers take one after another.
+/// Asserts that no item has faults; several workers take the items from a queue.
 fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync) {
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -156,7 +156,7 @@ fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Registers and spills become part of the report.
+/// Registers and spills are part of the report.
 #[test]
 fn reported() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -164,7 +164,7 @@ fn reported() {
     let report = tilewright_runtime::report::compiled(&nvrtc, &kernel, &["sm_90a"]).expect("it compiles");
     let text = report.to_string();
     assert!(text.contains("sm_90a") && text.contains("registers, nothing spilled"), "{text}");
-    // A turn of the default product is 8 by 8 by 8.
+    // An iteration of the default product is 8x8x8.
     let inner = report.compiled[0].inner.expect("it has a loop");
     assert_eq!(inner.multiply_adds, 512, "{text}");
     assert!(text.contains(" instructions of its inner loop multiply and add, "), "{text}");
@@ -175,7 +175,7 @@ fn reported() {
         for arch in ["sm_80", "sm_90a"] {
             let compiled = nvrtc.compile(kernel.source(), "matmul", arch, &[]).expect("it compiles");
             let inner = compiled.main_loop("matmul", arch).expect("it has a loop");
-            // Integers are multiplied and added for addresses, too.
+            // Integer multiply-adds also compute addresses.
             assert!((most..most + 16).contains(&inner.multiply_adds), "{keys} {arch}: {inner:?}");
             if let Some(code) = machine_code::of(&compiled.cubin) {
                 assert_eq!(code.count(opcode), most as usize, "{keys} {arch}");
@@ -184,7 +184,7 @@ fn reported() {
     }
 }
 
-/// A sample of what random keys make, through the real compiler: whatever is generated compiles.
+/// A sample of random keys, compiled by NVRTC without errors.
 #[test]
 #[ignore = "long: see cargo xtask fuzz"]
 fn fuzz_compiled() {
@@ -217,7 +217,7 @@ fn fuzz_compiled() {
     });
 }
 
-/// What is wrong with a program on any of its architectures: a message, a spill, a stack, an instruction that is missing.
+/// The faults of a program on any of its architectures: messages, spills, stack, missing instructions.
 fn faults(nvrtc: &Nvrtc, program: &Program) -> Vec<String> {
     let mut wrong = Vec::new();
     let kernel = &program.kernel;

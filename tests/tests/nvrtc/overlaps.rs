@@ -1,5 +1,5 @@
-//! Launches that overlap, in machine code: a kernel that begins early touches no memory before it has waited, whatever
-//! the compiler moves about.
+//! Programmatic dependent launch in machine code: such a kernel accesses no memory before
+//! griddepcontrol.wait, however the compiler reorders instructions.
 
 use tilewright::kernels::FASTEST;
 use tilewright_codegen::cuda;
@@ -9,20 +9,21 @@ use tilewright_tests::gallery;
 
 use crate::{ARCHITECTURES, DISASSEMBLED, machine_code, none_is_wrong, nvrtc};
 
-/// What lets the next kernel begin, and what waits for the one ahead.
+/// The opcodes of griddepcontrol.launch_dependents and griddepcontrol.wait.
 const BEGIN: &str = "PREEXIT";
 const WAIT: &str = "ACQBULK";
 
-/// Kernels that do not overlap by themselves.
+/// Kernels that do not use programmatic dependent launch by default.
 const MADE_TO: [&str; 4] = ["wgmma_ring", "mma_sync", "softmax", "tutorial"];
 
-/// Does an instruction touch memory? Its address stands in brackets; constants, `c[0x0][0x28]`, are those of the launch.
+/// Does an instruction access memory? Its address is in brackets; constants, `c[0x0][0x28]`, are launch
+/// parameters.
 fn touches(line: &str) -> bool {
     let line = line.replace("desc[", " [");
     line.match_indices('[').any(|(at, _)| !line[..at].ends_with(['c', ']']))
 }
 
-/// What is wrong with a kernel on one of the architectures that know how to wait.
+/// The fault of a kernel on an architecture that has griddepcontrol, if there is one.
 fn faults(nvrtc: &Nvrtc, kernel: &Kernel, arch: &str) -> Option<String> {
     let (source, entry) = (cuda::print(kernel), cuda::entry(kernel));
     let compiled = nvrtc.compile(&source, &kernel.name, arch, &[]).expect("it compiles");
@@ -30,8 +31,8 @@ fn faults(nvrtc: &Nvrtc, kernel: &Kernel, arch: &str) -> Option<String> {
     if [BEGIN, WAIT].iter().any(|opcode| code.count(opcode) != 1) {
         return Some(format!("{entry} for {arch} should begin and wait once: {}", code.opcodes()));
     }
-    // In the order in which they stand: nothing is jumped over on the way but what stands before the wait as well. Mbarriers
-    // are the block's own.
+    // In program order: a branch before the wait skips only instructions that are before the wait too.
+    // Mbarriers belong to the block.
     let before: Vec<&String> = code.lines().iter().take_while(|line| !line.starts_with(WAIT)).collect();
     let jumps = |(at, line): (usize, &str)| match line.strip_prefix("BRA `(") {
         Some(to) => {
@@ -54,7 +55,7 @@ fn nothing_is_touched_before_the_wait() {
     let others = others.filter_map(|keys| Some((keys.to_string(), gallery::matmul(keys).kernel?)));
     let mut kernels = Vec::new();
     for (name, kernel) in gallery::all().into_iter().chain(others) {
-        // The fastest variant, and the one that presumes nothing.
+        // The fastest variant and the most general one.
         let last = (kernel.variants.len() > 1).then(|| kernel.variants.last()).flatten();
         for variant in kernel.variants.first().into_iter().chain(last) {
             let mut program = variant.program.clone();

@@ -1,4 +1,4 @@
-//! Kernels for tests of the printer, and of what the compiler makes of its text.
+//! Kernels for tests of the printer, and of the compiled machine code.
 
 use tilewright_codegen::Elem::*;
 use tilewright_codegen::thread::{Kernel, Scope};
@@ -6,19 +6,19 @@ use tilewright_tests::{casts, rows};
 
 use super::{hopper, sgemm, small, tensor_cores};
 
-/// A program, and what its machine code must contain.
+/// A program, and its required instructions.
 pub(crate) struct Program {
     pub(crate) kernel: Kernel,
-    /// Beginnings of instructions, such as `LDS.128`.
+    /// Opcode prefixes, such as `LDS.128`.
     pub(crate) sass: Vec<&'static str>,
-    /// Bytes of stack that it may have; the program says why.
+    /// Allowed stack in bytes; the program says why.
     pub(crate) stack: u32,
-    /// Is its text kept? Variations on a theme are only compiled.
+    /// Has it a snapshot? Variations of a program are only compiled.
     pub(crate) kept: bool,
 }
 
 impl Program {
-    /// A kernel that users see; what it is made of is looked at elsewhere.
+    /// A kernel that users see; its machine code is checked elsewhere.
     pub(crate) fn shown(kernel: Kernel) -> Program {
         program(kernel, &[])
     }
@@ -32,7 +32,7 @@ fn variation(kernel: Kernel, sass: &[&'static str]) -> Program {
     Program { kept: false, ..program(kernel, sass) }
 }
 
-/// Everything.
+/// All programs.
 pub(crate) fn all() -> Vec<Program> {
     let mut all = vec![
         program(sgemm::tutorial("sgemm_guarded", sgemm::Copy::Guarded), &["LDG.E", "STS", "LDS", "FFMA"]),
@@ -85,7 +85,7 @@ pub(crate) fn all() -> Vec<Program> {
     all
 }
 
-/// A product of the table, and the machine's instruction for it.
+/// A product of the table, and its machine instruction.
 pub(crate) fn product(trial: rows::Trial) -> Program {
     let sass: &[&str] = match (trial.row.group, trial.elems()[1]) {
         (Scope::Warpgroup, I8 | U8) => &["IGMMA"],

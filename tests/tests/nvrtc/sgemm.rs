@@ -1,4 +1,5 @@
-//! The tutorial's matrix product, C = A Bᵀ, everything column-major: tiles of 128x128x8, 256 threads, 8x8 for each.
+//! The tutorial's matrix product, C = A Bᵀ, all column-major: tiles of 128x128x8, 256 threads, 8x8 per
+//! thread.
 
 use tilewright_codegen::Elem::F32;
 use tilewright_codegen::index::Ix;
@@ -7,18 +8,18 @@ use tilewright_layout::{Obligation, Value};
 
 use super::build::*;
 
-/// How a tile gets from global to shared memory.
+/// The copy of a tile from global to shared memory.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Copy {
-    /// Through registers, with guards for the edges.
+    /// Through registers, with bounds checks.
     Guarded,
-    /// cp.async, tiles always whole.
+    /// cp.async, whole tiles only.
     Async,
 }
 
 struct Start {
     b: Build,
-    /// Tensors, blocks and extents of a, b and c.
+    /// The tensors a, b and c, the blocks and the extents.
     tensors: [Space; 3],
     blocks: [Ix; 2],
     extents: [Ix; 3],
@@ -34,7 +35,7 @@ fn start(name: &str, whole: bool) -> Start {
     let extents = [b.extent("M"), b.extent("N"), b.extent("K")];
     let tiles = |name| Value::symbol(name).ceil_div(128).into_iter().collect();
     b.k.launch.grid = [tiles("M"), tiles("N"), vec![]];
-    // Offsets that fit 32 bits are a fact, and taken for granted below.
+    // Offsets that fit 32 bits are a precondition, assumed below.
     b.k.needs.extend((0..3).map(|param| Fact::Small { param, beyond: vec![128, 128] }));
     if whole {
         let divides = [("M", 128), ("N", 128), ("K", 8)]
@@ -45,7 +46,7 @@ fn start(name: &str, whole: bool) -> Start {
     Start { b, tensors, blocks, extents }
 }
 
-/// The offset of an element of a tensor whose columns are `extent` apart.
+/// The offset of an element of a tensor with leading dimension `extent`.
 fn offset(b: &mut Build, row: Ix, column: Ix, extent: Ix) -> Ix {
     let columns = b.e().mul(column, extent);
     let all = b.e().add(row, columns);
@@ -110,9 +111,9 @@ pub(crate) fn tutorial(name: &str, how: Copy) -> Kernel {
                 match how {
                     Copy::Async => vec![atom("cp_async_4", vec![at(shared, into), at(tensor, from)])],
                     Copy::Guarded => {
-                        let held = b.reg("held", F32, 1);
+                        let value = b.reg("held", F32, 1);
                         let guard = inside(b, row, column, extent, k);
-                        let frag = b.frag(held, 0, 1);
+                        let frag = b.frag(value, 0, 1);
                         vec![load(frag, tensor, from, Some(guard)), store(shared, into, frag, None)]
                     }
                 }
@@ -153,7 +154,7 @@ pub(crate) fn tutorial(name: &str, how: Copy) -> Kernel {
     b.done(body)
 }
 
-/// The same with accesses of 16 bytes everywhere: each thread has two runs of four rows and of four columns.
+/// The same with 16-byte accesses everywhere: each thread has two runs of four rows and of four columns.
 pub(crate) fn vectors() -> Kernel {
     let Start { mut b, tensors: [a, bt, c], blocks: [bx, by], extents: [m, n, k] } =
         start("sgemm_vectors", true);

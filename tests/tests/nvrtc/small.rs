@@ -1,4 +1,4 @@
-//! Small kernels, one for each kind of access, value and synchronisation of CUDA cores.
+//! Small kernels, one for each kind of access, value and synchronisation without tensor cores.
 
 use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::thread::*;
@@ -6,20 +6,20 @@ use tilewright_layout::Value;
 
 use super::build::*;
 
-/// Sixteen bytes of each thread from one tensor to another, 77 where there is nothing.
+/// Each thread copies 16 bytes from one tensor to another, and stores 77 for out-of-bounds loads.
 pub(crate) fn copy(elem: Elem) -> Kernel {
     let len = 16 / elem.bytes();
     let mut b = Build::new(&format!("copy_{elem}"), 80, 128);
     let (from, to) = (b.pointer("from", elem, false), b.pointer("to", elem, true));
     let n = b.extent("n");
     b.k.launch.grid = [Value::symbol("n").ceil_div(128).into_iter().collect(), vec![], vec![]];
-    let held = b.reg("held", elem, len);
+    let value = b.reg("held", elem, len);
     let thread = b.global_thread();
     let at = b.sum(&[(thread, i64::from(len))], 0);
     b.e().assume(at, 0, i64::from(i32::MAX));
     let (stmt, at) = b.name("at", at);
     let guard = b.e().lt(at, n);
-    let frag = b.frag(held, 0, len);
+    let frag = b.frag(value, 0, len);
     let read = Op::Load {
         to: frag,
         from: Mem { space: from, index: at, peer: None },
@@ -27,15 +27,15 @@ pub(crate) fn copy(elem: Elem) -> Kernel {
         fill: 77.0.into(),
         stays: None,
     };
-    // The elements are changed, so that the registers are more than a way through.
+    // The elements are modified, so that the registers are used.
     let change = b.repeat("i", i64::from(len), |_, i| {
-        let twice = bin(Bin::Add, Val::Reg(held, i), Val::Reg(held, i));
-        vec![assign(held, i, twice)]
+        let twice = bin(Bin::Add, Val::Reg(value, i), Val::Reg(value, i));
+        vec![assign(value, i, twice)]
     });
     b.done(vec![stmt, s(read), change, store(to, at, frag, Some(guard))])
 }
 
-/// Half of a thread's usual width, and a quarter: shared memory and back, without anything else in between.
+/// Copies of every vector width up to 16 bytes, through shared memory and back.
 pub(crate) fn narrow_copies(elem: Elem) -> Kernel {
     let mut b = Build::new(&format!("narrow_copies_{elem}"), 80, 128);
     let (from, to) = (b.pointer("from", elem, false), b.pointer("to", elem, true));
@@ -54,7 +54,7 @@ pub(crate) fn narrow_copies(elem: Elem) -> Kernel {
     b.done(body)
 }
 
-/// Every function of one and two values, and everything else that makes a value.
+/// Every unary and binary function, and every other kind of value.
 pub(crate) fn values(elem: Elem) -> Kernel {
     let mut b = Build::new(&format!("values_{elem}"), 80, 128);
     let (from, to) = (b.pointer("from", elem, false), b.pointer("to", elem, true));
@@ -106,7 +106,8 @@ pub(crate) fn values(elem: Elem) -> Kernel {
     b.done(body)
 }
 
-/// Sine and cosine. CUDA's own keep an array in local memory for the digits of pi, which large arguments need.
+/// Sine and cosine. CUDA's own keep an array in local memory for the digits of pi, which large arguments
+/// need.
 pub(crate) fn trigonometry(elem: Elem) -> Kernel {
     let mut b = Build::new(&format!("trigonometry_{elem}"), 80, 128);
     let (from, to) = (b.pointer("from", elem, false), b.pointer("to", elem, true));
@@ -118,7 +119,7 @@ pub(crate) fn trigonometry(elem: Elem) -> Kernel {
     b.done(vec![load(frag, from, thread, None), product, store(to, thread, frag, None)])
 }
 
-/// The rows of a matrix, each by one warp: the largest element is subtracted, exponentials are divided by their sum.
+/// A softmax of the rows of a matrix, one warp per row.
 pub(crate) fn softmax() -> Kernel {
     let mut b = Build::new("softmax", 80, 128);
     let (from, to) = (b.pointer("x", F32, false), b.pointer("y", F32, true));
@@ -170,7 +171,7 @@ pub(crate) fn softmax() -> Kernel {
     b.done(body)
 }
 
-/// Every atomic update that exists.
+/// Every atomic update.
 pub(crate) fn atomics() -> Kernel {
     let mut b = Build::new("atomics", 80, 128);
     let thread = b.thread();
@@ -201,7 +202,7 @@ pub(crate) fn atomics() -> Kernel {
     b.done(body)
 }
 
-/// Offsets beyond 32 bits, loops that are unrolled in part, variables that change, conditions.
+/// Offsets beyond 32 bits, partially unrolled loops, mutable variables, conditions.
 pub(crate) fn wide() -> Kernel {
     let mut b = Build::new("wide", 80, 256);
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
@@ -223,22 +224,22 @@ pub(crate) fn wide() -> Kernel {
     body.push(b.until("k", count, Unroll::By(4), |b, k| {
         let scaled = b.e().mul(k, ld);
         let index = b.e().add(offset, scaled);
-        let held = b.reg("held", F32, 1);
-        let frag = b.frag(held, 0, 1);
-        let added = bin(Bin::Add, Val::Reg(sum, zero), Val::Reg(held, zero));
+        let value = b.reg("held", F32, 1);
+        let frag = b.frag(value, 0, 1);
+        let added = bin(Bin::Add, Val::Reg(sum, zero), Val::Reg(value, zero));
         vec![load(frag, from, index, None), assign(sum, zero, added)]
     }));
-    // A variable that changes.
-    let (turn, turns) = b.var("turn", 0, 1000);
-    b.k.vars[turn as usize].mutable = true;
-    let (next, half) = (b.sum(&[(turns, 1)], 1), b.e().div(turns, 2));
-    let (parity, limit) = (b.e().rem(turns, 2), b.e().min(m, n));
+    // A mutable variable.
+    let (var, value) = b.var("turn", 0, 1000);
+    b.k.vars[var as usize].mutable = true;
+    let (next, half) = (b.sum(&[(value, 1)], 1), b.e().div(value, 2));
+    let (parity, limit) = (b.e().rem(value, 2), b.e().min(m, n));
     let chosen = b.e().select(parity, half, limit);
     let near = b.e().lt(row, chosen);
     let far = b.e().not(near);
     let frag = b.frag(sum, 0, 1);
     let last = b.sum(&[(offset, 1)], -1);
-    body.extend([s(Op::Let(turn, zero)), s(Op::Set(turn, next))]);
+    body.extend([s(Op::Let(var, zero)), s(Op::Set(var, next))]);
     body.push(s(Op::If {
         cond: far,
         then: vec![store(to, offset, frag, None)],
@@ -250,7 +251,7 @@ pub(crate) fn wide() -> Kernel {
     b.done(body)
 }
 
-/// More shared memory than a kernel may have by itself, and two arrays in one place.
+/// More than 48 KiB of shared memory, with two aliased arrays.
 pub(crate) fn arena() -> Kernel {
     let mut b = Build::new("arena", 80, 256);
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
@@ -261,8 +262,8 @@ pub(crate) fn arena() -> Kernel {
     let thread = b.thread();
     let mut body = Vec::new();
     for (at, space) in [first, second, third].into_iter().enumerate() {
-        let held = b.reg("held", F32, 1);
-        let (frag, back) = (b.frag(held, 0, 1), b.sum(&[(thread, -1)], 255));
+        let value = b.reg("held", F32, 1);
+        let (frag, back) = (b.frag(value, 0, 1), b.sum(&[(thread, -1)], 255));
         let index = b.sum(&[(thread, 1)], 256 * at as i64);
         body.extend([load(frag, from, index, None), store(space, thread, frag, None), sync()]);
         let other = b.reg("other", F32, 1);
@@ -272,7 +273,7 @@ pub(crate) fn arena() -> Kernel {
     b.done(body)
 }
 
-/// Two arrays in one place, small enough not to ask the driver.
+/// Two aliased arrays within 48 KiB, which need no opt-in.
 pub(crate) fn small_arena() -> Kernel {
     let mut kernel = arena();
     kernel.name = "small_arena".into();
@@ -283,7 +284,7 @@ pub(crate) fn small_arena() -> Kernel {
     kernel
 }
 
-/// Names that mean something else in C++, and names that stand for two things.
+/// Names that are reserved in C++, and names used twice.
 pub(crate) fn names() -> Kernel {
     let mut b = Build::new("template", 80, 64);
     let (from, to) = (b.pointer("float", F32, false), b.pointer("tid", F32, true));

@@ -1,4 +1,5 @@
-//! ldmatrix and stmatrix, fed straight from memory; and a small product that uses them together with mma.sync and cp.async.
+//! ldmatrix and stmatrix with operands from memory; and a small product that combines them with mma.sync and
+//! cp.async.
 
 use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::atom::{Atom, OperandKind};
@@ -8,13 +9,13 @@ use tilewright_layout::Value;
 
 use super::build::*;
 
-/// Values that a thread holds of an operand.
+/// Registers per thread of an operand.
 fn values(row: &Atom, operand: char) -> u32 {
     let tv = row.tv(operand).expect("a layout");
     tv.mode(1).and_then(|values| values.size()).expect("an integer") as u32
 }
 
-/// A warp moves matrices between shared memory and its registers.
+/// A warp copies matrices between shared memory and registers.
 pub(crate) fn matrices(row: &'static Atom) -> Kernel {
     let mut b = Build::new(&format!("try_{}", row.name), row.arch.max(80), 32);
     let loads = row.name.starts_with("ldmatrix");
@@ -23,8 +24,8 @@ pub(crate) fn matrices(row: &'static Atom) -> Kernel {
     let tile = b.shared("tile", F16, 256, 16, "32 rows of 8");
     let (thread, reg) = (b.thread(), b.words("reg", F16, len));
     let (row_at, mine) = (b.sum(&[(thread, 8)], 0), b.sum(&[(thread, i64::from(len))], 0));
-    let held = b.reg("held", F16, 8);
-    let (frag, own) = (b.frag(held, 0, 8), b.frag(reg, 0, len));
+    let row_reg = b.reg("held", F16, 8);
+    let (frag, own) = (b.frag(row_reg, 0, 8), b.frag(reg, 0, len));
     let whole = AtomArg::Frag(own);
     let body = if loads {
         vec![
@@ -46,7 +47,7 @@ pub(crate) fn matrices(row: &'static Atom) -> Kernel {
     b.done(body)
 }
 
-/// One use of a row that moves data: what it moves makes no difference to the compiler.
+/// A single use of a copy instruction, with arbitrary operands.
 pub(crate) fn moves(row: &'static Atom) -> Kernel {
     let mut b = Build::new(&format!("try_{}", row.name), row.arch.max(80), 32);
     let (tensor, tile) = (b.tensor("x", I32, true, &["N"], &["1"]), b.shared("tile", I32, 64, 128, ""));
@@ -69,13 +70,14 @@ pub(crate) fn moves(row: &'static Atom) -> Kernel {
     b.done(vec![atom(row.name, args)])
 }
 
-/// Rows that need a kernel of their own to be tried.
+/// Rows that are tested by a kernel of their own.
 pub(crate) fn rows(start: &str) -> Vec<&'static Atom> {
     atoms::all().filter(|row| row.name.starts_with(start)).collect()
 }
 
-/// C = A Bᵀ for one block: 128x128, both operands K-major with rows of 32, a ring of two stages, 2x2 warps of 64x64.
-/// Rows of shared memory are 64 bytes; units of 16 bytes are exchanged by XOR so that ldmatrix meets no conflict.
+/// C = A Bᵀ for one block: 128x128, both operands K-major with rows of 32, a ring of two stages, 2x2 warps of
+/// 64x64. Rows of shared memory are 64 bytes; units of 16 bytes are swizzled by XOR, so that ldmatrix has no
+/// bank conflicts.
 pub(crate) fn product(elem: Elem) -> Kernel {
     let mut b = Build::new(&format!("mma_product_{elem}"), 80, 128);
     let (a, bt, c) = (
@@ -94,7 +96,7 @@ pub(crate) fn product(elem: Elem) -> Kernel {
     let (lane, warp) = (b.e().rem(tid, 32), b.e().div(tid, 32));
     let (wm, wn) = (b.e().rem(warp, 2), b.e().div(warp, 2));
 
-    // A unit of 16 bytes: row and place, exchanged within pairs of rows.
+    // A unit of 16 bytes: row and column, swizzled within pairs of rows.
     let unit = |b: &mut Build, row, place| {
         let pair = b.e().div(row, 2);
         let pair = b.e().rem(pair, 4);
@@ -148,7 +150,8 @@ pub(crate) fn product(elem: Elem) -> Kernel {
                 })
             };
             let (read_a, read_b) = (read(b, fa, sa, wm), read(b, fb, sb, wn));
-            // The x4 of b holds rows 0..8 and 8..16: words 0 and 2 are one 8x16 operand, 1 and 3 the other.
+            // ldmatrix.x4 of b loads rows 0..8 and 8..16: registers 0 and 2 are one 8x16 operand, 1 and 3 the
+            // other.
             let pick = b.words("pair", elem, 4);
             let products = b.repeat("j", 8, |b, j| {
                 let (group, odd) = (b.e().div(j, 2), b.e().rem(j, 2));

@@ -1,4 +1,4 @@
-//! A program that has its buffers from cudarc, and multiplies them with tilewright.
+//! A program that allocates its buffers with cudarc, and multiplies them with tilewright.
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ fn multiply(
     Ok(())
 }
 
-/// One cudarc: its types are the same by both names.
+/// There is one cudarc: its types are the same by both paths.
 fn buffer(context: &Arc<CudaContext>) -> Result<tilewright::cudarc::driver::CudaSlice<f32>, DriverError> {
     context.default_stream().alloc_zeros::<f32>(512)
 }

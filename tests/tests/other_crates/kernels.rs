@@ -1,4 +1,4 @@
-//! Kernels for others, in a module.
+//! Kernels in a module, for other crates.
 #![deny(warnings, missing_docs)]
 
 pub use tilewright;

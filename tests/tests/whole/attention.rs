@@ -1,11 +1,11 @@
-//! Two products of which the first makes an operand of the second.
+//! Two products, of which the first computes an operand of the second.
 
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, run_every};
 
 use crate::elements::{bits, numbers, options};
 
-/// o = softmax(q·kᵀ / 8)·v, a tile of keys at a time: no row of scores is ever whole.
+/// o = softmax(q·kᵀ / 8)·v, one tile of keys at a time, with an online softmax.
 #[kernel]
 fn attention<const BM: usize = 64, const BN: usize = 32>(
     q: &Tensor<bf16, { (128, 64) }, (_64, _1)>,

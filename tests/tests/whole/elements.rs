@@ -1,4 +1,4 @@
-//! Copies and functions of elements.
+//! Copies and elementwise functions.
 
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, run_every};
@@ -42,7 +42,7 @@ pub(crate) fn bits(all: &[f32]) -> Vec<bf16> {
     all.iter().map(|x| bf16::from_f32(*x)).collect()
 }
 
-/// A transpose through shared memory, whose layout is found.
+/// A transpose through shared memory with a derived layout.
 #[kernel]
 fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
     let turning = shared::<f32>((T, T));
@@ -51,7 +51,7 @@ fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (
 }
 
 #[test]
-fn transposes_need_no_barrier_in_their_text() {
+fn transposes_need_no_explicit_barrier() {
     for side in [7, 32, 64] {
         let kernel = transpose().specialize(&[("T", side)]).unwrap();
         let kernel = kernel.def().generate().unwrap();
@@ -68,7 +68,7 @@ fn transposes_need_no_barrier_in_their_text() {
     }
 }
 
-/// Whole tiles and parts of threads in one kernel: sums of rows by whole tiles, and what is added to them by hand.
+/// Whole tiles and per-thread partitions in one kernel: row sums by whole tiles, plus terms added by hand.
 #[kernel]
 fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     threads(64);
@@ -84,7 +84,7 @@ fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 }
 
 #[test]
-fn both_levels_stand_in_one_kernel() {
+fn both_levels_work_in_one_kernel() {
     let kernel = both_levels().def().generate().unwrap();
     let (m, n) = (37, 50);
     let x = numbers(m * n, 1);

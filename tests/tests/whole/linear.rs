@@ -1,4 +1,4 @@
-//! Products on tensor cores from whole tiles.
+//! Tensor-core products from whole tiles.
 
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, run_every};
@@ -10,7 +10,7 @@ use crate::elements::{bits, numbers, options};
 mod example;
 
 fn gelu(x: f32) -> f32 {
-    // By the series of erf, which is exact enough here.
+    // By the series of erf, which is accurate enough here.
     let y = f64::from(x) / std::f64::consts::SQRT_2;
     let (mut term, mut sum) = (y, y);
     for n in 1..80 {
@@ -59,7 +59,7 @@ fn its_shared_memory_is_free_of_conflicts() {
     assert!(source.contains("ldmatrix_x4(") && source.contains("cp_async_16("), "{source}");
 }
 
-/// The same parts by hand, next to whole tiles.
+/// The same product with an explicit instruction and warp layout.
 #[kernel]
 fn explicit(
     a: &Tensor<bf16, (M, K), (lda, _1)>,

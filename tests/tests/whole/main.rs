@@ -1,4 +1,4 @@
-//! Kernels on whole tiles, without a single thread layout, against plain loops.
+//! Kernels on whole tiles, without any thread layout, compared with plain loops.
 
 mod attention;
 mod elements;

@@ -1,8 +1,9 @@
-//! What cargo's messages and `objdump` say about programs.
+//! Parses cargo's messages and the output of `objdump`.
 
 use std::path::PathBuf;
 
-/// Names and files of the programs in cargo's messages, one JSON object a line. A test's name loses its number.
+/// Names and files of the programs in cargo's messages, one JSON object a line. A test's name loses its
+/// number.
 pub(super) fn programs(messages: &str) -> Vec<(String, PathBuf)> {
     let artifacts = messages.lines().filter(|line| line.contains("\"reason\":\"compiler-artifact\""));
     artifacts
@@ -10,7 +11,7 @@ pub(super) fn programs(messages: &str) -> Vec<(String, PathBuf)> {
             let file = PathBuf::from(text(line, "\"executable\":\"")?);
             let (_, target) = line.split_once("\"target\":{")?;
             let name = text(target, "\"name\":\"")?;
-            // A test is called `gpu`, which says little in a folder of programs.
+            // The test is called `gpu`, too short a name in a folder of programs.
             let is_test = target.contains("\"kind\":[\"test\"]");
             Some((if is_test { format!("{name}-tests") } else { name }, file))
         })

@@ -1,5 +1,5 @@
-//! What a machine with a GPU needs, in one folder: binaries that load the driver, NVRTC and cuBLAS when they run, and a
-//! script. That machine needs neither Rust nor the source tree.
+//! Everything that a machine with a GPU needs, in one folder: binaries that load the driver, NVRTC and cuBLAS
+//! at run time, and a script. That machine needs neither Rust nor the source tree.
 
 mod artifacts;
 
@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where it goes unless told otherwise; git ignores it.
+/// The default folder; git ignores it.
 const FOLDER: &str = ".bundle";
-/// What it may weigh: it travels with every change.
+/// The size limit: the bundle is uploaded for every change.
 const MOST_BYTES: u64 = 40 << 20;
 const SCRIPT: &str = include_str!("run.sh");
 
-/// What cargo builds for it.
+/// A cargo build for the bundle.
 struct Build {
     what: &'static str,
     arguments: &'static [&'static str],
@@ -36,7 +36,7 @@ const BUILDS: &[Build] = &[
     },
 ];
 
-/// Files that are taken as they are.
+/// Files that are copied unchanged.
 const FILES: &[&str] = &["bench/gpu/counters.py"];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     make(&folder)
 }
 
-/// Builds everything and puts it into a folder, whose earlier content goes.
+/// Builds everything into a folder, whose earlier content is removed.
 pub(crate) fn make(folder: &Path) -> Outcome {
     if folder.exists() && !folder.join("run.sh").exists() && has_content(folder) {
         return Err(format!(
@@ -90,7 +90,7 @@ fn put(folder: &Path, programs: &[(String, PathBuf)]) -> Outcome {
     for (name, program) in programs {
         let to = folder.join(name);
         fs::copy(program, &to).map_err(|why| cannot(&to, why))?;
-        // Symbols tell a debugger something, and nobody else; without `strip` the bundle is only heavier.
+        // Symbols are only useful to a debugger; without `strip` the bundle is only larger.
         let _ = capture(Command::new("strip").arg(&to));
     }
     for file in FILES {
@@ -118,7 +118,7 @@ fn executable(_: &Path) -> Outcome {
     Ok(())
 }
 
-/// Says what is in the folder, what it weighs, and which C library it needs.
+/// Prints what is in the folder, its size, and the C library that it needs.
 fn weigh(folder: &Path) -> Outcome {
     let mut total = 0;
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -149,7 +149,7 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The newest version of the C library that a program asks for, where `objdump` can tell.
+/// The newest version of the C library that a program needs, if `objdump` is installed.
 fn needed_glibc(program: &Path) -> Option<String> {
     let output = capture(Command::new("objdump").arg("-T").arg(program)).ok()?;
     artifacts::newest_glibc(&String::from_utf8_lossy(&output.stdout))

@@ -1,4 +1,4 @@
-//! Works that memory limits, against a plain copy of as many bytes.
+//! Memory-bound works, against a plain copy of as many bytes.
 
 mod work;
 
@@ -30,22 +30,22 @@ const NAMES: &[&str] = &[
     "attraction",
 ];
 
-/// Copies are multiples of so many bytes.
+/// Copies are multiples of this many bytes.
 const PAGE: usize = 4096;
 
-/// What is measured, as the command line says it.
+/// The selection of the command line.
 pub(super) struct Wanted<'m> {
-    /// Names of works; all without any.
+    /// Names of works; empty for all.
     pub(super) works: Vec<&'m str>,
     pub(super) elems: Vec<Elem>,
-    /// Rows and columns; those of [`WORKS`] without any.
+    /// Rows and columns; empty for those of [`WORKS`].
     pub(super) sizes: Vec<[i64; 2]>,
-    /// Other kernels for the first launch, as a name and its keys.
+    /// Alternative kernels for the first launch, as a name and its keys.
     pub(super) kernels: Vec<&'m str>,
     pub(super) effort: Effort,
 }
 
-/// The names that can be written.
+/// The names of all works.
 pub(super) fn names() -> Vec<&'static str> {
     WORKS.iter().map(|row| row.0).collect()
 }
@@ -69,7 +69,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Checks and measures everything; each table is told when it is there.
+/// Checks and measures everything; reports each table when it is complete.
 pub(super) fn run(
     device: &Device,
     nvrtc: &Nvrtc,
@@ -102,13 +102,13 @@ struct Place<'a> {
 /// One set of data: the memories of a task.
 type Set = Vec<Rc<Memory>>;
 
-/// A way to do a task: the kernel of each launch.
+/// A contender of a task: the kernel of each launch.
 struct Way {
     name: String,
     kernels: Vec<Generated>,
 }
 
-/// The chooser's way, or others for the first launch.
+/// The chooser's kernels, or alternatives for the first launch.
 fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
     let steps = task.steps();
     let chosen: Vec<Generated> = steps
@@ -154,7 +154,7 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
             memories.iter().enumerate().map(memory).collect()
         })
         .collect::<Result<_>>()?;
-    // What is copied: half of the bytes are read, and as many written. The driver is slower at odd numbers.
+    // The copy: half of the bytes are read, and as many written. The driver is slower at odd numbers.
     let half = (bytes / 2 / PAGE * PAGE).max(16);
     let copied: Vec<[Rc<Memory>; 2]> =
         (0..sets.len()).map(|_| Ok([device.memory(half)?, device.memory(half)?])).collect::<Result<_>>()?;
@@ -218,7 +218,7 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
     case::run(device, helpers, &case, effort)
 }
 
-/// How many sets must rotate so that a launch finds nothing of its own in the cache.
+/// The number of sets that must rotate so that a launch finds none of its data in the cache.
 fn sets(cache: usize, bytes: usize) -> usize {
     (3 * cache).div_ceil(bytes.max(1)).clamp(2, 16)
 }
@@ -252,7 +252,7 @@ mod tests {
         wanted.tasks().unwrap()
     }
 
-    /// What a launch would be given, without a device.
+    /// The arguments of a launch, without a device.
     fn passed(task: &Task, kernel: &Generated, given: &[Given]) -> Vec<Passed> {
         let (memories, _) = task.memories();
         let one = |(param, given): (&tilewright_codegen::definition::Param, &Given)| match given {

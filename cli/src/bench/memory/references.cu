@@ -1,12 +1,12 @@
-// What works on memory come to, in double precision, as plainly as can be. Matrices are row-major and compact; threads or
-// blocks take elements or rows in turn.
+// Reference results of memory-bound works in double precision, as plain as possible. Matrices are row-major
+// and compact; threads or blocks stride over elements or rows.
 #define EACH(i, count) for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (count); i += (u64)gridDim.x * blockDim.x)
 
 extern "C" __global__ void transposed(const ELEM* x, double* y, u64 m, u64 n) {
     EACH(i, m * n) y[i] = wide(x[i % m * n + i / m]);
 }
 
-// The sum of a block's 256 numbers, or the largest of them, for every thread.
+// The sum of a block's 256 numbers, or their maximum, in every thread.
 __device__ inline double together(double x, bool largest) {
     __shared__ double all[256];
     __syncthreads();
@@ -77,7 +77,7 @@ extern "C" __global__ void column_sums_of(const ELEM* x, double* y, u64 m, u64 n
     }
 }
 
-// Rows of x are coordinates x, y, z and masses; what pulls each body, three rows.
+// Rows of x are coordinates x, y, z and masses; the result is the acceleration of each body, three rows.
 extern "C" __global__ void attraction(const ELEM* x, double* y, u64 n) {
     for (u64 i = blockIdx.x; i < n; i += gridDim.x) {
         double sums[3] = {};

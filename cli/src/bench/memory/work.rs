@@ -1,4 +1,4 @@
-//! What is measured: works with their tensors, the bytes that they must move, and the launches that do them.
+//! Memory-bound works: their tensors, compulsory traffic, and launches.
 
 use tilewright::kernels::memory::{self, Work};
 use tilewright_codegen::Elem;
@@ -12,21 +12,21 @@ pub(super) struct Task {
     pub(super) sizes: [i64; 2],
 }
 
-/// What is done; a job may be several launches.
+/// The operation; a job may be several launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// One launch of a kernel.
     One(Work),
-    /// The sum of all elements: sums of rows, and their sum.
+    /// The sum of all elements: sums of rows, and the sum of those.
     Sum,
-    /// The sums of columns: those of pieces, and their sums.
+    /// The sums of columns: partial sums, and the sums of those.
     ColumnSums,
 }
 
-/// One tensor: its elements' type, extents, strides.
+/// One tensor: element type, extents, strides.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
-    /// Which memory it lies in.
+    /// The memory that it is in.
     pub(super) memory: usize,
     pub(super) extents: Vec<i64>,
     pub(super) strides: Vec<i64>,
@@ -39,14 +39,14 @@ pub(super) enum Given {
     Scalar(f64),
 }
 
-/// A launch: the kernel that the chooser takes, and its arguments.
+/// A launch: the chooser's kernel, and its arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) kernel: memory::Choice,
     pub(super) given: Vec<Given>,
 }
 
-/// Names of works, and the sizes that are measured when nobody says which.
+/// Names of works, and their default sizes.
 pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("transpose", Job::One(Work::Transpose), &[[16384, 8192], [4096, 4097]]),
     ("softmax", Job::One(Work::Softmax), ROWS),
@@ -60,13 +60,14 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
 ];
 const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
 
-/// Pieces of columns that are summed first: blocks for all multiprocessors, and each piece has as many rows.
+/// The number of partial sums for each column: enough blocks for all multiprocessors, with equal numbers of
+/// rows.
 fn pieces(rows: i64, columns: i64) -> i64 {
     let wanted = (2048 * 128 / columns).clamp(16, 256);
     (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
 }
 
-/// Rows into which a sum of everything is divided.
+/// The number of rows for the sum of all elements.
 fn lines(all: i64) -> i64 {
     (1..=2048).rev().find(|lines| all % lines == 0).unwrap_or(1)
 }
@@ -81,7 +82,7 @@ impl Task {
         self.work != Job::One(Work::Gravity) || self.elem == Elem::F32
     }
 
-    /// Elements and types of all memories: inputs first, then what is computed, then workspace.
+    /// Element types and lengths of all memories: inputs first, then results, then workspace.
     pub(super) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
         let [m, n] = self.sizes;
         let (elem, all) = (self.elem, m * n);
@@ -99,13 +100,13 @@ impl Task {
         }
     }
 
-    /// Bytes that must move: inputs and results, once.
+    /// Compulsory traffic in bytes: inputs and results, once.
     pub(super) fn bytes(&self) -> i64 {
         let (memories, result) = self.memories();
         memories[..=result].iter().map(|(elem, count)| i64::from(elem.bytes()) * count).sum()
     }
 
-    /// Operations, where they are what counts.
+    /// Operations, for compute-bound works.
     pub(super) fn operations(&self) -> f64 {
         let [m, n] = self.sizes.map(|n| n as f64);
         match self.work {
@@ -115,7 +116,7 @@ impl Task {
         }
     }
 
-    /// The largest relative error that is rounding.
+    /// The largest relative error that rounding explains.
     pub(super) fn bound(&self) -> f64 {
         let (memories, result) = self.memories();
         match (self.work, memories[result].0) {
@@ -126,7 +127,7 @@ impl Task {
         }
     }
 
-    /// The reference in `references.cu`, and what it takes beside the memories up to the result.
+    /// The reference in `references.cu`, and its arguments besides the memories up to the result.
     pub(super) fn reference(&self) -> (&'static str, Vec<u64>) {
         let [m, n] = self.sizes.map(|n| n as u64);
         match self.work {

@@ -1,4 +1,5 @@
-//! The elements of a view as numbers: how far each lies from the view's base, along every mode of the tensor.
+//! The elements of a view as numbers: the offset of each from the view's base, along every mode of the
+//! tensor.
 
 use tilewright_layout::Value;
 
@@ -7,7 +8,7 @@ use crate::affine::{Affine, Coord};
 use crate::tile::Tensor;
 use crate::view::View;
 
-/// How many elements stand for a mode whose extent is known at launch only: its steps are all alike.
+/// The element count assumed for a mode whose extent is known at launch only: its steps are all alike.
 const OF_A_SYMBOL: i64 = 3;
 
 /// Elements of a view, leftmost mode fastest.
@@ -15,7 +16,7 @@ const OF_A_SYMBOL: i64 = 3;
 pub(super) struct Elements {
     /// How many along each mode of the view.
     pub(super) counts: Vec<usize>,
-    /// For each mode of the tensor: how far each element lies from the base.
+    /// For each mode of the tensor: the offset of each element from the base.
     pub(super) along: Vec<Vec<i64>>,
 }
 
@@ -70,14 +71,14 @@ impl Elements {
         digits.collect::<Vec<_>>().join(", ")
     }
 
-    /// Does a mode of the tensor move at all from element to element?
+    /// Does a mode of the tensor vary from element to element?
     pub(super) fn moves(&self, mode: usize) -> bool {
         self.along[mode].iter().any(|at| *at != self.along[mode][0])
     }
 }
 
-/// A base apart: what the thread says, what is the same for all threads and not known, and the constant. `None` where a
-/// term mixes the thread with something else.
+/// A base taken apart: the thread's part, the uniform part that is not known, and the constant. `None` where
+/// a term mixes the thread with something else.
 pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     let (mut thread, mut uniform) = (Affine::default(), Affine::default());
     for (coord, factor) in &base.terms {
@@ -94,7 +95,7 @@ pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     Some((thread, uniform, base.constant))
 }
 
-/// What the thread says, for each of the threads.
+/// The thread's part, for each of the threads.
 pub(super) fn for_each_thread(terms: &Affine, threads: u32, budget: &mut Budget) -> Option<Vec<i64>> {
     if terms.terms.is_empty() {
         return Some(vec![terms.constant; threads as usize]);
@@ -113,10 +114,10 @@ pub(super) fn extents(tensor: &Tensor) -> Option<Vec<i64>> {
     tensor.plain().modes().map(|mode| mode.size().ok()).collect()
 }
 
-/// Which elements of a ragged partition lie inside of its tile.
+/// The predicate of a ragged partition: which elements lie inside its tile.
 #[derive(Debug, Default)]
 pub(super) struct Mask {
-    /// For each mode that may overshoot: where each thread begins, how far each element lies from there, the extent.
+    /// For each mode that may overshoot: each thread's start, each element's offset from there, the extent.
     limits: Vec<(Vec<i64>, Vec<i64>, i64)>,
 }
 

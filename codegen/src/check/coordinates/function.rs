@@ -1,6 +1,6 @@
-//! A coordinate as a function of the thread and of the value that it holds, and whether two of them are one function.
+//! A coordinate as a function of (thread, value), and the equality of two such functions.
 //!
-//! Where a tile begins is the same for all threads and left out: functions are compared but for a constant.
+//! The tile's origin is uniform and left out: functions are compared up to a constant.
 
 use std::rc::Rc;
 
@@ -9,26 +9,26 @@ use super::elements::{Mask, for_each_thread};
 use crate::affine::Affine;
 use crate::tile::Across;
 
-/// What the thread adds.
+/// The thread's contribution.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Start {
-    /// Digits of its number.
+    /// Digits of its index.
     Terms(Affine),
     /// A number for each thread.
     Listed(Rc<[i64]>),
 }
 
-/// From (thread, value) to a coordinate. A value that was never written is `None` and agrees with everything.
+/// From (thread, value) to a coordinate. A value that was never written is `None` and equals everything.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Function {
-    /// What the thread says plus what the value says.
+    /// The sum of the thread's and the value's contributions.
     Sum {
-        /// The thread's part.
+        /// The thread's contribution.
         start: Start,
-        /// The value's part.
+        /// The value's contribution.
         values: Vec<Option<i64>>,
     },
-    /// Anything else: threads of a class hold the same.
+    /// Anything else: threads of a class have the same values.
     Listed {
         /// The class of each thread.
         class: Rc<[usize]>,
@@ -37,7 +37,8 @@ pub(super) enum Function {
     },
 }
 
-/// Where two functions differ: a thread and a value, and what each says there, counted from a place where both are 0.
+/// Where two functions differ: a thread and a value, and both results there, relative to a place where both
+/// are 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Witness {
     pub(super) thread: u32,
@@ -51,7 +52,7 @@ pub(super) struct Witness {
 pub(super) enum Verdict {
     Same,
     Differ(Witness),
-    /// The budget is spent.
+    /// The budget ran out.
     Undecided,
 }
 
@@ -62,7 +63,7 @@ impl Function {
         Function::Sum { start: Start::Terms(thread), values }
     }
 
-    /// From lists: a sum where it is one.
+    /// From tables: a sum where it is one.
     pub(super) fn listed(class: Vec<usize>, values: Vec<Vec<Option<i64>>>) -> Function {
         let first = values.first().and_then(|row| row.first().copied().flatten());
         let starts: Option<Vec<i64>> = values.iter().map(|row| row.first().copied().flatten()).collect();
@@ -89,7 +90,7 @@ impl Function {
         }
     }
 
-    /// Another order of the values; `None` for one that is anything.
+    /// Reorders the values; `None` for a function that is undetermined.
     pub(super) fn pick(&self, which: &[Option<usize>]) -> Function {
         let row = |row: &Vec<Option<i64>>| -> Vec<Option<i64>> {
             which.iter().map(|at| at.and_then(|at| row.get(at).copied().flatten())).collect()
@@ -102,7 +103,7 @@ impl Function {
         }
     }
 
-    /// Is each value's coordinate that of the value which stands for it?
+    /// Is each value's coordinate that of its representative?
     pub(super) fn folds(&self, onto: &[usize]) -> bool {
         let row = |row: &Vec<Option<i64>>| {
             row.iter().zip(onto).all(|(x, at)| match (x, row.get(*at).copied().flatten()) {
@@ -116,12 +117,12 @@ impl Function {
         }
     }
 
-    /// The same for all values?
+    /// Is it independent of the value?
     pub(super) fn same_for_values(&self) -> bool {
         self.folds(&vec![0; self.len()])
     }
 
-    /// The same for all threads and values?
+    /// Is it constant?
     pub(super) fn is_constant(&self) -> bool {
         match self {
             Function::Sum { start: Start::Terms(terms), .. } => {
@@ -138,7 +139,7 @@ impl Function {
         }
     }
 
-    /// The same for all threads of each group of so many neighbours? `None` past the budget.
+    /// Is it uniform in each group of so many neighbouring threads? `None` if the budget runs out.
     pub(super) fn same_in_groups(&self, of: Across, threads: u32, budget: &mut Budget) -> Option<bool> {
         let first = |thread: usize| of.first(thread as u32) as usize;
         let alike = |list: &[i64]| list.iter().enumerate().all(|(thread, at)| *at == list[first(thread)]);
@@ -160,7 +161,7 @@ impl Function {
         })
     }
 
-    /// Is this the other function, but for a constant? Only where the mask has elements.
+    /// Are both functions equal up to a constant? Only where the mask has elements.
     pub(super) fn compare(
         &self,
         other: &Function,
@@ -182,7 +183,7 @@ impl Function {
         let (Some(ours), Some(theirs)) = (self.lists(threads, budget), other.lists(threads, budget)) else {
             return Verdict::Undecided;
         };
-        // Two sums differ in what the thread adds, or in what the value adds.
+        // Two sums differ in the thread's contribution, or in the value's.
         let places: Box<dyn Iterator<Item = (u32, usize)>> = match sums {
             true => Box::new((0..threads).map(|t| (t, 0)).chain((0..values).map(|v| (0, v)))),
             false => Box::new((0..threads).flat_map(|t| (0..values).map(move |v| (t, v)))),
@@ -201,7 +202,7 @@ impl Function {
         Verdict::Same
     }
 
-    /// Does the thread add the same to both, but for a constant?
+    /// Are the thread's contributions equal up to a constant?
     pub(super) fn starts_like(&self, other: &Function, threads: u32, budget: &mut Budget) -> bool {
         let (Function::Sum { start, .. }, Function::Sum { start: other, .. }) = (self, other) else {
             return false;
@@ -221,7 +222,7 @@ impl Start {
     }
 }
 
-/// A function to be evaluated many times.
+/// A function prepared for many evaluations.
 pub(super) enum Lists<'f> {
     Sum(Vec<i64>, &'f [Option<i64>]),
     Rows(&'f [usize], &'f [Vec<Option<i64>>]),

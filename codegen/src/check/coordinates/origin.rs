@@ -1,4 +1,5 @@
-//! What the elements of a tensor stand for: coordinates of the user's tensors, through copies, functions and products.
+//! The origin of a tensor's elements: coordinates of the user's tensors, through copies, functions and
+//! products.
 
 use std::rc::Rc;
 
@@ -10,16 +11,16 @@ use super::function::{Function, Verdict};
 use crate::thread::Id;
 use crate::view::View;
 
-/// One coordinate that elements stand for.
+/// One coordinate that elements come from.
 #[derive(Clone, Debug)]
 pub(super) struct Axis<F> {
-    /// The extent that it runs along: two coordinates belong together where this is the same.
+    /// The extent that it runs along: two coordinates correspond where this is the same.
     pub(super) extent: Value,
     /// The global tensor and its mode.
     pub(super) of: (Id, usize),
-    /// Through which view it came, for messages.
+    /// The view that read it, for messages.
     pub(super) through: Through,
-    /// How it is found; `None` where that is not known.
+    /// The function that gives it; `None` where that is not known.
     pub(super) at: Option<F>,
 }
 
@@ -39,7 +40,7 @@ impl Through {
 
 /// All coordinates of a tensor's elements.
 #[derive(Clone, Debug)]
-pub(super) struct Stands<F> {
+pub(super) struct Coordinates<F> {
     pub(super) axes: Vec<Axis<F>>,
     /// Are they sums of products?
     pub(super) sums: bool,
@@ -48,12 +49,12 @@ pub(super) struct Stands<F> {
 /// What is known about a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Origin<F> {
-    /// Nothing was written but numbers, which stand everywhere.
+    /// Nothing was written but constants, which have no coordinates.
     Any,
     /// It cannot be followed.
     Unknown,
-    /// Elements stand for these.
-    Known(Stands<F>),
+    /// Elements come from these coordinates.
+    Known(Coordinates<F>),
 }
 
 impl<F: PartialEq> PartialEq for Axis<F> {
@@ -62,14 +63,14 @@ impl<F: PartialEq> PartialEq for Axis<F> {
     }
 }
 
-impl<F: PartialEq> PartialEq for Stands<F> {
+impl<F: PartialEq> PartialEq for Coordinates<F> {
     fn eq(&self, other: &Self) -> bool {
         self.sums == other.sums && self.axes == other.axes
     }
 }
 
 impl<F: Clone + PartialEq> Origin<F> {
-    /// What holds on both ways.
+    /// The join of two states: what holds on both paths.
     pub(super) fn join(&self, other: &Origin<F>) -> Origin<F> {
         match (self, other) {
             (Origin::Any, known) | (known, Origin::Any) => known.clone(),
@@ -79,8 +80,8 @@ impl<F: Clone + PartialEq> Origin<F> {
     }
 }
 
-impl<F: Clone + PartialEq> Stands<F> {
-    fn join(&self, other: &Stands<F>) -> Option<Stands<F>> {
+impl<F: Clone + PartialEq> Coordinates<F> {
+    fn join(&self, other: &Coordinates<F>) -> Option<Coordinates<F>> {
         let alike = |(x, y): (&Axis<F>, &Axis<F>)| x.extent == y.extent && x.of == y.of;
         if self.axes.len() != other.axes.len() || !self.axes.iter().zip(&other.axes).all(alike) {
             return None;
@@ -90,54 +91,54 @@ impl<F: Clone + PartialEq> Stands<F> {
             .iter()
             .zip(&other.axes)
             .map(|(x, y)| Axis { at: x.at.clone().filter(|_| x.at == y.at), ..x.clone() });
-        Some(Stands { axes: both.collect(), sums: self.sums || other.sums })
+        Some(Coordinates { axes: both.collect(), sums: self.sums || other.sums })
     }
 }
 
-impl<F> Stands<F> {
-    /// The same coordinates, found otherwise.
-    pub(super) fn each<G>(&self, mut at: impl FnMut(&F) -> Option<G>) -> Stands<G> {
+impl<F> Coordinates<F> {
+    /// The same coordinates with other functions.
+    pub(super) fn each<G>(&self, mut at: impl FnMut(&F) -> Option<G>) -> Coordinates<G> {
         let axes = self.axes.iter().map(|axis| Axis {
             extent: axis.extent,
             of: axis.of,
             through: axis.through.clone(),
             at: axis.at.as_ref().and_then(&mut at),
         });
-        Stands { axes: axes.collect(), sums: self.sums }
+        Coordinates { axes: axes.collect(), sums: self.sums }
     }
 }
 
-/// What the elements of a function's result stand for: all coordinates of its inputs, those that agree once.
+/// The origin of a function's result: all coordinates of its inputs, equal ones once.
 ///
-/// Two elements of one tensor that meet at other coordinates are a pattern of the kernel's own, as in a stencil or a
-/// sorting network: what their result stands for is not known.
+/// Two elements of one tensor that are combined at different coordinates are a pattern of the kernel's own,
+/// as in a stencil or a sorting network: the origin of their result is not known.
 pub(super) fn combined(ins: &[Origin<Function>], threads: u32, budget: &mut Budget) -> Origin<Function> {
-    let mut all: Option<Stands<Function>> = None;
+    let mut all: Option<Coordinates<Function>> = None;
     let several = ins.iter().filter(|origin| **origin != Origin::Any).count() > 1;
     for origin in ins {
-        let mut stands = match origin {
+        let mut coordinates = match origin {
             Origin::Any => continue,
             Origin::Unknown => return Origin::Unknown,
-            Origin::Known(stands) => stands.clone(),
+            Origin::Known(coordinates) => coordinates.clone(),
         };
-        if several && !stands.sums {
-            // What is the same everywhere is broadcast.
-            stands.axes.retain(|axis| axis.at.as_ref().is_some_and(|at| !at.is_constant()));
+        if several && !coordinates.sums {
+            // Constants are broadcast.
+            coordinates.axes.retain(|axis| axis.at.as_ref().is_some_and(|at| !at.is_constant()));
         }
         all = Some(match all {
-            None => stands,
-            Some(all) => united(all, stands, threads, budget),
+            None => coordinates,
+            Some(all) => united(all, coordinates, threads, budget),
         });
     }
     all.map_or(Origin::Any, Origin::Known)
 }
 
 fn united(
-    mut all: Stands<Function>,
-    more: Stands<Function>,
+    mut all: Coordinates<Function>,
+    more: Coordinates<Function>,
     threads: u32,
     budget: &mut Budget,
-) -> Stands<Function> {
+) -> Coordinates<Function> {
     let known = all.axes.len();
     let mut met = vec![false; known];
     let mut alone = Vec::new();

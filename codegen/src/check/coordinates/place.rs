@@ -1,5 +1,5 @@
-//! What the elements of a shared tensor stand for: a coordinate as a function of the element, found from the threads
-//! that write it.
+//! The origin of a shared tensor's elements: a coordinate as a function of the element, inferred from the
+//! threads that write it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,12 +11,13 @@ use crate::affine::{Affine, Coord};
 use crate::tile::Tensor;
 use crate::view::View;
 
-/// From an element of a shared tensor to a coordinate, but for a constant.
+/// From an element of a shared tensor to a coordinate, up to a constant.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Place {
-    /// So many steps for each step along a mode; `None` along a mode in which no copy moves, as that of slots.
+    /// The stride of the coordinate along each mode; `None` along a mode in which no copy varies, such as the
+    /// slot.
     Steps(Vec<Option<i64>>),
-    /// Element by element, leftmost mode fastest; modes along which each copy stays where it is are left out.
+    /// A table, leftmost mode fastest; modes along which copies do not vary are left out.
     Listed(Rc<Table>),
 }
 
@@ -33,9 +34,9 @@ pub(super) struct Table {
 /// A view of a shared tensor, taken apart.
 pub(super) struct Access<'v> {
     elements: &'v Elements,
-    /// For each mode: what the thread adds.
+    /// For each mode: the thread's contribution.
     thread: Vec<Affine>,
-    /// For each mode: what is the same for all threads, where it is a number.
+    /// For each mode: the uniform contribution, where it is a number.
     fixed: Vec<Option<i64>>,
     extents: Vec<i64>,
     mask: Mask,
@@ -65,7 +66,7 @@ impl<'v> Access<'v> {
         !self.thread[mode].terms.is_empty() || self.elements.moves(mode)
     }
 
-    /// What is read: the coordinate as a function of thread and value.
+    /// A read: the coordinate as a function of thread and value.
     pub(super) fn read(&self, place: &Place, budget: &mut Budget) -> Option<Function> {
         match place {
             Place::Steps(steps) => {
@@ -102,12 +103,13 @@ impl<'v> Access<'v> {
         }
     }
 
-    /// The inverse of a write: which coordinate each element gets.
+    /// The inverse of a write: the coordinate of each element.
     pub(super) fn written(&self, what: &Function, budget: &mut Budget) -> Option<Place> {
         self.steps(what).map(Place::Steps).or_else(|| self.table(what, budget))
     }
 
-    /// Steps along the modes, where each digit of the thread and each value moves along one of them at a time.
+    /// Strides along the modes, where each digit of the thread and each value varies along one of them at a
+    /// time.
     fn steps(&self, what: &Function) -> Option<Vec<Option<i64>>> {
         let Function::Sum { start: Start::Terms(start), values } = what else { return None };
         let mut moves: Vec<(Vec<i64>, i64)> = Vec::new();
@@ -170,7 +172,7 @@ impl<'v> Access<'v> {
                 let Some(coordinate) = lists.at(thread, element) else { continue };
                 let place = self.index(&starts[class[thread as usize]], element, &still)?;
                 match at.get_mut(place)? {
-                    // Two coordinates in one place.
+                    // Two coordinates collide in one place.
                     Some(known) if *known != coordinate => return None,
                     known => *known = Some(coordinate),
                 }
@@ -179,12 +181,12 @@ impl<'v> Access<'v> {
         Some(Place::Listed(Rc::new(Table { extents, still, at })))
     }
 
-    /// Where threads begin, each place once, and which is each thread's. Only along modes that count.
+    /// The distinct starts of threads, and the index of each thread's. Only along modes that count.
     fn starts(&self, still: &[bool], budget: &mut Budget) -> Option<(Vec<usize>, Vec<Vec<i64>>)> {
         let mut along = Vec::new();
         for (mode, still) in still.iter().enumerate() {
             if *still {
-                // A table that leaves a mode out says nothing about moving along it.
+                // A table that leaves a mode out says nothing about steps along it.
                 if self.moves(mode) {
                     return None;
                 }
@@ -221,7 +223,7 @@ impl<'v> Access<'v> {
         usize::try_from(index).ok()
     }
 
-    /// Is every element of the tensor written? For a view whose threads and values meet no element twice.
+    /// Is every element of the tensor written? For a view whose (thread, value) pairs are injective.
     pub(super) fn covers(&self, budget: &mut Budget) -> bool {
         let still = vec![false; self.thread.len()];
         let Some((_, starts)) = self.starts(&still, budget) else { return false };

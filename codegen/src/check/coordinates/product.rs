@@ -1,21 +1,21 @@
-//! What a product sums over, and what its sums stand for.
+//! The contracted coordinate of a product, and the origin of its sums.
 
 use tilewright_layout::Value;
 
 use super::super::Budget;
 use super::elements::{Elements, Mask};
 use super::function::{Function, Verdict, Witness};
-use super::origin::{Axis, Stands, Through};
+use super::origin::{Axis, Coordinates, Through};
 use crate::view::View;
 
 /// An operand: (rows, k), or (columns, k).
 pub(super) struct Side<'p> {
     pub(super) view: &'p View,
     pub(super) elements: Elements,
-    pub(super) stands: Stands<Function>,
+    pub(super) coordinates: Coordinates<Function>,
 }
 
-/// Why a product cannot be meant: coordinates along one extent that differ where they are multiplied.
+/// Why a product cannot be intended: coordinates along one extent that differ where they are multiplied.
 pub(super) struct Mismatch {
     /// Axes of the two operands.
     pub(super) pair: (usize, usize),
@@ -38,7 +38,7 @@ impl Side<'_> {
         self.elements.counts[1]
     }
 
-    /// Does a coordinate change from k-step to k-step?
+    /// Does a coordinate vary with the k-step?
     fn runs(&self, axis: &Axis<Function>) -> bool {
         let rows = self.rows();
         let onto: Vec<usize> = (0..self.elements.len()).map(|element| element % rows).collect();
@@ -46,11 +46,11 @@ impl Side<'_> {
     }
 
     fn running(&self) -> Vec<bool> {
-        self.stands.axes.iter().map(|axis| self.runs(axis)).collect()
+        self.coordinates.axes.iter().map(|axis| self.runs(axis)).collect()
     }
 }
 
-/// The axes over which a product sums, where they are known; or why there can be none.
+/// The axes that a product contracts, where they are known; or the mismatch.
 pub(super) fn contracted(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -59,16 +59,16 @@ pub(super) fn contracted(
 ) -> Result<Vec<(usize, usize)>, Mismatch> {
     let (runs_a, runs_b) = (a.running(), b.running());
     let mut pairs = Vec::new();
-    for (x, left) in a.stands.axes.iter().enumerate() {
-        let partners = b.stands.axes.iter().enumerate().filter(|(_, right)| right.extent == left.extent);
+    for (x, left) in a.coordinates.axes.iter().enumerate() {
+        let partners = b.coordinates.axes.iter().enumerate().filter(|(_, right)| right.extent == left.extent);
         pairs.extend(partners.map(|(y, _)| (x, y)));
     }
     let only = |runs: &[bool], this: usize| runs.iter().enumerate().all(|(at, runs)| !runs || at == this);
     let mut first: Option<Mismatch> = None;
     let mut agreeing = Vec::new();
     for &(x, y) in &pairs {
-        let (Some(left), Some(right)) = (&a.stands.axes[x].at, &b.stands.axes[y].at) else {
-            // What is not known may be what is summed over.
+        let (Some(left), Some(right)) = (&a.coordinates.axes[x].at, &b.coordinates.axes[y].at) else {
+            // An unknown axis may be the contracted one.
             return Ok(Vec::new());
         };
         let along = (runs_a[x], runs_b[y]);
@@ -78,8 +78,8 @@ pub(super) fn contracted(
             Agreement::Undecided => return Ok(Vec::new()),
             Agreement::Differ(at, step, elements) => {
                 let mismatch = Mismatch { pair: (x, y), at, step, elements, along, steps: a.steps() };
-                let relevant = match a.stands.axes[x].extent {
-                    // Two extents of one number need not be one extent.
+                let relevant = match a.coordinates.axes[x].extent {
+                    // Two extents of equal size need not be the same extent.
                     Value::Int(_) => along == (true, true),
                     _ => true,
                 };
@@ -92,9 +92,9 @@ pub(super) fn contracted(
     }
     let still = |&(x, y): &(usize, usize)| {
         let constant = |axis: &Axis<Function>| axis.at.as_ref().is_some_and(Function::is_constant);
-        constant(&a.stands.axes[x]) && constant(&b.stands.axes[y])
+        constant(&a.coordinates.axes[x]) && constant(&b.coordinates.axes[y])
     };
-    // Of those that agree, those that move; where none does, all that stand still.
+    // Of the axes that agree, those that vary; where none does, all of them.
     let moving: Vec<(usize, usize)> = agreeing.iter().copied().filter(|pair| !still(pair)).collect();
     match (moving.first(), first) {
         (Some(pair), _) => Ok(vec![*pair]),
@@ -109,7 +109,7 @@ enum Agreement {
     Undecided,
 }
 
-/// Do both coordinates depend on the thread and the k-step alone, and alike?
+/// Do both coordinates depend on the thread and the k-step alone, and in the same way?
 fn agree(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -146,14 +146,14 @@ fn agree(
     Agreement::Same
 }
 
-/// What the sums stand for: the rows of one operand, the columns of the other.
-pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Stands<Function> {
+/// The origin of the sums: the rows of one operand, the columns of the other.
+pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Coordinates<Function> {
     let (rows, columns) = (a.rows(), b.rows());
     let mut axes = Vec::new();
     for (side, second) in [(a, false), (b, true)] {
         let place = |sum: usize| Some(if second { sum / rows } else { sum % rows });
         let which: Vec<Option<usize>> = (0..rows * columns).map(place).collect();
-        for (at, axis) in side.stands.axes.iter().enumerate() {
+        for (at, axis) in side.coordinates.axes.iter().enumerate() {
             let gone = summed.iter().any(|(x, y)| at == if second { *y } else { *x });
             if gone || side.runs(axis) {
                 continue;
@@ -165,5 +165,5 @@ pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Sta
             });
         }
     }
-    Stands { axes, sums: true }
+    Coordinates { axes, sums: true }
 }

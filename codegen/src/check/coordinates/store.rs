@@ -1,42 +1,44 @@
-//! Whether elements are stored where they belong.
+//! Whether elements are stored to the coordinates that they belong to.
 
 use tilewright_layout::Value;
 
 use super::super::Budget;
 use super::elements::Mask;
 use super::function::{Function, Verdict, Witness};
-use super::origin::{Axis, Stands};
+use super::origin::{Axis, Coordinates};
 
-/// A coordinate that elements stand for, and another to which they are stored.
+/// A coordinate of the elements, and the different one that they are stored to.
 pub(super) struct Misplaced<'s> {
     /// The axis of the elements.
     pub(super) axis: &'s Axis<Function>,
-    /// The mode of the target, where one is meant.
+    /// The intended mode of the target, if any.
     pub(super) mode: usize,
     pub(super) at: Witness,
-    /// An axis that does go to that mode: what is stored was made from elements of both.
+    /// An axis that does go to that mode: what is stored was computed from elements of both.
     pub(super) rival: Option<&'s Axis<Function>>,
 }
 
-/// The first coordinate that has no place among those of the target.
+/// The first coordinate of the elements that does not match one of the target.
 ///
-/// Coordinates belong together by their extents. Where an extent stands several times, any assignment will do. Sums
-/// must keep their coordinates; other elements may be rearranged, as long as those that were combined stay together.
+/// Coordinates correspond by their extents. Where an extent occurs several times, any assignment will do.
+/// Sums must keep their coordinates; other elements may be rearranged, as long as those that were combined
+/// stay together.
 pub(super) fn misplaced<'s>(
-    stands: &'s Stands<Function>,
+    coordinates: &'s Coordinates<Function>,
     target: &[(Value, Option<Function>)],
     mask: &Mask,
     threads: u32,
     budget: &mut Budget,
 ) -> Option<Misplaced<'s>> {
     let mut extents: Vec<Value> = Vec::new();
-    for axis in &stands.axes {
+    for axis in &coordinates.axes {
         if !extents.contains(&axis.extent) {
             extents.push(axis.extent);
         }
     }
     extents.into_iter().find_map(|extent| {
-        let axes: Vec<&Axis<Function>> = stands.axes.iter().filter(|axis| axis.extent == extent).collect();
+        let axes: Vec<&Axis<Function>> =
+            coordinates.axes.iter().filter(|axis| axis.extent == extent).collect();
         let number = matches!(extent, Value::Int(_));
         let modes: Vec<(usize, &Function)> = target
             .iter()
@@ -44,10 +46,10 @@ pub(super) fn misplaced<'s>(
             .filter(|(_, (other, _))| *other == extent)
             .map(|(mode, (_, at))| at.as_ref().map(|at| (mode, at)))
             .collect::<Option<_>>()?;
-        // Two extents of one number need not be one extent.
+        // Two extents of equal size need not be the same extent.
         let modes: Vec<(usize, &Function)> =
             modes.into_iter().filter(|(_, at)| !(number && at.is_constant())).collect();
-        if modes.is_empty() || (!stands.sums && axes.len() <= modes.len()) {
+        if modes.is_empty() || (!coordinates.sums && axes.len() <= modes.len()) {
             return None;
         }
         let mut table = Vec::new();
@@ -66,7 +68,7 @@ pub(super) fn misplaced<'s>(
         if assigned(&table, 0, &mut vec![false; modes.len()], apart) {
             return None;
         }
-        // Whichever has no place at all, or has only one that another needs.
+        // An axis without a mode, or whose only mode another axis needs.
         let lost = table.iter().position(|row| row.iter().all(Option::is_some));
         let lost = lost.unwrap_or(axes.len() - 1);
         let free = |mode: usize| !table.iter().any(|row| row[mode].is_none());
@@ -80,7 +82,7 @@ pub(super) fn misplaced<'s>(
     })
 }
 
-/// Is there a mode for each axis, one of its own if `apart`?
+/// Is there an assignment of axes to modes, injective if `apart`?
 fn assigned(table: &[Vec<Option<Witness>>], axis: usize, taken: &mut Vec<bool>, apart: bool) -> bool {
     let Some(row) = table.get(axis) else { return true };
     (0..row.len()).any(|mode| {

@@ -1,10 +1,10 @@
-//! What is said about coordinates that do not fit.
+//! Diagnostics of coordinates that do not match.
 
 use tilewright_layout::Value;
 
 use super::elements::Elements;
 use super::function::Function;
-use super::origin::{Axis, Stands, Through};
+use super::origin::{Axis, Coordinates, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
 use crate::ast::Span;
@@ -13,7 +13,7 @@ use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 use crate::view::View;
 
-/// The place of an argument of the call that made a statement.
+/// The span of an argument of the call that made a statement.
 fn place(program: &Program, stmt: &Stmt, arg: usize) -> Span {
     program.arguments.get(&stmt.span).and_then(|all| all.get(arg)).copied().unwrap_or(stmt.span)
 }
@@ -27,7 +27,7 @@ fn along(extent: Value) -> String {
     format!("both along {extent}, counted from the tile's first element")
 }
 
-/// A product of elements that do not belong together.
+/// A product of elements that do not correspond.
 pub(super) fn product(
     program: &Program,
     stmt: &Stmt,
@@ -35,7 +35,7 @@ pub(super) fn product(
     b: &Side<'_>,
     why: &Mismatch,
 ) -> Diagnostic {
-    let (x, y) = (&a.stands.axes[why.pair.0], &b.stands.axes[why.pair.1]);
+    let (x, y) = (&a.coordinates.axes[why.pair.0], &b.coordinates.axes[why.pair.1]);
     let message = format!(
         "this product multiplies elements of different {}: at k-step {} of thread {}, `{}[{}]` has `{}` = {}, and \
          `{}[{}]` has `{}` = {} ({})",
@@ -52,8 +52,8 @@ pub(super) fn product(
         why.at.theirs,
         along(x.extent),
     );
-    // The operand whose second mode is not what the other sums over.
-    let turned = |side: &Side<'_>, axis: &Axis<Function>| {
+    // The operand whose second mode is not the contracted one.
+    let not_along = |side: &Side<'_>, axis: &Axis<Function>| {
         format!(
             "the second mode of `{}` does not run along `{}`",
             side.view.name,
@@ -68,19 +68,20 @@ pub(super) fn product(
                 a.view.name, b.view.name, x.extent
             ),
         ),
-        (true, false) => (1, format!("{}: operands are (rows, k) and (columns, k)", turned(b, y))),
+        (true, false) => (1, format!("{}: operands are (rows, k) and (columns, k)", not_along(b, y))),
         (false, _) if why.steps == 1 => {
             (1, format!("partition `{}` and `{}` alike along {}", a.view.name, b.view.name, x.extent))
         }
-        (false, true) => (0, format!("{}: operands are (rows, k) and (columns, k)", turned(a, x))),
+        (false, true) => (0, format!("{}: operands are (rows, k) and (columns, k)", not_along(a, x))),
         (false, false) => {
-            (0, format!("{}, and {}: operands are (rows, k) and (columns, k)", turned(a, x), turned(b, y)))
+            let (a, b) = (not_along(a, x), not_along(b, y));
+            (0, format!("{a}, and {b}: operands are (rows, k) and (columns, k)"))
         }
     };
     Diagnostic::error(place(program, stmt, arg), message).help(help)
 }
 
-/// What is stored, as the user calls it.
+/// The stored expression, in the user's terms.
 fn stored(stmt: &Stmt) -> Option<&View> {
     match &stmt.op {
         Op::Copy { from, .. } | Op::Atomic { from, .. } => Some(from),
@@ -89,12 +90,12 @@ fn stored(stmt: &Stmt) -> Option<&View> {
     }
 }
 
-/// Elements that are stored where they do not belong.
+/// Elements that are stored to the wrong coordinates.
 pub(super) fn store(
     program: &Program,
     stmt: &Stmt,
     (to, elements, target): (&View, &Elements, &[(Value, Option<Function>)]),
-    stands: &Stands<Function>,
+    coordinates: &Coordinates<Function>,
     lost: &Misplaced<'_>,
     starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
 ) -> Diagnostic {
@@ -116,7 +117,7 @@ pub(super) fn store(
         at.theirs,
         along(axis.extent),
     );
-    let help = remedy(program, to, target, stands, lost, starts_like);
+    let help = remedy(program, to, target, coordinates, lost, starts_like);
     Diagnostic::error(place(program, stmt, 0), message).help(help)
 }
 
@@ -125,13 +126,13 @@ fn remedy(
     program: &Program,
     to: &View,
     target: &[(Value, Option<Function>)],
-    stands: &Stands<Function>,
+    coordinates: &Coordinates<Function>,
     lost: &Misplaced<'_>,
     starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
 ) -> String {
-    // Operands that are partitioned as another mode of the target is.
+    // Operands that are partitioned like another mode of the target.
     let mut wrong: Vec<(usize, &Through)> = Vec::new();
-    for axis in stands.axes.iter().filter(|axis| axis.through.operand) {
+    for axis in coordinates.axes.iter().filter(|axis| axis.through.operand) {
         let own = target.iter().position(|(extent, _)| *extent == axis.extent);
         let (Some(at), Some(own)) = (&axis.at, own) else { continue };
         let mut like = |mode: usize| target[mode].1.as_ref().is_some_and(|mode| starts_like(at, mode));

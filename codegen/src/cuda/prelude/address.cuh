@@ -2,7 +2,7 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-// The same place in another block of the cluster.
+// The same address in another block of the cluster.
 template <typename T>
 __device__ __forceinline__ T* in_peer(T* p, int rank) {
     T* there;

@@ -46,7 +46,7 @@ __device__ __forceinline__ void atomic_max(double* at, double x) {
     } while (seen != old);
 }
 
-// Waits until a flag has been raised so far, and sees what was written before.
+// Acquires a flag: waits until it has been raised so far; what was written before is visible.
 __device__ __forceinline__ void await_flag(const int* at, int least) {
     int seen;
     do {

@@ -1,7 +1,7 @@
-// How a tensor lies in global memory, as the copy engine reads it. The host encodes it.
+// A tensor map (CUtensorMap), which the host encodes.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Ordinary accesses to shared memory before those of bulk copies and matrix products.
+// Proxy fence: ordinary accesses to shared memory before those of bulk copies and matrix products.
 __device__ __forceinline__ void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -10,7 +10,7 @@ __device__ __forceinline__ void bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until at most so many groups of bulk stores of this thread are in flight.
+// Waits until at most so many groups of bulk stores of this thread are in flight.
 template <int pending>
 __device__ __forceinline__ void bulk_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" :: "n"(pending) : "memory");

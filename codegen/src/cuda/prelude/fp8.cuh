@@ -1,4 +1,4 @@
-// Floating-point numbers of eight bits: kept as bits, computed with in float.
+// 8-bit floating-point numbers: stored as bits, computed in float.
 struct e4m3 { unsigned char bits; };
 
 struct e5m2 { unsigned char bits; };

@@ -1,4 +1,4 @@
-// 16-bit floating-point numbers: kept as bits, computed with in float.
+// 16-bit floating-point numbers: stored as bits, computed in float.
 struct f16 { unsigned short bits; };
 
 struct bf16 { unsigned short bits; };
@@ -31,7 +31,7 @@ __device__ __forceinline__ f16 double_to_f16(double x) {
     return y;
 }
 
-// Towards zero first, with a last bit that remembers what was cut off: rounded once.
+// Round to odd, towards zero with a sticky last bit: rounded once afterwards.
 __device__ __forceinline__ bf16 double_to_bf16(double x) {
     const float y = __double2float_rz(x);
     return to_bf16((double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1));

@@ -1,5 +1,4 @@
-// Read shared memory, `at` elements further on, where they stand: the compiler does not move them to where their values
-// are used.
+// Volatile loads from shared memory, `at` elements further on, which the compiler cannot sink to their uses.
 __device__ __forceinline__ void load_here_4(float4& to, const float* from, unsigned at) {
     asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(to.x), "=f"(to.y), "=f"(to.z), "=f"(to.w) : "r"(shared_address(from) + at * 4));

@@ -2,7 +2,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* bar, int count
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(bar)), "r"(count) : "memory");
 }
 
-// Initialised mbarriers are seen by the other blocks of the cluster and by bulk copies.
+// Makes initialised mbarriers visible to the other blocks of the cluster and to bulk copies.
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -11,14 +11,14 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned long long* bar) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(bar)) : "memory");
 }
 
-// Arrives, and announces so many bytes of bulk copies.
+// Arrives, and expects so many transaction bytes of bulk copies.
 __device__ __forceinline__ void mbarrier_arrive_expect_bytes(unsigned long long* bar, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  :: "r"(shared_address(bar)), "r"(bytes) : "memory");
 }
 
-// Arrives at another block's mbarrier. Orders what copies and products read there, which are waited for, and no ordinary
-// loads and stores.
+// Arrives at another block's mbarrier. Orders asynchronous copies and products, which have been waited for,
+// but no ordinary loads and stores.
 __device__ __forceinline__ void mbarrier_arrive_at_peer(unsigned long long* bar, int rank) {
     asm volatile(
         "{\n"
@@ -29,7 +29,7 @@ __device__ __forceinline__ void mbarrier_arrive_at_peer(unsigned long long* bar,
         :: "r"(shared_address(bar)), "r"(rank) : "memory");
 }
 
-// Arrives at another block's mbarrier, and orders ordinary loads and stores too, by a fence.
+// Arrives at another block's mbarrier with release semantics: orders ordinary loads and stores too.
 __device__ __forceinline__ void mbarrier_arrive_at_peer_release(unsigned long long* bar, int rank) {
     asm volatile(
         "{\n"
@@ -50,7 +50,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect_bytes_at_peer(unsigned lo
         :: "r"(shared_address(bar)), "r"(bytes), "r"(rank) : "memory");
 }
 
-// Until the phase of this parity is complete.
+// Waits until the phase of this parity is complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* bar, int parity) {
     asm volatile(
         "{\n"
@@ -62,7 +62,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* bar, int parit
         :: "r"(shared_address(bar)), "r"(parity) : "memory");
 }
 
-// The same, where other blocks of the cluster arrive too.
+// The same with acquire semantics for the cluster, where other blocks arrive too.
 __device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long* bar, int parity) {
     asm volatile(
         "{\n"

@@ -1,4 +1,5 @@
-// Towards zero, with a last bit that remembers what was cut off: rounded again to fewer bits, it is as if rounded once.
+// Round to odd, towards zero with a sticky last bit: rounding again to fewer bits gives the result of a
+// single rounding.
 __device__ __forceinline__ float float_to_odd(double x) {
     const float y = __double2float_rz(x);
     return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1);

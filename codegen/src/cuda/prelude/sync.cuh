@@ -1,4 +1,5 @@
-// The next kernel may begin. Memory is touched only after this: the kernel ahead has ended, and what it wrote is seen.
+// Programmatic dependent launch: lets the next kernel start, and waits until the previous kernel's writes are
+// visible.
 __device__ __forceinline__ void overlap_launches() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -6,7 +7,7 @@ __device__ __forceinline__ void overlap_launches() {
 #endif
 }
 
-// One thread of the warp.
+// Elects one thread of the warp.
 __device__ __forceinline__ bool elect_one() {
     unsigned elected;
     asm volatile(
@@ -19,7 +20,7 @@ __device__ __forceinline__ bool elect_one() {
     return elected;
 }
 
-// A barrier of some warps.
+// A named barrier of some warps.
 __device__ __forceinline__ void bar_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
 }
@@ -33,13 +34,13 @@ __device__ __forceinline__ void fence_cluster() {
     asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
 
-// Registers for each thread of the warpgroup, taken from the block's.
+// Increases the registers of each thread of the warpgroup.
 template <int registers>
 __device__ __forceinline__ void more_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
 }
 
-// Registers for each thread of the warpgroup; the others are for the block to take.
+// Decreases the registers of each thread of the warpgroup.
 template <int registers>
 __device__ __forceinline__ void fewer_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));

@@ -1,4 +1,4 @@
-// A float of ten bits of fraction, to nearest, ties away from zero: what tensor cores read.
+// A float of ten bits of fraction, to nearest, ties away from zero: the format that tensor cores read.
 __device__ __forceinline__ float to_tf32(float x) {
     unsigned y;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));

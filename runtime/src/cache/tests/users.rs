@@ -1,4 +1,5 @@
-//! Folders that others own, may write to, or lead elsewhere. What another user owns only a superuser can make.
+//! Folders that others own, may write to, or that are links elsewhere. Only root can create files of another
+//! user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
@@ -10,7 +11,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes it another user's, if this one may.
+/// Gives it to another user, if this process may.
 fn give(path: &Path) -> bool {
     chown(path, Some(OTHER), None).is_ok()
 }
@@ -31,7 +32,7 @@ fn serves(cache: &Cache) -> bool {
     found[0]
 }
 
-/// The cache is not used, and everything that says why says this.
+/// The cache is not used, and every message names this reason.
 #[track_caller]
 fn refused(cache: &Cache, why: &str, help: &str) {
     assert!(!serves(cache), "{why}");
@@ -57,7 +58,7 @@ fn folders_that_others_may_write_to() {
         let before = fs::metadata(&path).unwrap().mode() & 0o7777;
         for open in [0o777, 0o770, 0o702, 0o1777, 0o720] {
             mode(&path, open);
-            // In a sticky folder of the superuser nobody exchanges what is not his, and everybody makes files.
+            // In a sticky folder of root nobody can replace files of others, and everybody can create files.
             let is_root = fs::metadata(&path).unwrap().uid() == 0;
             if open == 0o1777 && is_root && name != "a/b/cache" {
                 assert!(serves(&cache));
@@ -88,7 +89,7 @@ fn folders_and_files_of_other_users() {
     }
     assert!(give(&path));
     assert!(!serves(&cache), "a file of another user");
-    // What this user compiles takes its place.
+    // A binary that this user compiles replaces it.
     cache.put(&request("a"), VERSION, &compiled(10)).unwrap();
     assert!(serves(&cache));
 }
@@ -116,7 +117,7 @@ fn links_lead_where_nobody_else_writes() {
     }
     let round = at("round/cache");
     refused(&round, &format!("{} is a link that leads nowhere", round.folder().unwrap().display()), "");
-    // What is on the way is looked at.
+    // Folders along the path are checked.
     let open = folder.0.join("a/b");
     mode(&open, 0o777);
     let why = format!("other users may write to {}, whose mode is 777", open.display());
@@ -124,13 +125,13 @@ fn links_lead_where_nobody_else_writes() {
         refused(&at(name), &why, &format!("`chmod go-w {}`, or ", open.display()));
     }
     mode(&open, 0o755);
-    // A link in a folder that others write to is theirs to exchange, wherever it leads.
+    // A link in a folder that others can write to can be replaced, wherever it leads.
     fs::create_dir(folder.0.join("open")).unwrap();
     symlink(cache.folder().unwrap(), folder.0.join("open/link")).unwrap();
     assert!(serves(&at("open/link")));
     mode(&folder.0.join("open"), 0o777);
     assert!(!serves(&at("open/link")));
-    // So is one that belongs to another user, where each may exchange his own.
+    // So can a link that belongs to another user, in a sticky folder.
     mode(&folder.0.join("open"), 0o1777);
     let link = folder.0.join("open/link");
     if std::os::unix::fs::lchown(&link, Some(OTHER), None).is_ok() {

@@ -1,5 +1,5 @@
-//! Faults that are planted in programs by hand: rings, roles, barriers, products, bulk copies, clusters, atomic updates.
-//! Every seed must show every one of them, and none may show a fault of a right program.
+//! Bugs planted in hand-written programs: rings, roles, barriers, products, bulk copies, clusters, atomic
+//! updates. Every seed must detect each of them, and none may report a fault in a correct program.
 
 #[path = "../../../../sim/tests/common/mod.rs"]
 mod common;
@@ -18,7 +18,7 @@ use table::{Of, Planted};
 /// Seeds in continuous integration.
 const SEEDS: u64 = 20;
 
-/// The fault that a seed shows; a wrong result is one that no fault explains.
+/// The fault that a seed shows; `None` is a wrong result without a fault.
 fn shown(program: &Program, kernel: &Kernel, seed: u64) -> Result<(), Option<Box<Fault>>> {
     let options = Options { seed, count: false, threads: 1, ..Options::default() };
     match run_program(kernel, &program.args, &options) {
@@ -32,7 +32,7 @@ fn shown(program: &Program, kernel: &Kernel, seed: u64) -> Result<(), Option<Box
     }
 }
 
-/// What the seeds show of a fault: a line for the snapshot, or what is wrong.
+/// The faults of a planted bug over all seeds: a line for the snapshot, or an error.
 fn found(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
     let program = (of.program)();
     let mut kernel = program.kernel.clone();
@@ -60,7 +60,7 @@ fn found(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
     Ok(format!("{}: {}\n    {}", of.name, planted.name, kinds.join(", ")))
 }
 
-/// All planted faults: lines, and what is not found.
+/// Runs all planted bugs; returns lines, and undetected bugs.
 pub(crate) fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
     let all = table::all();
     let faults: Vec<(&Of, &Planted)> =
@@ -77,18 +77,18 @@ pub(crate) fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
     (lines, wrong)
 }
 
-/// Right programs.
+/// Runs the correct programs.
 pub(crate) fn unbroken(seeds: u64) {
     let all = table::all();
     let wrong = each(all.len(), |at| {
         let program = (all[at].program)();
         (0..seeds).find_map(|seed| {
-            let told = match shown(&program, &program.kernel, seed) {
+            let fault = match shown(&program, &program.kernel, seed) {
                 Ok(()) => return None,
                 Err(Some(fault)) => fault.to_string(),
                 Err(None) => "a wrong result".into(),
             };
-            Some(format!("{} with seed {seed}: {told}", all[at].name))
+            Some(format!("{} with seed {seed}: {fault}", all[at].name))
         })
     });
     let wrong: Vec<String> = wrong.into_iter().flatten().collect();
@@ -103,6 +103,6 @@ fn planted_faults_are_found_with_every_seed() {
 }
 
 #[test]
-fn right_programs_by_hand_are_left_alone() {
+fn correct_programs_have_no_fault() {
     unbroken(SEEDS);
 }

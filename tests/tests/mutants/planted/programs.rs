@@ -1,4 +1,4 @@
-//! Right programs by hand, one for each way in which threads hand data to one another.
+//! Correct hand-written programs, one for each way in which threads synchronise and exchange data.
 
 use tilewright_codegen::Elem::{Bf16, F32, I32};
 use tilewright_codegen::element::bf16;
@@ -8,7 +8,7 @@ use tilewright_sim::Arg;
 
 use super::common::{Build, count, frag, load_op, mem};
 
-/// A program, what it is given, and what its results must be.
+/// A program, its arguments, and its expected results.
 pub(crate) struct Program {
     pub(crate) kernel: Kernel,
     pub(crate) args: Vec<Arg>,
@@ -23,7 +23,7 @@ fn role(name: &str, warps: (u32, u32), registers: Option<u32>, body: Vec<Stmt>) 
     Role { name: name.into(), warps, registers, body }
 }
 
-/// `acc += tile · tileᵀ` for the columns that the row of the table has, and the wait for it.
+/// `acc += tile · tileᵀ` over the instruction's K, and the wait for it.
 fn product(b: &mut Build, row: &str, tile: Space, at: Ix, (acc, len): (Id, u32)) -> Vec<Stmt> {
     let (zero, one) = (b.int(0), b.int(1));
     let matrix = || AtomArg::Descriptor { at: mem(tile, at), leading: 16, stride: 1024, mode: 1 };
@@ -37,7 +37,7 @@ fn product(b: &mut Build, row: &str, tile: Space, at: Ix, (acc, len): (Id, u32))
     ]
 }
 
-/// A bulk load that completes an mbarrier, with the arrival that announces it.
+/// A bulk load that completes an mbarrier, with the arrival that expects its bytes.
 fn bulk_load(b: &mut Build, to: Mem, from: Mem, bytes: u32, (bar, slot): (Id, Ix)) -> Vec<Stmt> {
     let size = b.int(i64::from(bytes));
     let args = vec![AtomArg::At(to), AtomArg::At(from), AtomArg::Int(size), AtomArg::Barrier { bar, slot }];
@@ -45,13 +45,13 @@ fn bulk_load(b: &mut Build, to: Mem, from: Mem, bytes: u32, (bar, slot): (Id, Ix
     vec![arrive, b.atom("bulk_load", args)]
 }
 
-/// The slot of an iteration in a ring of two, how often it has been used before, and the use before that.
+/// The slot of an iteration in a ring of two, its phase, and the previous phase.
 fn slot_of(b: &mut Build, round: Ix) -> [Ix; 3] {
     let (slot, phase) = (b.e().rem(round, 2), b.e().div(round, 2));
     [slot, phase, b.sum(&[(phase, 1)], -1)]
 }
 
-/// A warp fills two slots by bulk copies, a warpgroup multiplies what is there; each warp gives a slot back.
+/// A warp fills two slots by bulk copies, a warpgroup multiplies them; one lane of each warp releases a slot.
 pub(crate) fn ring() -> Program {
     const ROUNDS: i64 = 4;
     const LEN: i64 = 64 * 64;
@@ -94,7 +94,7 @@ pub(crate) fn ring() -> Program {
     )
 }
 
-/// Four warps fill a tile by ordinary writes and multiply it, again and again.
+/// Four warps fill a tile by ordinary stores and multiply it, repeatedly.
 pub(crate) fn filled() -> Program {
     let mut b = Build::new(128);
     let to = b.tensor("to", F32, true);
@@ -117,7 +117,7 @@ pub(crate) fn filled() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([512])], vec![48.0; 512])
 }
 
-/// Two warps write what two others read; they meet at named barriers, before and behind the read.
+/// Two warps write data that two others read; named barriers before and after the read.
 pub(crate) fn pair() -> Program {
     let mut b = Build::new(128);
     let to = b.tensor("to", F32, true);
@@ -138,7 +138,7 @@ pub(crate) fn pair() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([192])], count(192))
 }
 
-/// A warp hands two slots to another by ordinary writes; every lane arrives, every lane waits.
+/// A warp passes two slots to another by ordinary stores; every lane arrives, and every lane waits.
 pub(crate) fn arrivals() -> Program {
     let mut b = Build::new(64);
     let to = b.tensor("to", F32, true);
@@ -173,11 +173,12 @@ pub(crate) fn arrivals() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
 }
 
-/// A warp fills two slots by bulk copies, two others read them by ordinary loads; every thread gives a slot back.
+/// A warp fills two slots by bulk copies, two others read them by ordinary loads; every thread releases a
+/// slot.
 pub(crate) fn copies() -> Program {
     let mut b = Build::new(96);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
-    let held = b.shared("held", F32, 128, "");
+    let tile = b.shared("tile", F32, 128, "");
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 64));
     let (x, t) = (b.reg("x", F32, 1), b.thread());
     let read = b.repeat(4, Unroll::No, |b, round| {
@@ -185,7 +186,7 @@ pub(crate) fn copies() -> Program {
         let (place, number) = (b.sum(&[(slot, 64), (t, -1)], 63), b.sum(&[(round, 64), (t, -1)], 63));
         vec![
             b.s(Op::Await { bar: full, slot, phase }),
-            b.load(x, held, place, 1),
+            b.load(x, tile, place, 1),
             b.s(Op::Fence(Fence::ProxyAsync)),
             b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None }),
             b.store(to, number, x, 1),
@@ -195,7 +196,7 @@ pub(crate) fn copies() -> Program {
         let [slot, _, before] = slot_of(b, round);
         let (place, origin) = (b.sum(&[(slot, 64)], 0), b.sum(&[(round, 64)], 0));
         let mut body = vec![b.s(Op::Await { bar: empty, slot, phase: before })];
-        body.extend(bulk_load(b, mem(held, place), mem(from, origin), 256, (full, slot)));
+        body.extend(bulk_load(b, mem(tile, place), mem(from, origin), 256, (full, slot)));
         vec![b.one(Scope::Block, body)]
     });
     let mut body = b.start(&[full, empty]);
@@ -204,20 +205,20 @@ pub(crate) fn copies() -> Program {
     program(b.done(body), vec![Arg::tensor(&count(256), [256]), Arg::output::<f32>([256])], count(256))
 }
 
-/// All write a tile, one thread stores it in bulk, again and again.
+/// All threads write a tile, one thread stores it in bulk, repeatedly.
 pub(crate) fn stores() -> Program {
     let mut b = Build::new(64);
     let to = b.tensor("to", F32, true);
-    let held = b.shared("held", F32, 64, "");
+    let tile = b.shared("tile", F32, 64, "");
     let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
     let phase = b.repeat(3, Unroll::No, |b, round| {
         let (number, place) = (b.sum(&[(round, 64), (t, 1)], 0), b.sum(&[(round, 64)], 0));
-        let args = vec![AtomArg::At(mem(to, place)), AtomArg::At(mem(held, zero)), AtomArg::Int(size)];
+        let args = vec![AtomArg::At(mem(to, place)), AtomArg::At(mem(tile, zero)), AtomArg::Int(size)];
         let store = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
         let wait = vec![b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 })];
         vec![
             b.set(x, 0, Val::Int(number, F32)),
-            b.store(held, t, x, 1),
+            b.store(tile, t, x, 1),
             b.s(Op::Fence(Fence::ProxyAsync)),
             b.sync(),
             b.one(Scope::Block, store),
@@ -228,12 +229,12 @@ pub(crate) fn stores() -> Program {
     program(b.done(vec![phase]), vec![Arg::output::<f32>([192])], count(192))
 }
 
-/// Two blocks share what each of them copies, write into each other's memory, and tell each other of it.
+/// Two blocks exchange multicast copies, write into each other's shared memory, and signal each other.
 pub(crate) fn cluster() -> Program {
     let mut b = Build::new(64).cluster(2);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let map = b.map(from, &[64], &[0], 0);
-    let (held, own) = (b.shared("held", F32, 128, ""), b.shared("own", F32, 64, ""));
+    let (tile, own) = (b.shared("tile", F32, 128, ""), b.shared("own", F32, 64, ""));
     let (full, ready) = (b.mbarriers("full", 1, 1), b.mbarriers("ready", 1, 64));
     let all = b.bar(Bar::Cluster);
     let (t, zero, rank, both) = (b.thread(), b.int(0), b.rank(), b.int(3));
@@ -244,7 +245,7 @@ pub(crate) fn cluster() -> Program {
         vec![b.s(Op::InitBarriers(full)), b.s(Op::InitBarriers(ready)), b.s(Op::Fence(Fence::MbarrierInit))];
     let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
     let load = vec![
-        AtomArg::At(mem(held, part)),
+        AtomArg::At(mem(tile, part)),
         AtomArg::Map { param: map, at: vec![part] },
         AtomArg::Barrier { bar: full, slot: zero },
         AtomArg::Int(both),
@@ -252,30 +253,31 @@ pub(crate) fn cluster() -> Program {
     let arrive = b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) });
     let load = b.atom("bulk_load_1d_multicast", load);
     body.push(b.one(Scope::Block, vec![arrive, load]));
-    // Each thread gives its twin an element of the twin's half, and reads what another thread's twin gave.
+    // Each thread writes an element to its counterpart in the other block, and reads one that another thread
+    // received.
     let far = b.sum(&[(other, 64), (t, 1)], 0);
     let (mirrored, out) = (b.sum(&[(t, -1)], 63), b.sum(&[(rank, 64), (t, -1)], 63));
     let peer = Mem { space: own, index: t, peer: Some(other) };
     body.extend([
         b.s(Op::Await { bar: full, slot: zero, phase: zero }),
-        b.load(x, held, far, 1),
+        b.load(x, tile, far, 1),
         b.s(Op::Store { to: peer, from: frag(x, zero, 1), guard: None }),
         b.s(Op::Arrive { bar: ready, slot: zero, peer: Some(other), bytes: None }),
         b.s(Op::Await { bar: ready, slot: zero, phase: zero }),
-        // All that the other block does here is done by now: a block may end before the other.
+        // The other block makes no access here any more: either block may exit first.
         b.load(y, own, mirrored, 1),
         b.store(to, out, y, 1),
     ]);
     program(b.done(body), vec![Arg::tensor(&count(128), [128]), Arg::output::<f32>([128])], count(128))
 }
 
-/// Two blocks fill a slot of both by copies that they share; all who read it tell both blocks that it is free.
+/// Two blocks fill both blocks' slot by multicast copies; all readers release it to both blocks.
 pub(crate) fn multicast() -> Program {
     const ROUNDS: i64 = 3;
     let mut b = Build::new(64).cluster(2);
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let map = b.map(from, &[64], &[0], 0);
-    let held = b.shared("held", F32, 128, "");
+    let tile = b.shared("tile", F32, 128, "");
     let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, 64));
     let all = b.bar(Bar::Cluster);
     let (x, t, zero, rank, both) = (b.reg("x", F32, 4), b.thread(), b.int(0), b.rank(), b.int(3));
@@ -284,7 +286,7 @@ pub(crate) fn multicast() -> Program {
         let out = b.sum(&[(rank, 128 * ROUNDS), (round, 128), (t, 4)], 0);
         let mut body = vec![
             b.s(Op::Await { bar: full, slot: zero, phase: round }),
-            b.load(x, held, place, 4),
+            b.load(x, tile, place, 4),
             b.s(Op::Fence(Fence::ProxyAsync)),
         ];
         for block in 0..2 {
@@ -298,7 +300,7 @@ pub(crate) fn multicast() -> Program {
         let (part, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(round, 128), (rank, 64)], 0));
         let before = b.sum(&[(round, 1)], -1);
         let load = vec![
-            AtomArg::At(mem(held, part)),
+            AtomArg::At(mem(tile, part)),
             AtomArg::Map { param: map, at: vec![origin] },
             AtomArg::Barrier { bar: full, slot: zero },
             AtomArg::Int(both),
@@ -318,7 +320,7 @@ pub(crate) fn multicast() -> Program {
     program(b.done(body), args, [count(384), count(384)].concat())
 }
 
-/// Blocks of a cluster read each other's memory between barriers of the cluster.
+/// Blocks of a cluster read each other's shared memory between cluster barriers.
 pub(crate) fn peers() -> Program {
     let mut b = Build::new(64).cluster(4);
     let to = b.tensor("to", F32, true);
@@ -370,7 +372,7 @@ pub(crate) fn sums() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([96])], vec![24.0; 96])
 }
 
-/// Two arrays lie in the same bytes, one after the other.
+/// Two arrays with disjoint lifetimes share bytes of the arena.
 pub(crate) fn lifetimes() -> Program {
     let mut b = Build::new(64);
     let to = b.tensor("to", F32, true);
@@ -398,7 +400,7 @@ pub(crate) fn lifetimes() -> Program {
     program(kernel, vec![Arg::output::<f32>([128])], count(128))
 }
 
-/// Two warps alternate over counters that each reads and writes: a phase of its mbarrier lets a warp go on once more.
+/// Two warps alternate over counters that both read and write: an mbarrier phase admits one warp at a time.
 pub(crate) fn order() -> Program {
     const ROUNDS: i64 = 4;
     let mut b = Build::new(64);
@@ -413,7 +415,7 @@ pub(crate) fn order() -> Program {
     body.push(b.if_(first, clear));
     body.push(b.sync());
     body.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
-        // The first warp may go on from the beginning.
+        // The first warp need not wait at the beginning.
         let phase = b.sum(&[(round, 1), (first, -1)], 0);
         let more = Val::Bin(Bin::Add, Box::new(Val::Reg(x, zero)), Box::new(Val::lit(1.0, F32)));
         let arrive = b.s(Op::Arrive { bar: order, slot: next, peer: None, bytes: None });
@@ -430,7 +432,7 @@ pub(crate) fn order() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([64])], vec![2.0 * ROUNDS as f32; 64])
 }
 
-/// A block leaves numbers in global memory and raises a flag; another waits for the flag and reads them.
+/// A block writes numbers to global memory and sets a flag; another block waits for the flag and reads them.
 pub(crate) fn flags() -> Program {
     let mut b = Build::new(64).blocks(2);
     let (to, work, flag) =

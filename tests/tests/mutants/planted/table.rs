@@ -1,4 +1,4 @@
-//! Every planted fault: the program, what is wrong with it, which kinds of faults may show it.
+//! Every planted bug: the program, the bug, and the kinds of faults that may show it.
 
 use tilewright_codegen::thread::{
     AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt,
@@ -7,17 +7,17 @@ use tilewright_codegen::thread::{
 use super::programs::{self, Program};
 use crate::cut::*;
 
-/// A program, and the ways in which it is broken.
+/// A program, and its planted bugs.
 pub(crate) struct Of {
     pub(crate) name: &'static str,
     pub(crate) program: fn() -> Program,
     pub(crate) faults: Vec<Planted>,
 }
 
-/// A fault that is planted.
+/// A planted bug.
 pub(crate) struct Planted {
     pub(crate) name: &'static str,
-    /// Kinds of faults, one of which every seed must show.
+    /// Kinds of faults, one of which every seed must report.
     pub(crate) kinds: &'static str,
     pub(crate) change: fn(&mut Kernel),
 }
@@ -33,9 +33,9 @@ impl Of {
     }
 }
 
-/// More ways to break a program.
+/// Further mutations.
 trait Plant: Cut {
-    /// One thread of each group of this size does it, and says so alone.
+    /// Elects one thread of each group of this size to execute a statement.
     fn elect(&mut self, what: impl Fn(&Op) -> bool, nth: usize, scope: Scope) {
         self.list(what, nth, |_, list, at| {
             let stmt = list[at].clone();
@@ -43,18 +43,18 @@ trait Plant: Cut {
         });
     }
 
-    /// Something else in its place.
+    /// Replaces a statement.
     fn becomes(&mut self, what: impl Fn(&Op) -> bool, nth: usize, op: Op) {
         self.op(what, nth, |_, old| *old = op);
     }
 
-    /// Where mbarriers begin.
+    /// Changes the offset of mbarriers.
     fn begins(&mut self, bar: usize, at: u32) {
         let Bar::Mbarriers { offset, .. } = &mut self.program().bars[bar] else { panic!("no mbarriers") };
         *offset = at;
     }
 
-    /// A named barrier's number and threads.
+    /// Changes a named barrier's id and thread count.
     fn names(&mut self, bar: usize, number: u8, count: u32) {
         let Bar::Named { id, threads } = &mut self.program().bars[bar] else { panic!("no named barrier") };
         (*id, *threads) = (number, count);
@@ -68,7 +68,7 @@ trait Plant: Cut {
         &mut all.next().expect("roles")[nth]
     }
 
-    /// The operand-th place in memory of a load becomes one of another array.
+    /// Replaces the array that a load reads.
     fn reads_from(&mut self, nth: usize, space: Space) {
         self.op(load_shared, nth, |_, op| {
             if let Op::Load { from, .. } = op {
@@ -108,28 +108,28 @@ pub(crate) fn all() -> Vec<Of> {
 
 fn order() -> Of {
     Of::new("warps that alternate", programs::order)
-        .p("nobody waits", "Race | Mbarrier", |k| k.drop(awaits, 0))
+        .p("no wait", "Race | Mbarrier", |k| k.drop(awaits, 0))
         .p("one warp waits", "Race | Mbarrier | Deadlock", |k| k.only_below(awaits, 0, 32))
-        .p("both may begin", "Race | Mbarrier", |k| {
+        .p("both start without waiting", "Race | Mbarrier", |k| {
             phase(k, |e, round| {
                 let one = e.int(1);
                 e.sub(round, one)
             })
         })
-        .p("nobody may begin", "Deadlock", |k| phase(k, |_, round| round))
-        .p("a phase of the other parity", "Race | Mbarrier | Deadlock", |k| {
+        .p("neither may start", "Deadlock", |k| phase(k, |_, round| round))
+        .p("the other phase parity", "Race | Mbarrier | Deadlock", |k| {
             phase(k, |e, round| {
                 let one = e.int(1);
                 e.add(round, one)
             })
         })
-        .p("the order goes on before the write", "Race", |k| {
+        .p("the arrival is before the write", "Race", |k| {
             k.earlier(elect, 1);
             k.earlier(elect, 1);
         })
-        .p("lanes do not meet before the order goes on", "Race", |k| k.drop(fence, 1))
-        .p("arrivals of two warps", "Deadlock", |k| k.arrivals(1, 2))
-        .p("a warp gives the order to itself", "Race | Mbarrier | Deadlock", |k| {
+        .p("no syncwarp before the arrival", "Race", |k| k.drop(fence, 1))
+        .p("two arrivals are expected", "Deadlock", |k| k.arrivals(1, 2))
+        .p("a warp arrives for itself", "Race | Mbarrier | Deadlock", |k| {
             k.op(arrive, 0, |e, op| {
                 if let Op::Arrive { slot, .. } = op {
                     let one = e.int(1);
@@ -139,7 +139,7 @@ fn order() -> Of {
         })
 }
 
-/// The phase that a warp waits for, from the iteration's number.
+/// Changes the phase that a warp waits for, as a function of the iteration.
 fn phase(
     k: &mut Kernel,
     change: fn(
@@ -168,28 +168,28 @@ fn phase(
 fn flags() -> Of {
     const SHOWN: &str = "Race | Unwritten";
     Of::new("a block that waits for another's flag", programs::flags)
-        .p("nobody waits", SHOWN, |k| k.drop(|op| matches!(op, Op::AwaitFlag { .. }), 0))
-        .p("the flag orders nothing", SHOWN, |k| {
+        .p("no wait", SHOWN, |k| k.drop(|op| matches!(op, Op::AwaitFlag { .. }), 0))
+        .p("the flag is set by a relaxed update", SHOWN, |k| {
             update(k, |op| {
                 if let Op::Atomic { order, .. } = op {
                     *order = MemoryOrder::Relaxed;
                 }
             })
         })
-        .p("the flag orders threads of one block", SHOWN, |k| {
+        .p("the flag is set with block scope", SHOWN, |k| {
             update(k, |op| {
                 if let Op::Atomic { scope, .. } = op {
                     *scope = Scope::Block;
                 }
             })
         })
-        .p("the flag is raised before the write", SHOWN, |k| {
+        .p("the flag is set before the write", SHOWN, |k| {
             k.earlier(elect, 0);
             k.earlier(elect, 0);
         })
-        .p("no barrier before the flag is raised", SHOWN, |k| k.drop(sync, 0))
-        .p("no barrier behind the wait", SHOWN, |k| k.drop(sync, 1))
-        .p("a wait for another that never comes", "Deadlock", |k| {
+        .p("no barrier before the flag is set", SHOWN, |k| k.drop(sync, 0))
+        .p("no barrier after the wait", SHOWN, |k| k.drop(sync, 1))
+        .p("a wait for a value that is never written", "Deadlock", |k| {
             k.op(
                 |op| matches!(op, Op::AwaitFlag { .. }),
                 0,
@@ -210,13 +210,13 @@ fn ring() -> Of {
     Of::new("a ring of products", programs::ring)
         .p("one warp waits for the copies", "InFlight", |k| k.only_below(awaits, 0, 32))
         .p("three warps wait for the copies", "InFlight", |k| k.only_below(awaits, 0, 96))
-        .p("one warp gives slots back for all", "InFlight", |k| {
+        .p("one warp releases slots for all", "InFlight", |k| {
             k.elects(1, Scope::Warpgroup);
             k.arrivals(2, 1);
         })
-        .p("slots are given back before the product is waited for", "InFlight", |k| k.earlier(elect, 1))
+        .p("slots are released before the wait for the product", "InFlight", |k| k.earlier(elect, 1))
         .p("a product is left in flight", "InFlight | Locked", |k| k.pending(0, 1))
-        .p("slots are given back before they are waited for", "Mbarrier | InFlight | Race", |k| {
+        .p("slots are released before the wait for them", "Mbarrier | InFlight | Race", |k| {
             k.list(elect, 1, |_, list, at| {
                 let stmt = list.remove(at);
                 list.insert(0, stmt);
@@ -231,17 +231,17 @@ fn ring() -> Of {
                 mem.index = e.sub(last, mem.index);
             });
         })
-        .p("mbarriers lie in the tile", "Malformed", |k| k.begins(1, 8192))
-        .p("mbarriers lie in one another", "Malformed", |k| k.begins(2, 16392))
-        .p("mbarriers begin between multiples of eight", "Malformed", |k| k.begins(2, 16404))
+        .p("mbarriers overlap the tile", "Malformed", |k| k.begins(1, 8192))
+        .p("mbarriers overlap one another", "Malformed", |k| k.begins(2, 16392))
+        .p("misaligned mbarriers", "Malformed", |k| k.begins(2, 16404))
         .p("shared memory is too small by one mbarrier", "Malformed", |k| k.launch.shared_bytes -= 8)
-        .p("the products' registers are fewer than their sums", "Malformed", |k| {
+        .p("fewer accumulator registers than the product needs", "Malformed", |k| {
             k.role(0).registers = Some(24);
         })
-        .p("registers in no step of eight", "Malformed", |k| k.role(0).registers = Some(44))
-        .p("more registers than a thread can have", "Malformed", |k| k.role(0).registers = Some(264))
-        .p("fewer registers than a thread can have", "Malformed", |k| k.role(1).registers = Some(16))
-        .p("registers for half of a warpgroup", "Malformed", |k| {
+        .p("setmaxnreg not a multiple of eight", "Malformed", |k| k.role(0).registers = Some(44))
+        .p("setmaxnreg above the maximum", "Malformed", |k| k.role(0).registers = Some(264))
+        .p("setmaxnreg below the minimum", "Malformed", |k| k.role(1).registers = Some(16))
+        .p("setmaxnreg in half of a warpgroup", "Malformed", |k| {
             (k.role(0).warps, k.role(1).warps) = ((0, 3), (3, 5));
         })
 }
@@ -249,59 +249,61 @@ fn ring() -> Of {
 fn filled() -> Of {
     Of::new("a tile that four warps fill", programs::filled)
         .p("no barrier before the product", "Race | Unwritten", |k| k.drop(sync, 0))
-        .p("no barrier behind the product", "InFlight", |k| k.drop(sync, 1))
-        .p("lanes wait for each other in the place of warps", "Race | Unwritten", |k| {
+        .p("no barrier after the product", "InFlight", |k| k.drop(sync, 1))
+        .p("syncwarp instead of syncthreads", "Race | Unwritten", |k| {
             k.becomes(sync, 0, syncwarp());
         })
-        .p("lanes wait for each other behind the product", "InFlight", |k| k.becomes(sync, 1, syncwarp()))
-        .p("no fence behind the writes", "MissingFence", |k| k.drop(fence, 0))
-        .p("one warp alone executes the fence", "MissingFence", |k| k.only_below(fence, 0, 32))
-        .p("one lane alone executes the fence", "MissingFence", |k| k.elect(fence, 0, Scope::Warp))
-        .p("the fence stands before the last write", "MissingFence", |k| k.earlier(fence, 0))
+        .p("syncwarp instead of syncthreads after the product", "InFlight", |k| {
+            k.becomes(sync, 1, syncwarp())
+        })
+        .p("no proxy fence after the writes", "MissingFence", |k| k.drop(fence, 0))
+        .p("only one warp executes the proxy fence", "MissingFence", |k| k.only_below(fence, 0, 32))
+        .p("only one lane executes the proxy fence", "MissingFence", |k| k.elect(fence, 0, Scope::Warp))
+        .p("the proxy fence is before the last write", "MissingFence", |k| k.earlier(fence, 0))
         .p("three warps fill the tile", "Unwritten", |k| k.only_below(store_shared, 0, 96))
         .p("one warp does not multiply", "Deadlock | Divergence | Locked", |k| k.only_below(atom, 0, 96))
-        .p("nobody waits for the product", "InFlight | Locked", |k| k.drop(wait, 0))
+        .p("no wait for the product", "InFlight | Locked", |k| k.drop(wait, 0))
 }
 
 fn pair() -> Of {
     const SHOWN: &str = "Race | Unwritten";
-    Of::new("roles that meet at named barriers", programs::pair)
+    Of::new("roles with named barriers", programs::pair)
         .p("a barrier of 33 threads", "Malformed", |k| k.names(1, 1, 33))
         .p("a barrier of 48 threads", "Malformed", |k| k.names(1, 1, 48))
         .p("a barrier of no threads", "Malformed", |k| k.names(2, 2, 0))
-        .p("a barrier with number 16", "Malformed", |k| k.names(1, 16, 128))
-        .p("a barrier with the number of the block's", "Malformed", |k| k.names(1, 0, 128))
-        .p("a barrier of one role alone", "Divergence | Unwritten", |k| k.names(1, 1, 64))
-        .p("a barrier of one role alone behind the read", "Divergence | Race", |k| k.names(2, 2, 64))
-        .p("the readers do not come to the second barrier", "Deadlock | Divergence", |k| k.drop(sync, 3))
-        .p("the writers come to the first barrier before they write", SHOWN, |k| k.earlier(sync, 0))
+        .p("a named barrier with id 16", "Malformed", |k| k.names(1, 16, 128))
+        .p("a named barrier with id 0", "Malformed", |k| k.names(1, 0, 128))
+        .p("a barrier of one role only", "Divergence | Unwritten", |k| k.names(1, 1, 64))
+        .p("a barrier of one role only after the read", "Divergence | Race", |k| k.names(2, 2, 64))
+        .p("the readers skip the second barrier", "Deadlock | Divergence", |k| k.drop(sync, 3))
+        .p("the writers reach the first barrier before they write", SHOWN, |k| k.earlier(sync, 0))
         .p("the readers read before the first barrier", SHOWN, |k| k.later(sync, 2))
-        .p("lanes wait for each other in the place of roles", "Race | Unwritten", |k| {
+        .p("syncwarp instead of the named barrier", "Race | Unwritten", |k| {
             k.becomes(sync, 0, syncwarp());
             k.becomes(sync, 1, syncwarp());
         })
 }
 
 fn arrivals() -> Of {
-    Of::new("a warp that hands slots to another", programs::arrivals)
+    Of::new("a producer warp and a consumer warp", programs::arrivals)
         .p("one lane arrives for the others", "Race", |k| {
             k.elect(arrive, 0, Scope::Warp);
             k.arrivals(1, 1);
         })
         .p("one lane waits for the others", "Race", |k| k.elect(awaits, 1, Scope::Warp))
-        .p("one lane gives slots back for the others", "Race", |k| {
+        .p("one lane releases slots for the others", "Race", |k| {
             k.elect(arrive, 1, Scope::Warp);
             k.arrivals(2, 1);
         })
         .p("the reader does not wait", "Race | Unwritten | Mbarrier", |k| k.drop(awaits, 1))
         .p("the writer does not wait", "Race | Mbarrier", |k| k.drop(awaits, 0))
         .p("the writer arrives before it writes", "Race | Unwritten", |k| k.earlier(arrive, 0))
-        .p("slots are given back before they are read", "Race", |k| k.earlier(arrive, 1))
+        .p("slots are released before they are read", "Race", |k| k.earlier(arrive, 1))
         .p("phases of 31 arrivals", "Mbarrier | Race | Unwritten", |k| k.arrivals(1, 31))
         .p("phases of 33 arrivals", "Deadlock", |k| k.arrivals(1, 33))
         .p("phases without arrivals", "Malformed", |k| k.arrivals(1, 0))
-        .p("no barrier behind the initialisation", "Mbarrier", |k| k.drop(sync, 0))
-        .p("the first phase is waited for always", "Mbarrier | Race", |k| {
+        .p("no barrier after the initialisation", "Mbarrier", |k| k.drop(sync, 0))
+        .p("every wait is for the first phase", "Mbarrier | Race", |k| {
             k.op(awaits, 1, |e, op| {
                 if let Op::Await { phase, .. } = op {
                     *phase = e.int(0);
@@ -312,21 +314,21 @@ fn arrivals() -> Of {
 
 fn copies() -> Of {
     Of::new("bulk copies that threads read", programs::copies)
-        .p("no fence before slots are given back", "MissingFence", |k| k.drop(fence, 1))
-        .p("the fence stands behind the arrival", "MissingFence", |k| k.later(fence, 1))
+        .p("no proxy fence before slots are released", "MissingFence", |k| k.drop(fence, 1))
+        .p("the proxy fence is after the arrival", "MissingFence", |k| k.later(fence, 1))
         .p("one warp waits for the copies", "InFlight | Unwritten", |k| k.only_below(awaits, 0, 32))
-        .p("one thread gives slots back for all", "Race | InFlight", |k| {
+        .p("one thread releases slots for all", "Race | InFlight", |k| {
             k.elect(arrive, 0, Scope::Block);
             k.arrivals(2, 1);
         })
-        .p("one warp gives slots back for both", "Race | InFlight | Mbarrier", |k| {
+        .p("one warp releases slots for both", "Race | InFlight | Mbarrier", |k| {
             k.only_below(arrive, 0, 32);
             k.arrivals(2, 32);
         })
-        .p("half of the bytes are announced", "Mbarrier | InFlight | Race | Deadlock", |k| {
+        .p("half of the bytes are expected", "Mbarrier | InFlight | Race | Deadlock", |k| {
             k.announces(0, Some(128))
         })
-        .p("the bytes are announced at the other slot", "Mbarrier | Deadlock | InFlight", |k| {
+        .p("the bytes are expected at the other slot", "Mbarrier | Deadlock | InFlight", |k| {
             k.op(arrive, 1, |e, op| {
                 if let Op::Arrive { slot, .. } = op {
                     let one = e.int(1);
@@ -335,14 +337,14 @@ fn copies() -> Of {
             });
         })
         .p("every lane copies", "Mbarrier | InFlight", |k| k.unelect(1))
-        .p("mbarriers that nobody tells the copy engine of", "MissingFence", |k| k.drop(fence, 0))
+        .p("no fence after mbarrier.init", "MissingFence", |k| k.drop(fence, 0))
 }
 
 fn stores() -> Of {
     const WAIT: Op = Op::WaitQueue { queue: Queue::BulkRead, pending: 0 };
     Of::new("bulk stores of what threads write", programs::stores)
-        .p("nobody waits until the store has read", "InFlight", |k| k.drop(elect, 1))
-        .p("the wait stands behind the barrier", "InFlight | Race", |k| k.later(elect, 1))
+        .p("no wait until the store has read", "InFlight", |k| k.drop(elect, 1))
+        .p("the wait is after the barrier", "InFlight | Race", |k| k.later(elect, 1))
         .p("another thread waits", "InFlight", |k| {
             k.op(elect, 1, |e, op| {
                 let thread = e.leaf(tilewright_codegen::index::Int::Thread, 0, 63, 1, Scope::Thread);
@@ -351,31 +353,31 @@ fn stores() -> Of {
                 *op = Op::If { cond, then: body, other: vec![] };
             });
         })
-        .p("the storing thread alone executes the fence", "MissingFence", |k| {
+        .p("only the storing thread executes the proxy fence", "MissingFence", |k| {
             k.elect(fence, 0, Scope::Block);
         })
-        .p("the store stands before the barrier", "Race | Unwritten | InFlight", |k| k.later(sync, 0))
-        .p("lanes wait for each other before the store", "Race | Unwritten", |k| {
+        .p("the store is before the barrier", "Race | Unwritten | InFlight", |k| k.later(sync, 0))
+        .p("syncwarp instead of syncthreads before the store", "Race | Unwritten", |k| {
             k.becomes(sync, 0, syncwarp());
         })
-        .p("no barrier behind the wait", "Race | InFlight", |k| k.drop(sync, 1))
-        .p("the store is in no group", "InFlight | Race", |k| k.drop(commit, 0))
+        .p("no barrier after the wait", "Race | InFlight", |k| k.drop(sync, 1))
+        .p("the store is not committed", "InFlight | Race", |k| k.drop(commit, 0))
         .p("shared memory is too small", "Malformed", |k| k.launch.shared_bytes -= 16)
 }
 
 fn cluster() -> Of {
-    Of::new("blocks that share copies", programs::cluster)
-        .p("a block goes on before the others have mbarriers", "Mbarrier", |k| {
+    Of::new("multicast copies", programs::cluster)
+        .p("syncthreads instead of the cluster barrier after mbarrier.init", "Mbarrier", |k| {
             k.becomes(sync, 0, Op::Sync(0))
         })
-        .p("mbarriers that no fence tells other blocks of", "MissingFence", |k| k.drop(fence, 0))
-        .p("each block copies for itself alone", "Deadlock", |k| k.shift(atom, 0, 3, -2))
-        .p("a copy for a block beyond the cluster", "OutOfBounds", |k| k.shift(atom, 0, 3, 4))
-        .p("half of the bytes are announced", "Mbarrier | InFlight | Race | Unwritten", |k| {
+        .p("no fence after mbarrier.init", "MissingFence", |k| k.drop(fence, 0))
+        .p("each block multicasts to itself only", "Deadlock", |k| k.shift(atom, 0, 3, -2))
+        .p("a multicast beyond the cluster", "OutOfBounds", |k| k.shift(atom, 0, 3, 4))
+        .p("half of the bytes are expected", "Mbarrier | InFlight | Race | Unwritten", |k| {
             k.announces(0, Some(256));
         })
-        .p("nobody waits for the copies", "InFlight | Unwritten", |k| k.drop(awaits, 0))
-        .p("nobody waits for the other block's writes", "Unwritten | Race", |k| k.drop(awaits, 1))
+        .p("no wait for the copies", "InFlight | Unwritten", |k| k.drop(awaits, 0))
+        .p("no wait for the other block's writes", "Unwritten | Race", |k| k.drop(awaits, 1))
         .p("threads arrive at their own block's mbarrier", "Unwritten | Race", |k| {
             k.op(arrive, 1, |_, op| {
                 if let Op::Arrive { peer, .. } = op {
@@ -391,8 +393,8 @@ fn cluster() -> Of {
 }
 
 fn multicast() -> Of {
-    Of::new("a ring that blocks share", programs::multicast)
-        .p("a slot is given back to its own block alone", "InFlight | Race | Mbarrier", |k| {
+    Of::new("a ring with multicast", programs::multicast)
+        .p("a slot is released in its own block only", "InFlight | Race | Mbarrier", |k| {
             k.op(arrive, 1, |_, op| {
                 if let Op::Arrive { peer, .. } = op {
                     *peer = None;
@@ -401,12 +403,12 @@ fn multicast() -> Of {
             k.drop(arrive, 0);
             k.arrivals(2, 32);
         })
-        .p("blocks go on when their own readers are done", "InFlight | Race | Mbarrier", |k| {
+        .p("the empty barrier counts only the block's own readers", "InFlight | Race | Mbarrier", |k| {
             k.arrivals(2, 32)
         })
         .p("copies do not wait for a free slot", "InFlight | Race | Mbarrier", |k| k.drop(awaits, 1))
-        .p("no fence behind the reads", "MissingFence", |k| k.drop(fence, 1))
-        .p("blocks end before the others are done", "OutOfBounds | Race | InFlight", |k| k.drop(sync, 1))
+        .p("no proxy fence after the reads", "MissingFence", |k| k.drop(fence, 1))
+        .p("no cluster barrier before exit", "OutOfBounds | Race | InFlight", |k| k.drop(sync, 1))
 }
 
 fn peers() -> Of {
@@ -422,24 +424,26 @@ fn peers() -> Of {
     }
     Of::new("blocks that read each other's memory", programs::peers)
         .p("no barrier before the read", "Race | Unwritten", |k| k.drop(sync, 0))
-        .p("the block's barrier in the place of the cluster's", "Race | Unwritten", |k| {
+        .p("syncthreads instead of the cluster barrier", "Race | Unwritten", |k| {
             k.becomes(sync, 0, Op::Sync(0));
         })
-        .p("no barrier behind the read", "Race | OutOfBounds", |k| k.drop(sync, 1))
+        .p("no barrier after the read", "Race | OutOfBounds", |k| k.drop(sync, 1))
         .p("a rank beyond the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(4)))
         .p("a rank below the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(-1)))
 }
 
 fn sums() -> Of {
     Of::new("sums by atomic updates", programs::sums)
-        .p("no barrier behind the clearing", "Race | Unwritten", |k| k.drop(sync, 0))
+        .p("no barrier after the clearing", "Race | Unwritten", |k| k.drop(sync, 0))
         .p("no barrier before the sums are read", "Race", |k| k.drop(sync, 1))
-        .p("lanes wait for each other behind the clearing", "Race | Unwritten", |k| {
+        .p("syncwarp instead of syncthreads after the clearing", "Race | Unwritten", |k| {
             k.becomes(sync, 0, syncwarp());
         })
-        .p("lanes wait for each other before the sums are read", "Race", |k| k.becomes(sync, 1, syncwarp()))
-        .p("nobody clears", "Unwritten", |k| k.drop(condition, 0))
-        .p("one warp clears again behind the barrier", "Race", |k| {
+        .p("syncwarp instead of syncthreads before the sums are read", "Race", |k| {
+            k.becomes(sync, 1, syncwarp())
+        })
+        .p("no clearing", "Unwritten", |k| k.drop(condition, 0))
+        .p("one warp clears again after the barrier", "Race", |k| {
             k.list(condition, 0, |_, list, at| {
                 let stmt = list[at].clone();
                 list.insert(at + 2, stmt);
@@ -452,7 +456,7 @@ fn sums() -> Of {
                 list.insert(before, stmt);
             });
         })
-        .p("sums are read and written in the place of updates", "Race", |k| {
+        .p("plain loads and stores instead of atomic updates", "Race", |k| {
             let (mut load, mut store) = (None, None);
             k.op(load_shared, 0, |_, op| load = Some(op.clone()));
             k.op(store_shared, 0, |_, op| store = Some(op.clone()));
@@ -467,15 +471,15 @@ fn sums() -> Of {
 }
 
 fn lifetimes() -> Of {
-    Of::new("arrays in the same bytes", programs::lifetimes)
-        .p("the first array is read behind the second's writes", "Overwritten", |k| {
+    Of::new("aliased arrays in the arena", programs::lifetimes)
+        .p("the first array is read after the second's writes", "Overwritten", |k| {
             k.reads_from(1, Space::Shared(0));
         })
         .p("no barrier between the two", "Race | Overwritten", |k| k.drop(sync, 2))
-        .p("the barrier stands before the first array's reads", "Race | Overwritten", |k| {
+        .p("the barrier is before the first array's reads", "Race | Overwritten", |k| {
             k.earlier(sync, 2);
             k.earlier(sync, 2);
         })
-        .p("the second array lies over an mbarrier", "Malformed", |k| k.shared[1].offset += 1024)
-        .p("the second array lies beyond shared memory", "Malformed", |k| k.shared[1].offset = 1 << 16)
+        .p("the second array overlaps an mbarrier", "Malformed", |k| k.shared[1].offset += 1024)
+        .p("the second array is beyond shared memory", "Malformed", |k| k.shared[1].offset = 1 << 16)
 }

@@ -1,4 +1,4 @@
-//! Operands of a problem in the memory of a device.
+//! Runs a problem on a device.
 
 use tilewright::runtime::{Built, Error};
 use tilewright::{Argument, DeviceTensor, Element, Stream, TensorMut, TensorRef};
@@ -10,7 +10,7 @@ use tilewright_tests::problem::{Operand, Problem};
 use tilewright_tests::tensor::Tensor;
 use tilewright_tests::typed;
 
-/// A tensor's buffer, whatever its type.
+/// A tensor's buffer, of any element type.
 trait Buffer {
     fn lent(&mut self, tensor: &Tensor) -> Argument<'_>;
     fn bits(&self) -> Result<Vec<u64>, Error>;
@@ -45,21 +45,21 @@ fn shaped<'a, T: Number, const R: usize>(
     }
 }
 
-/// A kernel for each variant of one, as if there were no other.
+/// One kernel per variant of a kernel.
 #[allow(unsafe_code)]
 pub(crate) fn variants(kernel: &Generated) -> Vec<Built> {
     let alone = |variant: &tilewright_codegen::definition::Variant| {
         let alone = Generated { variants: vec![variant.clone()], ..kernel.clone() };
-        // SAFETY: the variant is as it was generated.
+        // SAFETY: the variant is unchanged.
         unsafe { Built::new(alone) }
     };
     kernel.variants.iter().map(alone).collect()
 }
 
-/// A program that was written by hand, as a kernel that launches take.
+/// A hand-written program as a launchable kernel.
 ///
 /// # Safety
-/// Launched on tensors of the sizes that it is made for, it touches nothing else.
+/// Launched on tensors of the sizes it is made for, it accesses nothing else.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
     let tensor = |param: &thread::Param| match param {
@@ -75,11 +75,11 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         variants: vec![Variant { source, program }],
         report: Default::default(),
     };
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { Built::new(generated) }
 }
 
-/// A tensor of one mode, of these bits.
+/// A tensor with one mode and these bits.
 pub(crate) fn whole(name: &str, elem: Elem, written: bool, bits: &[u64]) -> Operand {
     let (name, len) = (name.to_string(), bits.len());
     let values = bits.iter().map(|&bits| number::value(elem, bits)).collect();
@@ -95,29 +95,29 @@ pub(crate) fn whole(name: &str, elem: Elem, written: bool, bits: &[u64]) -> Oper
     })
 }
 
-/// Could a variant run on this device, if the sizes suit it?
+/// Can a variant run on this device, given suitable sizes?
 pub(crate) fn runs_here(stream: &Stream, kernel: &Built) -> bool {
     let (arch, program) = (stream.device().properties().arch(), &kernel.generated().variants[0].program);
     program.arch <= arch && (!program.arch_specific || program.arch == arch)
 }
 
-/// Launches a kernel on fresh buffers and judges all of them. False where nothing ran, because the sizes, their alignment
-/// or the device do not suit it.
+/// Launches a kernel on new buffers and checks all of them. False if nothing ran, because the sizes, their
+/// alignment or the device do not suit it.
 pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Result<bool, String> {
     let Some(buffers) = run(stream, kernel, &problem.operands)? else { return Ok(false) };
     let wrong = problem.tensors().zip(&buffers).find_map(|(tensor, bits)| problem.wrong(tensor, bits));
     wrong.map_or(Ok(true), Err)
 }
 
-/// Launches a kernel on fresh buffers, one for each tensor among its operands; their bits afterwards. Nothing where nothing
-/// ran.
+/// Launches a kernel on new buffers, one per tensor among its operands; returns their bits afterwards, or
+/// `None` if nothing ran.
 pub(crate) fn run(
     stream: &Stream,
     kernel: &Built,
     operands: &[Operand],
 ) -> Result<Option<Vec<Vec<u64>>>, String> {
     let tell = |why: Error| why.to_string();
-    let held = |tensor: &Tensor| -> Result<Box<dyn Buffer>, Error> {
+    let uploaded = |tensor: &Tensor| -> Result<Box<dyn Buffer>, Error> {
         let bits = tensor.bits();
         typed!(tensor.elem, T => {
             let elements: Vec<T> = bits.iter().map(|&bits| T::from_raw(bits)).collect();
@@ -128,7 +128,7 @@ pub(crate) fn run(
         Operand::Tensor(tensor) => Some(tensor),
         Operand::Number(..) => None,
     });
-    let mut buffers = tensors.map(held).collect::<Result<Vec<_>, Error>>().map_err(tell)?;
+    let mut buffers = tensors.map(uploaded).collect::<Result<Vec<_>, Error>>().map_err(tell)?;
     let mut next = buffers.iter_mut();
     let argument = |operand: &Operand| match operand {
         Operand::Tensor(tensor) => next.next().expect("each tensor has a buffer").lent(tensor),
@@ -138,7 +138,7 @@ pub(crate) fn run(
     match kernel.launch_with(stream, &mut arguments) {
         Ok(launched) if launched.variant.is_some() => {}
         Ok(_) => return Ok(None),
-        // Facts about sizes, alignment and the device blame no argument.
+        // A refusal because of sizes, alignment or the device names no argument.
         Err(Error::Refused(refusal)) if refusal.argument().is_none() => return Ok(None),
         Err(why) => return Err(why.to_string()),
     }
