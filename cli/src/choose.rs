@@ -118,7 +118,7 @@ mod tests {
         (predicted.facts.registers, predicted.facts.shared_bytes) = (104, 8252);
         let expected = "
      time  TFLOP/s  tiles  blocks  waves  before  iterations  iteration  after  registers  shared  variant  kernel
-204.00 µs      0.3      2       2      1    6050    128  3044   2749        104    8252        1  matmul
+204.00 µs      0.3      2       2      1    6050         128       3044   2749        104    8252        1  matmul
 not `bm=64 bnn=64`: there is no key `bnn`
   bm=64 bnn=64 dtype=f32 a=m_major b=n_major c=m_major batched=false
         ^^^

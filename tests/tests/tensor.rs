@@ -173,11 +173,11 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("dtype=bf16 warps=5", "5 warps cannot share a tile of 256x128 by products of 8x16");
     check("mma=mma_sync", "no matrix instruction of sm_80 multiplies f32 into sums of f32");
     check("dtype=bf16 mma=mma_m16n8k16_f16", "`mma_m16n8k16_f16` multiplies f16 into sums of f32");
-    check("warps=4", "`warps` speaks of a product on tensor cores");
-    check("dtype=bf16 mma=mma_sync vec=8", "`vec` speaks of the threads of a product without tensor cores");
+    check("warps=4", "`warps` is about products on tensor cores");
+    check("dtype=bf16 mma=mma_sync vec=8", "`vec` is about the threads of a product without tensor cores");
     check(
         "dtype=bf16 mma=mma_sync stages=16",
         "16 stages take 393216 bytes of shared memory, and a block has 166912",
     );
-    check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps have 512 registers of sums in each thread");
+    check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
 }
