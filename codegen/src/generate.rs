@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::ast::{Level, Name};
-use crate::check;
+use crate::check::{self, Checked};
 use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::limits;
-use crate::lower::{Policy, lower};
+use crate::lower::{Policy, lower_expanded};
 use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
@@ -92,47 +92,42 @@ fn checked(
         return Outcome { kernel: None, diagnostics };
     }
     let mut checked = check::written(&program);
-    let expanded = |program: Program| {
-        let expanded = crate::pipeline::expand(&program)?.into_owned();
-        // Limits again, now with slots and prefetched stages.
-        limits::sizes(&expanded)?;
-        limits::work(&expanded)?;
-        Ok(expanded)
+    let refuse = |mut diagnostics: Vec<Diagnostic>, mut checked: Checked, why: Diagnostic| {
+        diagnostics.append(&mut checked.diagnostics);
+        diagnostics.push(why);
+        diagnostics.sort_by_key(|said| said.span);
+        Outcome { kernel: None, diagnostics }
     };
-    let program = match expanded(program) {
-        Ok(program) => program,
-        Err(diagnostic) => {
-            diagnostics.append(&mut checked.diagnostics);
-            diagnostics.push(diagnostic);
-            return Outcome { kernel: None, diagnostics };
-        }
-    };
-    let program = if is_open { raised(program) } else { program };
-    check::program(&program, levels, &mut checked);
-    let mut variants: Vec<Variant> = Vec::new();
-    let others =
-        others.into_iter().map(|other| Ok(Alternative { program: expanded(other.program)?, ..other }));
-    let mut others = match others.collect::<std::result::Result<Vec<_>, _>>() {
-        Ok(others) => others,
-        Err(diagnostic) => {
-            diagnostics.append(&mut checked.diagnostics);
-            diagnostics.push(diagnostic);
-            return Outcome { kernel: None, diagnostics };
-        }
+    let mut first = match Expanded::new(program) {
+        Ok(first) => first,
+        Err(why) => return refuse(diagnostics, checked, why),
     };
     if is_open {
-        others.iter_mut().for_each(|other| other.program.arch = program.arch);
+        first.set_arch(raised(first.program()));
     }
-    if others.is_empty() {
-        others.push(Alternative::last(program.clone()));
-    }
-    let first = [Policy::Best, Policy::Aligned].map(|policy| (policy, &program));
+    let arch = first.program().arch;
+    check::program(first.program(), levels, &mut checked);
+    let others = others.into_iter().map(|other| {
+        let mut program = Expanded::new(other.program)?;
+        if is_open {
+            program.set_arch(arch);
+        }
+        Ok((program, other.policies))
+    });
+    let others = match others.collect::<std::result::Result<Vec<_>, _>>() {
+        Ok(others) => others,
+        Err(why) => return refuse(diagnostics, checked, why),
+    };
+    let last = [Policy::Small, Policy::General];
+    let last = if others.is_empty() { &last[..] } else { &[] };
+    let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first));
     let others =
-        others.iter().flat_map(|other| other.policies.iter().map(|&policy| (policy, &other.program)));
-    let mut before: Option<&Program> = None;
-    for (policy, program) in first.into_iter().chain(others) {
+        others.iter().flat_map(|(program, policies)| policies.iter().map(move |&policy| (policy, program)));
+    let mut variants: Vec<Variant> = Vec::new();
+    let mut before: Option<&Expanded> = None;
+    for (policy, program) in own.chain(others) {
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
-        match lower(program, policy) {
+        match lower_expanded(&program.written, program.program(), policy) {
             Ok(kernel) => {
                 let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
                 if same
@@ -144,14 +139,10 @@ fn checked(
                 let source = crate::cuda::print(&kernel);
                 variants.push(Variant { source, program: kernel });
             }
-            Err(diagnostic) => {
-                diagnostics.append(&mut checked.diagnostics);
-                diagnostics.push(diagnostic);
-                diagnostics.sort_by_key(|said| said.span);
-                return Outcome { kernel: None, diagnostics };
-            }
+            Err(why) => return refuse(diagnostics, checked, why),
         }
     }
+    let program = first.program();
     let params = program
         .args
         .iter()
@@ -167,19 +158,49 @@ fn checked(
             }
         })
         .collect();
-    let report = check::kernel(&program, &variants[0].program, levels, &mut checked);
+    let report = check::kernel(program, &variants[0].program, levels, &mut checked);
     diagnostics.append(&mut checked.diagnostics);
     diagnostics.sort_by_key(|said| said.span);
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
-    let (name, requires) = (program.name, program.requires);
+    let (name, requires) = (program.name.clone(), program.requires.clone());
     Outcome { kernel: Some(Generated { name, params, variants, requires, report }), diagnostics }
 }
 
-/// The program for the oldest architecture whose shared memory fits its tiles, if their layouts were left
-/// open.
-fn raised(program: Program) -> Program {
+/// A program before and after its pipelined loops are lowered.
+struct Expanded {
+    written: Program,
+    /// `None` where it has no such loop.
+    expanded: Option<Program>,
+}
+
+impl Expanded {
+    fn new(mut written: Program) -> std::result::Result<Expanded, Diagnostic> {
+        written.number();
+        let expanded = match crate::pipeline::expand(&written)? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(expanded) => Some(expanded),
+        };
+        let new = Expanded { written, expanded };
+        // With slots and prefetched copies.
+        limits::sizes(new.program())?;
+        limits::work(new.program())?;
+        Ok(new)
+    }
+
+    fn program(&self) -> &Program {
+        self.expanded.as_ref().unwrap_or(&self.written)
+    }
+
+    fn set_arch(&mut self, arch: u32) {
+        self.written.arch = arch;
+        self.expanded.iter_mut().for_each(|expanded| expanded.arch = arch);
+    }
+}
+
+/// The oldest architecture from a program's own on whose blocks hold its shared tiles; its own where none does.
+fn raised(program: &Program) -> u32 {
     let shared = program.tensors.iter().filter_map(|tensor| match tensor.space {
         Space::Shared { align } => {
             let bytes = tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes());
@@ -188,12 +209,9 @@ fn raised(program: Program) -> Program {
         _ => None,
     });
     let needed: u32 = shared.sum();
-    let holds = |arch: u32| Target::of(arch).block_shared >= needed;
-    let newer = TARGETS.iter().map(|row| row.arch).find(|arch| *arch > program.arch && holds(*arch));
-    match newer {
-        Some(arch) if !holds(program.arch) => Program { arch, ..program },
-        _ => program,
-    }
+    let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
+    let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
+    std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)
 }
 
 /// The program without whole tiles, and its alternatives; without alternatives but with whole tiles, the one

@@ -410,6 +410,16 @@ pub enum Op {
         /// With what.
         right: Value,
     },
+    /// An annotation without code: `acc` accumulates products of `a` and `b`, whole tiles that instructions
+    /// multiply. Coordinates and edges of elements are followed through it as through a product by multiply-adds.
+    Follows {
+        /// Rows of the sums, and K.
+        a: View,
+        /// Columns of the sums, and K.
+        b: View,
+        /// The sums.
+        acc: View,
+    },
     /// A software-pipelined loop whose copies from global to shared memory run so many stages ahead: each
     /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
     /// it.
@@ -687,9 +697,10 @@ impl Program {
         Program { name: name.into(), groups: vec![block], cluster: [1; 3], arch: 80, ..Program::default() }
     }
 
-    /// Numbers every statement: its place in the text, substatements included.
+    /// Numbers every statement from 1, substatements included. Passes that copy a statement keep its number; statements
+    /// that they add have 0.
     pub fn number(&mut self) {
-        let mut next = 0;
+        let mut next = 1;
         for stmt in &mut self.body {
             stmt.each_mut(&mut |stmt| {
                 stmt.id = next;
@@ -829,7 +840,7 @@ impl Stmt {
             Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
-            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
             _ => Vec::new(),
         }
     }

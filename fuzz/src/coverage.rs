@@ -327,7 +327,11 @@ impl Seen {
             // Not drawn: tested by programs of the builder in `codegen/tests/choreography`.
             Op::Ordered { .. } => return,
             // Cooperating blocks are not drawn either.
-            Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster => return,
+            Op::Atomic { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Follows { .. } => return,
         };
         self.has(what);
     }

@@ -47,7 +47,8 @@ type State = HashMap<Id, Content>;
 /// Walks a program, as its author wrote it.
 pub(super) fn find(program: &Program, budget: &mut Budget) -> Vec<Diagnostic> {
     let threads = program.threads().max(1);
-    let mut walk = Walk { program, threads, budget, said: Vec::new(), found: Vec::new() };
+    let mut walk =
+        Walk { program, threads, budget, said: Vec::new(), found: Vec::new(), followed: Vec::new() };
     walk.statements(&program.body, &mut State::new());
     walk.found
 }
@@ -59,6 +60,8 @@ struct Walk<'p, 'b> {
     /// Statements that have been reported.
     said: Vec<*const Stmt>,
     found: Vec<Diagnostic>,
+    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    followed: Vec<Id>,
 }
 
 impl<'p> Walk<'p, '_> {
@@ -96,8 +99,19 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
+            Op::Gemm { acc, how: How::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { acc, how: How::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
-            Op::Gemm { a, b, acc, .. } => {
+            // Which of the sums' coordinates are combined with which is not seen from one thread's fragments.
+            Op::Follows { a, acc, .. }
+                if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
+            {
+                self.followed.push(acc.tensor);
+                self.write(stmt, acc, Origin::Unknown, state);
+            }
+            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => {
+                if matches!(stmt.op, Op::Follows { .. }) {
+                    self.followed.push(acc.tensor);
+                }
                 let sums = self.product(stmt, [a, b, acc], state);
                 let before = self.read(acc, state);
                 let what = combined(&[before, sums], self.threads, self.budget);

@@ -174,6 +174,7 @@ impl<'p> Walk<'p, '_> {
             | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
+            | Op::Follows { .. }
             | Op::Atomic { .. } => {
                 self.access(stmt);
             }

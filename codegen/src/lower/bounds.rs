@@ -146,6 +146,8 @@ pub(super) struct Found {
     pub(super) coordinates: HashMap<Id, Coordinates>,
     /// Loops around the current statement.
     loops: Vec<Id>,
+    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    followed: Vec<Id>,
 }
 
 /// The identity element of an operation.
@@ -240,6 +242,11 @@ impl Lower<'_> {
                 }
                 self.update(to, beyond, state);
             }
+            Op::Follows { a, b, acc } => {
+                found.followed.push(acc.tensor);
+                self.multiplied((a, b, acc), false, state);
+            }
+            Op::Gemm { acc, how: How::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {
                 self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
             }
@@ -276,7 +283,7 @@ impl Lower<'_> {
                 found.masks.insert(stmt.id, mask);
                 self.reduced(from, to, same, *across, state);
             }
-            Op::For { var, body, .. } => {
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
                 let before = state.clone();
                 found.loops.push(*var);
                 self.walk(body, state, found);
@@ -355,7 +362,12 @@ impl Lower<'_> {
         let tensor = self.program.tensor(to.tensor);
         let beyond = match (tensor.space, self.whole(to)) {
             (Space::Global { .. }, _) => return,
-            (Space::Registers { .. }, true) => beyond,
+            (Space::Registers { .. }, true) => {
+                let stored = |edges: Vec<Edge>| edges.into_iter().map(|edge| edge.stored(to)).collect();
+                let edges = beyond.edges.and_then(stored);
+                let at = beyond.at.map(|at| self.stored(at, to));
+                Beyond { edges, at, ..beyond }
+            }
             _ => {
                 // Elements that are not written keep their state; edges are known for whole fragments only.
                 let edges = beyond.edges.filter(Vec::is_empty);
@@ -366,11 +378,29 @@ impl Lower<'_> {
         state.insert(to.tensor, beyond);
     }
 
-    /// Does a view cover its whole tensor, coordinate by coordinate?
+    /// Does a view show every element of its tensor once?
     fn whole(&self, view: &View) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        let whole = View::whole(view.tensor, "", &tensor.layout.shape());
-        whole.is_ok_and(|whole| whole.layout == view.layout && whole.base == view.base)
+        let mut steps: Vec<(usize, i64, i64)> = Vec::new();
+        for (extent, stride) in view.layout.leaves() {
+            match (extent, stride) {
+                (Value::Int(1), _) => {}
+                (Value::Int(extent), Value::Basis { times, path }) => {
+                    steps.push((usize::from(path.steps()[0]), times, extent));
+                }
+                _ => return false,
+            }
+        }
+        steps.sort_unstable();
+        let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
+            let along = steps.iter().filter(|(of, ..)| *of == mode);
+            let reach = along.fold(Some(1), |next, (_, times, extent)| {
+                next.filter(|next| next == times).map(|next: i64| next.saturating_mul(*extent))
+            });
+            own.size().ok() == reach
+        };
+        tensor.layout.layout().modes().enumerate().all(whole)
+            && view.base.iter().all(|base| base.constant() == Some(0))
     }
 
     /// The edges of a view, over the coordinates of a fragment that is written whole.
@@ -409,36 +439,33 @@ impl Lower<'_> {
             (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
             _ => vec![true; from.rank()],
         };
-        let (edges_of_source, source) = (source.edges.clone(), source);
-        let kept = edges_of_source.map(|edges| {
-            let stays = |edge: &Edge| {
-                let runs =
-                    |digits: &[(i64, i64)]| digits.iter().any(|(extent, step)| *extent > 1 && *step != 0);
-                !edge.modes.iter().zip(&combined).any(|(digits, combined)| *combined && runs(digits))
-                    && !apart(&edge.base, across)
-            };
-            edges.into_iter().filter(|edge| stays(edge)).collect::<Vec<_>>()
+        let view = |edge: Edge| taken_over(edge, from, &|mode| along(from, mode));
+        let runs = |digits: &[(i64, i64)]| digits.iter().any(|(extent, step)| *extent > 1 && *step != 0);
+        let along_combined = |edge: &Edge| {
+            edge.modes.iter().zip(&combined).any(|(digits, combined)| *combined && runs(digits))
+        };
+        // What is left of a coordinate of the source, on the modes of the target's tensor.
+        let left = |mut edge: Edge| {
+            // Along a mode of extent 1 there is one place.
+            for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
+                digits.clear();
+            }
+            edge.stored(to)
+        };
+        let kept = source.edges.and_then(|edges| {
+            let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
+            let stays = |edge: &Edge| !along_combined(edge) && !apart(&edge.base, across);
+            edges.into_iter().filter(stays).map(left).collect::<Option<Vec<_>>>()
         });
         let same_place = self.whole(to) && self.whole(from);
         let edges = match (before.edges, kept) {
-            (Some(before), Some(kept)) if kept.is_empty() || same_place => {
-                let kept = kept.into_iter().map(|mut edge| {
-                    // A mode of extent 1 has one coordinate.
-                    for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined)
-                    {
-                        digits.clear();
-                    }
-                    edge
-                });
-                Some(union([before, kept.collect()].into()))
-            }
+            (Some(before), Some(kept)) if kept.is_empty() || same_place => Some(union([before, kept].into())),
             _ => None,
         };
-        // Results have no coordinate along combined modes.
-        let kept = |at: Coordinates| {
-            at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|_| !combined)).collect()
-        };
-        let at = Some(source.at.map_or_else(Vec::new, kept));
+        // Along what is combined, results stand for no coordinate.
+        let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
+        let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|_| !combined));
+        let at = Some(self.stored(kept.collect(), to));
         state.insert(to.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
@@ -540,25 +567,43 @@ pub(super) fn taken_over(
                     to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
                 }
             }
-            // Several digits are kept only if the view shows the whole mode as one of its own.
+            // Several digits: the view shows the whole mode as one of its own, or digit by digit.
             _ => {
                 let extent: i64 = digits.iter().map(|digit| digit.0).product();
                 let mut shown =
                     along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
                 let (place, part) = shown.next()?;
                 let taken = modes[place].iter().any(|digit| digit.1 != 0);
-                let whole = part[..] == [(extent, 1)] && view.base[mode] == Affine::default();
-                if shown.next().is_some() || taken || !whole {
+                if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
                     return None;
                 }
-                modes[place] = digits.clone();
+                modes[place] = match part[..] == [(extent, 1)] {
+                    true => digits.clone(),
+                    false => part
+                        .iter()
+                        .map(|leaf| Some((leaf.0, step_of(digits, *leaf)?)))
+                        .collect::<Option<_>>()?,
+                };
             }
         }
     }
     Some(Edge { base, modes, ..edge })
 }
 
-/// Does this differ among the threads that are combined?
+/// How far a step along a leaf of a view goes, which runs through a mode of these digits.
+fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
+    let mut below = 1;
+    for (count, step) in digits {
+        // It stays within this digit.
+        if by % below == 0 && by / below * extent <= *count {
+            return Some(by / below * step);
+        }
+        below *= count;
+    }
+    (extent == 1 || by == 0).then_some(0)
+}
+
+/// Do threads that are combined have different values of this?
 fn apart(base: &Affine, across: Across) -> bool {
     let lanes = match across {
         Across::Thread => return false,

@@ -55,8 +55,9 @@ impl Lower<'_> {
         let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
             let edges = self.edges(view, view, state)?;
-            let moved = edges.into_iter().filter(|edge| !edge.runs_along(1)).map(|edge| edge.moved(onto));
-            Some(moved.collect::<Vec<_>>())
+            let moved =
+                edges.into_iter().filter(|edge| !edge.runs_along(1)).map(|edge| edge.moved(onto).stored(acc));
+            moved.collect::<Option<Vec<_>>>()
         });
         let [Some(rows), Some(columns)] = sides else {
             state.insert(acc.tensor, Beyond::UNKNOWN);
@@ -75,7 +76,8 @@ impl Lower<'_> {
             let at = self.at(view, view, state)?.into_iter().next()??;
             (!at.runs_along(1)).then(|| at.moved(onto))
         };
-        let at = Some(vec![first(a, 0), first(b, 1)]);
+        let at = [first(a, 0), first(b, 1)].to_vec();
+        let at = Some(self.stored(at, acc));
         let covered = before.begun.is_none()
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
@@ -101,11 +103,27 @@ impl Lower<'_> {
             Some(beyond) => beyond.at.clone()?,
             None => return None,
         };
-        if view.rank() != tensor.rank() {
-            return Some(vec![None; view.rank()]);
+        let one = |mode: usize| {
+            let mut all = shown(&view, mode).into_iter().map(|of| known.get(of)?.as_ref());
+            let first = all.next()??;
+            // Modes of the tensor that one of the view's joins stand for one coordinate.
+            let same = all.all(|at| at == Some(first));
+            same.then(|| taken_over(first.clone(), &view, &|mode| along(&view, mode))).flatten()
+        };
+        Some((0..view.rank()).map(one).collect())
+    }
+
+    /// Coordinates of the modes of a view, as those of its tensor's modes.
+    pub(super) fn stored(&self, at: Coordinates, to: &View) -> Coordinates {
+        let rank = self.program.tensor(to.tensor).rank();
+        let mut all = vec![None; rank];
+        for (mode, at) in at.into_iter().enumerate().take(to.rank()) {
+            let at = at.and_then(|at| at.stored(to));
+            for place in shown(to, mode).into_iter().filter(|place| *place < rank) {
+                all[place] = at.clone();
+            }
         }
-        let taken = known.into_iter().map(|at| taken_over(at?, &view, &|mode| along(&view, mode)));
-        Some(taken.collect())
+        all
     }
 
     /// What is known about a shared tensor of which all threads together write every element. It follows from
@@ -134,7 +152,14 @@ impl Lower<'_> {
             Some(edges) => edges.iter().map(of).collect::<Option<Vec<_>>>(),
             None => None,
         };
-        let at = part.at.as_ref().map(|at| at.iter().map(|at| of(at.as_ref()?)).collect());
+        let at = part.at.as_ref().map(|at| {
+            let mut all = vec![None; sizes.len()];
+            for (mode, at) in at.iter().enumerate().take(to.rank()) {
+                let at = at.as_ref().and_then(of);
+                shown(to, mode).into_iter().for_each(|place| all[place] = at.clone());
+            }
+            all
+        });
         Some(Beyond { edges, at, ..part.clone() })
     }
 }
@@ -160,7 +185,24 @@ impl Edge {
         self
     }
 
-    /// An edge of one thread's view, extended to the whole tensor. It must have the view's strides.
+    /// That of a view's modes as one of its tensor's modes.
+    pub(super) fn stored(self, to: &View) -> Option<Edge> {
+        let mut modes = vec![Vec::new(); to.base.len()];
+        for (mode, digits) in self.modes.iter().enumerate() {
+            let still = digits.iter().all(|(extent, step)| *extent == 1 || *step == 0);
+            let places = shown(to, mode);
+            match places[..] {
+                [place] => modes[place] = digits.clone(),
+                _ if digits.len() == places.len() => {
+                    places.into_iter().zip(digits).for_each(|(place, digit)| modes[place] = vec![*digit]);
+                }
+                _ if still => {}
+                _ => return None,
+            }
+        }
+        Some(Edge { modes, ..self })
+    }
+    /// Of elements of a view of one thread, the same over the whole tensor: they must run along its modes as the view does.
     fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
         let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
         // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
@@ -195,23 +237,29 @@ impl Edge {
 
 /// The tensor mode along which a mode of a view runs, if there is exactly one.
 fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
+    let mut all = shown(view, mode);
+    all.dedup();
+    if let [one] = all[..] { Some(one) } else { None }
+}
+
+/// The modes of the tensor along which the leaves of a mode of a view run.
+fn shown(view: &View, mode: usize) -> Vec<usize> {
     let of = |mode: &Layout| -> Vec<usize> {
-        let mut all: Vec<usize> = mode
-            .leaves()
-            .filter_map(|(_, stride)| match stride {
-                Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
-                _ => None,
-            })
-            .collect();
-        all.dedup();
-        all
+        let all = mode.leaves().filter_map(|(_, stride)| match stride {
+            Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
+            _ => None,
+        });
+        all.collect()
     };
     let all: Vec<Vec<usize>> = view.layout.modes().map(|mode| of(&mode)).collect();
-    match all.get(mode)?[..] {
-        [one] => Some(one),
+    match all.get(mode) {
         // One element: the mode that no other runs along.
-        [] if view.rank() == view.base.len() && !all.iter().flatten().any(|of| *of == mode) => Some(mode),
-        _ => None,
+        Some(own) if own.is_empty() => {
+            let free = view.rank() == view.base.len() && !all.iter().flatten().any(|of| *of == mode);
+            if free { vec![mode] } else { Vec::new() }
+        }
+        Some(own) => own.clone(),
+        None => Vec::new(),
     }
 }
 

@@ -54,11 +54,30 @@ pub enum Policy {
 
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
-    let mut program = crate::pipeline::expand(program)?.into_owned();
+    let mut program = program.clone();
     program.number();
-    crate::verify::program(&program)?;
-    let mut lower = Lower::new(&program, policy);
-    lower.found = lower.found(&program.body);
+    lower_expanded(&program, crate::pipeline::expand(&program)?.as_ref(), policy)
+}
+
+/// The same for a program whose statements have identities, and what writing out its loops has made of it: where elements
+/// come from is found in the former, in which a tile is read by the iteration that copies it.
+pub(crate) fn lower_expanded(
+    written: &Program,
+    program: &Program,
+    policy: Policy,
+) -> std::result::Result<Kernel, Diagnostic> {
+    crate::verify::program(program)?;
+    let mut lower = Lower::new(program, policy);
+    lower.found = if std::ptr::eq(written, program) {
+        lower.found(&program.body)
+    } else {
+        let mut before = Lower::new(written, policy);
+        let found = before.found(&written.body);
+        let news = before.kernel.needs.into_iter().filter(|need| !lower.kernel.needs.contains(need));
+        let news: Vec<Fact> = news.collect();
+        lower.kernel.needs.extend(news);
+        found
+    };
     lower.start_rings();
     lower.start_phases(&program.body);
     lower.statements(&program.body)?;

@@ -72,11 +72,22 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
         };
         tensor.layout = slots.map_err(|problem| problem.at(tensor.span))?;
     }
-    let body = std::mem::take(&mut written.body);
+    let body = without_annotations(std::mem::take(&mut written.body));
     let mut write = Write { program: written, slots, used: Vec::new() };
     let body = write.body(body, false)?;
     write.program.body = body;
     Ok(Cow::Owned(write.program))
+}
+
+/// Statements that make code. Coordinates are followed before loops are lowered.
+fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
+    body.retain(|stmt| !matches!(stmt.op, Op::Follows { .. }));
+    for stmt in &mut body {
+        for inner in stmt.bodies_mut() {
+            *inner = without_annotations(std::mem::take(inner));
+        }
+    }
+    body
 }
 
 /// A shared layout with a last mode for its slots. A slot is a multiple of the swizzle's period, and aligned

@@ -1,6 +1,6 @@
 //! A thread's part under a distribution: of a view of memory, and of a register tile.
 
-use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
+use tilewright_layout::{Digit, Distribution, Exchange, Layout, Path, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
@@ -97,13 +97,29 @@ fn reach(view: &View) -> (usize, i64) {
     (place, 1 + steps.iter().filter(|step| step.0 == place).map(|step| step.1.max(0)).sum::<i64>())
 }
 
-/// One mode for each digit of a thread's values; at least one.
+/// A mode for each mode of the tile, of a thread's digits along it.
 fn from_values(d: &Distribution, own: impl FnMut(&Digit) -> Result<Layout>) -> Result<Layout> {
-    let mut modes: Vec<Layout> = d.value_digits().iter().map(own).collect::<Result<_>>()?;
-    if modes.is_empty() {
-        modes.push(still(1)?);
-    }
-    Ok(Layout::from_modes(modes)?)
+    let digits: Vec<Layout> = d.value_digits().iter().map(own).collect::<Result<_>>()?;
+    let mode = |mode: usize| {
+        let along = d.value_digits().iter().zip(&digits).filter(|(digit, _)| digit.mode == mode);
+        joined(along.map(|(_, own)| own.clone()).collect())
+    };
+    Ok(Layout::from_modes((0..d.tile().len().max(1)).map(mode).collect::<Result<Vec<_>>>()?)?)
+}
+
+/// Layouts as one mode.
+pub(super) fn joined(modes: Vec<Layout>) -> Result<Layout> {
+    Ok(match modes.len() {
+        0 => still(1)?,
+        1 => modes[0].clone(),
+        _ => Layout::from_modes(modes)?,
+    })
+}
+
+/// A layout of all of a thread's fragment of a tile, digit by digit of its values.
+pub(super) fn digits(d: &Distribution) -> Result<Vec<Layout>> {
+    let path = |place: usize| Path::new(&[place]).ok_or_else(far);
+    d.value_digits().iter().enumerate().map(|(place, digit)| along(digit.extent, 1, path(place)?)).collect()
 }
 
 /// For each mode of a view of a register tile, the tile's mode that it shows; `None` for a broadcast.
@@ -155,23 +171,24 @@ pub(super) fn wanted(view: &View, tile: &[i64], d: &Distribution) -> Result<Dist
     Ok(Distribution::new(tile, threads, values))
 }
 
-/// A thread's part of a register tile: the fragment, with a mode for each digit of the statement's values.
-pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<View> {
+/// The part of a thread of a tile in registers: the fragment, with a mode for each mode of the statement's tile.
+pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id) -> Result<View> {
     let shown = shown(view)?;
-    let mut kept = 0;
-    let layout = from_values(d, |digit| match shown[digit.mode] {
-        Some(_) if digit.step != 0 => {
-            kept += 1;
-            along(digit.extent, 1, Path::new(&[kept - 1]).ok_or_else(far)?)
-        }
-        _ => still(digit.extent),
+    let own = wanted(view, tile, d)?;
+    let mut digits = (0..own.value_digits().len()).map(|place| Path::new(&[place]).ok_or_else(far));
+    let layout = from_values(d, |digit| match (shown[digit.mode], digit.step) {
+        (None, _) | (_, 0) => still(digit.extent),
+        _ => along(digit.extent, 1, digits.next().ok_or_else(far)??),
     })?;
-    let rank = kept.max(1);
-    // The whole fragment of one element, where the statement has only one.
-    let layout = match d.value_digits() {
-        [] => Layout::from_modes([along(1, 1, Path::new(&[0]).ok_or_else(far)?)?])?,
-        _ => layout,
-    };
+    let modes = layout.modes().zip(&shown).map(|(mode, shown)| match shown {
+        Some(shown) => match single(&own, *shown) {
+            Some(place) => along(1, 1, Path::new(&[place]).ok_or_else(far)?),
+            None => Ok(mode),
+        },
+        None => Ok(mode),
+    });
+    let layout = Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?;
+    let rank = fragment_modes(&own).len();
     let (base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
     Ok(View {
         tensor: fragment,
@@ -185,28 +202,48 @@ pub(super) fn of_tile(view: &View, d: &Distribution, fragment: Id) -> Result<Vie
     })
 }
 
-/// The extents of a thread's fragment of a tile.
-pub(super) fn fragment(d: &Distribution) -> Vec<i64> {
-    let all: Vec<i64> = d.value_digits().iter().map(|digit| digit.extent).collect();
-    if all.is_empty() { vec![1] } else { all }
+/// The extents of a thread's fragment of a tile: those of the digits of its values, and a 1 for each mode of the tile that
+/// has none, so that every mode of the tile is a mode of the fragment.
+pub(super) fn fragment_modes(d: &Distribution) -> Vec<i64> {
+    let digits = d.value_digits().iter().map(|digit| digit.extent);
+    digits.chain((0..d.tile().len()).filter(|mode| single(d, *mode).is_some()).map(|_| 1)).collect()
 }
 
-/// The result of a reduction within a thread: the extents of its fragment, with 1 for each combined digit,
-/// and the modes of it that are kept.
-pub(super) fn combined(d: &Distribution, keep: &[bool]) -> (Vec<i64>, Vec<usize>) {
-    let digits = d.value_digits();
-    let stays = |digit: &Digit| keep[digit.mode] && digit.step != 0;
-    let shape: Vec<i64> = digits.iter().map(|digit| if stays(digit) { digit.extent } else { 1 }).collect();
-    let kept = digits.iter().enumerate().filter(|(_, digit)| stays(digit)).map(|(place, _)| place);
-    (if shape.is_empty() { vec![1] } else { shape }, kept.collect())
+/// The mode of a fragment for a mode of the tile along which a thread has one element.
+fn single(d: &Distribution, mode: usize) -> Option<usize> {
+    let has = |mode: usize| d.value_digits().iter().any(|digit| digit.mode == mode);
+    (!has(mode)).then(|| d.value_digits().len() + (0..mode).filter(|mode| !has(*mode)).count())
 }
 
-/// The modes of a view that are kept.
-pub(super) fn only(view: &View, kept: &[usize]) -> Result<View> {
-    let modes: Vec<Layout> =
-        kept.iter().map(|&mode| view.layout.mode(mode)).collect::<std::result::Result<_, _>>()?;
-    let modes = if modes.is_empty() { vec![view.layout.mode(0)?] } else { modes };
-    Ok(view.rearranged(Layout::from_modes(modes)?))
+/// A layout of a thread's fragment for each digit of another distribution's values, where each thread holds what that gives
+/// it; `None` where it does not.
+pub(super) fn arranged(own: &Distribution, to: &Distribution) -> Result<Option<Vec<Layout>>> {
+    if own.exchange(to) != Exchange::Registers {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for digit in to.value_digits() {
+        let within = |from: &Digit| {
+            let (step, rest) = (digit.step / from.step.max(1), digit.step % from.step.max(1));
+            from.mode == digit.mode
+                && from.step > 0
+                && step > 0
+                && rest == 0
+                && step * digit.extent <= from.extent
+        };
+        let Some(place) = own.value_digits().iter().position(within) else { return Ok(None) };
+        let step = digit.step / own.value_digits()[place].step;
+        all.push(along(digit.extent, step, Path::new(&[place]).ok_or_else(far)?)?);
+    }
+    Ok(Some(all))
+}
+
+/// What a reduction within a thread leaves: for each mode of the tile the elements that are kept, or 1.
+pub(super) fn combined(d: &Distribution, keep: &[bool]) -> Vec<i64> {
+    let along =
+        |mode: usize| d.value_digits().iter().filter(move |digit| digit.mode == mode && digit.step != 0);
+    let kept = |mode: usize| along(mode).map(|digit| digit.extent).product();
+    (0..d.tile().len()).map(|mode| if keep[mode] { kept(mode) } else { 1 }).collect()
 }
 
 /// A tile of one element in a statement over parts of threads: every thread has it.
@@ -220,6 +257,7 @@ pub(super) fn one(view: &View) -> Result<View> {
         .help("copy it to memory first, and take a part of that with `parallelize`"));
     }
     let modes: Vec<Layout> = view.layout.modes().map(|mode| still(mode.size()?)).collect::<Result<_>>()?;
-    let (base, limits) = (vec![Affine::default()], vec![None]);
+    let rank = view.base.len();
+    let (base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
     Ok(View { layout: Layout::from_modes(modes)?, base, limits, ..view.clone() })
 }

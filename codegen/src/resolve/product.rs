@@ -34,9 +34,8 @@ impl Resolve {
         // Each thread needs its rows of one operand, and its columns of the other, along all of K.
         let k = extents(a)?[1];
         let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
-        let left = grouped(&self.side(stmt, a, &of_a, false)?, &of_a)?;
-        let right = grouped(&self.side(stmt, b, &of_b, false)?, &of_b)?;
-        let out = grouped(&part::of_tile(acc, &sums, acc.tensor)?, &sums)?;
+        let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
+        let out = part::of_tile(acc, sums.tile(), &sums, acc.tensor)?;
         let op = Op::Gemm { a: left, b: right, acc: out, how: How::Derive, order, token: None };
         self.push(stmt, op);
         Ok(())
@@ -50,15 +49,50 @@ impl Resolve {
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
-        let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let k = extents(a)?[1];
+        let (left, of_left) = match self.in_registers(stmt, a, mma)? {
+            Some(left) => left,
+            None => {
+                let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+                let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
+                (left, of_left)
+            }
+        };
         let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
-        let out = fragments(&part::of_tile(acc, sums, acc.tensor)?, sums, mma)?;
+        let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
+        let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
+        self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
+        let [m, n, _] = mma.shape();
+        let out = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
         let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &out));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
     }
 
-    /// An operand in shared memory: a register tile is stored there first.
+    /// A left operand whose threads hold what the instruction takes from each, such as the sums of a product before: its
+    /// fragments, and the part of each thread.
+    fn in_registers(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma) -> Result<Option<(View, View)>> {
+        let Some(own) = self.forms.get(&view.tensor).cloned() else { return Ok(None) };
+        fits(&self.program, view, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let (Some(all), shape) = (seen(view, &own)?, extents(view)?) else { return Ok(None) };
+        let Some(left) = mma.left([shape[0], shape[1]])? else { return Ok(None) };
+        let Some(digits) = part::arranged(&all, &left)? else { return Ok(None) };
+        let part = part::of_tile(view, own.tile(), &all, view.tensor)?;
+        let [m, _, k] = mma.shape();
+        let layout = fragments(digits, &left, (mma, 'a'), [m, k])?;
+        let extents: Vec<i64> =
+            layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
+        let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
+        let (name, shape) = (format!("{name}_operand"), Tuple::flat(&extents));
+        let words = Space::Registers { words: elem.bytes() < 4 };
+        let id = self.tensor(&name, elem, words, Layout::compact(shape.clone())?);
+        let to = View::whole(id, &name, &shape)?;
+        let from = part.rearranged(layout);
+        self.push(stmt, Op::Copy { from, to: to.clone(), how: How::Derive, fill: 0.0.into(), token: None });
+        Ok(Some((to, part)))
+    }
+
+    /// An operand in shared memory: a tile in registers is put there.
     fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: char) -> Result<View> {
         fits(&self.program, view, mma, operand)?;
         let Some(own) = self.forms.get(&view.tensor).cloned() else {
@@ -140,41 +174,30 @@ pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution 
     Distribution::new(&[sums.tile()[mode], k], threads, values)
 }
 
-/// A thread's part with two modes: the digits of its values along each.
-fn grouped(view: &View, d: &Distribution) -> Result<View> {
-    let modes = (0..2).map(|mode| {
-        let digits = d.value_digits().iter().zip(view.layout.modes()).filter(|(digit, _)| digit.mode == mode);
-        joined(digits.map(|(_, own)| own).collect())
-    });
-    Ok(view.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))
-}
-
-/// Accumulators as an instruction takes them: the values of one, then how many along M, and along N.
-fn fragments(view: &View, sums: &Distribution, mma: &TiledMma) -> Result<View> {
-    let [m, n, _] = mma.shape();
-    let values = mma.row.tv('d').map_or(Ok(1), |tv| tv.mode(1)?.size())?;
-    let mut modes = view.layout.modes();
+/// A thread's part of an operand as an instruction takes it, from a layout for each digit of its values: those of one
+/// instruction, then how many instructions along each mode, whose tiles have these extents.
+fn fragments(
+    digits: Vec<Layout>,
+    d: &Distribution,
+    (mma, operand): (&TiledMma, char),
+    tile: [i64; 2],
+) -> Result<Layout> {
+    let values = mma.row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?;
+    let mut digits = digits.into_iter();
     let (mut own, mut count) = (Vec::new(), 1);
     while count < values
-        && let Some(mode) = modes.next()
+        && let Some(digit) = digits.next()
     {
-        count *= mode.size()?;
-        own.push(mode);
+        count *= digit.size()?;
+        own.push(digit);
     }
-    let mut all = vec![joined(own)?];
-    // Distributions omit digits of extent 1.
-    for (mode, size) in [m, n].into_iter().enumerate() {
-        let repeats = sums.tile()[mode] / size / mma.groups.mode(mode)?.size()?;
-        let next = if repeats > 1 { modes.next() } else { None };
-        all.push(next.map_or_else(|| joined(Vec::new()), Ok)?);
+    let mut all = vec![part::joined(own)?];
+    // Digits of one value are left out of distributions.
+    for (mode, size) in tile.into_iter().enumerate() {
+        let threads = d.thread_digits().iter().filter(|digit| digit.mode == mode && digit.step >= size);
+        let groups: i64 = threads.map(|digit| digit.extent).product();
+        let next = if d.tile()[mode] / size / groups > 1 { digits.next() } else { None };
+        all.push(next.map_or_else(|| part::joined(Vec::new()), Ok)?);
     }
-    Ok(view.rearranged(Layout::from_modes(all)?))
-}
-
-fn joined(modes: Vec<Layout>) -> Result<Layout> {
-    Ok(match modes.len() {
-        0 => Layout::new(1i64, 0i64)?,
-        1 => modes[0].clone(),
-        _ => Layout::from_modes(modes)?,
-    })
+    Ok(Layout::from_modes(all)?)
 }

@@ -63,9 +63,11 @@ fn found(
             && let Some(Form::Sums(mma)) = program.forms.get(&acc.tensor)
         {
             for (view, operand) in [(a, 'a'), (b, 'b')] {
-                if view.tensor == id && view.extents().as_deref() == Some(&tile) {
-                    // An operand that does not fit is reported when the product is lowered.
-                    uses = uses.clone().multiplied(mma, operand).unwrap_or(uses);
+                let modes = if view.tensor == id { shown(view).unwrap_or_default() } else { Vec::new() };
+                let [Some(rows), Some(k)] = modes[..] else { continue };
+                if view.extents() == Some(vec![tile[rows], tile[k]]) {
+                    // What does not fit is said where the product is written out.
+                    uses = uses.clone().multiplied_as(mma, operand, [rows, k]).unwrap_or(uses);
                 }
             }
             continue;

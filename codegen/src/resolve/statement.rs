@@ -101,12 +101,22 @@ impl Resolve {
             }
             false => self.exchanged(stmt, view.tensor, &own, &wanted)?,
         };
-        part::of_tile(view, d, fragment)
+        part::of_tile(view, own.tile(), d, fragment)
     }
 
-    /// A fragment with the elements of a tile in another distribution, exchanged through shared memory.
+    /// A fragment with the elements of a tile in another distribution: a permutation of registers where each thread has
+    /// what it needs, else exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
         let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
+        if let Some(digits) = part::arranged(own, to)? {
+            let whole = View::whole(tile, &name, &Tuple::flat(own.tile()))?;
+            let fragment = self.fragment(&format!("{name}_arranged"), elem, to)?;
+            let from = part::of_tile(&whole, own.tile(), own, tile)?.rearranged(Layout::from_modes(digits)?);
+            let digits = Layout::from_modes(part::digits(to)?)?;
+            let into = part::of_tile(&whole, to.tile(), to, fragment)?.rearranged(digits);
+            self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
+            return Ok(fragment);
+        }
         let name = format!("{name}_exchanged");
         let shape = Tuple::flat(own.tile());
         let layout = Layout::compact(shape.clone())?;
@@ -119,10 +129,10 @@ impl Resolve {
             // Other threads may still be reading the previous iteration's elements.
             self.push(stmt, Op::Sync);
         }
-        let from = part::of_tile(&whole, own, tile)?;
+        let from = part::of_tile(&whole, own.tile(), own, tile)?;
         self.push(stmt, copy(from, part::of_memory(&scratch, own, stmt.by, true)?));
         self.push(stmt, Op::Sync);
-        let into = part::of_tile(&whole, to, fragment)?;
+        let into = part::of_tile(&whole, to.tile(), to, fragment)?;
         self.push(stmt, copy(part::of_memory(&scratch, to, stmt.by, false)?, into));
         Ok(fragment)
     }
@@ -146,8 +156,7 @@ impl Resolve {
         })?;
         let rest = all.projected(&keep);
         let name = format!("{}_own", self.program.tensor(to.tensor).name);
-        let (shape, stays) = part::combined(&all, &keep);
-        let shape = Tuple::flat(&shape);
+        let shape = Tuple::flat(&part::combined(&all, &keep));
         let space = Space::Registers { words: false };
         let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
         let own = View::whole(own, &name, &shape)?;
@@ -162,7 +171,7 @@ impl Resolve {
         self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond: None });
         let out = self.side(stmt, to, &rest, true)?;
         let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-        self.push(stmt, Op::Map { ins: vec![out.clone(), part::only(&own, &stays)?], to: out, value });
+        self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
         Ok(())
     }
 
@@ -180,7 +189,7 @@ impl Resolve {
 fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
     /// Threads have at most 255 registers of 32 bits.
     const MOST: i64 = 255;
-    let shape = part::fragment(d);
+    let shape = part::fragment_modes(d);
     let count: i64 = shape.iter().product();
     let registers = (count * i64::from(elem.bytes()) + 3) / 4;
     if registers > MOST {

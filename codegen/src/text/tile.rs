@@ -129,6 +129,7 @@ variants! {
         "take" Take { number, from },
         "set" Fill { to, value },
         "map" Map { ins, to, value },
+        "follows" Follows { a, b, acc },
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across },

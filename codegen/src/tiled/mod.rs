@@ -246,6 +246,28 @@ impl TiledMma {
         Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
     }
 
+    /// Who holds which elements of a tile of the left operand, (M, K), in the order of its fragments: `None` where several
+    /// warps would hold the same.
+    ///
+    /// ```
+    /// use tilewright_codegen::tiled::TiledMma;
+    /// use tilewright_layout::{Exchange, layout};
+    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((4, 1)), 0)?;
+    /// let (sums, left) = (mma.distribution([64, 32])?, mma.left([64, 32])?.unwrap());
+    /// assert_eq!(sums.exchange(&left), Exchange::Registers); // sums of one product are an operand of the next
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn left(&self, tile: [i64; 2]) -> Result<Option<Distribution>> {
+        if self.groups.mode(1)?.size()? != 1 {
+            return Ok(None);
+        }
+        let (atom, _) = self.tile_of('a');
+        let part = self.part(&View::whole(Id::MAX, "the operand", &Tuple::flat(&tile))?, 'a')?;
+        let part = part.extents().unwrap_or_default();
+        let warp = Distribution::of_atom(&part, &atom, &self.tv('a')?, &Layout::compact((1i64, 1i64))?)?;
+        Ok(Some(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, Layout::new(1i64, 0i64)?])?)?))
+    }
+
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
     fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
@@ -361,7 +383,8 @@ impl Builder {
 
     /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory. Fragments are loaded with the
     /// widest loads that their layouts allow, one k-step ahead of the multiplication. As the whole body of a
-    /// pipelined loop, loads run ahead across tiles too.
+    /// pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments,
+    /// k-steps): see [`TiledMma::left`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
@@ -409,7 +432,8 @@ impl Builder {
         self.pipelined("kk", Value::Int(left.steps), stages, |b, kk| {
             left.load(b, &kk)?;
             right.load(b, &kk)?;
-            b.gemm_how(&left.fragment, &right.fragment, acc, How::Atom(mma.row.name), Order::Plain, None)
+            let (left, right) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
+            b.gemm_how(&left, &right, acc, How::Atom(mma.row.name), Order::Plain, None)
         })
     }
 }

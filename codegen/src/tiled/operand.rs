@@ -32,6 +32,8 @@ pub enum Route {
         /// How many adjacent fragments it moves at once.
         at_once: i64,
     },
+    /// They are in registers, those of every k-step.
+    Registers,
     /// Each thread loads its own elements.
     Elements {
         /// Why.
@@ -43,6 +45,7 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Route::Matrices { mover, .. } => f.write_str(mover.name),
+            Route::Registers => f.write_str("in registers"),
             Route::Elements { why } => write!(f, "element by element: {why}"),
         }
     }
@@ -108,8 +111,8 @@ fn recast(tv: &Layout, bytes: i64) -> Result<Layout> {
 
 /// An operand of a tiled product: its fragments, and how they are loaded.
 pub(super) struct Operand {
-    /// Registers of one k-step: (values, fragments, 1).
-    pub(super) fragment: View,
+    /// Registers of one k-step, (values, fragments, 1), or of all.
+    fragment: View,
     /// k-steps of the tile.
     pub(super) steps: i64,
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
@@ -123,8 +126,22 @@ impl Operand {
         Ok(self.fragment.layout.mode(1)?.size()?)
     }
 
+    /// The fragments of a k-step, which have been loaded.
+    pub(super) fn fragment_at(&self, b: &mut Builder, kk: &Affine) -> Result<View> {
+        match self.route {
+            Route::Registers => {
+                let at = b.slice(&self.fragment, &[At::All, At::All, At::Index(kk.clone())])?;
+                Ok(at.rearranged(Layout::from_modes(at.layout.modes().chain([Layout::new(1i64, 0i64)?]))?))
+            }
+            _ => Ok(self.fragment.clone()),
+        }
+    }
+
     /// Loads the fragments of a k-step.
     pub(super) fn load(&self, b: &mut Builder, kk: &Affine) -> Result<()> {
+        if self.route == Route::Registers {
+            return Ok(());
+        }
         let from = b.slice(&self.from, &[At::All, At::All, At::Index(kk.clone())])?;
         match &self.route {
             Route::Matrices { mover, at_once } => {
@@ -134,7 +151,7 @@ impl Operand {
                     Layout::from_modes([Layout::from_modes([values, parts.mode(0)?])?, parts.mode(1)?])?;
                 b.copy_how(&from, &self.fragment.rearranged(layout), How::Atom(mover.name), None)
             }
-            Route::Elements { .. } => {
+            Route::Registers | Route::Elements { .. } => {
                 let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
                 b.copy_how(&from, &to, How::Plain, None)
             }
@@ -264,6 +281,11 @@ impl Builder {
                 mma.row.name, view.name
             ))
             .help(format!("use an instruction for {elem}, or a tile of {wanted}")));
+        }
+        if let (Space::Registers { .. }, Some([_, _, steps])) = (self.space(view), view.extents().as_deref())
+        {
+            let (fragment, from) = (view.clone(), view.clone());
+            return Ok(Operand { fragment, steps: *steps, from, route: Route::Registers });
         }
         if !matches!(self.space(view), Space::Shared { .. }) {
             return Err(Problem::new(format!("`{}` is not in shared memory", view.name))

@@ -53,28 +53,39 @@ impl SharedUses {
 
     /// Adds the fragment loads of an operand (`a` or `b`).
     pub fn multiplied(self, mma: &TiledMma, operand: char) -> Result<SharedUses> {
-        let rows = self.tile[0];
+        self.multiplied_as(mma, operand, [0, 1])
+    }
+
+    /// Fragments of an operand are read from it, whose modes are these of the tile: (1, 0) reads it transposed.
+    pub fn multiplied_as(self, mma: &TiledMma, operand: char, order: [usize; 2]) -> Result<SharedUses> {
+        let [rows, k] = order.map(|mode| self.tile[mode]);
+        let along = usize::from(order[1] == self.contiguous);
         let (tile, modes) = mma.tile_of(operand);
         let groups = mma.groups.mode(modes[0])?.size()?;
         let count = rows / groups / tile[0];
-        if count == 0 || self.tile[1] % tile[1] != 0 {
+        if count == 0 || k % tile[1] != 0 {
             return Err(Problem::new(format!(
-                "a tile of {rows}x{} holds no fragments of {}x{} for each of {groups} warps",
-                self.tile[1], tile[0], tile[1]
+                "a tile of {rows}x{k} holds no fragments of {}x{} for each of {groups} warps",
+                tile[0], tile[1]
             )));
         }
-        // All k-steps of the first fragments; the rows of other fragments are offset by whole fragments.
-        let steps = Layout::new(self.tile[1] / tile[1], tile[1] * rows)?;
-        if let Some(matrices) = Matrices::of(mma, operand, self.elem, self.contiguous, count)? {
+        // Indices in the operand's tile are indices in this one.
+        let steps = order.map(|mode| if mode == 0 { 1 } else { self.tile[0] });
+        let own = Layout::new((rows, k), (steps[0], steps[1]))?;
+        // All k-steps of the first fragments: with those of others, rows move by whole fragments.
+        let steps = Layout::new(k / tile[1], tile[1] * rows)?;
+        let all = |tv: Layout| -> Result<Layout> {
+            let values = Layout::from_modes([tv.mode(1)?, steps.clone()])?;
+            Ok(own.composition(Layout::from_modes([tv.mode(0)?, values])?)?)
+        };
+        if let Some(matrices) = Matrices::of(mma, operand, self.elem, along, count)? {
             let tv = within(&matrices.rows, matrices.tile, rows)?;
             let vector = tv.mode(1)?.size()?;
-            let values = Layout::from_modes([tv.mode(1)?, steps])?;
-            return self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Matrix);
+            return self.used(&all(tv)?, vector, Transfer::Matrix);
         }
-        let step = if self.contiguous == 0 { 1 } else { rows };
+        let step = if along == 0 { 1 } else { rows };
         let (tv, vector) = run_first(&within(&mma.tv(operand)?, tile, rows)?, step)?;
-        let values = Layout::from_modes([tv.mode(1)?, steps])?;
-        self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Load)
+        self.used(&all(tv)?, vector, Transfer::Load)
     }
 
     /// Adds an access by a thread-value layout over the tile, with so many elements at once.

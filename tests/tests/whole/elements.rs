@@ -94,3 +94,44 @@ fn both_levels_work_in_one_kernel() {
         assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
     }
 }
+
+/// Where each element of a tile stands, in tiles that are contiguous along either mode, read transposed, and reduced.
+#[kernel]
+fn places<const R: usize = 8, const W: usize = 64>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<i32, (M, N), (ldy, _1)>,
+    t: &mut Tensor<i32, (N, M), (ldt, _1)>,
+    rows: &mut Tensor<i32, { (M, ceil_div(N, W)) }>,
+) {
+    let s = map(tile(x, (R, W), (block.x, block.y)), |x| x);
+    copy(map(s, |_, at| at.0 * 1000 + at.1), tile(y, (R, W), (block.x, block.y)));
+    copy(map(permute(s, (1, 0)), |_, at| at.0 * 1000 + at.1), tile(t, (W, R), (block.y, block.x)));
+    let most = maximum(s, 1);
+    copy(map(most, |_, at| at.0), tile(rows, (R, 1), (block.x, block.y)));
+}
+
+#[test]
+fn elements_of_whole_tiles_know_their_coordinates() {
+    let kernel = places().def().generate().unwrap();
+    for (m, n) in [(8, 64), (13, 70), (1, 1), (24, 65)] {
+        let args = [
+            Arg::tensor(&numbers(m * n, 1), [m, n]).strides([n, 1]),
+            Arg::output::<i32>([m, n]).strides([n, 1]),
+            Arg::output::<i32>([n, m]).strides([m, 1]),
+            Arg::output::<i32>([m, n.div_ceil(64)]),
+        ];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
+            let (y, t) = (outcome.get::<i32>("y").unwrap(), outcome.get::<i32>("t").unwrap());
+            let rows = outcome.get::<i32>("rows").unwrap();
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                assert_eq!(y[i * n + j], (i * 1000 + j) as i32, "variant {}", outcome.variant());
+                assert_eq!(t[j * m + i], (i + j * 1000) as i32, "variant {}, transposed", outcome.variant());
+            }
+            assert!(
+                rows.iter().enumerate().all(|(at, row)| *row == (at % m) as i32),
+                "variant {}: {rows:?}",
+                outcome.variant()
+            );
+        }
+    }
+}

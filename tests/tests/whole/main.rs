@@ -1,6 +1,7 @@
 //! Kernels on whole tiles, without any thread layout, compared with plain loops.
 
 mod attention;
+mod causal;
 mod elements;
 mod linear;
 mod reductions;
