@@ -107,12 +107,13 @@ fn every_order_of_operands_and_result() {
 
 #[test]
 fn two_tiles_of_rows_per_warpgroup() {
-    check("dtype=bf16 arch=90 bm=256 bn=64 cluster=1 a=k_major", &[[264, 520, 136]], 2);
+    check("dtype=bf16 arch=90 bm=256 bn=64 c=n_major cluster=1 a=k_major", &[[264, 520, 136]], 2);
 }
 
 #[test]
 fn one_block_without_a_cluster() {
-    check("dtype=bf16 arch=90 bm=64 bn=96 cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);
+    check("dtype=bf16 arch=90 bm=64 bn=96 c=n_major cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);
+    check("dtype=bf16 arch=90 bm=96 bn=64 cluster=1 a=k_major b=k_major", &[[104, 200, 72]], 3);
 }
 
 #[test]
@@ -131,5 +132,10 @@ fn leading_dimensions_of_c_that_bulk_copies_cannot_take() {
 fn ping_pong_warpgroups() {
     let keys = "dtype=bf16 arch=90 bm=64 bn=64 ping_pong=true a=k_major b=k_major";
     check(keys, &[[300, 136, 136], [72, 64, 64]], 5);
-    check_with("dtype=bf16 arch=90 bm=128 bn=64 cluster=1 ping_pong=true stages=2", &[[264, 200, 200]], 8, 2);
+    check_with(
+        "dtype=bf16 arch=90 bm=128 bn=64 c=n_major cluster=1 ping_pong=true stages=2",
+        &[[264, 200, 200]],
+        8,
+        2,
+    );
 }

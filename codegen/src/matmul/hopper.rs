@@ -132,8 +132,11 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     // The keys of wgmma's rows and columns: the transposed product swaps them.
     let [of_rows, of_columns] = if config.c_rows { ["bm", "bn"] } else { ["bn", "bm"] };
     if ![1, 2].contains(&sizes.cluster) {
-        let message =
-            format!("a cluster has one block or two along the rows of C, and cluster is {}", sizes.cluster);
+        let along = if config.c_rows { "rows" } else { "columns" };
+        let message = format!(
+            "a cluster has one block or two along the {along} of C, and cluster is {}",
+            sizes.cluster
+        );
         return wrong("cluster", message, "write cluster = 1 or cluster = 2");
     }
     if ![1, 2, 4].contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
@@ -160,10 +163,11 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
         );
     }
     if sizes.rows() * bn > 64 * 256 {
+        let [rows, columns] = config.operands_of(sizes.tile);
         return wrong(
             of_columns,
             format!(
-                "a thread has {} accumulators of a tile of {bm} by {bn}, and at most 128 fit",
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most 128 fit",
                 sizes.rows() * bn / 128
             ),
             &format!("write {of_columns} = 128, or a smaller {of_rows}"),
@@ -533,8 +537,14 @@ mod tests {
         assert_eq!(made("dtype=f32 arch=90"), Ok(false));
     }
 
+    /// Rows of C are contiguous, so bm is about the rows of wgmma.
     #[track_caller]
     fn check(keys: &str, expected: &str) {
+        check_order(&format!("c=n_major {keys}"), expected);
+    }
+
+    #[track_caller]
+    fn check_order(keys: &str, expected: &str) {
         assert_eq!(
             made(&format!("dtype=bf16 arch=90 a=k_major b=k_major mma=wgmma {keys}")),
             Err(expected.into())
@@ -576,12 +586,36 @@ mod tests {
             "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
         );
         assert_eq!(
-            made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"),
+            made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major cluster=2"),
             Err("an operand that is not k_major is copied in blocks of 64, by 2 blocks of a cluster, and bn is 64\nhelp: write a multiple of 128".into())
         );
         assert_eq!(
             made("dtype=bf16 mma=wgmma"),
             Err("wgmma is an instruction of sm_90a\nhelp: write arch = 90".into())
+        );
+    }
+
+    #[test]
+    fn the_transposed_product_blames_the_other_key() {
+        check_order(
+            "bn=96",
+            "wgmma takes 64 rows of each warpgroup, once or twice, and bn is 96\nhelp: write bn = 64, bn = 128 or bn = 256",
+        );
+        check_order(
+            "bm=100",
+            "wgmma takes 16 to 256 columns in steps of 16, and bm is 100\nhelp: write bm = 128 or bm = 256",
+        );
+        check_order(
+            "cluster=4",
+            "a cluster has one block or two along the columns of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+        );
+        check_order(
+            "bm=192 bn=256",
+            "a thread has 192 accumulators of a tile of 192 by 256, and at most 128 fit\nhelp: write bm = 128, or a smaller bn",
+        );
+        assert_eq!(
+            made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"),
+            Err("an operand that is not k_major is copied in blocks of 64, by 2 blocks of a cluster, and bm is 64\nhelp: write a multiple of 128".into())
         );
     }
 
