@@ -33,6 +33,35 @@ struct Part {
     name: String,
 }
 
+/// Runs of neighbouring threads that have the same elements, to be combined with other runs.
+struct Runs<'a> {
+    /// Threads of a run.
+    threads: i64,
+    /// The digits of a run's number in which combined runs differ: extent and step.
+    digits: &'a [(i64, i64)],
+    /// What runs are called.
+    name: &'a str,
+}
+
+impl Runs<'_> {
+    /// How many are combined.
+    fn count(&self) -> i64 {
+        self.digits.iter().map(|(extent, _)| extent).product()
+    }
+}
+
+/// Elements of runs in shared memory.
+struct Kept {
+    /// An array for each entry of the tuples.
+    arrays: Vec<u32>,
+    /// Where this group's elements begin.
+    begin: Ix,
+    /// How many runs there are.
+    count: i64,
+    /// The run of this thread.
+    run: Ix,
+}
+
 enum How<'a> {
     /// By an operation.
     Bin(Bin),
@@ -252,7 +281,8 @@ impl Lower<'_> {
         if threads == WARP {
             return Ok(());
         }
-        self.through_shared(all, (threads + WARP - 1) / WARP)
+        let warps = (threads + WARP - 1) / WARP;
+        self.through_shared(all, &Runs { threads: WARP, digits: &[(warps, 1)], name: "warps" })
     }
 
     /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
@@ -290,94 +320,8 @@ impl Lower<'_> {
         }
         match rest.is_empty() {
             true => Ok(()),
-            false => self.digits_through_shared(all, compact, &rest),
+            false => self.through_shared(all, &Runs { threads: compact, digits: &rest, name: "threads" }),
         }
-    }
-
-    /// Combines threads through shared memory. Every run of `compact` neighbouring threads has the same
-    /// value; `digits` are those of the run's index.
-    fn digits_through_shared(
-        &mut self,
-        all: &Combined<'_>,
-        compact: i64,
-        digits: &[(i64, i64)],
-    ) -> Result<()> {
-        let len = self.results(all);
-        let holders = (self.combined() + compact - 1) / compact;
-        let array = |lower: &mut Self, part: &Part| {
-            lower.scratch_array(&format!("{}_of_threads", part.name), part.elem, (holders * len) as u32)
-        };
-        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
-        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        self.meet_before_overwriting();
-        let (holder, zero) = (self.exprs().div(thread, compact), self.int(0));
-        let place = |lower: &mut Self, array, at, holder| {
-            let by = lower.int(holders);
-            let row = lower.exprs().mul(at, by);
-            let index = lower.exprs().add(holder, row);
-            Mem { space: Space::Shared(array), index, peer: None }
-        };
-        let (store, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                for (part, &array) in all.parts.iter().zip(&arrays) {
-                    let to = place(lower, array, at[0], holder);
-                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
-                    lower.emit(Op::Store { to, from, guard: None });
-                }
-                Ok(())
-            })
-        })?;
-        let lane = self.exprs().rem(thread, compact);
-        let first = self.exprs().eq(lane, zero);
-        match compact {
-            1 => self.block.extend(store),
-            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
-        }
-        self.meet(self.scope.by);
-        // The first run of those that are combined: its digits are 0.
-        let mut home = holder;
-        for &(extent, step) in digits {
-            let over = self.exprs().div(holder, step);
-            let digit = self.exprs().rem(over, extent);
-            let by = self.int(step);
-            let part = self.exprs().mul(digit, by);
-            home = self.exprs().sub(home, part);
-        }
-        let home = self.name_here(home, &format!("{}_first", all.parts[0].name));
-        let load = |to: Frag, from| Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
-        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-            for (part, &array) in all.parts.iter().zip(&arrays) {
-                let from = place(lower, array, at[0], home);
-                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
-            }
-            Ok(())
-        })?;
-        let count: i64 = digits.iter().map(|(extent, _)| extent).product();
-        let partials: Vec<u32> =
-            all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
-        let var = self.var("w", false);
-        let at = self.exprs().leaf(crate::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
-        let (mut other, mut below) = (home, 1);
-        for &(extent, step) in digits {
-            let over = self.exprs().div(at, below);
-            let digit = self.exprs().rem(over, extent);
-            let by = self.int(step);
-            let part = self.exprs().mul(digit, by);
-            other = self.exprs().add(other, part);
-            below *= extent;
-        }
-        let (body, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                for (&partial, &array) in partials.iter().zip(&arrays) {
-                    let from = place(lower, array, at[0], other);
-                    lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
-                }
-                lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
-            })
-        })?;
-        let (from, to) = (self.int(1), self.int(count));
-        self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
-        Ok(())
     }
 
     /// In a loop, other threads may still be reading the results of the previous iteration.
@@ -393,70 +337,111 @@ impl Lower<'_> {
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
     }
 
-    fn through_shared(&mut self, all: &Combined<'_>, warps: i64) -> Result<()> {
+    /// Combines runs of threads through shared memory.
+    fn through_shared(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
         let len = self.results(all);
-        // Each member of a family has its own part.
-        let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
-        let array = |lower: &mut Self, part: &Part| {
-            lower.scratch_array(&format!("{}_of_warps", part.name), part.elem, (warps * len * members) as u32)
+        let kept = self.store_of_runs(all, runs)?;
+        // The first run of those that are combined: its digits are 0.
+        let mut home = kept.run;
+        for &(extent, step) in runs.digits {
+            let over = self.exprs().div(kept.run, step);
+            let digit = self.exprs().rem(over, extent);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            home = self.exprs().sub(home, part);
+        }
+        let home = match self.kernel.exprs.constant(home) {
+            Some(_) => home,
+            None => self.name_here(home, &format!("{}_first", all.parts[0].name)),
         };
-        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
-        let (member, own) = (self.member(self.scope.by), self.int(warps * len));
-        let begin = self.exprs().mul(member, own);
-        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
-        self.meet_before_overwriting();
-        let (lane, warp) = (self.exprs().rem(thread, WARP), self.exprs().div(thread, WARP));
-        let place = |lower: &mut Self, array, at, warp| {
-            let by = lower.int(warps);
-            let row = lower.exprs().mul(at, by);
-            let index = lower.exprs().add(warp, row);
-            let index = lower.exprs().add(begin, index);
-            Mem { space: Space::Shared(array), index, peer: None }
-        };
-        let load = |to: Frag, from| Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
-        let zero = self.int(0);
-        let first = self.exprs().eq(lane, zero);
-        let (store, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                for (part, &array) in all.parts.iter().zip(&arrays) {
-                    let to = place(lower, array, at[0], warp);
-                    lower.emit(Op::Store {
-                        to,
-                        from: Frag { reg: part.reg, at: at[0], len: 1 },
-                        guard: None,
-                    });
-                }
-                Ok(())
-            })
-        })?;
-        self.emit(Op::If { cond: first, then: store, other: Vec::new() });
-        self.meet(self.scope.by);
+        let (count, zero) = (runs.count(), self.int(0));
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-            for (part, &array) in all.parts.iter().zip(&arrays) {
-                let from = place(lower, array, at[0], zero);
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.place_of_run(&kept, array, at[0], home);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
             }
             Ok(())
         })?;
-        if warps == 1 {
+        if count == 1 {
             return Ok(());
         }
         let var = self.var("w", false);
-        let other = self.exprs().leaf(crate::index::Int::Var(var), 1, warps - 1, 1, Scope::Block);
+        let at = self.exprs().leaf(crate::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
+        let other = self.run_at(runs, home, at);
         let (body, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                for (&partial, &array) in partials.iter().zip(&arrays) {
-                    let from = place(lower, array, at[0], other);
+                for (&partial, &array) in partials.iter().zip(&kept.arrays) {
+                    let from = lower.place_of_run(&kept, array, at[0], other);
                     lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
                 }
                 lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
             })
         })?;
-        let (from, to) = (self.int(1), self.int(warps));
+        let (from, to) = (self.int(1), self.int(count));
         self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
         Ok(())
+    }
+
+    /// Stores the elements of each run in shared memory, and waits for them.
+    fn store_of_runs(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<Kept> {
+        let len = self.results(all);
+        let count = (self.combined() + runs.threads - 1) / runs.threads;
+        // Each member of a family has its own part.
+        let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
+        let array = |lower: &mut Self, part: &Part| {
+            let name = format!("{}_of_{}", part.name, runs.name);
+            lower.scratch_array(&name, part.elem, (count * len * members) as u32)
+        };
+        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
+        let (member, own) = (self.member(self.scope.by), self.int(count * len));
+        let begin = self.exprs().mul(member, own);
+        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
+        self.meet_before_overwriting();
+        let run = self.exprs().div(thread, runs.threads);
+        let kept = Kept { arrays, begin, count, run };
+        let (store, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                    let to = lower.place_of_run(&kept, array, at[0], run);
+                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
+                    lower.emit(Op::Store { to, from, guard: None });
+                }
+                Ok(())
+            })
+        })?;
+        let (lane, zero) = (self.exprs().rem(thread, runs.threads), self.int(0));
+        let first = self.exprs().eq(lane, zero);
+        match runs.threads {
+            1 => self.block.extend(store),
+            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
+        }
+        self.meet(self.scope.by);
+        Ok(kept)
+    }
+
+    /// The place of one of a run's elements.
+    fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
+        let by = self.int(kept.count);
+        let row = self.exprs().mul(at, by);
+        let index = self.exprs().add(run, row);
+        let index = self.exprs().add(kept.begin, index);
+        Mem { space: Space::Shared(array), index, peer: None }
+    }
+
+    /// The run with this number among those that are combined, of which the first is `home`.
+    fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
+        let (mut run, mut below) = (home, 1);
+        for &(extent, step) in runs.digits {
+            let over = self.exprs().div(at, below);
+            let digit = self.exprs().rem(over, extent);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            run = self.exprs().add(run, part);
+            below *= extent;
+        }
+        run
     }
 
     /// A scratch array in shared memory.
@@ -469,4 +454,8 @@ impl Lower<'_> {
         self.kernel.shared.push(array);
         self.kernel.shared.len() as u32 - 1
     }
+}
+
+fn load(to: Frag, from: Mem) -> Op {
+    Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None }
 }
