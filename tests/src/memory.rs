@@ -16,6 +16,8 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("column_sums", ["x", "y"]) => Some(column_sums),
         ("gemv", ["a", "x", "y"]) => Some(gemv),
+        ("linear", ["a", "w", "bias", "c"]) => Some(linear),
+        ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
         ("gravity", ["bodies", "others", "pull", "softening"]) => Some(gravity),
         _ => None,
     }
@@ -92,6 +94,69 @@ pub fn softmax(operands: &[Operand], _: Values) -> Vec<Wanted> {
         row.iter().map(|x| about(given.result(), value(x), (1e-5 * value(x) + 1e-9).min(1e-6))).collect()
     };
     by_columns(m, n, (0..m).map(one).collect())
+}
+
+/// gelu(a·wᵀ + bias), a (M, K), w (N, K).
+fn linear(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [a, w, bias, c] = given.tensors[..] else { panic!("four tensors") };
+    let (m, n, k) = (c.extents[0], c.extents[1], a.extents[1]);
+    let one = |at: usize| {
+        let (row, column) = (at % m, at / m);
+        let terms = (0..k).map(|k| a.values[k * m + row] * w.values[k * n + column]);
+        let (dot, size) = terms.fold((0.0, 0.0f64), |(dot, size), x| (dot + x, size + x.abs()));
+        let x = dot + bias.values[column];
+        let value = 0.5 * x * (1.0 + erf(x / 2f64.sqrt()));
+        let rounding = number::roundoff(Elem::F32) * (2.0 * (k as f64).sqrt() + 8.0);
+        about(given.result(), value, 1.2 * rounding * (size + bias.values[column].abs()) + 1e-6)
+    };
+    (0..m * n).map(one).collect()
+}
+
+/// The error function, by its series or its continued fraction.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 3.0 {
+        let fraction = (1..60).rev().fold(x.abs(), |rest, n| x.abs() + f64::from(n) / 2.0 / rest);
+        return x.signum() * (1.0 - (-x * x).exp() / fraction / std::f64::consts::PI.sqrt());
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..100 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt()
+}
+
+/// softmax(scale · q·kᵀ)·v for each head: q and o (M, D, L), k and v (N, D, L). A query sees the keys up to its own
+/// place, counted from the end.
+fn attention(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [q, k, v, o] = given.tensors[..] else { panic!("four tensors") };
+    let [m, d, heads] = o.extents[..] else { panic!("three modes") };
+    let (scale, n) = (given.numbers[0], k.extents[0]);
+    let at = |of: &Tensor, row: usize, l: usize, head: usize| of.values[(head * d + l) * of.extents[0] + row];
+    let mut wanted = vec![Wanted { value: 0.0, within: 0.0 }; m * d * heads];
+    for (head, row) in (0..heads).flat_map(|head| (0..m).map(move |row| (head, row))) {
+        let seen = (row + 1 + n).saturating_sub(m).min(n);
+        let scores: Vec<(f64, f64)> = (0..seen)
+            .map(|key| {
+                let terms = (0..d).map(|l| at(q, row, l, head) * at(k, key, l, head) * scale);
+                terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()))
+            })
+            .collect();
+        let most = scores.iter().fold(f64::NEG_INFINITY, |most, score| most.max(score.0));
+        let size = scores.iter().fold(0.0f64, |most, score| most.max(score.1));
+        let weights: Vec<f64> = scores.iter().map(|score| (score.0 - most).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        // Scores are sums in f32, and weights are rounded to bf16.
+        let rounding = number::roundoff(Elem::Bf16) * 2.0 + number::roundoff(Elem::F32) * 64.0 * size;
+        for l in 0..d {
+            let terms = (0..seen).map(|key| weights[key] * at(v, key, l, head) / total);
+            let (value, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));
+            wanted[(head * d + l) * m + row] = about(given.result(), value, rounding * size + 1e-6);
+        }
+    }
+    wanted
 }
 
 fn layernorm(operands: &[Operand], _: Values) -> Vec<Wanted> {

@@ -1,0 +1,59 @@
+//! Attention on tensor cores, from whole tiles: softmax(q·kᵀ)·v with a causal mask, for any number of queries and keys.
+//! No row of scores is ever stored: a block keeps the maximum and the sum of each of its rows, and rescales what it has
+//! accumulated when a maximum grows.
+//!
+//! ```console
+//! $ cargo run --release --example attention
+//! ```
+
+use tilewright::prelude::*;
+
+/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end.
+#[kernel]
+pub fn attention<const BM: usize = 128, const BN: usize = 64, const D: usize = 64>(
+    q: &Tensor<bf16, (M, D, L), (ldq, _1, head_q)>,
+    k: &Tensor<bf16, (N, D, L), (ldk, _1, head_k)>,
+    v: &Tensor<bf16, (N, D, L), (ldv, _1, head_v)>,
+    o: &mut Tensor<bf16, (M, D, L), (ldo, _1, head_o)>,
+    scale: f32,
+) {
+    let head = block.y;
+    let gq = tile(q, (BM, D, 1), (block.x, 0, head));
+    let (gk, gv) = (tile(k, (BN, D, 1), (_, 0, head)), tile(v, (BN, D, 1), (_, 0, head)));
+    let go = tile(o, (BM, D, 1), (block.x, 0, head));
+    let (sq, sk, sv) = (shared::<bf16>((BM, D)), shared::<bf16>((BN, D)), shared::<bf16>((BN, D)));
+    copy(gq[(_, _, 0)], sq);
+
+    // Each warp has whole rows of scores, so they are reduced among four lanes, and stay in registers as the left
+    // operand of the second product.
+    let mma = tiled_mma("mma_m16n8k16_bf16", layout!((8, 1)));
+    let mut out = mma.accumulators((BM, D), 0.0);
+    let mut most = full::<f32>((BM, 1), f32::MIN);
+    let mut total = full::<f32>((BM, 1), 0.0);
+
+    // Keys that no query of this block sees are not loaded.
+    let seen = max(0, (block.x + 1) * BM + N - M);
+    for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2) {
+        copy(gk[(_, _, 0, n)], sk);
+        copy(gv[(_, _, 0, n)], sv);
+        let mut scores = mma.accumulators((BM, BN), 0.0);
+        gemm(sq, sk, &mut scores);
+
+        let visible = |s, at| if (at.1 <= at.0 + N - M) & (at.1 < N) { s * scale } else { f32::MIN };
+        let scores = map(scores, |s, at| visible(s, at));
+        let now = map((most, maximum(scores, 1)), |m, s| max(m, s));
+        let weights = map((scores, now), |s, m| if s > f32::MIN { exp(s - m) } else { 0.0 });
+        let shrink = map((most, now), |m, now| exp(m - now));
+        total = map((total, shrink, sum(weights, 1)), |t, c, w| t * c + w);
+        out = map((out, shrink), |o, c| o * c);
+        gemm(map(weights, |w| w as bf16), permute(sv, (1, 0)), &mut out);
+        most = now;
+    }
+    // A query that sees no key gets 0.
+    copy(map((out, total), |o, t| if t > 0.0 { o / t } else { 0.0 }), go[(_, _, 0)]);
+}
+
+fn main() {
+    println!("{}", attention().source());
+    println!("{}", attention().report());
+}
