@@ -38,8 +38,8 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
-    ("dtype", "f32", "element type of A and B, and of C; 8-bit integers give a C of `acc`"),
-    ("out", "dtype, or acc for 8-bit integers", "element type of C"),
+    ("dtype", "f32", "element type of A and B, and of C; 8-bit numbers and tf32 give a C of `acc`"),
+    ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
     ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
@@ -68,7 +68,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, f64 and 8-bit integers unless a key is about threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
     ),
     (
         "warps",
@@ -282,8 +282,9 @@ impl Reader<'_> {
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
         let acc = self.elem("acc", dtype.accumulator());
-        // A sum of products of 8-bit integers does not fit 8 bits.
-        let out = self.elem("out", if matches!(dtype, Elem::I8 | Elem::U8) { acc } else { dtype });
+        // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
+        let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
+        let out = self.elem("out", if sums { acc } else { dtype });
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;

@@ -112,7 +112,7 @@ impl Built {
 /// # }
 /// ```
 pub trait LaunchMatmul<T: Element> {
-    /// C = A·Bᵀ. C's element type is A's, or for 8-bit integers the accumulator's.
+    /// C = A·Bᵀ. C's element type is A's, or the accumulator's for 8-bit numbers and tf32, unless the key `out` gives another.
     fn launch<'a, 'b, 'c, U: Element, const R: usize>(
         &self,
         stream: &Stream,

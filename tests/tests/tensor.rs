@@ -1,8 +1,8 @@
 //! Products by mma.sync in the simulator, compared with double precision: types, operand orders, tiles,
 //! warps, stages, sizes that tiles do not divide, and leading dimensions that rule out vectors.
 
-use tilewright_codegen::Generated;
 use tilewright_codegen::words::Words;
+use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
@@ -75,6 +75,41 @@ fn other_types_in_every_order() {
     }
     check_all("dtype=u8 bm=64 bn=32 a=k_major b=k_major");
     check_all("dtype=f16 bm=64 bn=32 b=k_major");
+}
+
+#[test]
+fn tf32_in_every_order() {
+    ORDERS.into_iter().for_each(|order| check_all(&format!("dtype=tf32 bm=64 bn=32 {order}")));
+}
+
+#[test]
+fn floats_of_eight_bits() {
+    for order in ORDERS {
+        check_all(&format!("dtype=e4m3 arch=89 bm=64 bn=32 mma=mma_sync {order}"));
+    }
+    // auto takes tensor cores where both operands are K-major.
+    check_all("dtype=e5m2 arch=89 bm=64 bn=32 a=k_major b=k_major");
+    check_all("dtype=e4m3 arch=89 bm=64 bn=32 a=k_major b=k_major out=bf16 c=n_major");
+    // Sums in f16 are exact only for a short K.
+    let keys = "dtype=e4m3 arch=89 bm=64 bn=32 a=k_major b=k_major acc=f16";
+    check(keys, &[([64, 32, 24], 0), ([67, 33, 13], 1)]);
+}
+
+/// C has the type of the sums where that of the operands cannot represent them.
+#[test]
+fn the_usual_type_of_the_result() {
+    for (keys, wanted) in [
+        ("dtype=tf32", Elem::F32),
+        ("dtype=e4m3 arch=89", Elem::F32),
+        ("dtype=e5m2 arch=89 acc=f16", Elem::F16),
+        ("dtype=i8", Elem::I32),
+        ("dtype=bf16", Elem::Bf16),
+        ("dtype=tf32 out=tf32", Elem::Tf32),
+    ] {
+        let kernel = kernel(keys);
+        let c = kernel.params.iter().find(|param| param.name == "c").expect("a result");
+        assert_eq!(c.elem, wanted, "{keys}");
+    }
 }
 
 #[test]
@@ -179,5 +214,7 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=bf16 mma=mma_sync stages=16",
         "16 stages take 393216 bytes of shared memory, and a block has 166912",
     );
+    check("dtype=e4m3 mma=mma_sync", "no matrix instruction of sm_80 multiplies e4m3 into sums of f32");
+    check("dtype=e4m3 mma=mma_sync", "write arch = 89");
     check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
 }

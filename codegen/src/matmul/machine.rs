@@ -158,7 +158,7 @@ impl Reader<'_> {
             Some(_) => arranged(c, row, tile, self.positive("warps", 4))?,
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
-                let most = (sums / (64 * 64)).clamp(4, 8);
+                let most = (sums / usual.sums).clamp(4, 8);
                 let fits = (1..=most).rev().find_map(|warps| TiledMma::arranged(row, sides, warps).ok());
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }

@@ -43,15 +43,20 @@ pub(super) struct Usual {
     pub(super) tile: [i64; 3],
     /// Stages of shared tiles in flight.
     pub(super) stages: i64,
+    /// Accumulators of a warp, at most.
+    pub(super) sums: i64,
 }
 
 /// Good sizes for a type of the operands on every architecture: less than 99 KiB of shared memory.
 pub(super) fn usual(elem: Elem) -> Usual {
-    match elem.bytes() {
-        1 => Usual { tile: [128, 256, 64], stages: 4 },
-        2 => Usual { tile: [128, 256, 32], stages: 4 },
-        4 => Usual { tile: [128, 128, 32], stages: 3 },
-        _ => Usual { tile: [128, 128, 16], stages: 3 },
+    let square = 64 * 64;
+    match (elem, elem.bytes()) {
+        // Where these are multiplied as f16, fragments are converted, in twice as many registers.
+        (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        (_, 1) => Usual { tile: [128, 256, 64], stages: 4, sums: square },
+        (_, 2) => Usual { tile: [128, 256, 32], stages: 4, sums: square },
+        (_, 4) => Usual { tile: [128, 128, 16], stages: 4, sums: square },
+        _ => Usual { tile: [128, 128, 16], stages: 3, sums: square },
     }
 }
 
@@ -104,7 +109,8 @@ pub(super) fn programs(c: &Config, plan: &Plan) -> Result<Vec<crate::tile::Progr
         if width < bytes || widths[..at].contains(&width) {
             continue;
         }
-        let plan = if width < WORD { plan.narrow(c) } else { plan.clone() };
+        let single = width == bytes && width <= WORD;
+        let plan = if single { plan.narrow(c) } else { plan.clone() };
         let mut b = Builder::new(&c.name);
         product(&mut b, c, &plan, width)?;
         all.push(b.finish());

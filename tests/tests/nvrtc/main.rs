@@ -7,6 +7,7 @@ mod hopper;
 mod integers;
 mod machine_code;
 mod overlaps;
+mod products;
 mod programs;
 mod sgemm;
 mod small;

@@ -1,0 +1,46 @@
+//! Products of `matmul_kernel!` on tensor cores: every variant compiles on the architectures of its
+//! instruction, and everything stays in registers.
+
+use tilewright_tests::gallery;
+
+use super::{none_is_wrong, nvrtc};
+
+/// The architectures for which products are compiled.
+const ARCHITECTURES: [(&str, u32); 4] = [("sm_80", 80), ("sm_89", 89), ("sm_90a", 90), ("sm_120a", 120)];
+
+/// Keys of products.
+const PRODUCTS: &[&str] = &[
+    "dtype=tf32",
+    "dtype=tf32 a=k_major b=k_major c=n_major",
+    "dtype=e4m3 arch=89 a=k_major b=k_major",
+    "dtype=e5m2 arch=89 a=k_major b=k_major out=bf16 c=n_major",
+    "dtype=e4m3 arch=89 a=k_major b=k_major acc=f16",
+];
+
+#[test]
+fn products_on_tensor_cores() {
+    let Some(nvrtc) = nvrtc() else { return };
+    none_is_wrong(PRODUCTS, |keys| {
+        let outcome = gallery::matmul(keys);
+        let Some(kernel) = outcome.kernel else { return vec![format!("{keys}: {:?}", outcome.diagnostics)] };
+        let mut wrong = Vec::new();
+        for (at, variant) in kernel.variants.iter().enumerate() {
+            let claimed = ARCHITECTURES.iter().filter(|row| row.1 >= variant.program.arch);
+            // Of variants for odd sizes, the oldest architecture.
+            for (arch, _) in claimed.take(if at == 0 { ARCHITECTURES.len() } else { 1 }) {
+                let mut complain =
+                    |what: String| wrong.push(format!("{keys}, variant {}, {arch}: {what}", at + 1));
+                match nvrtc.compile(&variant.source, &kernel.name, arch, &[]) {
+                    Ok(compiled) => {
+                        compiled.notes.iter().for_each(|note| complain(note.clone()));
+                        if !compiled.usage.iter().all(|usage| usage.is_clean()) {
+                            complain(format!("not everything stays in registers: {:?}", compiled.usage));
+                        }
+                    }
+                    Err(error) => complain(error.to_string()),
+                }
+            }
+        }
+        wrong
+    });
+}
