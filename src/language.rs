@@ -264,7 +264,8 @@
 //!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
 //! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
 //!   accumulators of a [`tiled_mma`] on tensor cores.
-//! - The number of threads is that of [`threads`] or of a [`tiled_mma`], otherwise 256.
+//! - The number of threads is that of `#[kernel(threads = 128)]`, of [`threads`] or of a [`tiled_mma`],
+//!   otherwise 256.
 //! - [`parallelize`] makes the part of a thread. Both kinds may be in one kernel, not in one statement;
 //!   around statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
 
@@ -349,8 +350,8 @@ language! {
     /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
     fn full<T>(shape: Nested, value: Number) -> View;
-    /// The number of threads of the block, where no thread layout determines it: `threads(512)`. The default
-    /// is 256.
+    /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
+    /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number);
     /// A matrix instruction, and the warps that it is tiled over: the best for these types with
     /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with

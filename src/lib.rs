@@ -93,6 +93,10 @@ pub use tilewright_sim::{Arg, Simulate};
 ///   is about arguments that nothing writes. The environment variable `TILEWRIGHT_LINTS` sets them, in the
 ///   same words, for kernels that do not. The compiler shows a warning as the use of a deprecated item, as
 ///   stable Rust lets macros cause no other.
+/// - `#[kernel(arch = 90)]`, or `arch = sm_90`, is the oldest architecture that the kernel is for: what is
+///   derived, such as the instruction of a [`language::tiled_mma`], may use its features. The default is 80.
+/// - `#[kernel(threads = 128)]` is the number of threads of the block, as [`language::threads`] is. Both are
+///   integers, in which constants of the kernel may occur: `threads = 32 * WARPS`.
 /// - `#[kernel(overlaps)]` is programmatic dependent launch: the kernel may start before the previous kernel
 ///   in the stream has ended, and waits for it before it touches memory. This hides launch latency on devices
 ///   from compute capability 9.0. Use it where one block fills a multiprocessor: blocks of small kernels

@@ -37,6 +37,8 @@ pub struct Kernel {
     pub body: Vec<Stmt>,
     /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
     pub levels: Vec<(Name, Level)>,
+    /// Keys of the attribute: `arch = 90`, `threads = 128`.
+    pub keys: Vec<Arg>,
     /// Does the attribute enable programmatic dependent launch: `#[kernel(overlaps)]`?
     pub overlaps: bool,
 }
@@ -323,7 +325,7 @@ pub enum Binary {
 wire! {
     struct Span(a);
     struct Name { text, span }
-    struct Kernel { name, is_unsafe, consts, types, params, body, levels, overlaps }
+    struct Kernel { name, is_unsafe, consts, types, params, body, levels, keys, overlaps }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }

@@ -300,6 +300,7 @@ fn deep_blocks_need_little_stack() {
             params: vec![],
             body,
             levels: vec![],
+            keys: vec![],
             overlaps: false,
         };
         Definition::Function(kernel, Settings::default())

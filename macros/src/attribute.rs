@@ -1,31 +1,37 @@
-//! The arguments of `#[kernel(…)]`: element types, levels of lints, and whether launches overlap.
+//! The arguments of `#[kernel(…)]`: element types, levels of lints, keys, and whether launches overlap.
 
+use crate::expr::expr;
 use crate::text::Text;
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Ident, Token, parenthesized};
-use tilewright_codegen::ast::{Level, Name, TypeParam};
+use tilewright_codegen::ast::{Arg, Level, Name, TypeParam};
 use tilewright_codegen::diagnostic::LINTS;
+use tilewright_codegen::evaluate::KEYS;
 
 /// The contents of an attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Attribute {
     pub(crate) types: Vec<TypeParam>,
     pub(crate) levels: Vec<(Name, Level)>,
+    pub(crate) keys: Vec<Arg>,
     /// `overlaps` is set.
     pub(crate) overlaps: bool,
     /// It has an error of its own: a missing entry may have been meant.
     pub(crate) unreadable: bool,
 }
 
-/// One part of it: `T = f32 | f64`, `deny(bank_conflicts)`, `overlaps`.
+/// One part of it: `T = f32 | f64`, `threads = 128`, `deny(bank_conflicts)`, `overlaps`.
+#[allow(clippy::large_enum_variant)]
 enum Part {
     Types(Ident, Vec<Ident>),
+    Key(Ident, syn::Expr),
     Level(Ident, Vec<Ident>),
     Overlaps(Ident),
 }
 
-const PARTS: &str = "write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`";
+const PARTS: &str =
+    "write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`";
 /// The word that lets launches overlap.
 const OVERLAPS: &str = "overlaps";
 
@@ -44,6 +50,10 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
                 }
                 let allowed = allowed.iter().map(|ty| text.name(ty)).collect();
                 read.types.push(TypeParam { name: text.name(&name), allowed });
+            }
+            Part::Key(name, value) => {
+                let value = expr(&value, text);
+                read.keys.push(Arg { name: Some(text.name(&name)), value });
             }
             Part::Level(word, lints) => {
                 let Some(level) = level(&word.to_string()) else {
@@ -104,6 +114,9 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         return Err(syn::Error::new(name.span(), said));
     }
     input.parse::<Token![=]>()?;
+    if KEYS.iter().any(|(key, _)| name == key) {
+        return Ok(Part::Key(name, input.parse()?));
+    }
     let mut allowed = vec![element_name(input)?];
     while input.parse::<Option<Token![|]>>()?.is_some() {
         allowed.push(element_name(input)?);
@@ -115,7 +128,7 @@ fn element_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     input.parse().map_err(|error: syn::Error| {
         syn::Error::new(
             error.span(),
-            "this is not an element type\nhelp: list them by their names: `T = f32 | f64`",
+            "this is not an element type\nhelp: list them by their names, `T = f32 | f64`; numbers are for `threads` and `arch`",
         )
     })
 }

@@ -18,6 +18,9 @@ pub(crate) fn kernel(k: &Kernel) -> String {
     for (name, level) in &k.levels {
         text += &format!(" {level:?}({})", name.text);
     }
+    for key in &k.keys {
+        text += &format!(" {}", args(std::slice::from_ref(key)));
+    }
     if k.overlaps {
         text += " overlaps";
     }

@@ -97,8 +97,8 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
     let body = stmt::block(&function.block, text);
     let is_unsafe = sig.unsafety.is_some();
-    let Attribute { levels, overlaps, .. } = attribute;
-    ast::Kernel { name, is_unsafe, consts, types, params, body, levels, overlaps }
+    let Attribute { levels, keys, overlaps, .. } = attribute;
+    ast::Kernel { name, is_unsafe, consts, types, params, body, levels, keys, overlaps }
 }
 
 /// Attributes, visibility and name: the tokens before `fn`, and the word after it.

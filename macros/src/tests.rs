@@ -155,6 +155,7 @@ fn heads() {
     );
     head("warn(a, b), allow(c)", "fn f()", "fn f() {} Warn(a) Warn(b) Allow(c)");
     head("overlaps", "fn f()", "fn f() {} overlaps");
+    head("arch = sm_90, threads = 32 * W", "fn f()", "fn f() {} arch = sm_90 threads = (32 * W)");
     head("overlaps, deny(a),", "fn f()", "fn f() {} Deny(a) overlaps");
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
     head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
@@ -351,7 +352,7 @@ fn mistakes_in_heads() {
         "unroll",
         "fn f()",
         "unroll",
-        "`unroll` says nothing here; help: write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`",
+        "`unroll` says nothing here; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`",
     );
     for given in ["overlaps = true", "overlaps(true)", "overlaps true"] {
         let said = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
@@ -367,13 +368,13 @@ fn mistakes_in_heads() {
         "forbid(x)",
         "fn f()",
         "forbid",
-        "`forbid` is not a level; help: write `T = f32 | f64`, `deny(bank_conflicts)` or `overlaps`",
+        "`forbid` is not a level; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`",
     );
     wrong(
         "T = 4",
         "fn f<T>()",
         "4",
-        "this is not an element type; help: list them by their names: `T = f32 | f64`",
+        "this is not an element type; help: list them by their names, `T = f32 | f64`; numbers are for `threads` and `arch`",
     );
 }
 

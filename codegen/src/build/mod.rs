@@ -160,9 +160,8 @@ impl Builder {
         let known = self.program.groups[0].threads;
         match &self.partitions[0] {
             Some(first) if i64::from(known) != threads => {
-                let problem =
-                    format!("the block has {known} threads, by the partition of {first}, and not {threads}");
-                Err(Problem::new(problem).help("call it before any partition, or leave it out").arg(0))
+                let problem = format!("thread layouts disagree: {threads} threads here, and before, {first}");
+                Err(Problem::new(problem).help(format!("write {known}, or leave it out")).arg(0))
             }
             _ => {
                 self.program.groups[0].threads = threads as u32;

@@ -38,6 +38,11 @@ impl Evaluator {
                 return Ok(self.complain(*span, usage(problem)));
             }
         };
+        // As many as the block has, where that is known.
+        let usual = match self.builder.program().threads() {
+            0 => 8,
+            threads => i64::from(threads.div_ceil(WARP)),
+        };
         match (types, &args.values[..]) {
             ([_, _], []) => {
                 let (elem, acc) = (self.elem(&types[0]), self.elem(&types[1]));
@@ -48,11 +53,11 @@ impl Evaluator {
                     Some(row) => row,
                     None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
                 };
-                Ok(Value::Mma(Mma { row, warps: Warps::Count(warps.unwrap_or(8)) }))
+                Ok(Value::Mma(Mma { row, warps: Warps::Count(warps.unwrap_or(usual)) }))
             }
             ([], [(Value::Text(name), _), rest @ ..]) => {
                 let groups = match rest {
-                    [] => Warps::Count(warps.unwrap_or(8)),
+                    [] => Warps::Count(warps.unwrap_or(usual)),
                     [(groups, _)] if warps.is_none() => {
                         let layout = match groups.layout() {
                             Some(layout) => layout,

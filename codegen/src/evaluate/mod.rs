@@ -8,6 +8,7 @@ mod elements;
 mod expression;
 mod function;
 mod integer;
+mod keys;
 mod mma;
 mod reduce;
 mod uses;
@@ -33,6 +34,7 @@ use crate::typing::{Scalar, Type};
 use crate::view::View;
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
+pub use keys::KEYS;
 use value::Value;
 
 /// Makes the kernel of a function.
@@ -53,6 +55,7 @@ pub(crate) fn program(
     run.heads(kernel);
     run.is_name("a kernel", &kernel.name.text, kernel.name.span);
     run.constants(kernel, settings);
+    run.keys(kernel);
     run.params(kernel);
     run.body(&kernel.body);
     let mut levels = kernel.levels.clone();

@@ -65,6 +65,7 @@ pub fn kernel(random: &mut Random) -> Kernel {
         params: std::mem::take(&mut scene.params),
         body: scene.bodies.pop().unwrap_or_default(),
         levels: Vec::new(),
+        keys: Vec::new(),
         overlaps: scene.random.chance(5),
     }
 }

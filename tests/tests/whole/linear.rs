@@ -96,3 +96,31 @@ fn instructions_have_names() {
         assert_eq!(got, wanted);
     }
 }
+
+/// A product of 8-bit floats, whose instruction sm_89 has; as many warps as the block.
+#[kernel(arch = sm_89, threads = 32 * WARPS)]
+fn of_8_bits<const WARPS: usize = 2>(
+    a: &Tensor<e4m3, (M, K), (lda, _1)>,
+    w: &Tensor<e4m3, (N, K), (ldw, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gw) = (tile(a, (32, 32), (block.x, _)), tile(w, (32, 32), (block.y, _)));
+    let (sa, sw) = (shared::<e4m3>((32, 32)), shared::<e4m3>((32, 32)));
+    let mut acc = tiled_mma::<e4m3, f32>().accumulators((32, 32), 0.0);
+    for k in 0..ga.size(2) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        gemm(sa, sw, &mut acc);
+    }
+    copy(acc, tile(c, (32, 32), (block.x, block.y)));
+}
+
+#[test]
+fn the_attribute_names_architecture_and_threads() {
+    for warps in [1, 2, 4] {
+        let kernel = of_8_bits().specialize(&[("WARPS", warps)]).unwrap().def().generate().unwrap();
+        let program = &kernel.variants[0].program;
+        assert_eq!((program.arch, program.launch.threads), (89, 32 * warps as u32));
+        assert!(kernel.source().contains("mma_m16n8k32_e4m3("));
+    }
+}
