@@ -261,6 +261,7 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
             .help("scale the index by a smaller number"));
         }
     }
+    ragged(view)?;
     let extents = view.layout.leaves().map(|(extent, _)| i128::from(extent.int().unwrap_or(1)));
     let elements = extents.fold(1i128, i128::saturating_mul);
     if elements > MOST_ELEMENTS {
@@ -274,6 +275,25 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
     match program.tensor(view.tensor).space {
         Space::Registers { .. } => in_registers(program, view, unrolled),
         _ => Ok(()),
+    }
+}
+
+/// The bound of a ragged partition holds for one piece along its mode of the tensor.
+fn ragged(view: &View) -> Result<()> {
+    let pieces = view.layout.leaves().find(|(extent, stride)| match stride {
+        Value::Basis { times, path } => view.limits.get(usize::from(path.steps()[0])).is_some_and(|limit| {
+            limit.as_ref().is_some_and(|(_, reach)| times >= reach && *extent != Value::Int(1))
+        }),
+        _ => false,
+    });
+    match pieces {
+        None => Ok(()),
+        Some(_) => Err(Problem::new(format!(
+            "`{}`, {}, has several pieces whose extent its threads do not divide",
+            view.name,
+            view.shape()
+        ))
+        .help("use a tile whose extents the threads divide, or a statement for each piece")),
     }
 }
 

@@ -135,15 +135,9 @@ impl View {
             let first = steps.len();
             slice_mode(&mode, at, &mut kept, &mut steps)?;
             // A step from tile to tile moves the tile's limit; one inside the tile does not.
-            let far = |along: usize, extent: i64| {
-                mode.leaves().all(|(_, stride)| match stride {
-                    Value::Basis { times, path } => usize::from(path.steps()[0]) != along || times >= extent,
-                    _ => true,
-                })
-            };
             for (along, step) in &steps[first..] {
                 if let Some((_, extent)) = &self.limits[*along]
-                    && far(*along, *extent)
+                    && passes(&mode, *along, *extent)
                 {
                     tiles.push((*along, step.clone()));
                 }
@@ -226,7 +220,9 @@ impl View {
             .arg(1));
         }
         let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stepped: Vec<Stepped> = Vec::new();
         for (index, mode) in self.layout.modes().enumerate() {
+            let first = steps.len();
             let Some(share) = projected.get(index) else {
                 rests.push(mode);
                 continue;
@@ -274,7 +270,10 @@ impl View {
                 let along = usize::from(path.steps()[0]);
                 let reach =
                     extent.checked_mul(times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-                limits.push((along, (self.base[along].clone(), reach)));
+                if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along) {
+                    return Err(ragged_twice(&self.name).arg(1));
+                }
+                limits.push((index, along, reach));
             }
             let place = position(share, thread)?;
             let divided = mode.logical_divide(Tiler::from(values))?;
@@ -283,10 +282,12 @@ impl View {
             let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
             slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
             rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
+            stepped.push((index, mode, steps[first..].to_vec()));
         }
         let mut view = self.moved(Layout::from_modes(rests)?, &steps)?;
-        for (mode, limit) in limits {
-            view.limits[mode] = Some(limit);
+        for (mode, along, reach) in limits {
+            let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
+            view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));
         }
         Ok(view)
     }
@@ -574,6 +575,33 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
         step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
     }
     Ok(place)
+}
+
+/// Does a mode of a view step from tile to tile of this extent along a mode of its tensor, or not along it?
+fn passes(mode: &Layout, along: usize, extent: i64) -> bool {
+    mode.leaves().all(|(_, stride)| match stride {
+        Value::Basis { times, path } => usize::from(path.steps()[0]) != along || times >= extent,
+        _ => true,
+    })
+}
+
+/// A mode of a view, its number, and steps of threads along it.
+pub(crate) type Stepped = (usize, Layout, Vec<(usize, Affine)>);
+
+/// The origin of the piece to which a ragged partition is limited: modes of a regrouped tile may step along the
+/// same mode of the tensor, and `others` that step from piece to piece move the limit with them.
+pub(crate) fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
+    let pieces =
+        others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);
+    pieces.filter(|(place, _)| *place == along).try_fold(base.clone(), |origin, (_, step)| {
+        origin.plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
+    })
+}
+
+/// A mode of a tensor has one limit.
+pub(crate) fn ragged_twice(name: &str) -> Problem {
+    Problem::new(format!("`{name}` is the ragged part of a tile already"))
+        .help("use a tile whose extents the threads divide")
 }
 
 /// Indexes one mode: what remains goes to `kept`, steps along the tensor's modes to `steps`.

@@ -5,7 +5,7 @@ use tilewright_layout::{Digit, Distribution, Exchange, Layout, Path, Value};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::view::{At, View, slice_mode};
+use crate::view::{At, Stepped, View, limit_origin, ragged_twice, slice_mode};
 
 fn far() -> Problem {
     Problem::new("a coordinate passes 63 bits")
@@ -26,7 +26,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     let thread = Affine::from(Coord::Thread(by));
     let modes: Vec<Layout> = view.layout.modes().collect();
     let mut part = view.clone();
-    let mut spread = Vec::new();
+    let (mut spread, mut limits) = (Vec::new(), Vec::new());
     for (mode, own) in modes.iter().enumerate() {
         let extent = own.size()?;
         spread.push(extent == 1 && d.tile()[mode] > 1);
@@ -42,21 +42,28 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
             .help("use a tile whose extents the threads divide"));
         };
         let place = usize::from(path.steps()[0]);
-        if part.limits[place].is_some() {
-            return Err(Problem::new(format!("`{}` is the ragged part of a tile already", view.name)));
+        if part.limits[place].is_some() || limits.iter().any(|(_, other, _)| *other == place) {
+            return Err(ragged_twice(&view.name));
         }
-        part.limits[place] = Some((view.base[place].clone(), extent.checked_mul(times).ok_or_else(far)?));
+        limits.push((mode, place, extent.checked_mul(times).ok_or_else(far)?));
     }
-    let mut steps: Vec<(usize, Affine)> = Vec::new();
+    let mut stepped: Vec<Stepped> = Vec::new();
     let mut over = 1;
     for digit in d.thread_digits() {
         let at = thread.digit(over, Some(digit.extent));
         over *= digit.extent;
         if digit.step != 0 && !spread[digit.mode] {
             let at = at.times(digit.step).ok_or_else(far)?;
+            let mut steps = Vec::new();
             slice_mode(&modes[digit.mode], &At::Index(at), &mut Vec::new(), &mut steps)?;
+            stepped.push((digit.mode, modes[digit.mode].clone(), steps));
         }
     }
+    for (mode, place, reach) in limits {
+        let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
+        part.limits[place] = Some((limit_origin(&view.base[place], place, reach, &others)?, reach));
+    }
+    let mut steps: Vec<(usize, Affine)> = stepped.into_iter().flat_map(|(.., steps)| steps).collect();
     let replicated = if stores { d.replicated() } else { Vec::new() };
     if !replicated.is_empty() {
         let (place, reach) = reach(view);
