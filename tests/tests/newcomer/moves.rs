@@ -1,0 +1,127 @@
+//! Elements that go elsewhere.
+
+use crate::{below, drawn, every, generated, right, rows, rows_out};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// A transpose through shared memory.
+#[kernel]
+fn transpose(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
+    let s = shared::<f32>((32, 32));
+    copy(tile(x, (32, 32), (block.x, block.y)), s);
+    copy(permute(s, (1, 0)), tile(y, (32, 32), (block.y, block.x)));
+}
+
+/// The same with the threads' parts written out.
+#[kernel]
+fn transpose_by_threads(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
+    let s = shared::<f32>(padded((32, 32), 1));
+    let t = layout!((32, 8));
+    copy(parallelize(tile(x, (32, 32), (block.x, block.y)), t, thread.x), parallelize(s, t, thread.x));
+    cp_async_wait_all();
+    sync_threads();
+    let turned = parallelize(permute(s, (1, 0)), t, thread.x);
+    copy(turned, parallelize(tile(y, (32, 32), (block.y, block.x)), t, thread.x));
+}
+
+#[test]
+fn transposes() {
+    for (m, n) in [(64, 32), (33, 70), (1, 9)] {
+        let x = drawn(m * n, 1);
+        let wanted: Vec<f64> = (0..m * n).map(|at| f64::from(x[at / n + at % n * m])).collect();
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([n, m])];
+        right(generated!(transpose()), &args, "y", &wanted, 0.0);
+        right(generated!(transpose_by_threads()), &args, "y", &wanted, 0.0);
+    }
+}
+
+/// The negative of a picture: the three colours are a mode of the regrouped tile, which four threads do not
+/// divide.
+#[kernel(allow(uncoalesced))]
+fn negative(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let t = layout!((4, 30));
+    let part = |x| parallelize(regroup(tile(x, 90, block.x), (3, 30)), t, thread.x, ragged = true);
+    let (from, to) = (part(x), part(y));
+    map(from, to, |x| -x);
+}
+
+#[test]
+fn a_ragged_mode_of_a_regrouped_tile() {
+    for n in [90, 33, 271] {
+        let x = drawn(n, 10);
+        let wanted: Vec<f64> = x.iter().map(|x| -f64::from(*x)).collect();
+        right(generated!(negative()), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])], "y", &wanted, 0.0);
+    }
+}
+
+/// Rows of a table, by index.
+#[kernel]
+fn gather(
+    ids: &Tensor<i32, R>,
+    table: &Tensor<f32, (V, D), (ldt, _1)>,
+    out: &mut Tensor<f32, (R, D), (ldo, _1)>,
+) {
+    let row = ids[(block.x)];
+    copy(tile(table, (1, 256), (row, block.y)), tile(out, (1, 256), (block.x, block.y)));
+}
+
+#[test]
+fn gathered_rows() {
+    let (r, v, d) = (9, 5, 300);
+    let (ids, table) = (below(6, r, 2), drawn(v * d, 3)); // 5 is beyond the table
+    let of = |i: usize| ids[i / d] as usize * d + i % d;
+    let wanted: Vec<f64> = (0..r * d).map(|i| f64::from(table.get(of(i)).copied().unwrap_or(0.0))).collect();
+    let args = [Arg::tensor(&ids, [r]), rows(&table, v, d), rows_out(r, d)];
+    right(generated!(gather()), &args, "out", &wanted, 0.0);
+}
+
+/// Words and positions: the sum of two tables' rows.
+#[kernel]
+fn embedding(
+    ids: &Tensor<i32, (T, B)>,
+    words: &Tensor<f32, (D, V)>,
+    places: &Tensor<f32, (D, T)>,
+    out: &mut Tensor<f32, (D, T, B)>,
+) {
+    let word = tile(words, (128, 1), (block.z, ids[(block.x, block.y)]))[(_, 0)];
+    let place = tile(places, (128, 1), (block.z, block.x))[(_, 0)];
+    copy(map((word, place), |w, p| w + p), tile(out, (128, 1, 1), (block.z, block.x, block.y))[(_, 0, 0)]);
+}
+
+#[test]
+fn embeddings() {
+    let (d, t, b, v) = (200, 3, 2, 7);
+    let (ids, words, places) = (below(7, t * b, 6), drawn(d * v, 7), drawn(d * t, 8));
+    let mut wanted = vec![];
+    for at in 0..t * b {
+        for i in 0..d {
+            wanted.push(f64::from(words[ids[at] as usize * d + i]) + f64::from(places[at % t * d + i]));
+        }
+    }
+    let args = [
+        Arg::tensor(&ids, [t, b]),
+        Arg::tensor(&words, [d, v]),
+        Arg::tensor(&places, [d, t]),
+        Arg::output::<f32>([d, t, b]),
+    ];
+    right(generated!(embedding()), &args, "out", &wanted, 1e-6);
+}
+
+/// How often each value occurs; values beyond the table count nowhere.
+#[kernel]
+fn histogram(x: &Tensor<i32, N>, bins: &mut Tensor<i32, B>) {
+    let x = parallelize(tile(x, 256, block.x), layout!(256), thread.x);
+    let one = registers::<i32>((1), 1);
+    copy(one, tile(bins, 1, x[(0)]), how = "atomic_add");
+}
+
+#[test]
+fn counted_values() {
+    let (n, b) = (1000, 7);
+    let x = below(9, n, 9);
+    let wanted: Vec<i32> = (0..b).map(|bin| x.iter().filter(|x| **x == bin).count() as i32).collect();
+    let args = [Arg::tensor(&x, [n]), Arg::in_out(&[0i32; 7], [b as usize])];
+    for outcome in every(generated!(histogram()), &args) {
+        assert_eq!(outcome.get::<i32>("bins").unwrap(), wanted);
+    }
+}

@@ -1,0 +1,184 @@
+//! Rows: softmax, norms, losses, the largest elements.
+
+use crate::{below, drawn, every, generated, right, rows, rows_out};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// Softmax of rows of any length, in pieces, with the maximum and the sum in one pass.
+#[kernel]
+fn softmax<const W: usize = 512>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+    let x = tile(x, (2, W), (block.x, _));
+    let y = tile(y, (2, W), (block.x, _));
+    let mut most = full::<f32>((2, 1), f32::NEG_INFINITY);
+    let mut total = full::<f32>((2, 1), 0.0);
+    for k in 0..x.size(2) {
+        let piece = map(x[(_, _, k)], |x| x);
+        let next = map((most, maximum(piece, 1)), |a, b| max(a, b));
+        let here = sum(map((piece, next), |x, n| exp(x - n)), 1);
+        total = map((total, most, next, here), |t, m, n, h| t * exp(m - n) + h);
+        most = next;
+    }
+    for k in 0..x.size(2) {
+        copy(map((x[(_, _, k)], most, total), |x, m, t| exp(x - m) / t), y[(_, _, k)]);
+    }
+}
+
+/// One row for each warp, in registers.
+#[kernel]
+fn softmax_by_warps(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+    at_most(N, 256);
+    let t = layout!((4, 32) : (32, 1));
+    let x = parallelize(tile(x, (4, 256), (block.x, 0)), t, thread.x, values = (1, 4));
+    let y = parallelize(tile(y, (4, 256), (block.x, 0)), t, thread.x, values = (1, 4));
+    let row = map(x, |x| x);
+    let most = warp_maximum(maximum(row, 1));
+    let grown = map((row, most), |x, m| exp(x - m));
+    let total = warp_sum(sum(grown, 1));
+    map((grown, total), y, |e, t| e / t);
+}
+
+fn softmax_of(x: &[f32], n: usize) -> Vec<f64> {
+    let of = |row: &[f32]| {
+        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let all: Vec<f64> = row.iter().map(|x| f64::from(x - most).exp()).collect();
+        let total: f64 = all.iter().sum();
+        all.into_iter().map(move |x| x / total)
+    };
+    x.chunks(n).flat_map(of).collect()
+}
+
+#[test]
+fn softmaxes() {
+    for (m, n) in [(4, 512), (3, 1), (7, 129), (5, 1201)] {
+        let x = drawn(m * n, 1);
+        right(generated!(softmax()), &[rows(&x, m, n), rows_out(m, n)], "y", &softmax_of(&x, n), 1e-6);
+        if n <= 256 {
+            right(
+                generated!(softmax_by_warps()),
+                &[rows(&x, m, n), rows_out(m, n)],
+                "y",
+                &softmax_of(&x, n),
+                1e-6,
+            );
+        }
+    }
+}
+
+/// The gradient of layer normalisation with respect to its input; mean and 1/σ are those of the forward pass.
+#[kernel(allow(uncoalesced))]
+fn layernorm_backward<const W: usize = 1024>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    w: &Tensor<f32, N>,
+    dy: &Tensor<f32, (M, N), (ldg, _1)>,
+    mean: &Tensor<f32, M>,
+    rstd: &Tensor<f32, M>,
+    dx: &mut Tensor<f32, (M, N), (ldd, _1)>,
+) {
+    at_most(N, W);
+    let mean = tile(mean, 2, block.x).along(0);
+    let rstd = tile(rstd, 2, block.x).along(0);
+    let xhat = map((tile(x, (2, W), (block.x, 0)), mean, rstd), |x, m, r| (x - m) * r);
+    let wdy = map((tile(dy, (2, W), (block.x, 0)), tile(w, W, 0).along(1)), |g, w| g * w);
+    let c1 = map(sum(map((xhat, wdy), |x, g| x * g), 1), |s| s / N as f32);
+    let c2 = map(sum(wdy, 1), |s| s / N as f32);
+    copy(
+        map((xhat, wdy, c1, c2, rstd), |x, g, c1, c2, r| (g - c2 - x * c1) * r),
+        tile(dx, (2, W), (block.x, 0)),
+    );
+}
+
+#[test]
+fn layernorm_has_a_gradient() {
+    for (m, n) in [(3, 1024), (5, 77)] {
+        let (x, w, dy) = (drawn(m * n, 2), drawn(n, 3), drawn(m * n, 4));
+        let (mut means, mut rstds, mut wanted) = (vec![], vec![], vec![]);
+        for i in 0..m {
+            let (row, dy) = (&x[i * n..][..n], &dy[i * n..][..n]);
+            let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / n as f64;
+            let var = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n as f64;
+            let (mean, rstd) = (mean as f32, (1.0 / (var + 1e-5).sqrt()) as f32);
+            let xhat = |j: usize| (f64::from(row[j]) - f64::from(mean)) * f64::from(rstd);
+            let wdy = |j: usize| f64::from(w[j]) * f64::from(dy[j]);
+            let c1 = (0..n).map(|j| xhat(j) * wdy(j)).sum::<f64>() / n as f64;
+            let c2 = (0..n).map(wdy).sum::<f64>() / n as f64;
+            wanted.extend((0..n).map(|j| (wdy(j) - c2 - xhat(j) * c1) * f64::from(rstd)));
+            means.push(mean);
+            rstds.push(rstd);
+        }
+        let args = [
+            rows(&x, m, n),
+            Arg::tensor(&w, [n]),
+            rows(&dy, m, n),
+            Arg::tensor(&means, [m]),
+            Arg::tensor(&rstds, [m]),
+            rows_out(m, n),
+        ];
+        right(generated!(layernorm_backward()), &args, "dx", &wanted, 1e-4);
+    }
+}
+
+/// The cross entropy of each row against its class.
+#[kernel]
+fn cross_entropy<const W: usize = 512>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    class: &Tensor<i32, M>,
+    loss: &mut Tensor<f32, M>,
+) {
+    let x = tile(x, (2, W), (block.x, _));
+    let class = tile(class, 2, block.x).along(0);
+    let mut most = full::<f32>((2, 1), f32::NEG_INFINITY);
+    let mut total = full::<f32>((2, 1), 0.0);
+    let mut own = full::<f32>((2, 1), 0.0);
+    for k in 0..x.size(2) {
+        let piece = map(x[(_, _, k)], |x| x);
+        let next = map((most, maximum(piece, 1)), |a, b| max(a, b));
+        let here = sum(map((piece, next), |x, n| exp(x - n)), 1);
+        total = map((total, most, next, here), |t, m, n, h| t * exp(m - n) + h);
+        most = next;
+        own += sum(map((piece, class), |x, c, at| if at.1 == c { x } else { 0.0 }), 1);
+    }
+    copy(map((most, total, own), |m, t, o| m + log(t) - o)[(_, 0)], tile(loss, 2, block.x));
+}
+
+#[test]
+fn cross_entropies() {
+    for (m, n) in [(4, 512), (3, 700), (5, 3)] {
+        let (x, class) = (drawn(m * n, 5), below(n as i32, m, 6));
+        let wanted: Vec<f64> = x
+            .chunks(n)
+            .zip(&class)
+            .map(|(row, class)| {
+                row.iter().map(|x| f64::from(*x).exp()).sum::<f64>().ln() - f64::from(row[*class as usize])
+            })
+            .collect();
+        let args = [rows(&x, m, n), Arg::tensor(&class, [m]), Arg::output::<f32>([m])];
+        right(generated!(cross_entropy()), &args, "loss", &wanted, 1e-5);
+    }
+}
+
+/// Rows as 8-bit integers, each with its scale.
+#[kernel]
+fn quantize<const W: usize = 512>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    q: &mut Tensor<i8, (M, N), (ldq, _1)>,
+    scale: &mut Tensor<f32, M>,
+) {
+    at_most(N, W);
+    let row = map(tile(x, (2, W), (block.x, 0)), |x| x);
+    let s = map(maximum(map(row, |x| abs(x)), 1), |m| m / 127.0);
+    copy(map((row, s), |x, s| round(x / s) as i8), tile(q, (2, W), (block.x, 0)));
+    copy(s[(_, 0)], tile(scale, 2, block.x));
+}
+
+#[test]
+fn quantized_rows() {
+    let (m, n) = (5, 300);
+    let x = drawn(m * n, 9);
+    let args = [rows(&x, m, n), Arg::output::<i8>([m, n]).strides([n, 1]), Arg::output::<f32>([m])];
+    for outcome in every(generated!(quantize()), &args) {
+        let (q, scale) = (outcome.get::<i8>("q").unwrap(), outcome.get::<f32>("scale").unwrap());
+        for at in 0..m * n {
+            assert!((f32::from(q[at]) * scale[at / n] - x[at]).abs() <= 0.5001 * scale[at / n]);
+        }
+    }
+}

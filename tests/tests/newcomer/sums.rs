@@ -1,0 +1,65 @@
+//! Sums across blocks.
+
+use crate::{drawn, every, generated, right, rows};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// The sum of each piece of 4096 elements.
+#[kernel]
+fn partial_sums(x: &Tensor<f32, N>, partial: &mut Tensor<f32, { ceil_div(N, 4096) }>) {
+    copy(sum(map(tile(x, 4096, block.x), |x| x), 0), tile(partial, 1, block.x));
+}
+
+/// The sum of all, by one block.
+#[kernel]
+fn total(x: &Tensor<f32, N>, out: &mut Tensor<f32, _1>) {
+    let x = tile(x, 1024, _);
+    let mut acc = full::<f32>((1024), 0.0);
+    for k in 0..x.size(1) {
+        acc += x[(_, k)];
+    }
+    copy(sum(acc, 0), out);
+}
+
+#[test]
+fn two_stages() {
+    for n in [1, 4096, 10_001] {
+        let x = drawn(n, 1);
+        let partials = n.div_ceil(4096);
+        let wanted: Vec<f64> = x.chunks(4096).map(|x| x.iter().map(|x| f64::from(*x)).sum()).collect();
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([partials])];
+        for outcome in every(generated!(partial_sums()), &args) {
+            let partial = outcome.get::<f32>("partial").unwrap();
+            crate::close(&partial, &wanted, 1e-4);
+            let args = [Arg::tensor(&partial, [partials]), Arg::output::<f32>([1])];
+            right(generated!(total()), &args, "out", &[wanted.iter().sum()], 1e-4);
+        }
+    }
+}
+
+/// y = A x.
+#[kernel]
+fn gemv<const W: usize = 256>(
+    a: &Tensor<f32, (M, N), (lda, _1)>,
+    x: &Tensor<f32, N>,
+    y: &mut Tensor<f32, M>,
+) {
+    let a = tile(a, (8, W), (block.x, _));
+    let x = tile(x, W, _);
+    let mut acc = full::<f32>((8, W), 0.0);
+    for k in 0..a.size(2) {
+        acc = map((acc, a[(_, _, k)], x[(_, k)].along(1)), |s, a, x| s + a * x);
+    }
+    copy(sum(acc, 1)[(_, 0)], tile(y, 8, block.x));
+}
+
+#[test]
+fn matrix_times_vector() {
+    for (m, n) in [(8, 256), (13, 700), (1, 3)] {
+        let (a, x) = (drawn(m * n, 3), drawn(n, 4));
+        let dot = |row: &[f32]| row.iter().zip(&x).map(|(a, x)| f64::from(*a) * f64::from(*x)).sum();
+        let wanted: Vec<f64> = a.chunks(n).map(dot).collect();
+        let args = [rows(&a, m, n), Arg::tensor(&x, [n]), Arg::output::<f32>([m])];
+        right(generated!(gemv()), &args, "y", &wanted, 1e-4);
+    }
+}

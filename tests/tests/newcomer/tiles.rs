@@ -1,0 +1,145 @@
+//! Algorithms within a tile: sorting, Fourier transforms, triangular systems.
+
+use crate::{drawn, generated, right};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// Each piece of 256 elements, sorted by a bitonic network. A comparison of elements that stand 2^j apart
+/// is a statement on two halves of a regrouped tile; every other group of 2^k elements is sorted downwards.
+#[kernel(allow(bank_conflicts))]
+fn sort(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let s = shared::<f32>(layout!(256));
+    copy(tile(x, 256, block.x), s, fill = f32::INFINITY);
+    for k in unroll(1..8) {
+        for i in unroll(0..k) {
+            // Pairs this far apart, in groups of 2^k.
+            let near = 1 << (k - 1 - i);
+            let pairs = regroup(s, (near, 2, 1 << i, 2, 128 >> k));
+            let up = (pairs[(_, 0, _, 0, _)], pairs[(_, 1, _, 0, _)]);
+            let down = (pairs[(_, 0, _, 1, _)], pairs[(_, 1, _, 1, _)]);
+            map(up, up, |a, b| (min(a, b), max(a, b)));
+            map(down, down, |a, b| (max(a, b), min(a, b)));
+        }
+    }
+    for i in unroll(0..8) {
+        let pairs = regroup(s, (128 >> i, 2, 1 << i));
+        let both = (pairs[(_, 0, _)], pairs[(_, 1, _)]);
+        map(both, both, |a, b| (min(a, b), max(a, b)));
+    }
+    copy(s, tile(y, 256, block.x));
+}
+
+#[test]
+fn sorted_pieces() {
+    for n in [256, 1, 700] {
+        let x = drawn(n, 1);
+        let mut wanted = vec![];
+        for piece in x.chunks(256) {
+            let mut piece: Vec<f64> = piece.iter().map(|x| f64::from(*x)).collect();
+            piece.sort_by(f64::total_cmp);
+            wanted.extend(piece);
+        }
+        right(generated!(sort()), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])], "y", &wanted, 0.0);
+    }
+}
+
+/// The Fourier transform of 64 points, one for each column; real and imaginary parts apart, and a table of
+/// twiddle factors. Bit reversal is a permutation of six modes of two.
+#[kernel(allow(bank_conflicts, uncoalesced))]
+fn fft(
+    re: &Tensor<f32, (_64, B)>,
+    im: &Tensor<f32, (_64, B)>,
+    cosines: &Tensor<f32, _32>,
+    sines: &Tensor<f32, _32>,
+    out_re: &mut Tensor<f32, (_64, B)>,
+    out_im: &mut Tensor<f32, (_64, B)>,
+) {
+    let (re, im) = (tile(re, (64, 8), (0, block.x)), tile(im, (64, 8), (0, block.x)));
+    let (to_re, to_im) = (tile(out_re, (64, 8), (0, block.x)), tile(out_im, (64, 8), (0, block.x)));
+    let reversed = |x| regroup(permute(regroup(x, (2, 2, 2, 2, 2, 2, 8)), (5, 4, 3, 2, 1, 0, 6)), (64, 8));
+    let (s, t) = (shared::<f32>((64, 8)), shared::<f32>((64, 8)));
+    copy(reversed(re), s);
+    copy(reversed(im), t);
+    for k in unroll(0..6) {
+        let half = 1 << k;
+        let (s, t) = (regroup(s, (half, 2, 32 / half, 8)), regroup(t, (half, 2, 32 / half, 8)));
+        // Every 32/half-th twiddle factor.
+        let every = |w| regroup(w, (32 / half, half, 1, 1))[(0, _, _, _)];
+        let (c, d) = (every(cosines), every(sines));
+        let (a, b) = map((s[(_, 0, _, _)], t[(_, 0, _, _)]), |a, b| (a, b));
+        let (u, v) =
+            map((s[(_, 1, _, _)], t[(_, 1, _, _)], c, d), |x, y, c, d| (x * c - y * d, x * d + y * c));
+        copy(map((a, u), |a, u| a + u), s[(_, 0, _, _)]);
+        copy(map((a, u), |a, u| a - u), s[(_, 1, _, _)]);
+        copy(map((b, v), |b, v| b + v), t[(_, 0, _, _)]);
+        copy(map((b, v), |b, v| b - v), t[(_, 1, _, _)]);
+    }
+    copy(s, to_re);
+    copy(t, to_im);
+}
+
+#[test]
+fn fourier() {
+    for b in [8, 3, 11] {
+        let (re, im) = (drawn(64 * b, 2), drawn(64 * b, 3));
+        let (mut wre, mut wim) = (vec![], vec![]);
+        for at in 0..64 * b {
+            let (mut x, mut y) = (0.0, 0.0);
+            for j in 0..64 {
+                let angle = -std::f64::consts::TAU * (j * (at % 64)) as f64 / 64.0;
+                let (r, i) = (f64::from(re[at / 64 * 64 + j]), f64::from(im[at / 64 * 64 + j]));
+                x += r * angle.cos() - i * angle.sin();
+                y += r * angle.sin() + i * angle.cos();
+            }
+            wre.push(x);
+            wim.push(y);
+        }
+        let out = || Arg::output::<f32>([64, b]);
+        let tensor = |x: &[f32]| Arg::tensor(x, [64, b]);
+        let factor = |at: usize| -std::f64::consts::TAU * at as f64 / 64.0;
+        let factors = |of: fn(f64) -> f64| {
+            Arg::tensor(&(0..32).map(|at| of(factor(at)) as f32).collect::<Vec<_>>(), [32])
+        };
+        let args = [tensor(&re), tensor(&im), factors(f64::cos), factors(f64::sin), out(), out()];
+        right(generated!(fft()), &args, "out_re", &wre, 1e-4);
+        right(generated!(fft()), &args, "out_im", &wim, 1e-4);
+    }
+}
+
+/// X of L X = B, for a lower triangular L of 32 rows.
+#[kernel(allow(bank_conflicts))]
+fn triangular_solve(l: &Tensor<f32, (_32, _32)>, b: &Tensor<f32, (_32, N)>, x: &mut Tensor<f32, (_32, N)>) {
+    let (b, x) = (tile(b, (32, 64), (0, block.x)), tile(x, (32, 64), (0, block.x)));
+    let s = shared::<f32>((32, 64));
+    copy(b, s);
+    for j in 0..32 {
+        let row = map((s[(j, _)], l[(j, j)]), |x, d| x / d);
+        copy(row, s[(j, _)]);
+        map((s, l[(_, j)].along(0), row.along(1)), s, |x, l, r, at| if at.0 > j { x - l * r } else { x });
+    }
+    copy(s, x);
+}
+
+#[test]
+fn triangular_systems() {
+    for n in [64, 5, 70] {
+        let (mut l, b) = (drawn(32 * 32, 4), drawn(32 * n, 5));
+        for i in 0..32 {
+            l.iter_mut().skip(i).step_by(32).for_each(|x| *x *= 0.1);
+            l[i * 33] = 2.0;
+        }
+        let mut wanted = vec![];
+        for column in b.chunks(32) {
+            let mut x: Vec<f64> = column.iter().map(|x| f64::from(*x)).collect();
+            for j in 0..32 {
+                x[j] /= f64::from(l[j * 33]);
+                for i in j + 1..32 {
+                    x[i] -= f64::from(l[i + 32 * j]) * x[j];
+                }
+            }
+            wanted.extend(x);
+        }
+        let args = [Arg::tensor(&l, [32, 32]), Arg::tensor(&b, [32, n]), Arg::output::<f32>([32, n])];
+        right(generated!(triangular_solve()), &args, "x", &wanted, 1e-3);
+    }
+}
