@@ -402,6 +402,7 @@ impl Cluster<'_> {
                 self.begin(agent);
             }
             None => {
+                self.whole_groups(w, global, lane, &pieces)?;
                 let op = if let Effect::Reduce(op) = row.effect { Some(op) } else { None };
                 let work = Work::Store { lane, block: w.block, pieces, op, read: None };
                 let agent = agent(work, w.stores.count + 1, shared.access, global);
@@ -410,6 +411,24 @@ impl Cluster<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The copy engine clips what it stores in groups of 16 bytes: where a row ends inside one, it writes past the row.
+    fn whole_groups(&self, w: &Warp, global: u32, lane: u32, pieces: &[Piece]) -> Result<()> {
+        let partial = |piece: &&Piece| piece.inside.0 < piece.inside.1 && piece.inside.1 < piece.count;
+        let Some(piece) = pieces.iter().find(partial) else { return Ok(()) };
+        let Space::Global(buffer) = self.ctx.code.accesses[global as usize].space else { return Ok(()) };
+        let name = &self.ctx.world.buffers[buffer as usize].name;
+        let party = self.party(w, 1 << lane, "begins the copy", self.site(w));
+        Err(self.ctx.fault(
+            FaultKind::OutOfBounds,
+            format!(
+                "a bulk store writes groups of 16 bytes, {} elements of `{name}`, and a row ends after {} of one",
+                piece.count, piece.inside.1
+            ),
+            vec![party],
+            "bulk stores need rows of a multiple of 16 bytes; store this tile by threads",
+        ))
     }
 
     /// Checks that the pieces lie within their array.

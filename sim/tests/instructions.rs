@@ -300,7 +300,10 @@ fn boxes_of_tensors() {
                     body.push(b.store(seen, at, x, 1));
                 }
             }
-            let store = vec![AtomArg::Map { param: target, at: at.clone() }, AtomArg::At(mem(buffer, zero))];
+            // Stores take groups of 16 bytes: the first begins where the box does.
+            let mut aligned = at;
+            aligned[0] = b.int(i64::from(tile[0]));
+            let store = vec![AtomArg::Map { param: target, at: aligned }, AtomArg::At(mem(buffer, zero))];
             let mut one = vec![b.atom(&format!("bulk_store_{rank}d"), store), b.s(Op::Commit(Queue::Bulk))];
             one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
             body.push(b.one(Scope::Block, one));
@@ -316,13 +319,17 @@ fn boxes_of_tensors() {
             let (seen, back) = (done.get::<f32>("seen").unwrap(), done.get::<f32>("to").unwrap());
             let mut wanted = vec![0.0f32; total];
             for n in 0..len as usize {
-                let (mut rest, mut offset, mut there) = (n, 0i64, true);
-                for mode in 0..rank {
-                    let at = (rest % tile[mode] as usize) as i64 + i64::from(tile[mode]) - 3;
-                    rest /= tile[mode] as usize;
-                    there &= (0..extents[mode] as i64).contains(&at);
-                    offset += at * strides[mode];
-                }
+                let place = |first: i64| {
+                    let (mut rest, mut offset, mut there) = (n, 0i64, true);
+                    for mode in 0..rank {
+                        let begin = if mode == 0 { first } else { i64::from(tile[mode]) - 3 };
+                        let at = (rest % tile[mode] as usize) as i64 + begin;
+                        rest /= tile[mode] as usize;
+                        there &= (0..extents[mode] as i64).contains(&at);
+                        offset += at * strides[mode];
+                    }
+                    there.then_some(offset as usize)
+                };
                 let mask = match swizzle {
                     128 => 7,
                     64 => 3,
@@ -331,10 +338,10 @@ fn boxes_of_tensors() {
                 };
                 let byte = n * 4;
                 let at = (byte ^ (byte >> 7 & mask) << 4) / 4;
-                let value = if there { numbers[offset as usize] } else { 0.0 };
+                let value = place(i64::from(tile[0]) - 3).map_or(0.0, |offset| numbers[offset]);
                 assert_eq!(seen[at], value, "{rank} modes, swizzle {swizzle}: element {n} of the box");
-                if there {
-                    wanted[offset as usize] = value;
+                if let Some(offset) = place(i64::from(tile[0])) {
+                    wanted[offset] = value;
                 }
             }
             assert_eq!(back, wanted, "{rank} modes, swizzle {swizzle}");
@@ -423,10 +430,10 @@ fn boxes_are_combined() {
         one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
         body.push(b.one(Scope::Block, one));
         let given: Vec<i32> = (0..96).map(|n| n * 37 % 101 - 50).collect();
-        let before: Vec<i32> = (0..30).map(|n| n * 11 % 23).collect();
-        let done = fine(&b.done(body), &[Arg::tensor(&given, [96]), Arg::in_out(&before, [30])]);
+        let before: Vec<i32> = (0..32).map(|n| n * 11 % 23).collect();
+        let done = fine(&b.done(body), &[Arg::tensor(&given, [96]), Arg::in_out(&before, [32])]);
         let mut wanted = before;
-        for (at, &x) in given.iter().enumerate().filter(|(at, _)| at % 32 + 4 < 30) {
+        for (at, &x) in given.iter().enumerate().filter(|(at, _)| at % 32 + 4 < 32) {
             let y = &mut wanted[at % 32 + 4];
             *y = match op {
                 Bin::Add => *y + x,

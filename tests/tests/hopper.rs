@@ -128,6 +128,14 @@ fn leading_dimensions_of_c_that_bulk_copies_cannot_take() {
     check(keys, &[[133, 70, 72], [134, 70, 72]], 2);
 }
 
+/// Bulk stores write groups of 16 bytes, and rows of C end inside one: threads store them.
+#[test]
+fn rows_of_c_that_end_inside_a_group_of_16_bytes() {
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major";
+    check_with(keys, &[[130, 70, 66]], 6, 2);
+    check_with(&format!("{keys} c=n_major"), &[[70, 130, 66]], 6, 2);
+}
+
 #[test]
 fn ping_pong_warpgroups() {
     let keys = "dtype=bf16 arch=90 bm=64 bn=64 ping_pong=true a=k_major b=k_major";

@@ -3,6 +3,7 @@
 use super::common::*;
 use tilewright_codegen::Elem::{Bf16, F32};
 use tilewright_codegen::thread::*;
+use tilewright_layout::Value;
 use tilewright_sim::{Arg, FaultKind, Options, run_program};
 
 /// Each thread copies four bytes asynchronously and reads its neighbour's.
@@ -188,6 +189,39 @@ kernel `probe`: a missing proxy fence between generic and asynchronous accesses
   thread 0 of block (0, 0, 0) writes it
     at probe.rs:2
 help: let each thread that accessed it execute a fence (fence.proxy.async) before the barrier
+seen in variant 1, with seed 0",
+    );
+}
+
+/// A row that ends inside a group of 16 bytes, which a bulk store writes as a whole.
+#[test]
+fn bulk_stores_write_whole_groups() {
+    let kernel = |extent: i64| {
+        let mut b = Build::new(32);
+        let to = b.matrix("to", F32, true, vec![Value::Int(extent)], vec![Value::Int(1)]);
+        let map = b.map(to, &[32], &[0], 0);
+        let tile = b.shared("tile", F32, 32, "");
+        let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
+        let mut body = b.fill(x, 1, 1.0, F32);
+        body.push(b.store(tile, t, x, 1));
+        body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+        let args = vec![AtomArg::Map { param: map, at: vec![zero] }, AtomArg::At(mem(tile, zero))];
+        let mut one = vec![b.atom("bulk_store_1d", args), b.s(Op::Commit(Queue::Bulk))];
+        one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
+        body.push(b.one(Scope::Block, one));
+        b.done(body)
+    };
+    let done = fine(&kernel(28), &[Arg::output::<f32>([28])]);
+    assert_eq!(done.get::<f32>("to").unwrap(), vec![1.0; 28]);
+    check(
+        &kernel(30),
+        &[Arg::output::<f32>([30])],
+        "
+kernel `probe`: an access out of bounds
+  a bulk store writes groups of 16 bytes, 4 elements of `to`, and a row ends after 2 of one
+  thread 0 of block (0, 0, 0) begins the copy
+    at probe.rs:5
+help: bulk stores need rows of a multiple of 16 bytes; store this tile by threads
 seen in variant 1, with seed 0",
     );
 }
