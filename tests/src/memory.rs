@@ -129,7 +129,7 @@ fn erf(x: f64) -> f64 {
 
 /// softmax(scale · q·kᵀ)·v for each head: q and o (M, D, L), k and v (N, D, L). A query sees the keys up to its own
 /// place, counted from the end.
-fn attention(operands: &[Operand], _: Values) -> Vec<Wanted> {
+pub fn attention(operands: &[Operand], _: Values) -> Vec<Wanted> {
     let given = Given::of(operands);
     let [q, k, v, o] = given.tensors[..] else { panic!("four tensors") };
     let [m, d, heads] = o.extents[..] else { panic!("three modes") };

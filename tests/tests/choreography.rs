@@ -53,4 +53,4 @@ macro_rules! run {
     };
 }
 
-run! { ping_pong tokens cluster_softmax column_sums fix_up converted convolution }
+run! { ping_pong tokens cluster_softmax column_sums fix_up converted convolution attention }

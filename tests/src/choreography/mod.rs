@@ -1,6 +1,7 @@
 //! Choreographies: kernels written with the builder in which warps are specialised and hand tiles to one
 //! another. The simulator, NVRTC and GPU tests all use this table: a new program is one line in [`all`].
 
+mod attention;
 mod cluster_softmax;
 mod column_sums;
 mod converted;
@@ -55,6 +56,7 @@ pub fn all() -> Vec<Choreography> {
         fix_up::choreography(),
         converted::choreography(),
         convolution::choreography(),
+        attention::choreography(),
     ]
 }
 
