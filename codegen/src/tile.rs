@@ -775,6 +775,15 @@ impl Stmt {
         }
     }
 
+    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates?
+    pub fn needs_coordinates(&self) -> bool {
+        match &self.op {
+            Op::Reduce { .. } | Op::Fold { .. } => true,
+            Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
+            _ => false,
+        }
+    }
+
     /// The views that it reads, without those of its substatements.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {

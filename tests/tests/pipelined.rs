@@ -1,6 +1,7 @@
 //! A pipelined loop in a custom kernel generates the same code as the product family.
 
 use tilewright::prelude::*;
+use tilewright_sim::{Arg, Options, run_every};
 
 #[kernel]
 fn matmul(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
@@ -53,4 +54,38 @@ fn filled_elements_need_no_mask() {
     assert!(source.contains("__shfl_xor_sync") && source.contains("most_of_warps["), "{source}");
     // N is compared only in the guards of the load and of the store.
     assert_eq!(source.matches("< N").count(), 2, "{source}");
+}
+
+/// Coordinates of elements that a loop over k-steps loads ahead.
+#[kernel]
+fn early_places(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+    let t = layout!((32, 1));
+    let s = shared::<f32>(layout!((32, 16)));
+    let (from, to) =
+        (parallelize(tile(x, (32, 16), (block.x, block.y)), t, thread.x), parallelize(s, t, thread.x));
+    let out = parallelize(tile(y, (32, 16), (block.x, block.y)), t, thread.x);
+    copy(from, to);
+    cp_async_wait_all();
+    sync_threads();
+    let fragment = registers::<f32>((1, 4));
+    for kk in pipelined(0..4, stages = 2) {
+        copy(tile(to, (1, 4), (0, kk)), fragment);
+        map(fragment, tile(out, (1, 4), (0, kk)), |x, at| x + (at.0 + 100 * at.1) as f32);
+    }
+}
+
+#[test]
+fn coordinates_in_a_loop_that_loads_ahead() {
+    let (m, n) = (40, 21);
+    let x: Vec<f32> = (0..m * n).map(|i| i as f32).collect();
+    let kernel = early_places().def().generate().unwrap();
+    for outcome in
+        run_every(&kernel, &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])], &Options::default())
+            .unwrap()
+    {
+        let y = outcome.get::<f32>("y").unwrap();
+        for i in 0..m * n {
+            assert_eq!(y[i], x[i] + (i % m + 100 * (i / m)) as f32);
+        }
+    }
 }

@@ -183,15 +183,7 @@ impl Lower<'_> {
     /// Finds the masks of all reductions, and the coordinates that functions read.
     pub(super) fn found(&mut self, body: &[Stmt]) -> Found {
         let mut asks = false;
-        body.iter().for_each(|stmt| {
-            stmt.each(&mut |s| {
-                asks |= match &s.op {
-                    Op::Reduce { .. } | Op::Fold { .. } => true,
-                    Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
-                    _ => false,
-                }
-            })
-        });
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
         let mut found = Found::default();
         if asks {
             self.walk(body, &mut State::new(), &mut found);

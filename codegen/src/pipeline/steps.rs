@@ -98,9 +98,14 @@ impl Steps {
                 });
             }
         }
-        let (loads, work) = body.into_iter().partition(|stmt| fetches(program, stmt, Level::Fragments));
+        let (loads, work): (Vec<Stmt>, Vec<Stmt>) =
+            body.into_iter().partition(|stmt| fetches(program, stmt, Level::Fragments));
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
-        Ok(Some(Steps { var: *var, count, loads, work, like, ahead: ahead.stages > 1 }))
+        // Edges and coordinates of elements are found per statement in terms of the loop's variable, which k-steps that
+        // are written out replace.
+        let mut follows = false;
+        work.iter().for_each(|stmt| stmt.each(&mut |stmt| follows |= stmt.needs_coordinates()));
+        Ok(Some(Steps { var: *var, count, loads, work, like, ahead: ahead.stages > 1 && !follows }))
     }
 
     /// Do the last k-step and the first k-step of the next tile use different slots?
