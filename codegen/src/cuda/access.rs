@@ -6,8 +6,9 @@ use super::literal::literal;
 use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::mention::blocks;
 use crate::number::Number;
-use crate::thread::{Change, Frag, Mem, Op, Param, Scope, Space, Stmt, Val};
+use crate::thread::{Change, Frag, Id, Mem, Op, Param, Scope, Space, Stmt, Val};
 
 /// The C type of a vector access of so many elements, and the number and type of its components.
 struct Access {
@@ -139,33 +140,49 @@ impl Printer<'_> {
 
     /// A value and a store of it, where no other statement uses the registers in between: one statement.
     pub(super) fn copy(&mut self, body: &[Stmt], at: usize) -> bool {
-        let Some(Op::Store { to, from: stored, guard }) = body.get(at + 1).map(|next| &next.op) else {
+        let Some((stored, access)) = self.copied(body, at) else { return false };
+        let (value, Some(Op::Store { to, guard, .. })) =
+            (&body[at].op, body.get(at + 1).map(|next| &next.op))
+        else {
             return false;
         };
-        let (kernel, elem) = (self.kernel, self.elem_of(to.space));
-        let uses = self.uses.get(&stored.reg).copied().unwrap_or(0);
-        let Some(access) = access(elem, stored.len) else { return false };
-        let source = match &body[at].op {
-            Op::Load { to: loaded, from, guard, fill, stays: None }
-                if loaded == stored && uses == 2 && elem == self.elem_of(from.space) =>
-            {
+        let elem = self.elem_of(to.space);
+        let source = match value {
+            Op::Load { from, guard, fill, .. } => {
                 let source = self.place(from, &access, stored.len, true);
                 self.or_fill(source, *guard, || filled(*fill, elem, &access, stored.len))
             }
-            Op::Assign { reg, value, .. }
-                if *reg == stored.reg
-                    && uses == 2
-                    && self.is_scalar(*reg)
-                    && elem == kernel.regs[*reg as usize].elem =>
-            {
-                vec![self.value(value)]
-            }
+            Op::Assign { value, .. } => vec![self.value(value)],
             _ => return false,
         };
-        self.undeclared.remove(&stored.reg);
         let target = self.place(to, &access, stored.len, false);
         self.set(*guard, &target, &source);
         true
+    }
+
+    /// The registers between a value and a store of it, if no other statement uses them.
+    fn copied(&self, body: &[Stmt], at: usize) -> Option<(Frag, Access)> {
+        let Op::Store { to, from: stored, .. } = &body.get(at + 1)?.op else { return None };
+        let elem = self.elem_of(to.space);
+        let fits = match &body[at].op {
+            Op::Load { to: loaded, from, stays: None, .. } => {
+                loaded == stored && elem == self.elem_of(from.space)
+            }
+            Op::Assign { reg, .. } => {
+                *reg == stored.reg && self.is_scalar(*reg) && elem == self.kernel.regs[*reg as usize].elem
+            }
+            _ => false,
+        };
+        let uses = self.uses.get(&stored.reg).copied().unwrap_or(0);
+        (fits && uses == 2).then_some((*stored, access(elem, stored.len)?))
+    }
+
+    /// The register arrays that [`Printer::copy`] leaves out, which need no declaration.
+    pub(super) fn left_out(&self, body: &[Stmt], all: &mut Vec<Id>) {
+        for (at, stmt) in body.iter().enumerate() {
+            all.extend(self.copied(body, at).map(|(stored, _)| stored.reg));
+            blocks(&stmt.op).into_iter().for_each(|inner| self.left_out(inner, all));
+        }
     }
 
     /// A load with its fill under a guard: as the parts between which a line may be broken.

@@ -137,6 +137,9 @@ impl<'k> Printer<'k> {
 
     fn body(&mut self) {
         let kernel = self.kernel;
+        let mut left_out = Vec::new();
+        self.left_out(&kernel.body, &mut left_out);
+        self.undeclared.retain(|reg| !left_out.contains(reg));
         self.block(&kernel.body);
     }
 
