@@ -4,14 +4,19 @@ use tilewright_layout::Tuple;
 
 use super::Builder;
 use crate::affine::Affine;
+use crate::atoms;
 use crate::check::threads::written_whole;
 use crate::elem::Elem;
+use crate::lower::has_map;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Change, Id};
 use crate::tile::{Across, Expr, How, Op, Order, Space, Update};
 use crate::typing::Types;
 use crate::view::View;
+
+/// Alignment in bytes of the boxes of bulk tensor copies in shared memory.
+const BOX_ALIGN: u32 = 128;
 
 impl Builder {
     /// Copies elements between views of the same shape.
@@ -104,6 +109,13 @@ impl Builder {
         self.writable(to, 1)?;
         if !matches!(how, How::Atom(_)) {
             crate::lower::same_shape(from, to)?;
+        }
+        if matches!(how, How::Atom(name) if atoms::find(name).is_some_and(has_map)) {
+            for view in [from, to] {
+                if let Space::Shared { align } = &mut self.program.tensors[view.tensor as usize].space {
+                    *align = (*align).max(BOX_ALIGN);
+                }
+            }
         }
         self.write(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token })
     }

@@ -111,7 +111,8 @@ impl Lower<'_> {
         Op::Atom { row, args, guard: None }
     }
 
-    /// The boxes of a tile: as wide as the swizzle, with as many rows as a box can have.
+    /// The boxes of a tile: as wide as the swizzle or as rows in shared memory, with as many rows as a box can
+    /// have.
     fn boxes(&mut self, global: &View, outer: &[Leaf], shared: &View, inner: &[Leaf]) -> Result<Boxes> {
         let (source, target) = (self.program.tensor(global.tensor), self.program.tensor(shared.tensor));
         let modes: Vec<(Value, Value)> = source.plain().leaves().collect();
@@ -134,7 +135,11 @@ impl Lower<'_> {
         let bytes = i64::from(source.elem.bytes());
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
         let extent = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode).map_or(1, |leaf| leaf.extent);
-        let widest = if swizzle > 0 { i64::from(swizzle) / bytes } else { MOST_BOX };
+        let first = outer.iter().position(|leaf| leaf.mode == order[0]).unwrap_or(0);
+        let widest = match swizzle {
+            0 => MOST_BOX.min(run(&target.plain().mode(inner[first].mode)?)),
+            bytes_of_row => i64::from(bytes_of_row) / bytes,
+        };
         let size = |at: usize| extent(order[at]).min(if at == 0 { widest } else { MOST_BOX });
         let sizes: Vec<i64> = (0..order.len()).map(size).collect();
         let counts: Vec<i64> = order.iter().zip(&sizes).map(|(&mode, &size)| extent(mode) / size).collect();
@@ -218,6 +223,18 @@ impl Lower<'_> {
     }
 }
 
+/// How many elements of a mode are adjacent.
+fn run(mode: &Layout) -> i64 {
+    let mut reach = 1;
+    for (extent, stride) in mode.leaves() {
+        match (extent, stride) {
+            (Value::Int(extent), Value::Int(stride)) if extent == 1 || stride == reach => reach *= extent,
+            _ => break,
+        }
+    }
+    reach
+}
+
 /// Does a mode consist of runs of `size` elements with stride `step`?
 fn runs(mode: &Layout, size: i64, step: i64) -> bool {
     let mut reach = 1;
@@ -251,6 +268,6 @@ pub(super) fn swizzle_bytes(layout: &Composed, elem: u32) -> Result<u32> {
 }
 
 /// Does the instruction take a tensor map?
-pub(super) fn has_map(row: &Atom) -> bool {
+pub(crate) fn has_map(row: &Atom) -> bool {
     row.operands.iter().any(|o| matches!(o.kind, OperandKind::TensorMap { .. }))
 }

@@ -86,6 +86,7 @@ pub(crate) fn lower_expanded(
 }
 
 pub(crate) use bounds::identity;
+pub(crate) use bulk::has_map;
 
 /// Rejects a pair of views whose shapes do not agree.
 pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
