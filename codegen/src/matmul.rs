@@ -68,7 +68,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16 or bf16, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32 and 8-bit numbers, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
     ),
     (
         "warps",
@@ -130,8 +130,12 @@ struct Config {
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     match programs(args) {
-        Ok(Programs { wide, others, diagnostics, levels }) => {
-            crate::generate::finish(wide, others, diagnostics, &levels)
+        Ok(Programs { wide, others, diagnostics, levels, why }) => {
+            let mut outcome = crate::generate::finish(wide, others, diagnostics, &levels);
+            if let Some(kernel) = &mut outcome.kernel {
+                kernel.report.instruction = why;
+            }
+            outcome
         }
         Err(diagnostics) => Outcome { kernel: None, diagnostics },
     }
@@ -143,6 +147,8 @@ pub(crate) struct Programs {
     others: Vec<Alternative>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     levels: Vec<(Name, Level)>,
+    /// The instruction and why it was chosen, where the architecture has another one for these types.
+    why: Option<String>,
 }
 
 /// The programs of a set of keys, or the diagnostics if there are none.
@@ -162,13 +168,14 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     if !reader.errors.is_empty() {
         return Err(reader.errors);
     }
+    let why = reader.instead_of_wgmma(&config, &machine);
     match machine {
         Machine::Threads => {}
         Machine::MmaSync(plan) => {
             let mut all =
                 tensor::programs(&config, &plan).map_err(|problem| vec![problem.at(Span::default())])?;
             let wide = all.remove(0);
-            return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels });
+            return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels, why });
         }
         Machine::Wgmma(sizes) => {
             // One block fills a multiprocessor.
@@ -182,7 +189,7 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
     let others = narrow.map(Alternative::last).into_iter().collect();
-    Ok(Programs { wide: builder.finish(), others, diagnostics, levels })
+    Ok(Programs { wide: builder.finish(), others, diagnostics, levels, why })
 }
 
 /// Keys about the tiles of a product by wgmma.
@@ -224,7 +231,7 @@ fn by_wgmma(
     others.push(of(wide.clone(), &[Policy::General]));
     others.push(of(program(first, true)?, &[Policy::Aligned, Policy::Small]));
     others.extend(Alternative::narrower(narrower));
-    Ok(Programs { wide, others, diagnostics: Vec::new(), levels })
+    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None })
 }
 
 /// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its

@@ -13,6 +13,8 @@ pub struct Report {
     pub shared: Vec<(String, u32)>,
     /// One line for each kind of access.
     pub accesses: Vec<Access>,
+    /// A product's instruction, and why it is not the fastest that the architecture has for its types.
+    pub instruction: Option<String>,
     /// Arithmetic operations for each byte that threads read from or write to global memory, in the main loop.
     pub intensity: Option<f64>,
     /// Facts that the fastest variant assumes and launch checks.
@@ -91,6 +93,9 @@ impl fmt::Display for Report {
         write!(f, "shared memory  {} bytes", self.shared_bytes)?;
         let parts: Vec<String> = self.shared.iter().map(|(name, bytes)| format!("{name} {bytes}")).collect();
         writeln!(f, "{}{}", if parts.is_empty() { "" } else { ": " }, parts.join(", "))?;
+        if let Some(instruction) = &self.instruction {
+            writeln!(f, "instruction    {instruction}")?;
+        }
         if let Some(intensity) = self.intensity {
             writeln!(f, "intensity      {intensity:.1} operations per byte of global memory")?;
         }

@@ -73,7 +73,8 @@ pub fn rounded(elem: Elem, value: f64) -> f64 {
 
 /// All bits of an element set: NaN for floats, and a conspicuous value for integers.
 pub fn poison(elem: Elem) -> u64 {
-    u64::MAX >> (64 - 8 * elem.bytes())
+    let all = u64::MAX >> (64 - 8 * elem.bytes());
+    typed!(elem, T => Element::to_raw(<T as Element>::from_raw(all)))
 }
 
 /// The relative error of one rounding; 0 for integers.

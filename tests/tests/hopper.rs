@@ -5,6 +5,8 @@ use tilewright_codegen::element::bf16;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::gallery;
+use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::tensor::Room;
 
 /// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
 #[track_caller]
@@ -146,4 +148,86 @@ fn ping_pong_warpgroups() {
         8,
         2,
     );
+}
+
+/// Products of whole and of random numbers, against double precision, with leading dimensions that are larger than the
+/// extents by a gap. Every variant runs for some size.
+#[track_caller]
+fn check_numbers(keys: &str, sizes: &[([usize; 3], usize)]) {
+    let outcome = gallery::matmul(keys);
+    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
+    assert!(kernel.variants[0].source.contains("wgmma"), "{keys}");
+    let mut ran = vec![false; kernel.variants.len()];
+    for (at, &([m, n, k], gap)) in sizes.iter().enumerate() {
+        let extents: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 3)];
+        let (rooms, values) = (&[Room::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
+        let seed = at as u64 + 1;
+        let setting = Setting { sizes: extents, rooms, values, seed, alpha: 0.5, beta: 2.0 };
+        let problem = Problem::of(&kernel, &setting);
+        let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+        let options = Options { seed, limits, ..Options::default() };
+        let outcomes = run_every(&kernel, &problem.args(), &options)
+            .unwrap_or_else(|fault| panic!("{keys}, {m} {n} {k} + {gap}: {fault}"));
+        for outcome in outcomes {
+            let wrong = problem.wrong_outcome(&outcome);
+            assert!(wrong.is_none(), "{keys}, {m} {n} {k} + {gap}: {wrong:?}");
+            ran[outcome.variant()] = true;
+        }
+    }
+    let idle: Vec<usize> = (0..ran.len()).filter(|&at| !ran[at]).map(|at| at + 1).collect();
+    assert!(idle.is_empty(), "{keys}: variants {idle:?} of {} never ran", ran.len());
+}
+
+/// Whole tiles; sizes that tiles do not divide, whose rows bulk copies take; a C whose rows they do not; rows
+/// that they do not take at all.
+fn sizes(elements: usize) -> [([usize; 3], usize); 4] {
+    [
+        ([128, 128, 8 * elements], 0),
+        ([8 * elements + 16, 144, 11 * elements], 16),
+        ([72, 132, 3 * elements], 0),
+        ([37, 41, 45], 1),
+    ]
+}
+
+#[test]
+fn tf32_into_either_type_of_32_bits() {
+    for keys in [
+        "bm=128 bn=64",
+        "bm=128 bn=64 c=n_major",
+        "bm=64 bn=64 out=tf32",
+        "bm=64 bn=80 out=bf16 c=n_major",
+        "bm=64 bn=128 alpha_beta=true c=n_major",
+    ] {
+        check_numbers(&format!("dtype=tf32 arch=90 a=k_major b=k_major {keys}"), &sizes(4));
+    }
+}
+
+#[test]
+fn bytes_into_wide_sums() {
+    let tiles = ["bm=64 bn=64 c=n_major", "bm=32 bn=64 stages=2", "bm=128 bn=48 c=n_major"];
+    let types = [
+        "dtype=e4m3",
+        "dtype=e5m2 out=bf16",
+        "dtype=i8",
+        "dtype=u8",
+        "dtype=e4m3 out=f16",
+        "dtype=i8 out=f32",
+    ];
+    for (at, types) in types.into_iter().enumerate() {
+        let tile = tiles[at % tiles.len()];
+        check_numbers(&format!("{types} arch=90 a=k_major b=k_major {tile}"), &sizes(16));
+    }
+}
+
+#[test]
+fn other_types_of_the_result() {
+    for keys in [
+        "dtype=bf16 out=f32 bm=64 bn=64 a=k_major",
+        "dtype=f16 out=f32 bm=128 bn=64 c=n_major alpha_beta=true",
+        "dtype=bf16 out=f16 bm=64 bn=64 b=k_major",
+        "dtype=f16 out=f32 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major",
+    ] {
+        check_numbers(&format!("{keys} arch=90"), &sizes(8));
+    }
 }

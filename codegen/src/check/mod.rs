@@ -145,6 +145,7 @@ pub(crate) fn kernel(
     undecided.dedup();
     let in_memory = names.shared.into_iter().chain(names.bars.into_iter().filter(|name| !name.is_empty()));
     Report {
+        instruction: None,
         threads: program.threads(),
         shared_bytes: kernel.launch.shared_bytes,
         shared: in_memory.zip(limits::parts(kernel)).map(|(name, (_, bytes))| (name, bytes)).collect(),

@@ -172,6 +172,69 @@ impl Reader<'_> {
         Ok(plan)
     }
 
+    /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help.
+    fn unlike_wgmma(&self, c: &Config) -> Option<(&'static str, String, &'static str)> {
+        let [a, b] = [("a", c.a_rows), ("b", c.b_rows)];
+        let across = [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows);
+        let missing = [
+            (c.arch != 90, "arch", "wgmma is an instruction of sm_90a".into(), "write arch = 90"),
+            (
+                hopper::row(c.dtype, 16).is_none(),
+                "dtype",
+                format!("wgmma does not multiply {}", c.dtype),
+                "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
+            ),
+            (
+                c.acc != c.dtype.accumulator(),
+                "acc",
+                format!("wgmma sums products of {} in {} here", c.dtype, c.dtype.accumulator()),
+                "leave acc out, or write mma = mma_sync",
+            ),
+            (
+                across.is_some(),
+                across.map_or("a", |(key, _)| key),
+                format!(
+                    "wgmma reads elements of {} from rows that are contiguous along K, and `{}` is not k_major",
+                    c.dtype,
+                    across.map_or("a", |(key, _)| key)
+                ),
+                "write k_major for both operands, or mma = mma_sync",
+            ),
+            (
+                self.find("warps").is_some(),
+                "warps",
+                "wgmma runs on warpgroups, and bm determines how many".into(),
+                "leave warps out, or write mma = mma_sync",
+            ),
+            (
+                ![2, 4].contains(&c.out.bytes()),
+                "out",
+                format!("a product by wgmma stores elements of 16 or 32 bits, and out is {}", c.out),
+                "leave out = … out, or write mma = mma_sync",
+            ),
+            (
+                c.batched,
+                "batched",
+                "a product by wgmma has no batches yet".into(),
+                "leave batched out, or write mma = none",
+            ),
+        ];
+        let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
+        Some((key, message, help))
+    }
+
+    /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
+    pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
+        let chosen = match machine {
+            Machine::Wgmma(_) => return None,
+            Machine::MmaSync(_) => "mma.sync",
+            Machine::Threads => "FMAs on CUDA cores",
+        };
+        let (key, message, _) = self.unlike_wgmma(config)?;
+        let asked = self.wanted() == Wanted::Auto && !OF_THREADS.iter().any(|key| self.find(key).is_some());
+        (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
+    }
+
     /// Sizes of the product by wgmma, if that is asked for or possible.
     fn wgmma(
         &mut self,
@@ -179,38 +242,11 @@ impl Reader<'_> {
         wanted: bool,
         threads: Option<&'static str>,
     ) -> Option<Vec<hopper::Sizes>> {
-        let missing = [
-            (config.arch != 90, "arch", "wgmma is an instruction of sm_90a", "write arch = 90"),
-            (
-                !matches!(config.dtype, Elem::F16 | Elem::Bf16) || config.acc != Elem::F32,
-                "dtype",
-                "wgmma multiplies f16 and bf16 here, into sums of f32",
-                "write dtype = bf16",
-            ),
-            (
-                self.find("warps").is_some(),
-                "warps",
-                "wgmma runs on warpgroups, and bm determines how many",
-                "leave warps out, or write mma = mma_sync",
-            ),
-            (
-                config.out != config.dtype,
-                "out",
-                "a product by wgmma stores C in the type of A and B",
-                "leave out = … out, or write mma = mma_sync",
-            ),
-            (
-                config.batched,
-                "batched",
-                "a product by wgmma has no batches yet",
-                "leave batched out, or write mma = none",
-            ),
-        ];
-        let mut wrong = missing.into_iter().filter(|row| row.0).peekable();
-        if !wanted && (wrong.peek().is_some() || threads.is_some()) {
+        let missing = self.unlike_wgmma(config);
+        if !wanted && (missing.is_some() || threads.is_some()) {
             return None;
         }
-        if let Some((_, key, message, help)) = wrong.next() {
+        if let Some((key, message, help)) = missing {
             let span = self.blamed(key);
             self.error(span, message, help);
             return None;
@@ -220,9 +256,9 @@ impl Reader<'_> {
             return None;
         }
         if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
-            return Some(hopper::Sizes::shipped(config.dtype));
+            return Some(hopper::Sizes::shipped(config));
         }
-        let usual = hopper::Sizes::usual(config.dtype);
+        let usual = hopper::Sizes::usual(config);
         let mut or =
             |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
         // Keys are about C, and the transposed product swaps its rows and columns.
@@ -235,7 +271,7 @@ impl Reader<'_> {
         let mut sizes = hopper::Sizes { tile, stages: 1, cluster, band, ping_pong, clocks: None };
         sizes.stages = match self.find("stages") {
             Some(_) => self.positive("stages", 1),
-            None => sizes.most_stages(config.dtype),
+            None => sizes.most_stages(config),
         };
         if let Some((key, problem)) = hopper::unfit(&sizes, config) {
             let span = self.blamed(key);

@@ -7,6 +7,18 @@ use tilewright_layout::Value;
 
 use super::build::*;
 
+/// Keys of products by wgmma that use the most registers of each type: tiles of the default variants, and
+/// those with two buffers of sums or conversions.
+pub(crate) const PRODUCTS: &[&str] = &[
+    "dtype=tf32 a=k_major b=k_major",
+    "dtype=e4m3 a=k_major b=k_major out=bf16",
+    "dtype=e5m2 a=k_major b=k_major c=n_major",
+    "dtype=i8 a=k_major b=k_major",
+    "dtype=u8 a=k_major b=k_major out=f32 c=n_major",
+    "dtype=bf16 out=f32 alpha_beta=true",
+    "dtype=f16 out=bf16 a=k_major c=n_major",
+];
+
 fn hopper(name: &str, threads: u32) -> Build {
     let mut b = Build::new(name, 90, threads);
     b.k.arch_specific = true;

@@ -91,6 +91,22 @@ fn compiled() {
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 
+/// Products by wgmma of every type: no spills, no serialised wgmma.
+#[test]
+fn products_by_wgmma() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let mut programs = Vec::new();
+    for keys in hopper::PRODUCTS {
+        let outcome = gallery::matmul(&format!("arch=90 {keys}"));
+        let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
+        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
+        let by_wgmma = kernel.variants.into_iter().filter(|variant| variant.program.arch_specific);
+        programs.extend(by_wgmma.map(|variant| Program::shown(variant.program)));
+    }
+    assert!(programs.len() > hopper::PRODUCTS.len());
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
 /// Choreographies: no spills, no serialised wgmma, and the expected instructions.
 #[test]
 fn choreographies() {

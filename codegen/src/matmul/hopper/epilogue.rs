@@ -1,0 +1,142 @@
+//! The epilogue of the product by wgmma: accumulators go through swizzled shared memory, from where bulk stores
+//! run while the next tile is multiplied, or from registers to a C that bulk copies do not support.
+
+use tilewright_layout::{Layout, Tuple, Value as Size, layout};
+
+use super::{Part, ROWS, Sizes, last, shifted, swizzled, times};
+use crate::atom::Atom;
+use crate::atoms;
+use crate::build::Builder;
+use crate::fragment::Arrangement;
+use crate::matmul::Config;
+use crate::matmul::product::epilogue;
+use crate::problem::{Problem, Result};
+use crate::thread::{Bin, Id, Unroll};
+use crate::tile::{Expr, How};
+use crate::view::{At, View};
+
+/// The fragment of 16x16 accumulators that stmatrix stores: that of wgmma, 16 columns at a time.
+const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
+
+/// The epilogue's shared memory: buffers of each warpgroup, and the token of the bulk stores.
+pub(super) struct Staging {
+    buffers: View,
+    /// Registers for elements of 16 bits, packed for stmatrix; others are stored from the accumulators.
+    packed: Option<View>,
+    pub(super) stores: Id,
+}
+
+impl Staging {
+    pub(super) fn new(b: &mut Builder, c: &Config, sizes: &Sizes) -> Result<Staging> {
+        let ((_, wide), bytes) = (sizes.store_parts(c.out), i64::from(c.out.bytes()));
+        let count = sizes.buffers(c.out) * sizes.warpgroups();
+        let (layout, packed) = match bytes {
+            2 => {
+                let rows = Layout::new((ROWS, wide, count), (wide, 1i64, ROWS * wide))?;
+                let packed = b.registers_in("packed", c.out, Tuple::flat(&[8, 1, wide / 16]), true)?;
+                (swizzled(c.out, wide * bytes, rows)?, Some(packed))
+            }
+            // Four lanes store adjacent pairs of a row: in blocks of so many columns there are no bank
+            // conflicts, as there would be in swizzled rows.
+            _ => {
+                let block = 8i64;
+                let shape = Tuple::of([ROWS.into(), (block, wide / block).into(), count.into()]);
+                let stride = Tuple::of([block.into(), (1i64, ROWS * block).into(), (ROWS * wide).into()]);
+                (Layout::new(shape, stride)?.into(), None)
+            }
+        };
+        let buffers = b.shared("leaving", c.out, layout)?;
+        Ok(Staging { buffers, packed, stores: b.token() })
+    }
+}
+
+/// Alpha and beta.
+pub(super) type Scalars = Option<(Expr, Expr)>;
+
+impl Part<'_> {
+    /// The epilogue of a tile, 64 rows and some columns at a time.
+    pub(super) fn store(
+        &self,
+        b: &mut Builder,
+        (c, scalars): (&Config, &Scalars),
+        acc: &View,
+        tile: &View,
+        staging: Option<&Staging>,
+    ) -> Result<()> {
+        let (bn, down) = (self.sizes.tile[1], self.sizes.rows() / ROWS);
+        let (parts, wide) = self.sizes.store_parts(c.out);
+        let (fragment, operand, _) = FRAGMENT;
+        let by_warp = self.by_warp();
+        // Accumulators of 16 columns, along M, along N.
+        let sums = b.regroup(acc, (8i64, bn / 16, down))?;
+        let sums = b.permute(&sums, &[0, 2, 1])?;
+        b.repeat("part", Size::Int(parts), Unroll::Full, |b, part| -> Result<()> {
+            let (row, column) = (part.digit(bn / wide, None), part.digit(1, Some(bn / wide)));
+            let mine = shifted(&times(&self.share(b), down)?, &row)?;
+            let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
+            let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
+            let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
+            let elements = b.partition_mma(&out, row_of(fragment)?, operand, &by_warp)?.with_name("out");
+            let Some(staging) = staging else {
+                return scaled(b, c, scalars, &sums, &elements, &elements);
+            };
+            let buffers = self.sizes.buffers(c.out);
+            let buffer =
+                shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
+            let buffer = last(b, &staging.buffers, &buffer)?;
+            // The previous bulk store from this buffer must have read it.
+            let freed = |b: &mut Builder| {
+                b.wait_all_but(staging.stores, buffers as u32 - 1);
+                b.sync();
+            };
+            match &staging.packed {
+                Some(packed) => {
+                    scaled(b, c, scalars, &sums, &elements, packed)?;
+                    freed(b);
+                    self.store_matrices(b, packed, &buffer)?;
+                }
+                None => {
+                    let rows = b.partition_mma(&buffer, row_of(fragment)?, operand, &by_warp)?;
+                    freed(b);
+                    scaled(b, c, scalars, &sums, &elements, &rows.with_name("rows"))?;
+                }
+            }
+            b.sync();
+            b.copy_how(&buffer, &out, How::Atom("bulk_store_2d"), Some(staging.stores))
+        })
+    }
+
+    /// Stores packed elements of 16 bits to a buffer by stmatrix.
+    fn store_matrices(&self, b: &mut Builder, packed: &View, buffer: &View) -> Result<()> {
+        let (fragment, operand, store) = FRAGMENT;
+        let rows = b.partition_rows(buffer, row_of(fragment)?, operand, row_of(store)?, &self.by_warp())?;
+        b.copy_how(packed, &rows, How::Atom(store), None)
+    }
+
+    fn by_warp(&self) -> Arrangement {
+        Arrangement { groups: layout!((4, 1, 1)), of: self.warpgroups }
+    }
+}
+
+fn row_of(name: &str) -> Result<&'static Atom> {
+    atoms::find(name).ok_or_else(|| Problem::new("no such instruction"))
+}
+
+/// The epilogue of accumulators on their way to `to`; `before` is C as it was.
+fn scaled(
+    b: &mut Builder,
+    c: &Config,
+    scalars: &Scalars,
+    sums: &View,
+    before: &View,
+    to: &View,
+) -> Result<()> {
+    let plain = Expr::In(0);
+    match scalars {
+        None => epilogue(b, c, sums, (before, to), plain, None),
+        Some((alpha, beta)) => {
+            let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
+            epilogue(b, c, sums, (before, to), scaled, Some(beta.clone()))
+        }
+    }
+}

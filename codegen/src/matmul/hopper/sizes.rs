@@ -1,0 +1,177 @@
+//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and what the hardware allows.
+
+use super::{ROWS, SWIZZLED};
+use crate::atom::Atom;
+use crate::atoms;
+use crate::elem::Elem;
+use crate::matmul::Config;
+use crate::problem::Problem;
+use crate::target::Target;
+
+/// Most slots of the ring by default.
+const STAGES: i64 = 8;
+
+/// Sizes of the product by wgmma.
+pub(in crate::matmul) struct Sizes {
+    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous,
+    /// and the length of a step along K.
+    pub(in crate::matmul) tile: [i64; 3],
+    /// Slots of the ring.
+    pub(in crate::matmul) stages: i64,
+    /// Blocks of a cluster, along the rows of C.
+    pub(in crate::matmul) cluster: i64,
+    /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
+    pub(in crate::matmul) band: u32,
+    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
+    pub(in crate::matmul) ping_pong: bool,
+    /// Measured clocks, if any: of a main loop step, and the overheads of a tile and of a launch.
+    pub(in crate::matmul) clocks: Option<[u32; 3]>,
+}
+
+/// Tile sizes of the default variants, rows and columns, with clocks of an H100 at 1.98 GHz: see
+/// bench/NOTES.md.
+const SHIPPED: [([i64; 2], [u32; 3]); 3] =
+    [([128, 256], [1300, 5800, 3100]), ([128, 128], [780, 2400, 6400]), ([64, 128], [480, 1200, 6100])];
+
+impl Sizes {
+    /// The default sizes, among which a launch chooses.
+    pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
+        let of = |([bm, bn], clocks): ([i64; 2], [u32; 3])| {
+            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+            let sizes =
+                Sizes { tile, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: Some(clocks) };
+            Sizes { stages: sizes.most_stages(c), ..sizes }
+        };
+        SHIPPED.map(of).into()
+    }
+
+    /// Defaults of keys that are not given.
+    pub(in crate::matmul) fn usual(c: &Config) -> Sizes {
+        Sizes { clocks: None, ..Sizes::shipped(c).swap_remove(0) }
+    }
+
+    /// As many slots as fit in shared memory beside the epilogue's buffers.
+    pub(in crate::matmul) fn most_stages(&self, c: &Config) -> i64 {
+        (self.room(c.out) / self.slot(c.dtype).max(1)).clamp(1, STAGES)
+    }
+
+    /// Consumer warpgroups.
+    pub(super) fn warpgroups(&self) -> i64 {
+        if self.ping_pong { 2 } else { (self.tile[0] / ROWS).clamp(1, 2) }
+    }
+
+    /// Warpgroups that compute one tile together.
+    pub(super) fn warpgroups_of_tile(&self) -> i64 {
+        if self.ping_pong { 1 } else { self.warpgroups() }
+    }
+
+    /// Rows of a tile that one warpgroup computes.
+    pub(super) fn rows(&self) -> i64 {
+        self.tile[0] / self.warpgroups_of_tile()
+    }
+
+    /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
+    /// a swizzle; their number is even if possible, so that two buffers alternate from tile to tile.
+    pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
+        let columns = self.rows() / ROWS * self.tile[1];
+        let fits = |wide: &i64| self.tile[1] % wide == 0 && columns % (2 * wide) == 0;
+        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| bytes / i64::from(out.bytes()));
+        // wgmma's columns are multiples of 16.
+        let wide = widths.into_iter().find(fits).unwrap_or(16);
+        (columns / wide, wide)
+    }
+
+    /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
+    pub(super) fn buffers(&self, out: Elem) -> i64 {
+        if self.store_parts(out).0 % 2 == 0 { 2 } else { 1 }
+    }
+
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers.
+    fn room(&self, out: Elem) -> i64 {
+        let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
+        i64::from(Target::of(90).block_shared) - 1024 - self.warpgroups() * self.buffers(out) * part
+    }
+
+    /// Bytes of a slot of the ring.
+    fn slot(&self, elem: Elem) -> i64 {
+        (self.tile[0] + self.tile[1]) * self.tile[2] * i64::from(elem.bytes())
+    }
+}
+
+/// The wgmma instruction for an element type and so many columns.
+pub(in crate::matmul) fn row(elem: Elem, columns: i64) -> Option<&'static Atom> {
+    atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}_{elem}", 32 / elem.bytes()))
+}
+
+/// Why wgmma does not support these sizes, and the key that is wrong.
+pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
+    let across = SWIZZLED / i64::from(elem.bytes());
+    let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    // The keys of wgmma's rows and columns: the transposed product swaps them.
+    let [of_rows, of_columns] = if config.c_rows { ["bm", "bn"] } else { ["bn", "bm"] };
+    if ![1, 2].contains(&sizes.cluster) {
+        let along = if config.c_rows { "rows" } else { "columns" };
+        let message = format!(
+            "a cluster has one block or two along the {along} of C, and cluster is {}",
+            sizes.cluster
+        );
+        return wrong("cluster", message, "write cluster = 1 or cluster = 2");
+    }
+    if ![1, 2, 4].contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+        return wrong(
+            of_rows,
+            format!("wgmma takes {ROWS} rows of each warpgroup, once or twice, and {of_rows} is {bm}"),
+            &format!("write {of_rows} = 64, {of_rows} = 128 or {of_rows} = 256"),
+        );
+    }
+    if bk != across {
+        return wrong(
+            "bk",
+            format!(
+                "a step of the ring is {SWIZZLED} bytes along K, {across} elements of {elem}, and bk is {bk}"
+            ),
+            "leave bk out",
+        );
+    }
+    if row(elem, bn).is_none() || bn % 16 != 0 {
+        return wrong(
+            of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 128 or {of_columns} = 256"),
+        );
+    }
+    if sizes.rows() * bn > 64 * 256 {
+        let [rows, columns] = config.operands_of(sizes.tile);
+        return wrong(
+            of_columns,
+            format!(
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most 128 fit",
+                sizes.rows() * bn / 128
+            ),
+            &format!("write {of_columns} = 128, or a smaller {of_rows}"),
+        );
+    }
+    // MN-major operands are copied in blocks of 64, and each block of the cluster copies its own.
+    let step = across * sizes.cluster;
+    let by_columns = if config.c_rows { !config.b_rows } else { !config.a_rows };
+    if by_columns && bn % step != 0 {
+        let message = format!(
+            "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and {of_columns} is {bn}",
+            sizes.cluster
+        );
+        return wrong(of_columns, message, &format!("write a multiple of {step}"));
+    }
+    let (bytes, room) = (sizes.slot(elem) * sizes.stages, sizes.room(config.out));
+    if bytes > room {
+        return wrong(
+            "stages",
+            format!(
+                "{} stages take {bytes} bytes of shared memory, and a block has {room} for them",
+                sizes.stages
+            ),
+            "write fewer stages",
+        );
+    }
+    None
+}

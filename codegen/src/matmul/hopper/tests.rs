@@ -1,0 +1,204 @@
+//! The choice of wgmma, its tiles, and its limits.
+
+use tilewright_layout::Value as Size;
+
+use crate::definition::Definition;
+use crate::elem::Elem;
+use crate::launch::{self, Given};
+use crate::words::Words;
+
+/// Diagnostics of keys, or whether the first variant multiplies by wgmma.
+fn made(keys: &str) -> Result<bool, String> {
+    let outcome = Definition::Matmul(Words::read(keys).unwrap().args().to_vec()).generate();
+    let errors: Vec<String> = outcome.diagnostics.iter().map(|error| error.text()).collect();
+    outcome.kernel.map(|kernel| kernel.variants[0].program.arch_specific).ok_or_else(|| errors.join("\n"))
+}
+
+#[test]
+fn auto_takes_tensor_cores_where_it_can() {
+    const ROWS: &str = "dtype=bf16 arch=90 a=k_major b=k_major";
+    assert_eq!(made(ROWS), Ok(true));
+    assert_eq!(made(&format!("{ROWS} c=n_major bm=64 bn=96")), Ok(true));
+    assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
+    assert_eq!(made(&format!("{ROWS} order=serpentine")), Ok(false));
+    assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(false));
+    assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
+    assert_eq!(made("dtype=f16 arch=90 a=k_major overlaps=true"), Ok(true));
+    assert_eq!(made("dtype=f32 arch=90"), Ok(false));
+}
+
+/// Rows of C are contiguous, so bm is about the rows of wgmma.
+#[track_caller]
+fn check(keys: &str, expected: &str) {
+    check_order(&format!("c=n_major {keys}"), expected);
+}
+
+#[track_caller]
+fn check_order(keys: &str, expected: &str) {
+    assert_eq!(
+        made(&format!("dtype=bf16 arch=90 a=k_major b=k_major mma=wgmma {keys}")),
+        Err(expected.into())
+    );
+}
+
+#[test]
+fn limits_of_wgmma_are_reported_at_their_key() {
+    check(
+        "bm=96",
+        "wgmma takes 64 rows of each warpgroup, once or twice, and bm is 96\nhelp: write bm = 64, bm = 128 or bm = 256",
+    );
+    check(
+        "bk=32",
+        "a step of the ring is 128 bytes along K, 64 elements of bf16, and bk is 32\nhelp: leave bk out",
+    );
+    check(
+        "bn=100",
+        "wgmma takes 16 to 256 columns in steps of 16, and bn is 100\nhelp: write bn = 128 or bn = 256",
+    );
+    check(
+        "stages=8",
+        "8 stages take 393216 bytes of shared memory, and a block has 198656 for them\nhelp: write fewer stages",
+    );
+    check(
+        "vec=8",
+        "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
+    );
+    check(
+        "batched=true",
+        "a product by wgmma has no batches yet\nhelp: leave batched out, or write mma = none",
+    );
+    check(
+        "cluster=4",
+        "a cluster has one block or two along the rows of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+    );
+    check(
+        "bm=256",
+        "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
+    );
+    assert_eq!(
+        made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major cluster=2"),
+        Err("an operand that is not k_major is copied in blocks of 64, by 2 blocks of a cluster, and bn is 64\nhelp: write a multiple of 128".into())
+    );
+    assert_eq!(
+        made("dtype=bf16 mma=wgmma"),
+        Err("wgmma is an instruction of sm_90a\nhelp: write arch = 90".into())
+    );
+}
+
+#[test]
+fn types_take_wgmma_where_the_hardware_does() {
+    const ROWS: &str = "arch=90 a=k_major b=k_major";
+    for dtype in ["tf32", "e4m3", "e5m2", "i8", "u8", "e4m3 out=bf16", "bf16 out=f32", "i8 out=f32"] {
+        assert_eq!(made(&format!("dtype={dtype} {ROWS}")), Ok(true), "{dtype}");
+    }
+    assert_eq!(made(&format!("dtype=f64 {ROWS}")), Ok(false));
+    // Only elements of 16 bits are read across rows.
+    for keys in ["dtype=tf32 arch=90 a=k_major", "dtype=i8 arch=90 b=k_major", "dtype=i8 out=i8 arch=90"] {
+        assert_eq!(made(keys), Ok(false), "{keys}");
+    }
+    let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma")).unwrap_err();
+    assert_eq!(
+        wrong("dtype=tf32 a=k_major"),
+        "wgmma reads elements of tf32 from rows that are contiguous along K, and `b` is not k_major\nhelp: write k_major for both operands, or mma = mma_sync"
+    );
+    assert_eq!(
+        wrong("dtype=f64"),
+        "wgmma does not multiply f64\nhelp: write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8"
+    );
+    assert_eq!(
+        wrong("dtype=f16 acc=f16"),
+        "wgmma sums products of f16 in f32 here\nhelp: leave acc out, or write mma = mma_sync"
+    );
+    assert_eq!(
+        wrong("dtype=i8 a=k_major b=k_major out=i8"),
+        "a product by wgmma stores elements of 16 or 32 bits, and out is i8\nhelp: leave out = … out, or write mma = mma_sync"
+    );
+}
+
+#[test]
+fn the_report_says_why_it_is_not_wgmma() {
+    let report = |keys: &str| {
+        let kernel = Definition::Matmul(Words::read(keys).unwrap().args().to_vec()).generate().kernel;
+        kernel.unwrap().report.instruction
+    };
+    assert_eq!(
+        report("dtype=tf32 arch=90 b=k_major").as_deref(),
+        Some(
+            "mma.sync: wgmma reads elements of tf32 from rows that are contiguous along K, and `a` is not k_major"
+        )
+    );
+    assert_eq!(
+        report("dtype=e4m3 arch=90").as_deref(),
+        Some(
+            "FMAs on CUDA cores: wgmma reads elements of e4m3 from rows that are contiguous along K, and `a` is not k_major"
+        )
+    );
+    // By choice, and where there is no wgmma for it.
+    assert_eq!(report("dtype=tf32 arch=90 mma=mma_sync"), None);
+    assert_eq!(report("dtype=f32 arch=90"), None);
+    assert_eq!(report("dtype=bf16 arch=80"), None);
+}
+
+#[test]
+fn the_transposed_product_blames_the_other_key() {
+    check_order(
+        "bn=96",
+        "wgmma takes 64 rows of each warpgroup, once or twice, and bn is 96\nhelp: write bn = 64, bn = 128 or bn = 256",
+    );
+    check_order(
+        "bm=100",
+        "wgmma takes 16 to 256 columns in steps of 16, and bm is 100\nhelp: write bm = 128 or bm = 256",
+    );
+    check_order(
+        "cluster=4",
+        "a cluster has one block or two along the columns of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+    );
+    check_order(
+        "bm=192 bn=256",
+        "a thread has 192 accumulators of a tile of 192 by 256, and at most 128 fit\nhelp: write bm = 128, or a smaller bn",
+    );
+    assert_eq!(
+        made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"),
+        Err("an operand that is not k_major is copied in blocks of 64, by 2 blocks of a cluster, and bm is 64\nhelp: write a multiple of 128".into())
+    );
+}
+
+/// Checks the tile of C that a block computes in a product of these sizes.
+#[track_caller]
+fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
+    let keys = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
+    let kernel = Definition::Matmul(keys.args().to_vec()).generate().kernel.unwrap();
+    let tensor = |extents: [i64; 2], mutable: bool| {
+        let strides = vec![extents[1], 1];
+        let len = (extents[0] * extents[1]) as u64;
+        let elem = Elem::Bf16;
+        Given::Tensor(launch::Tensor {
+            elem,
+            mutable,
+            extents: extents.to_vec(),
+            strides,
+            len,
+            address: 1 << (if mutable { 40 } else { 32 }),
+        })
+    };
+    let given = [tensor([m, k], false), tensor([n, k], false), tensor([m, n], true)];
+    let plan = launch::plan(&kernel, &given, &launch::Limits::HOPPER).unwrap();
+    let program = &kernel.variants[plan.variant].program;
+    let tiles = program.launch.grid.iter().take(2).flatten();
+    let sizes: Vec<i64> = tiles
+        .map(|count| match count {
+            Size::Sym { over, .. } => i64::from(*over),
+            _ => 1,
+        })
+        .collect();
+    assert_eq!(sizes, expected, "variant {}", plan.variant + 1);
+}
+
+#[test]
+fn a_launch_chooses_among_tiles() {
+    check_chosen([4096, 4096, 4096], [128, 256]);
+    check_chosen([1024, 1024, 1024], [64, 128]);
+    check_chosen([3072, 3072, 3072], [128, 128]);
+    // Leading dimensions that bulk copies do not support.
+    check_chosen([1024, 1023, 1024], [128, 256]);
+}
