@@ -53,7 +53,7 @@ pub struct bf16(u16);
 pub struct e4m3(u8);
 
 /// An eight-bit floating-point number with five bits of exponent and two of fraction, as its bits: the upper half of an
-/// [`f16`]. Its greatest number is 57344.
+/// [struct@f16]. Its greatest number is 57344.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[allow(non_camel_case_types)]
 #[repr(transparent)]

@@ -12,7 +12,7 @@
 //! they are.
 //!
 //! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have that of their
-//! instruction; other tiles follow from what they are computed from ([`forms`]), or else from memory, so that
+//! instruction; other tiles follow from what they are computed from (`forms`), or else from memory, so that
 //! accesses are coalesced and wide.
 //!
 //! ```

@@ -7,7 +7,7 @@
 //! b.tensor("x", Elem::F32, (tilewright_layout::Value::symbol("N"),), None, false)?;
 //! let program = b.finish();
 //! let text = program.to_string();
-//! assert!(text.contains(r#"name "x" elem f32 space global layout N:1"#));
+//! assert!(text.contains(r#"name "x" elem f32 space global layout (N):(1)"#));
 //! assert_eq!(text.parse::<Program>().unwrap().to_string(), text);
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```
