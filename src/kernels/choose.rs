@@ -372,7 +372,7 @@ pub fn choose(problem: &Problem, device: &DeviceLimits) -> Result<Choice, Refuse
     rank(&candidates(problem), problem, device).map(|mut all| all.choices.remove(0))
 }
 
-/// The shipped products for a problem's type and batch: [`FASTEST`](super::FASTEST), and those made for
+/// The shipped products for a problem's type and batch: [`FASTEST`], and those made for
 /// another type than f32 or for batches.
 pub fn candidates(problem: &Problem) -> Vec<&'static str> {
     let keys = |of: &str| -> Vec<(String, String)> {

@@ -386,8 +386,8 @@ impl Lower<'_> {
         steps.sort_unstable();
         let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
             let along = steps.iter().filter(|(of, ..)| *of == mode);
-            let reach = along.fold(Some(1), |next, (_, times, extent)| {
-                next.filter(|next| next == times).map(|next: i64| next.saturating_mul(*extent))
+            let reach = along.into_iter().try_fold(1i64, |next, (_, times, extent)| {
+                (next == *times).then(|| next.saturating_mul(*extent))
             });
             own.size().ok() == reach
         };

@@ -81,7 +81,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             if met {
                 b.sync();
             }
-            b.statement(Op::Publish { ring, phase: phase, bytes: None });
+            b.statement(Op::Publish { ring, phase, bytes: None });
             Ok(())
         })
     };
@@ -97,7 +97,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
             let part = at(b, &own, &slot)?;
             let fragment = b.registers("fragment", elem, (each, wide))?;
             b.copy(&part, &fragment)?;
-            b.statement(Op::Release { ring, phase: phase });
+            b.statement(Op::Release { ring, phase });
             b.reduce(&fragment, &sum, Bin::Add, Across::Thread)
         })?;
         if reduces {

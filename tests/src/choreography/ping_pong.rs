@@ -126,7 +126,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.wait_all_but(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {
-            b.statement(Op::Release { ring, phase: phase });
+            b.statement(Op::Release { ring, phase });
             Ok(())
         })?;
         b.advance(ring);
@@ -134,6 +134,6 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
     })?;
     b.wait(token);
     let phase = before(b);
-    b.statement(Op::Release { ring, phase: phase });
+    b.statement(Op::Release { ring, phase });
     Ok(())
 }
