@@ -101,7 +101,7 @@ fn program() -> Result<Program> {
         b.gemm(&sq, &sk, &scores, Order::Plain)?;
         let place = bin(Bin::Sub, bin(Bin::Add, Expr::At(0), Expr::Size(Value::symbol("N"))), Expr::Size(m));
         let seen = pick((Cmp::Le, Expr::At(1), place), bin(Bin::Mul, Expr::In(0), scale), Expr::lit(UNSEEN));
-        b.map(&[scores.clone()], &scores, seen)?;
+        b.map(std::slice::from_ref(&scores), &scores, seen)?;
 
         let mut like = |name: &str, of: [i64; 2]| b.distributed(name, Elem::F32, &of);
         let (now, shrink) = (like("now", [QUERIES, 1])?, like("shrink", [QUERIES, 1])?);
