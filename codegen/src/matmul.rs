@@ -21,6 +21,7 @@ use crate::lower::Policy;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
+use crate::tiled::Terms;
 use blame::put_by_keys;
 use machine::Machine;
 use product::product;
@@ -41,6 +42,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("dtype", "f32", "element type of A and B, and of C; 8-bit numbers and tf32 give a C of `acc`"),
     ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
     ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
+    (
+        "precision",
+        "strict",
+        "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
+    ),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
     ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
@@ -104,6 +110,7 @@ struct Config {
     tb: Layout,
     dtype: Elem,
     acc: Elem,
+    precision: Precision,
     /// Type of C.
     out: Elem,
     a_rows: bool,
@@ -125,6 +132,35 @@ struct Config {
     arch: u32,
     overlaps: bool,
     name: String,
+}
+
+/// How precisely f32 is multiplied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Precision {
+    /// As f32: the other types are always.
+    Strict,
+    /// Rounded to tf32.
+    Tf32,
+    /// As the sum of two tf32.
+    F32x3,
+}
+
+impl Precision {
+    /// The choices of the key, in order.
+    const ALL: [(&str, Precision); 3] =
+        [("strict", Precision::Strict), ("tf32", Precision::Tf32), ("f32x3", Precision::F32x3)];
+
+    /// Terms of an operand's element.
+    fn terms(self) -> Terms {
+        if self == Precision::F32x3 { Terms::Two } else { Terms::One }
+    }
+}
+
+impl Config {
+    /// The type in which operands are multiplied.
+    fn multiplied(&self) -> Elem {
+        if self.precision == Precision::Strict { self.dtype } else { Elem::Tf32 }
+    }
 }
 
 /// Makes the kernel of a set of keys.
@@ -292,6 +328,7 @@ impl Reader<'_> {
         // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
         let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
         let out = self.elem("out", if sums { acc } else { dtype });
+        let precision = self.precision(dtype);
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
@@ -407,6 +444,7 @@ impl Reader<'_> {
             tb,
             dtype,
             acc,
+            precision,
             out,
             a_rows,
             b_rows,
@@ -425,6 +463,21 @@ impl Reader<'_> {
             overlaps,
             name,
         })
+    }
+
+    fn precision(&mut self, dtype: Elem) -> Precision {
+        let (name, precision) = Precision::ALL[self.choice("precision", &Precision::ALL.map(|row| row.0))];
+        if let Some(span) = self.find("precision").map(|expr| expr.span)
+            && precision != Precision::Strict
+            && dtype != Elem::F32
+        {
+            self.error(
+                span,
+                format!("precision = {name} is about products of f32, and these are of {dtype}"),
+                "leave precision out, or write dtype = f32",
+            );
+        }
+        precision
     }
 
     /// Unknown keys, repeated keys, values without a key.

@@ -1,9 +1,11 @@
-//! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight. Sums
-//! of products of narrow and single-precision elements are exact to double precision and rounded once. Tensor
-//! cores align all terms of an instruction with the greatest and cut off what lies below the last bit that
-//! they keep, so results agree to `(k + 1)` such bits of the greatest term, not to the bit: 2^-23 of it,
-//! 2^-13 for operands of eight bits, 2^-11 for sums in f16. Integers wrap and are exact; double precision
-//! rounds once for each term, as the hardware does.
+//! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight.
+//!
+//! Tensor cores align all terms of an instruction, the accumulator included, with the greatest, and cut off
+//! what lies below the last bit that they keep: 2^-23 of the greatest term, 2^-13 for operands of eight bits.
+//! The sum is truncated to f32. Here the same is done, so sums of many instructions drift toward zero as they
+//! do on the hardware; results agree to `(k + 1)` such bits of the greatest term, not to the bit, since
+//! architectures differ in how many bits they keep. Sums in f16 are exact and rounded once, which agrees to 2^-11.
+//! Integers wrap and are exact; double precision rounds once for each term, as the hardware does.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Effect;
@@ -87,16 +89,43 @@ impl Dense {
     }
 }
 
+/// How sums of floating-point products are rounded.
+#[derive(Clone, Copy, PartialEq)]
+enum Rounding {
+    /// After each term.
+    EachTerm,
+    /// Once.
+    Once,
+    /// Terms are truncated to this fraction of the power of two of the greatest, and the sum to f32.
+    Truncated(f64),
+}
+
+impl Rounding {
+    /// That of an instruction's operands and sums.
+    fn of(operand: Elem, sums: Elem) -> Rounding {
+        match (operand.bytes(), sums) {
+            (_, Elem::F64) => Rounding::EachTerm,
+            (1, Elem::F32) => Rounding::Truncated(2f64.powi(-13)),
+            (_, Elem::F32) => Rounding::Truncated(2f64.powi(-23)),
+            _ => Rounding::Once,
+        }
+    }
+}
+
 /// `d += a · b`: m×k, n×k, m×n.
-fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], double: bool) {
+fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], rounding: Rounding) {
     match (d, a, b) {
         (Dense::Float(d), Dense::Float(a), Dense::Float(b)) => {
             for column in 0..n {
                 let sums = &mut d[column * m..(column + 1) * m];
+                if let Rounding::Truncated(fraction) = rounding {
+                    truncated(sums, a, |step| b[column + step * n], k, fraction);
+                    continue;
+                }
                 for step in 0..k {
                     let factor = b[column + step * n];
                     let terms = sums.iter_mut().zip(&a[step * m..(step + 1) * m]);
-                    if double {
+                    if rounding == Rounding::EachTerm {
                         terms.for_each(|(sum, x)| *sum = x.mul_add(factor, *sum));
                     } else {
                         // these products are exact
@@ -116,6 +145,51 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], double: 
             }
         }
         _ => {}
+    }
+}
+
+/// One column of a product whose terms are aligned with the greatest and truncated. Products are exact in double
+/// precision, and so are sums of what is left of them.
+fn truncated(sums: &mut [f64], a: &[f64], factor: impl Fn(usize) -> f64, k: usize, fraction: f64) {
+    let m = sums.len();
+    let mut greatest: Vec<f64> = sums.iter().map(|sum| sum.abs()).collect();
+    for step in 0..k {
+        let factor = factor(step);
+        for (most, x) in greatest.iter_mut().zip(&a[step * m..]) {
+            *most = most.max((x * factor).abs());
+        }
+    }
+    // Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
+    let units = greatest.iter().map(|most| {
+        let power = f64::from_bits(most.to_bits() & 0x7ff0_0000_0000_0000);
+        // Nothing is cut off where a term is infinite.
+        if power.is_finite() { power * fraction * 1.5 * 2f64.powi(52) } else { 0.0 }
+    });
+    let units: Vec<f64> = units.collect();
+    let cut = |x: f64, unit: f64| {
+        let near = (x + unit) - unit;
+        let last = unit / (1.5 * 2f64.powi(52));
+        if near.abs() > x.abs() { near - last.copysign(x) } else { near }
+    };
+    for (sum, &unit) in sums.iter_mut().zip(&units) {
+        *sum = cut(*sum, unit);
+    }
+    for step in 0..k {
+        let factor = factor(step);
+        for ((sum, x), &unit) in sums.iter_mut().zip(&a[step * m..]).zip(&units) {
+            *sum += cut(x * factor, unit);
+        }
+    }
+    sums.iter_mut().for_each(|sum| *sum = toward_zero(*sum));
+}
+
+/// The next f32 toward zero.
+fn toward_zero(x: f64) -> f64 {
+    let near = x as f32;
+    // Infinity also stands for sums that overflow.
+    match f64::from(near.abs()) > x.abs() && near.is_finite() {
+        true => f32::from_bits(near.to_bits() - 1).into(),
+        false => near.into(),
     }
 }
 
@@ -165,7 +239,7 @@ impl Cluster<'_> {
             gather(dense, w, *fragment, tile, 0);
         }
         let [a, b, d] = &mut dense;
-        multiply(d, a, b, [m, n, k], of(2) == Elem::F64);
+        multiply(d, a, b, [m, n, k], Rounding::of(of(0), of(2)));
         let (fragment, tile) = found[2];
         self.writable(w, fragment.slot, fragment.elem, fragment.registers(tile.values))?;
         scatter(d, w, fragment, tile, 0);
@@ -368,7 +442,8 @@ impl Cluster<'_> {
                 }
             }
         }
-        multiply(&mut d, &found[0], &found[1], shape, fragment.of == Elem::F64);
+        let operand = atom.row.operand('a').map_or(fragment.of, |a| a.elem);
+        multiply(&mut d, &found[0], &found[1], shape, Rounding::of(operand, fragment.of));
         for part in 0..GROUP {
             if let Some(w) = &mut self.warps[first + part] {
                 scatter(&d, w, fragment, &tiles[at], part * LANES);
@@ -461,6 +536,35 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A row of products and an accumulator.
+    #[track_caller]
+    fn sum(d: f64, terms: &[(f64, f64)], operand: Elem, expected: f64) {
+        let (a, b): (Vec<f64>, Vec<f64>) = terms.iter().copied().unzip();
+        let mut sums = Dense::Float(vec![d]);
+        let rounding = Rounding::of(operand, Elem::F32);
+        multiply(&mut sums, &Dense::Float(a), &Dense::Float(b), [1, 1, terms.len()], rounding);
+        let Dense::Float(sums) = sums else { panic!("floating-point sums") };
+        assert_eq!(sums, [expected]);
+    }
+
+    #[test]
+    fn terms_are_cut_off_below_the_last_bit_of_the_greatest() {
+        let e = 2f64.powi(-23);
+        sum(1.0, &[(e, 1.0)], Elem::Tf32, 1.0 + e);
+        // Each is cut off on its own, and toward zero.
+        sum(1.0, &[(e * 0.75, 1.0), (e * 0.75, 1.0)], Elem::Tf32, 1.0);
+        sum(1.0, &[(-e * 0.75, 1.0), (-e * 0.75, 1.0)], Elem::Tf32, 1.0);
+        sum(e * 0.75, &[(1.0, 1.0)], Elem::Tf32, 1.0);
+        sum(e * 0.75, &[(1.0, 0.0)], Elem::Tf32, e * 0.75);
+        // The sum is truncated to f32.
+        sum(1.0, &[(1.0, 1.0), (e, 1.0)], Elem::Bf16, 2.0);
+        sum(-1.0, &[(-1.0, 1.0), (-e, 1.0)], Elem::Bf16, -2.0);
+        sum(0.0, &[(0.0, 1.0)], Elem::Bf16, 0.0);
+        sum(f64::INFINITY, &[(1.0, 1.0)], Elem::Bf16, f64::INFINITY);
+        let eighth = 2f64.powi(-13);
+        sum(1.0, &[(eighth * 1.5, 1.0)], Elem::E4m3, 1.0 + eighth);
     }
 
     /// Layouts in bytes, as the PTX manual's canonical layouts have them for elements of two bytes.

@@ -83,6 +83,15 @@ fn tf32_in_every_order() {
 }
 
 #[test]
+fn f32_on_tensor_cores() {
+    for order in ORDERS {
+        check_all(&format!("precision=f32x3 bm=64 bn=32 {order}"));
+    }
+    check_all("precision=tf32 bm=64 bn=32 b=k_major");
+    check_all("precision=f32x3 bm=64 bn=32 alpha_beta=true batched=true");
+}
+
+#[test]
 fn floats_of_eight_bits() {
     for order in ORDERS {
         check_all(&format!("dtype=e4m3 arch=89 bm=64 bn=32 mma=mma_sync {order}"));
@@ -216,5 +225,12 @@ fn keys_that_are_invalid_on_tensor_cores() {
     );
     check("dtype=e4m3 mma=mma_sync", "no matrix instruction of sm_80 multiplies e4m3 into sums of f32");
     check("dtype=e4m3 mma=mma_sync", "write arch = 89");
+    check("mma=mma_sync", "write precision = f32x3, or precision = tf32, or mma = none");
+    check("dtype=f64 precision=tf32", "precision = tf32 is about products of f32, and these are of f64");
+    check(
+        "precision=f32x3 tc=(8,8)",
+        "`precision` is about products on tensor cores, and this one runs on CUDA",
+    );
+    check("precision=exact", "`precision` has no such choice\n");
     check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
 }

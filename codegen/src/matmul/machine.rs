@@ -1,6 +1,6 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
-use super::{Config, OF_WGMMA, Reader, hopper, tensor};
+use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
 use crate::atom::{Atom, Effect};
 use crate::atoms;
@@ -73,13 +73,17 @@ impl Reader<'_> {
                 }
             }
         }
-        if let Some(warps) = self.find("warps").filter(|_| self.errors.is_empty()) {
-            let span = warps.span;
-            self.error(
-                span,
-                "`warps` is about products on tensor cores, and this one runs on CUDA cores",
-                "leave it out, or write mma = mma_sync",
-            );
+        let rounds = config.precision != Precision::Strict;
+        for (key, said) in [("warps", true), ("precision", rounds)] {
+            if let Some(span) =
+                self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty())
+            {
+                self.error(
+                    span,
+                    format!("`{key}` is about products on tensor cores, and this one runs on CUDA cores"),
+                    "leave it out, or write mma = mma_sync",
+                );
+            }
         }
         Machine::Threads
     }
@@ -119,7 +123,7 @@ impl Reader<'_> {
 
     /// A product by mma.sync with the sizes of the given keys, and defaults for others.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
-        let mut usual = tensor::usual(c.dtype);
+        let mut usual = tensor::usual(c.dtype, c.precision.terms());
         // Rows and columns of C; the transposed product swaps them.
         [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
         let tile = [
@@ -131,17 +135,28 @@ impl Reader<'_> {
             Wanted::Row(row) => {
                 let is =
                     |name: char, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
-                if !is('a', c.dtype) || !is('b', c.dtype) || !is('d', c.acc) || row.arch > c.arch {
+                if !is('a', c.multiplied())
+                    || !is('b', c.multiplied())
+                    || !is('d', c.acc)
+                    || row.arch > c.arch
+                {
                     let of = |name: char| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
                     return Err(Problem::new(format!(
                         "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
-                        row.name, of('a'), of('d'), row.arch, c.dtype, c.acc, c.arch
+                        row.name, of('a'), of('d'), row.arch, c.multiplied(), c.acc, c.arch
                     ))
                     .help("leave its name out: mma = mma_sync takes the instruction that fits"));
                 }
                 row
             }
-            _ => TiledMma::best(c.dtype, c.acc, c.arch, [16, 8], 1)?.row,
+            _ => {
+                let best = TiledMma::best(c.multiplied(), c.acc, c.arch, [16, 8], 1);
+                best.map_err(|problem| match c.dtype {
+                    Elem::F32 => problem.help("write precision = f32x3, or precision = tf32, or mma = none"),
+                    _ => problem,
+                })?
+                .row
+            }
         };
         let sides = c.operands_of(tile);
         let mma = match self.find("warps").cloned() {
@@ -295,9 +310,9 @@ fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Resul
     })
 }
 
-/// Does auto choose mma.sync for a product? Not for f32, whose products it would round, nor for bytes that
+/// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round, nor for bytes that
 /// are not K-major: each would be loaded by itself, in more registers than there are.
 fn takes_mma_sync(c: &Config) -> bool {
     let loads = c.dtype.bytes() > 1 || (c.a_rows && c.b_rows);
-    c.arch >= 80 && loads && TiledMma::row(c.dtype, c.acc, c.arch).is_some()
+    c.arch >= 80 && loads && TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
 }

@@ -16,7 +16,7 @@ use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Bin, Cmp};
 use crate::tile::{Expr, How, Raster};
-use crate::tiled::{Fill, SharedUses, TiledMma};
+use crate::tiled::{Fill, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
 
 /// Bytes of the widest copy.
@@ -48,13 +48,15 @@ pub(super) struct Usual {
 }
 
 /// Good sizes for a type of the operands on every architecture: less than 99 KiB of shared memory.
-pub(super) fn usual(elem: Elem) -> Usual {
+pub(super) fn usual(elem: Elem, terms: Terms) -> Usual {
     let square = 64 * 64;
     match (elem, elem.bytes()) {
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         (_, 1) => Usual { tile: [128, 256, 64], stages: 4, sums: square },
         (_, 2) => Usual { tile: [128, 256, 32], stages: 4, sums: square },
+        // Fragments take registers for both terms, and so do sums of a k-step.
+        (_, 4) if terms == Terms::Two => Usual { tile: [128, 64, 16], stages: 4, sums: 32 * 32 },
         (_, 4) => Usual { tile: [128, 128, 16], stages: 4, sums: square },
         _ => Usual { tile: [128, 128, 16], stages: 3, sums: square },
     }
@@ -170,7 +172,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
                 let from = b.slice(&side.from, &[At::All, At::All, At::Index(k.clone())])?;
                 b.fill_tile(&side.fill, &from, &side.to)?;
             }
-            b.multiply(&plan.mma, &both[0].to, &both[1].to, &acc)
+            b.multiply_in(&plan.mma, &both[0].to, &both[1].to, &acc, c.precision.terms())
         })?;
         let gc = b
             .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?

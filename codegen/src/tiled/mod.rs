@@ -47,6 +47,7 @@ mod fill;
 mod operand;
 mod shared;
 mod stage;
+mod terms;
 
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
@@ -65,6 +66,7 @@ pub use fill::Fill;
 pub use operand::Route;
 pub use shared::SharedUses;
 pub use stage::Stage;
+pub use terms::Terms;
 
 /// A matrix instruction of a warp, and the arrangement of warps over a tile of the accumulators: each warp
 /// has one contiguous part.
@@ -398,6 +400,32 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn multiply(&mut self, mma: &TiledMma, a: &View, b: &View, acc: &View) -> Result<()> {
+        self.multiply_in(mma, a, b, acc, Terms::One)
+    }
+
+    /// The same, where each element of the operands becomes so many terms of the instruction's type. With
+    /// [`Terms::Two`], products of f32 by an instruction for tf32 are about as precise as those of
+    /// multiply-adds in f32.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::Tf32, Elem::F32, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let sb = b.shared("sb", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// b.multiply_in(&mma, &sa, &sb, &acc, Terms::Two)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn multiply_in(
+        &mut self,
+        mma: &TiledMma,
+        a: &View,
+        b: &View,
+        acc: &View,
+        terms: Terms,
+    ) -> Result<()> {
         self.occupy(mma.of, mma.threads()?, acc)?;
         let left = self.operand_of(mma, 'a', a).map_err(|problem| problem.arg(1))?;
         let right = self.operand_of(mma, 'b', b).map_err(|problem| problem.arg(2))?;
@@ -427,13 +455,24 @@ impl Builder {
             .help("make it with the accumulators of this product, for a tile of (M, N)")
             .arg(3));
         }
+        let sums = match terms {
+            Terms::One => None,
+            Terms::Two => {
+                let (elem, shape) = (self.elem(acc), Tuple::flat(&[sums[0], 1, 1]));
+                Some([self.registers("high", elem, shape.clone())?, self.registers("low", elem, shape)?])
+            }
+        };
         // Two slots of registers (double buffering), unless there is only one k-step.
         let stages = left.steps.min(2) as u32;
         self.pipelined("kk", Value::Int(left.steps), stages, |b, kk| {
             left.load(b, &kk)?;
             right.load(b, &kk)?;
-            let (left, right) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
-            b.gemm_how(&left, &right, acc, How::Atom(mma.row.name), Order::Plain, None)
+            let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
+            let (of_a, of_b) = (b.terms(&left, of_a, terms)?, b.terms(&right, of_b, terms)?);
+            match &sums {
+                Some([high, low]) => b.multiply_terms(mma, [&of_a, &of_b], acc, [high, low]),
+                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row.name), Order::Plain, None),
+            }
         })
     }
 }

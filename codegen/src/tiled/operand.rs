@@ -111,6 +111,10 @@ fn recast(tv: &Layout, bytes: i64) -> Result<Layout> {
 
 /// An operand of a tiled product: its fragments, and how they are loaded.
 pub(super) struct Operand {
+    /// The name of the tile.
+    pub(super) name: String,
+    /// The element type of the instruction; fragments of other types are converted.
+    pub(super) multiplied: Elem,
     /// Registers of one k-step, (values, fragments, 1), or of all.
     fragment: View,
     /// k-steps of the tile.
@@ -272,20 +276,21 @@ impl Builder {
 
     /// The fragments of an operand, for a tile in shared memory.
     pub(super) fn operand_of(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<Operand> {
-        let wanted = mma.row.operand(operand).map(|operand| operand.elem);
         let elem = self.elem(view);
-        if wanted != Some(elem) {
-            let wanted = wanted.map_or_else(String::new, |elem| elem.to_string());
+        let multiplied = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
+        if !converts(elem, multiplied) {
             return Err(Problem::new(format!(
-                "`{}` multiplies {wanted}, and `{}` holds {elem}",
+                "`{}` multiplies {multiplied}, and `{}` holds {elem}",
                 mma.row.name, view.name
             ))
-            .help(format!("use an instruction for {elem}, or a tile of {wanted}")));
+            .help(format!("use an instruction for {elem}, or a tile of {multiplied}")));
         }
+        let name = view.name.clone();
         if let (Space::Registers { .. }, Some([_, _, steps])) = (self.space(view), view.extents().as_deref())
         {
             let (fragment, from) = (view.clone(), view.clone());
-            return Ok(Operand { fragment, steps: *steps, from, route: Route::Registers });
+            let route = Route::Registers;
+            return Ok(Operand { name, multiplied, fragment, steps: *steps, from, route });
         }
         if !matches!(self.space(view), Space::Shared { .. }) {
             return Err(Problem::new(format!("`{}` is not in shared memory", view.name))
@@ -296,9 +301,8 @@ impl Builder {
         let extents =
             elements.extents().ok_or_else(|| Problem::new("a fragment needs a tile of known size"))?;
         let (count, steps) = (extents[1], extents[2]);
-        let name = format!("{}_frag", view.name);
         let shape = Tuple::flat(&[extents[0], count, 1]);
-        let fragment = self.registers_in(&name, elem, shape, elem.bytes() < 4)?;
+        let fragment = self.registers_in(&format!("{name}_frag"), elem, shape, elem.bytes() < 4)?;
         let (route, matrices) = self.routed(mma, operand, view, count)?;
         let from = match &matrices {
             None => elements,
@@ -306,8 +310,14 @@ impl Builder {
                 mma.lane(&part, matrices.tile, &matrices.rows)?.with_name(&format!("{}_rows", view.name))
             }
         };
-        Ok(Operand { fragment, steps, from, route })
+        Ok(Operand { name, multiplied, fragment, steps, from, route })
     }
+}
+
+/// Are elements of a tile multiplied by an instruction of this type? Those of another type are converted in
+/// registers, where that type is the narrower of two formats of four bytes.
+fn converts(elem: Elem, multiplied: Elem) -> bool {
+    elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32)
 }
 
 /// The thread-value layout with its longest contiguous run of values first, and that run's length, for a tile

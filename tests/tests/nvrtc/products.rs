@@ -15,6 +15,9 @@ const PRODUCTS: &[&str] = &[
     "dtype=e4m3 arch=89 a=k_major b=k_major",
     "dtype=e5m2 arch=89 a=k_major b=k_major out=bf16 c=n_major",
     "dtype=e4m3 arch=89 a=k_major b=k_major acc=f16",
+    "precision=tf32",
+    "precision=f32x3",
+    "precision=f32x3 a=k_major b=k_major c=n_major",
 ];
 
 #[test]
