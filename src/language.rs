@@ -262,6 +262,9 @@
 //! - `shared::<f32>((BM, BK))`, with a shape alone, gets a layout that is free of bank conflicts for all its
 //!   uses; `shared::<f32>(layout!((BM, BK)))` has the given one. A kernel with such tiles requires the oldest
 //!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
+//! - A tile in registers is staged in shared memory on its way to global memory, if its threads hold scattered
+//!   pieces of what is contiguous there, as those of a 16-bit product do, and if a block then needs no more
+//!   shared memory than before: its place is that of shared tiles which are no longer used.
 //! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
 //!   accumulators of a [`tiled_mma`] on tensor cores.
 //! - The number of threads is that of `#[kernel(threads = 128)]`, of [`threads`] or of a [`tiled_mma`],

@@ -201,14 +201,7 @@ impl Expanded {
 
 /// The oldest architecture from a program's own on whose blocks hold its shared tiles; its own where none does.
 fn raised(program: &Program) -> u32 {
-    let shared = program.tensors.iter().filter_map(|tensor| match tensor.space {
-        Space::Shared { align } => {
-            let bytes = tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes());
-            Some((bytes as u32).next_multiple_of(align.max(1)))
-        }
-        _ => None,
-    });
-    let needed: u32 = shared.sum();
+    let needed = program.shared_bytes();
     let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
     let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
     std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)

@@ -709,6 +709,33 @@ impl Program {
         }
     }
 
+    /// Is it a condition or a loop that may differ from thread to thread?
+    pub(crate) fn diverges(&self, op: &Op) -> bool {
+        match op {
+            Op::If { test, .. } => test.per_thread(),
+            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+                let var = &self.vars[*var as usize];
+                var.from.per_thread() || var.to.per_thread()
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes of shared memory that its tensors take, overlays in the place of what they reuse.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        let (mut places, mut end) = (BTreeMap::new(), 0u32);
+        for (id, tensor) in (0..).zip(&self.tensors) {
+            let Space::Shared { align } = tensor.space else { continue };
+            let reused = self.overlays.iter().find(|(over, _)| *over == id);
+            let place = reused.and_then(|(_, done)| done.iter().filter_map(|id| places.get(id)).min());
+            let place = place.copied().unwrap_or(end).next_multiple_of(align.max(16));
+            let bytes = tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes());
+            places.insert(id, place);
+            end = end.max(place + bytes as u32);
+        }
+        end
+    }
+
     /// A tensor.
     pub fn tensor(&self, id: Id) -> &Tensor {
         &self.tensors[id as usize]

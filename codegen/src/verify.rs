@@ -54,12 +54,9 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::resu
                 .at(stmt.span));
         }
         let apart = match &stmt.op {
-            Op::If { test, .. } if test.per_thread() => Some(Apart::Condition),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                let var = &program.vars[*var as usize];
-                if var.from.per_thread() || var.to.per_thread() { Some(Apart::Loop) } else { apart }
-            }
-            _ => apart,
+            op if !program.diverges(op) => apart,
+            Op::If { .. } => Some(Apart::Condition),
+            _ => Some(Apart::Loop),
         };
         stmt.bodies().into_iter().try_for_each(|inner| together(program, inner, apart))?;
     }

@@ -34,6 +34,7 @@
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```
 
+mod exchange;
 mod forms;
 mod part;
 mod product;
@@ -109,7 +110,8 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     let body = sync::placed(&program, body);
     let forms = forms::choose(&program, &body, width)?;
     shared::choose(&mut program, &body, &forms, width)?;
-    let mut resolve = Resolve { program, forms, width, loops: 0, body: Vec::new() };
+    let uses = exchange::Uses::of(&program, &body);
+    let mut resolve = Resolve { program, forms, uses, width, loops: 0, divergent: 0, body: Vec::new() };
     resolve.fragments()?;
     let body = resolve.statements(body)?;
     let mut program = resolve.program;
@@ -129,9 +131,12 @@ struct Resolve {
     program: Program,
     /// How each tile in registers is distributed.
     forms: BTreeMap<Id, Distribution>,
+    uses: exchange::Uses,
     width: Width,
     /// Loops around the current statement.
     loops: u32,
+    /// Conditions and loops around it that may differ from thread to thread.
+    divergent: u32,
     /// The statements of the current block so far.
     body: Vec<Stmt>,
 }
@@ -146,11 +151,14 @@ impl Resolve {
             }
             let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
             let loops = matches!(stmt.op, Op::For { .. } | Op::Pipelined { .. } | Op::Tiles { .. });
+            let divergent = self.program.diverges(&stmt.op);
             self.loops += u32::from(loops);
+            self.divergent += u32::from(divergent);
             for inner in stmt.bodies_mut() {
                 *inner = self.statements(std::mem::take(inner))?;
             }
             self.loops -= u32::from(loops);
+            self.divergent -= u32::from(divergent);
             for view in stmt.views_mut() {
                 if self.forms.contains_key(&view.tensor) {
                     *view = part::one(view).map_err(|problem| blamed(&self.program, &stmt_at, problem))?;

@@ -5,7 +5,6 @@ use tilewright_layout::{Digit, Distribution, Layout, Tuple};
 
 use super::part::{self, seen};
 use super::{Resolve, extents, shared};
-use crate::build::alignment;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
@@ -112,19 +111,7 @@ impl Resolve {
         let shape = extents(view)?;
         let name = format!("{name}_operand");
         let layout = shared::operand(elem, [shape[0], shape[1]], &all, mma, operand)?;
-        let space = Space::Shared { align: alignment(&layout, elem) };
-        let id = self.tensor(&name, elem, space, Layout::compact((1i64,))?);
-        self.program.tensors[id as usize].layout = layout;
-        let scratch = View::whole(id, &name, &Tuple::flat(&shape))?;
-        if self.loops > 0 {
-            // Other threads may still be multiplying the previous iteration's operand.
-            self.push(stmt, Op::Sync);
-        }
-        let from = self.side(stmt, view, &all, false)?;
-        let to = part::of_memory(&scratch, &all, stmt.by, true)?;
-        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
-        self.push(stmt, Op::Sync);
-        Ok(scratch)
+        self.stored(stmt, view, &all, &name, elem, layout)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_layout::{Composed, Distribution, Transfer};
+use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
 
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
@@ -91,6 +91,16 @@ pub(super) fn operand(
     uses.multiplied(mma, operand)?.layout()
 }
 
+/// The shared layout by which elements of a tile change from one distribution to another.
+pub(super) fn exchanged(elem: Elem, from: &Distribution, to: &Distribution, fast: usize) -> Result<Composed> {
+    let [rows, columns] = from.tile()[..] else {
+        return Ok(Layout::compact(Tuple::flat(from.tile()))?.into());
+    };
+    let most = i64::from(16 / elem.bytes());
+    let uses = used(SharedUses::new(elem, [rows, columns], fast)?, from, fast, most, true)?;
+    used(uses, to, fast, most, false)?.layout()
+}
+
 /// Adds an access to the whole tile, unless threads do not divide it.
 fn used(uses: SharedUses, d: &Distribution, fast: usize, most: i64, stores: bool) -> Result<SharedUses> {
     let Some(tv) = d.indices()? else { return Ok(uses) };
@@ -149,7 +159,7 @@ fn accesses(
 }
 
 /// The vector width of a thread's access along a mode.
-fn vector(d: &Distribution, fast: usize, most: i64) -> i64 {
+pub(super) fn vector(d: &Distribution, fast: usize, most: i64) -> i64 {
     match d.value_digits().first() {
         Some(digit) if digit.mode == fast && digit.step == 1 => {
             (0..5).map(|bit| most >> bit).find(|n| *n > 0 && digit.extent % n == 0).unwrap_or(1)

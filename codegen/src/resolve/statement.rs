@@ -42,8 +42,13 @@ impl Resolve {
         match &stmt.op {
             Op::Copy { from, to, how, fill, token } => {
                 let d = self.elements(stmt, &[from], to)?;
-                let (from, to) = (self.side(stmt, from, &d, false)?, self.side(stmt, to, &d, true)?);
-                push(self, Op::Copy { from, to, how: *how, fill: *fill, token: *token });
+                let stage = match (how, token) {
+                    (How::Derive, None) => self.stage(stmt, &[from], to, &d)?,
+                    _ => None,
+                };
+                let (from, into) = (self.side(stmt, from, &d, false)?, self.target(stmt, to, &d, &stage)?);
+                push(self, Op::Copy { from, to: into, how: *how, fill: *fill, token: *token });
+                self.unstage(stmt, stage)?;
             }
             Op::Fill { to, value } => {
                 let d = self.elements(stmt, &[], to)?;
@@ -51,10 +56,17 @@ impl Resolve {
                 push(self, Op::Fill { to, value: value.clone() });
             }
             Op::Map { ins, to, value } => {
-                let d = self.elements(stmt, &ins.iter().collect::<Vec<_>>(), to)?;
+                let all: Vec<&View> = ins.iter().collect();
+                let d = self.elements(stmt, &all, to)?;
+                // Coordinates that a function reads may be those of the target.
+                let stage = match value.any(&|part| matches!(part, Expr::At(_))) {
+                    false => self.stage(stmt, &all, to, &d)?,
+                    true => None,
+                };
                 let ins = ins.iter().map(|view| self.side(stmt, view, &d, false)).collect::<Result<_>>()?;
-                let to = self.side(stmt, to, &d, true)?;
-                push(self, Op::Map { ins, to, value: value.clone() });
+                let into = self.target(stmt, to, &d, &stage)?;
+                push(self, Op::Map { ins, to: into, value: value.clone() });
+                self.unstage(stmt, stage)?;
             }
             Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
             Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
@@ -117,23 +129,8 @@ impl Resolve {
             self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
             return Ok(fragment);
         }
-        let name = format!("{name}_exchanged");
-        let shape = Tuple::flat(own.tile());
-        let layout = Layout::compact(shape.clone())?;
-        let scratch = self.tensor(&name, elem, Space::Shared { align: 16 }, layout);
-        let scratch = View::whole(scratch, &name, &shape)?;
-        let fragment = self.fragment(&name, elem, to)?;
-        let whole = View::whole(tile, &name, &shape)?;
-        let copy = |from, to| Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
-        if self.loops > 0 {
-            // Other threads may still be reading the previous iteration's elements.
-            self.push(stmt, Op::Sync);
-        }
-        let from = part::of_tile(&whole, own.tile(), own, tile)?;
-        self.push(stmt, copy(from, part::of_memory(&scratch, own, stmt.by, true)?));
-        self.push(stmt, Op::Sync);
-        let into = part::of_tile(&whole, to.tile(), to, fragment)?;
-        self.push(stmt, copy(part::of_memory(&scratch, to, stmt.by, false)?, into));
+        let fragment = self.fragment(&format!("{name}_exchanged"), elem, to)?;
+        self.through_shared(stmt, tile, own, to, fragment)?;
         Ok(fragment)
     }
 

@@ -12,6 +12,7 @@ mod programs;
 mod sgemm;
 mod small;
 mod tensor_cores;
+mod whole;
 
 use std::path::PathBuf;
 

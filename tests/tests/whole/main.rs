@@ -5,3 +5,4 @@ mod causal;
 mod elements;
 mod linear;
 mod reductions;
+mod staged;

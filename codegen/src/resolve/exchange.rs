@@ -1,0 +1,262 @@
+//! Elements of register tiles change threads through shared memory: for a statement that needs another
+//! distribution, as an operand of an instruction, and on their way to global memory where threads would
+//! write it in narrow, scattered pieces.
+
+use std::collections::BTreeMap;
+
+use tilewright_layout::{Composed, Distribution, Transfer, Tuple, WarpAccess};
+
+use super::forms::{contiguous, spread};
+use super::{Resolve, each, part, shared};
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::target::{STATIC_SHARED, WARP};
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::view::View;
+
+/// How much more of the moved bytes a wide, coalesced store must use to be worth two accesses to shared
+/// memory and two barriers.
+const GAIN: f64 = 2.0;
+/// Bytes between neighbours along a mode that is not contiguous: more than a line.
+const FAR: i64 = 1 << 20;
+
+/// Where shared tensors are used for the last time.
+#[derive(Default)]
+pub(super) struct Uses {
+    /// The last statement, and whether it reads the tensor.
+    last: BTreeMap<Id, (Id, bool)>,
+    /// Slots of what pipelined loops fill.
+    slots: BTreeMap<Id, i64>,
+    /// Is every access a statement of this program, in its order? Not those of rings, roles and other blocks.
+    in_order: bool,
+}
+
+impl Uses {
+    /// The uses in a numbered program.
+    pub(super) fn of(program: &Program, body: &[Stmt]) -> Uses {
+        let in_order = program.rings.is_empty() && program.groups.len() == 1 && program.cluster == [1; 3];
+        let mut uses = Uses { in_order, ..Uses::default() };
+        each(body, &mut |stmt| {
+            for view in stmt.writes() {
+                uses.last.insert(view.tensor, (stmt.id, false));
+            }
+            for view in stmt.reads() {
+                uses.last.insert(view.tensor, (stmt.id, true));
+            }
+            if let Op::Pipelined { ahead, body, .. } = &stmt.op {
+                let filled = body.iter().flat_map(Stmt::writes);
+                uses.slots.extend(filled.map(|view| (view.tensor, i64::from(ahead.stages))));
+            }
+        });
+        uses
+    }
+
+    /// Is a tensor read for the last time before this statement? A copy that no one waits for may still be
+    /// in flight.
+    fn dead(&self, id: Id, at: &Stmt) -> bool {
+        let over = |&(last, reads): &(Id, bool)| reads && last < at.id;
+        self.in_order && self.last.get(&id).is_some_and(over)
+    }
+}
+
+/// A tile on its way to global memory.
+pub(super) struct Stage {
+    /// The tile in shared memory.
+    tile: View,
+    /// Which thread copies which elements on.
+    wide: Distribution,
+    /// The part of a thread of where they belong.
+    to: View,
+}
+
+impl Resolve {
+    /// A register tile in another distribution, through shared memory.
+    pub(super) fn through_shared(
+        &mut self,
+        stmt: &Stmt,
+        tile: Id,
+        own: &Distribution,
+        to: &Distribution,
+        fragment: Id,
+    ) -> Result<()> {
+        let (name, elem) = (self.program.tensor(tile).name.clone(), self.program.tensor(tile).elem);
+        let whole = View::whole(tile, &name, &Tuple::flat(own.tile()))?;
+        let layout = shared::exchanged(elem, own, to, own.tile().len().saturating_sub(1))?;
+        let scratch = self.stored(stmt, &whole, own, &format!("{name}_exchanged"), elem, layout)?;
+        let from = part::of_memory(&scratch, to, stmt.by, false)?;
+        let into = part::of_tile(&whole, to.tile(), to, fragment)?;
+        self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
+        Ok(())
+    }
+
+    /// A register tile in shared memory, for all threads to read.
+    pub(super) fn stored(
+        &mut self,
+        stmt: &Stmt,
+        view: &View,
+        own: &Distribution,
+        name: &str,
+        elem: Elem,
+        layout: Composed,
+    ) -> Result<View> {
+        let scratch = self.scratch(stmt, name, elem, layout)?;
+        let from = self.side(stmt, view, own, false)?;
+        let to = part::of_memory(&scratch, own, stmt.by, true)?;
+        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
+        self.push(stmt, Op::Sync);
+        Ok(scratch)
+    }
+
+    /// Shared memory for a statement, in the place of tiles that are no longer used.
+    fn scratch(&mut self, stmt: &Stmt, name: &str, elem: Elem, layout: Composed) -> Result<View> {
+        let over: Vec<View> = self
+            .free(stmt)
+            .into_iter()
+            .map(|id| View::whole(id, name, &self.program.tensor(id).layout.shape()))
+            .collect::<Result<_>>()?;
+        if self.loops > 0 {
+            // Other threads may still be reading the previous iteration's elements.
+            self.push(stmt, Op::Sync);
+        }
+        let mut made = None;
+        self.built(stmt, |builder| {
+            made = Some(builder.shared_after(name, elem, layout, &over.iter().collect::<Vec<_>>())?);
+            Ok(())
+        })?;
+        let made = made.ok_or_else(Problem::said)?;
+        self.uses.last.insert(made.tensor, (stmt.id, true));
+        Ok(made)
+    }
+
+    /// Shared tensors that are no longer used where a statement begins: those behind all others.
+    fn free(&self, stmt: &Stmt) -> Vec<Id> {
+        if self.loops > 0 {
+            return Vec::new();
+        }
+        let shared = self.shared();
+        let free = shared.iter().rev().map(|(id, _)| *id);
+        free.take_while(|id| self.uses.dead(*id, stmt)).collect()
+    }
+
+    /// Every shared tensor, with its bytes in all slots.
+    fn shared(&self) -> Vec<(Id, i64)> {
+        let all = (0..).zip(&self.program.tensors);
+        let shared = all.filter(|(_, tensor)| matches!(tensor.space, Space::Shared { .. }));
+        shared
+            .map(|(id, tensor)| {
+                let slots = self.uses.slots.get(&id).copied().unwrap_or(1);
+                (id, tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes()) * slots)
+            })
+            .collect()
+    }
+
+    /// Shared memory for what a statement writes to global memory, if threads would write narrow, scattered
+    /// pieces of it, and there is room.
+    pub(super) fn stage(
+        &mut self,
+        stmt: &Stmt,
+        ins: &[&View],
+        to: &View,
+        d: &Distribution,
+    ) -> Result<Option<Stage>> {
+        let (elem, space) = (self.program.tensor(to.tensor).elem, self.program.tensor(to.tensor).space);
+        let distributed = ins.iter().any(|view| self.forms.contains_key(&view.tensor));
+        if !distributed || self.divergent > 0 || !matches!(space, Space::Global { .. }) {
+            return Ok(None);
+        }
+        let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
+        let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        let wide = spread(&self.program, &[to], threads, self.width)?;
+        let (narrow, coalesced) = (efficiency(d, fast, elem)?, efficiency(&wide, fast, elem)?);
+        if to.layout.size()? < threads || narrow * GAIN > coalesced {
+            return Ok(None);
+        }
+        let layout = shared::exchanged(elem, d, &wide, fast)?;
+        // Not every view can be masked where threads do not divide it.
+        let Ok(part) = part::of_memory(to, &wide, stmt.by, true) else { return Ok(None) };
+        if !self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
+            return Ok(None);
+        }
+        let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
+        Ok(Some(Stage { tile, wide, to: part }))
+    }
+
+    /// The part of a thread of what a statement writes.
+    pub(super) fn target(
+        &mut self,
+        stmt: &Stmt,
+        to: &View,
+        d: &Distribution,
+        stage: &Option<Stage>,
+    ) -> Result<View> {
+        match stage {
+            Some(stage) => part::of_memory(&stage.tile, d, stmt.by, true),
+            None => self.side(stmt, to, d, true),
+        }
+    }
+
+    /// Copies what has been staged to where it belongs.
+    pub(super) fn unstage(&mut self, stmt: &Stmt, stage: Option<Stage>) -> Result<()> {
+        let Some(Stage { tile, wide, to }) = stage else { return Ok(()) };
+        self.push(stmt, Op::Sync);
+        let from = part::of_memory(&tile, &wide, stmt.by, false)?;
+        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
+        Ok(())
+    }
+
+    /// Does a block need no more shared memory than before, or than every block has?
+    fn has_room(&self, stmt: &Stmt, bytes: i64) -> bool {
+        let (free, shared) = (self.free(stmt), self.shared());
+        let all: i64 = shared.iter().map(|(_, bytes)| bytes).sum();
+        let live: i64 = shared.iter().filter(|(id, _)| !free.contains(id)).map(|(_, bytes)| bytes).sum();
+        live + bytes <= all.max(STATIC_SHARED.into())
+    }
+}
+
+/// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous.
+fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
+    let bytes = i64::from(elem.bytes());
+    let vector = shared::vector(d, fast, 16 / bytes);
+    let (mut steps, mut next) = (Vec::new(), FAR);
+    for (mode, extent) in d.tile().iter().enumerate() {
+        steps.push(if mode == fast { bytes } else { next });
+        next = next.saturating_mul(if mode == fast { 1 } else { *extent });
+    }
+    let address = |lane: i64| {
+        let at = d.coordinate(lane, 0);
+        let inside = at.iter().zip(d.tile()).all(|(at, extent)| at < extent);
+        let first = d.replicated().iter().all(|(extent, stride)| lane / stride % extent == 0);
+        (inside && first).then(|| at.iter().zip(&steps).map(|(at, step)| at.saturating_mul(*step)).sum())
+    };
+    let lanes: Vec<Option<i64>> = (0..d.threads().min(WARP.into())).map(address).collect();
+    let access = WarpAccess::from_addresses(&lanes, vector * bytes, Transfer::Store)?;
+    Ok(access.sectors(128)?.efficiency())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tiled::TiledMma;
+
+    #[test]
+    fn stores_of_fragments() {
+        let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 256], 8).unwrap();
+        let sums = mma.distribution([128, 256]).unwrap();
+        let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
+        let columns = Distribution::spread(&[128, 256], &[0, 1], 8, 256);
+        let check = |d: &Distribution, fast, elem, used: f64| {
+            assert_eq!(efficiency(d, fast, elem).unwrap(), used, "{d:?} {elem}");
+        };
+        // Four lanes have eight neighbours of a row: a sector of f32, half a sector of bf16.
+        check(&sums, 1, Elem::F32, 1.0);
+        check(&sums, 1, Elem::Bf16, 0.5);
+        // Along a column a lane has one element, and eight lanes have neighbours.
+        check(&sums, 0, Elem::F32, 1.0);
+        check(&sums, 0, Elem::Bf16, 0.5);
+        check(&rows, 1, Elem::Bf16, 1.0);
+        check(&columns, 1, Elem::Bf16, 0.125);
+        // Replicas are stored once.
+        check(&sums.projected(&[true, false]), 0, Elem::F32, 1.0);
+    }
+}
