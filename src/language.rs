@@ -94,6 +94,54 @@
 //! assert!(argmax().source().contains("__shfl_xor_sync"));
 //! ```
 //!
+//! # Scans
+//!
+//! [`scan`] combines each element with all elements before it, by an associative closure, which need not be
+//! commutative. It runs along `mode = 1`, along several modes, the fastest first, `mode = (1, 0)`, or along
+//! all. A whole tile is scanned in the order of its coordinates, however it is distributed over threads;
+//! a fragment is scanned within its thread, and [`warp_scan`] and [`block_scan`] combine each of its elements
+//! with those of the threads before. Several tiles together are scanned as tuples, as in [`reduce`].
+//!
+//! With `exclusive = true` a result leaves out its own element. `carry = &mut total` continues a scan: the
+//! carry comes before the first element, and becomes the combination of everything. It has extent 1 along
+//! scanned modes. Elements out of bounds are left out, as in [reductions](self#reductions).
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Cumulative sums along rows of any length.
+//! #[kernel]
+//! fn running_sum(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+//!     let (from, to) = (tile(x, (1, 1024), (block.x, _)), tile(y, (1, 1024), (block.x, _)));
+//!     let mut total = full::<f32>((1, 1), 0.0);
+//!     for k in 0..from.size(2) {
+//!         copy(scan(from[(_, _, k)], 0.0, |a, b| a + b, mode = 1, carry = &mut total), to[(_, _, k)]);
+//!     }
+//! }
+//! let x: Vec<f32> = (0..3000).map(|n| (n % 3) as f32).collect();
+//! let (x, y) = (Arg::tensor(&x, [2, 1500]), Arg::output::<f32>([2, 1500]));
+//! let done = running_sum().simulate(&[x.strides([1500, 1]), y.strides([1500, 1])])?;
+//! assert_eq!(done.get::<f32>("y")?[..5], [0.0, 1.0, 3.0, 3.0, 4.0]);
+//!
+//! /// y(n) = a(n) · y(n - 1) + x(n): linear functions are composed.
+//! #[kernel]
+//! fn recurrence(a: &Tensor<f32, N>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//!     at_most(N, 512);
+//!     let t = layout!(128);
+//!     let a = parallelize(tile(a, 512, 0), t, thread.x, values = 4);
+//!     let x = parallelize(tile(x, 512, 0), t, thread.x, values = 4);
+//!     let y = parallelize(tile(y, 512, 0), t, thread.x, values = 4);
+//!     let compose = |(a, x), (b, y)| (a * b, b * x + y);
+//!     let given = map((a, x), |a, x| (a, x));
+//!     let (slope, start) = (registers::<f32>(1, 1.0), registers::<f32>(1, 0.0));
+//!     let own = scan(given, (1.0, 0.0), compose, carry = (slope, start));
+//!     let before = block_scan((slope, start), (1.0, 0.0), compose, exclusive = true);
+//!     copy(map((own.0, own.1, before.1), |b, y, x| b * x + y), y);
+//! }
+//! assert!(recurrence().source().contains("__shfl_xor_sync"));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Accuracy
 //!
 //! The largest error of a function's value, in units in the last place of the result, for every argument
@@ -416,6 +464,13 @@ language! {
     fn block_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of the block; every thread gets it.
     fn block_minimum(fragment: View) -> View;
+    /// Combines each element with those before it, by an associative closure with its identity:
+    /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](self#scans).
+    fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the lanes of a warp, or over `lanes = 8` neighbours.
+    fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the threads of the block.
+    fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// Waits until all threads of the block have arrived.
     fn sync_threads();
     /// Waits until every copy in flight has landed.

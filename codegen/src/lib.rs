@@ -35,6 +35,7 @@ pub mod problem;
 pub mod range;
 pub mod report;
 pub mod resolve;
+pub mod scan;
 mod spelling;
 mod stack;
 pub mod target;

@@ -11,6 +11,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
+use crate::scan::Scan;
 use crate::tile::{Across, Expr, Op, Program, Space, Stmt, Var};
 
 /// Deepest nesting of brackets and of operations in an expression. A chain of operators such as `a + b + c` is no nesting;
@@ -176,7 +177,9 @@ pub(crate) fn is_deep(program: &Program) -> bool {
         let function = match &stmt.op {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => measure(value).1,
             Op::If { test, .. } => test.scalars().into_iter().map(|expr| measure(expr).1).max().unwrap_or(0),
-            Op::Fold { with, .. } => with.iter().map(|value| measure(value).1).max().unwrap_or(0),
+            Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
+                with.iter().map(|value| measure(value).1).max().unwrap_or(0)
+            }
             _ => 0,
         };
         if depth + function > ROOM {
@@ -344,7 +347,9 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,
-        Op::Fold { with, .. } => with.iter().map(function).sum::<Result<u64>>()?,
+        Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
+            with.iter().map(function).sum::<Result<u64>>()?
+        }
         Op::Leave { right, .. } => symbols([*right]).map(|()| 0)?,
         Op::If { test, .. } => {
             test.scalars().into_iter().map(function).sum::<Result<u64>>()? + test.integers().len() as u64
@@ -357,6 +362,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     let across = match &stmt.op {
         Op::Reduce { across: Across::Block | Across::Digits(_), .. }
         | Op::Fold { across: Across::Block | Across::Digits(_), .. } => 8,
+        Op::Scan { how, .. } => 8 * how.levels.len() as u64,
         Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };

@@ -11,6 +11,7 @@ use crate::condition::Test;
 use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
+use crate::scan::Scan;
 use crate::thread::{Bin, Change, Cost, Id, MemoryOrder, Scope, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -348,6 +349,18 @@ pub enum Op {
         nothing: Vec<Number>,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
+    },
+    /// Combines each element, or tuple, with all elements before it.
+    Scan {
+        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        from: Vec<View>,
+        /// The destination of each entry, of the same shape.
+        to: Vec<View>,
+        /// What comes before the first element, and becomes the combination of everything; empty for the
+        /// identity. Each has the shape of the others, with extent 1 along the modes of the scan.
+        carry: Vec<View>,
+        /// How.
+        how: Scan,
     },
     /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped. Sums
     /// of floating-point numbers differ from run to run, as their order does.
@@ -805,7 +818,7 @@ impl Stmt {
     /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
-            Op::Reduce { .. } | Op::Fold { .. } => true,
+            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
         }
@@ -821,6 +834,7 @@ impl Stmt {
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
+            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
             _ => Vec::new(),
         }
     }
@@ -836,6 +850,7 @@ impl Stmt {
             | Op::Signal { flag: to, .. } => vec![to],
             Op::Gemm { acc, .. } => vec![acc],
             Op::Fold { to, .. } => to.iter().collect(),
+            Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
             _ => Vec::new(),
         }
     }
@@ -873,6 +888,7 @@ impl Stmt {
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
+            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
             Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),

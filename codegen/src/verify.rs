@@ -69,7 +69,10 @@ fn collective(op: &Op) -> Option<&'static str> {
         Op::Sync => Some("`sync_threads()`"),
         Op::SyncCluster => Some("a barrier of the cluster"),
         Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
-        Op::Reduce { across: Across::Warp(_) | Across::Block, .. } => Some("a reduction over threads"),
+        Op::Reduce { across, .. } | Op::Fold { across, .. } if *across != Across::Thread => {
+            Some("a reduction over threads")
+        }
+        Op::Scan { how, .. } if !how.across().is_empty() => Some("a scan over threads"),
         Op::Gemm { how: How::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => Some("this instruction"),
         Op::Roles(_) => Some("work in roles"),
         Op::Pipelined { .. } => Some("a pipelined loop"),

@@ -374,7 +374,7 @@ fn movable(site: &Site<'_>, op: &Op, is_shared: &dyn Fn(Id) -> bool) -> bool {
     }
     match op {
         Op::Copy { .. } | Op::Map { .. } => site.again,
-        Op::Gemm { .. } | Op::Reduce { .. } | Op::Fold { .. } => true,
+        Op::Gemm { .. } | Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
         _ => false,
     }
 }

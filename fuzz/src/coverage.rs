@@ -28,6 +28,7 @@ const WANTED: &[&str] = &[
     "statement: gemm",
     "statement: reduce",
     "statement: fold",
+    "statement: scan",
     "statement: wait for copies",
     "statement: commit copies",
     "statement: sync",
@@ -266,6 +267,10 @@ impl Seen {
             Op::Fold { with, .. } => {
                 with.iter().for_each(|value| self.function(value));
                 "statement: fold"
+            }
+            Op::Scan { how, .. } => {
+                how.with.iter().for_each(|value| self.function(value));
+                "statement: scan"
             }
             Op::WaitCopies { .. } => "statement: wait for copies",
             Op::CommitCopies => "statement: commit copies",

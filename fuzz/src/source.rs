@@ -231,6 +231,7 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
             tile::Op::Gemm { how, order, .. } => format!("gemm {how:?} {order:?}"),
             tile::Op::Reduce { with, across, .. } => format!("reduce {with:?} {across:?}"),
             tile::Op::Fold { with, across, .. } => format!("fold {with:?} {across:?}"),
+            tile::Op::Scan { how, .. } => format!("scan {how:?}"),
             tile::Op::For { var, unroll, .. } => {
                 let of = &program.vars[*var as usize];
                 format!("for {var} in {} .. {} {unroll:?}", affine(&of.from), affine(&of.to))

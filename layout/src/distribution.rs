@@ -200,6 +200,9 @@ impl Distribution {
     pub fn spread(tile: &[i64], order: &[usize], vector: i64, threads: i64) -> Distribution {
         let (mut over, mut own, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
         let mut left = threads;
+        // Threads along a mode of one element would all but one be out of bounds.
+        let long: Vec<usize> = order.iter().copied().filter(|mode| tile[*mode] > 1).collect();
+        let order = if long.is_empty() { order } else { &long };
         for (place, &mode) in order.iter().enumerate() {
             let width = if place == 0 { vector } else { 1 };
             let pieces = (tile[mode] + width - 1) / width;

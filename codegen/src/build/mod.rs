@@ -75,6 +75,7 @@
 mod control;
 mod group;
 mod part;
+mod scan;
 mod work;
 
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};

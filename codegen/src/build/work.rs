@@ -543,31 +543,51 @@ impl Builder {
         across: Across,
     ) -> Result<()> {
         let count = from.len();
-        if count == 0 || [to.len(), with.len(), nothing.len()] != [count; 3] {
+        if to.len() != count {
             return Err(Problem::new(
                 "a reduction of tuples needs as many results, functions and identities as tensors",
             ));
         }
-        let elems: Vec<Elem> = to.iter().chain(to).map(|view| self.elem(view)).collect();
+        let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
         for n in 0..count {
             self.reducible(&from[n], &to[n])?;
-            crate::lower::same_shape(&from[n], &from[0])?;
             crate::lower::same_shape(&to[n], &to[0])?;
+        }
+        self.combinable(from, &elems, &with, &nothing)?;
+        self.push(Op::Fold { from: from.to_vec(), to: to.to_vec(), with, nothing, across });
+        Ok(())
+    }
+
+    /// Refuses tuples of tensors that functions cannot combine into elements of these types.
+    pub(super) fn combinable(
+        &self,
+        from: &[View],
+        elems: &[Elem],
+        with: &[Expr],
+        nothing: &[Number],
+    ) -> Result<()> {
+        let count = from.len();
+        if count == 0 || [elems.len(), with.len(), nothing.len()] != [count; 3] {
+            return Err(Problem::new(
+                "a reduction of tuples needs as many results, functions and identities as tensors",
+            ));
+        }
+        let both: Vec<Elem> = elems.iter().chain(elems).copied().collect();
+        for n in 0..count {
+            crate::lower::same_shape(&from[n], &from[0])?;
             if self.elem(&from[n]) != elems[n] {
                 return Err(Problem::new(format!(
-                    "`{}` of {} is combined in `{}` of {}",
+                    "elements of `{}`, {}, are combined in {}",
                     from[n].name,
                     self.elem(&from[n]),
-                    to[n].name,
                     elems[n]
                 ))
                 .help("convert the elements first, with `map`"));
             }
             nothing[n].check(elems[n])?;
-            let types = Types { ins: &elems, scalars: &self.program.scalars };
+            let types = Types { ins: &both, scalars: &self.program.scalars };
             types.typed(&with[n], elems[n]).map_err(|problem| Problem { arg: None, ..problem })?;
         }
-        self.push(Op::Fold { from: from.to_vec(), to: to.to_vec(), with, nothing, across });
         Ok(())
     }
 

@@ -133,6 +133,17 @@ impl<'p> Walk<'p, '_> {
                     self.write(stmt, to, what.clone(), state);
                 }
             }
+            Op::Scan { from, to, carry, .. } => {
+                // Each result belongs to the coordinate of its own element.
+                let parts: Vec<_> = from.iter().map(|view| self.read(view, state)).collect();
+                let what = combined(&parts, self.threads, self.budget);
+                for to in to {
+                    self.write(stmt, to, what.clone(), state);
+                }
+                for carry in carry {
+                    self.write(stmt, carry, Origin::Any, state);
+                }
+            }
             Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
                 self.repeated(body, state)
             }

@@ -187,6 +187,12 @@ impl<'p> Walk<'p, '_> {
                     self.barrier();
                 }
             }
+            Op::Scan { how, .. } => {
+                self.access(stmt);
+                if how.across().contains(&Across::Block) {
+                    self.barrier();
+                }
+            }
             Op::Sync if stmt.by == 0 => self.barrier(),
             Op::CommitCopies => self.close(None),
             Op::WaitCopies { pending } => {

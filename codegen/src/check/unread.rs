@@ -12,6 +12,12 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut note = |stmt: &Stmt| {
         read.extend(stmt.reads().into_iter().map(|view| view.tensor));
         written.extend(stmt.writes().into_iter().map(|view| view.tensor));
+        // The entries of a tuple are computed together.
+        if let Op::Scan { to, .. } = &stmt.op
+            && to.len() > 1
+        {
+            read.extend(to.iter().map(|view| view.tensor));
+        }
         // An atom may read where it writes.
         by_hand |= matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. });
     };

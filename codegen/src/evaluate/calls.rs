@@ -51,6 +51,9 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("block_maximum", "block_maximum(fragment)"),
     ("block_minimum", "block_minimum(fragment)"),
     ("block_reduce", "block_reduce(x, 0.0, |a, b| a + b)"),
+    ("scan", "scan(x, 0.0, |a, b| a + b), with mode = 1, exclusive = true or carry = &mut total"),
+    ("warp_scan", "warp_scan(x, 0.0, |a, b| a + b), with lanes = 8, exclusive = true or carry = &mut total"),
+    ("block_scan", "block_scan(x, 0.0, |a, b| a + b), with exclusive = true or carry = &mut total"),
     ("sync_threads", "sync_threads()"),
     ("cp_async_wait_all", "cp_async_wait_all()"),
     ("cp_async_wait", "cp_async_wait(1)"),
@@ -185,6 +188,9 @@ impl Evaluator {
             "maximum" | "minimum" | "block_maximum" | "block_minimum" => &["beyond"],
             "warp_sum" => &["acc", "lanes", "beyond"],
             "warp_maximum" | "warp_minimum" => &["lanes", "beyond"],
+            "scan" => &["mode", "exclusive", "carry"],
+            "warp_scan" => &["lanes", "exclusive", "carry"],
+            "block_scan" => &["exclusive", "carry"],
             "reduce" => &["mode"],
             "warp_reduce" => &["lanes"],
             _ => &[],
@@ -503,6 +509,7 @@ impl Evaluator {
             }
             "map" => self.map_call(args, naming),
             name if super::reduce::parts(name).is_some() => self.reduce_call(args, naming),
+            "scan" | "warp_scan" | "block_scan" => self.scan_call(args, naming),
             "sync_threads" => {
                 most(0)?;
                 self.builder.sync();

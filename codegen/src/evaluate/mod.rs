@@ -11,6 +11,7 @@ mod integer;
 mod keys;
 mod mma;
 mod reduce;
+mod scan;
 mod uses;
 mod value;
 mod views;

@@ -32,22 +32,41 @@ pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
     Some((with, across))
 }
 
+/// Tuples of elements, and how they are combined.
+pub(super) struct Combiner {
+    /// The tensor of each entry.
+    pub(super) from: Vec<View>,
+    pub(super) elems: Vec<Elem>,
+    /// The identity.
+    pub(super) nothing: Vec<Number>,
+    /// The function of each entry.
+    pub(super) with: Vec<tile::Expr>,
+    /// Was a tuple given?
+    pub(super) is_tuple: bool,
+}
+
 impl Evaluator {
     /// A call of a reduction.
     pub(super) fn reduce_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
         let Some((with, across)) = parts(&args.name) else { return Ok(Value::Poison) };
-        let across = match (across, named(args, "lanes")) {
-            (across, None) => across,
-            (_, Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _))) => Across::Warp(*lanes as u32),
-            (_, Some((other, span))) => {
-                let problem =
-                    Problem::new(format!("`lanes` is a part of a warp, and this is {}", other.kind()));
-                return Ok(self.complain(span, problem.help("write lanes = 2, 4, 8, 16 or 32")));
-            }
-        };
+        let Some(across) = self.over_lanes(args, across) else { return Ok(Value::Poison) };
         match with {
             Some(with) => self.reduce_by(args, naming, with, across),
             None => self.fold_call(args, naming, across),
+        }
+    }
+
+    /// The threads that a call spans, where it may name lanes; nothing where an error has been reported.
+    pub(super) fn over_lanes(&mut self, args: &Args, across: Across) -> Option<Across> {
+        match named(args, "lanes") {
+            None => Some(across),
+            Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _)) => Some(Across::Warp(*lanes as u32)),
+            Some((other, span)) => {
+                let problem =
+                    Problem::new(format!("`lanes` is a part of a warp, and this is {}", other.kind()));
+                self.complain(span, problem.help("write lanes = 2, 4, 8, 16 or 32"));
+                None
+            }
         }
     }
 
@@ -116,6 +135,26 @@ impl Evaluator {
 
     /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: an associative and commutative function.
     fn fold_call(&mut self, args: &Args, naming: &[String], across: Across) -> Result<Value, Problem> {
+        let Some(Combiner { from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
+            return Ok(Value::Poison);
+        };
+        let extents = extents(args, &from[0], across, named(args, "mode").map(|(value, _)| value))?;
+        let mut to = Vec::new();
+        for (n, elem) in elems.iter().enumerate() {
+            let name = naming.get(n).map_or("fragment", String::as_str);
+            let made = self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name);
+            self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
+            to.push(made);
+        }
+        self.builder.fold(&from, &to, with, nothing, across)?;
+        Ok(match is_tuple {
+            true => Value::Tuple(to.into_iter().map(Value::View).collect()),
+            false => Value::View(to.remove(0)),
+        })
+    }
+
+    /// The arguments of a reduction or scan by a closure. Nothing where an error has been reported.
+    pub(super) fn combiner(&mut self, args: &Args) -> Result<Option<Combiner>, Problem> {
         let usage = || {
             Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))
                 .help(args.usage())
@@ -142,22 +181,11 @@ impl Evaluator {
                 .arg(1));
         }
         let elems: Vec<Elem> = from.iter().map(|view| self.builder.elem(view)).collect();
-        let Some(with) = self.functions(closure, &elems, matches!(given, Value::Tuple(_)))? else {
-            return Ok(Value::Poison);
+        let is_tuple = matches!(given, Value::Tuple(_));
+        let Some(with) = self.functions(closure, &elems, is_tuple)? else {
+            return Ok(None);
         };
-        let extents = extents(args, &from[0], across, named(args, "mode").map(|(value, _)| value))?;
-        let mut to = Vec::new();
-        for (n, elem) in elems.iter().enumerate() {
-            let name = naming.get(n).map_or("fragment", String::as_str);
-            let made = self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name);
-            self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
-            to.push(made);
-        }
-        self.builder.fold(&from, &to, with, nothing, across)?;
-        Ok(match given {
-            Value::Tuple(_) => Value::Tuple(to.into_iter().map(Value::View).collect()),
-            _ => Value::View(to.remove(0)),
-        })
+        Ok(Some(Combiner { from, elems, nothing, with, is_tuple }))
     }
 
     /// The functions of a closure of two tuples, or of two numbers: one for each entry. Nothing where an
@@ -170,7 +198,7 @@ impl Evaluator {
     ) -> Result<Option<Vec<tile::Expr>>, Problem> {
         if closure.params.len() != 2 {
             let takes = advice::count(closure.params.len(), "value");
-            return Err(Problem::new(format!("the closure takes {takes}, and a reduction combines two"))
+            return Err(Problem::new(format!("the closure takes {takes}, and two are combined"))
                 .help(if is_tuple { "write |(a, b), (c, d)| (…, …)" } else { "write |a, b| …" })
                 .arg(2));
         }
@@ -216,7 +244,7 @@ impl Evaluator {
 }
 
 /// An argument with a name.
-fn named<'a>(args: &'a Args, name: &str) -> Option<(&'a Value, crate::ast::Span)> {
+pub(super) fn named<'a>(args: &'a Args, name: &str) -> Option<(&'a Value, crate::ast::Span)> {
     args.named.iter().find(|(known, ..)| known.text == name).map(|(_, value, span)| (value, *span))
 }
 

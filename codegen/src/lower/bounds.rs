@@ -17,6 +17,7 @@ use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::number::Number;
 use crate::problem::Problem;
 use crate::target::BLOCK_THREADS;
 use crate::thread::{Bin, Id};
@@ -257,7 +258,7 @@ impl Lower<'_> {
                 };
                 found.masks.insert(stmt.id, mask);
                 for (from, to) in from.iter().zip(to) {
-                    self.reduced(from, to, None, *across, state);
+                    self.reduced(from, to, None, &[*across], state);
                 }
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
@@ -273,7 +274,20 @@ impl Lower<'_> {
                     _ => Err(unknown(&from.name).at(stmt.span)),
                 };
                 found.masks.insert(stmt.id, mask);
-                self.reduced(from, to, same, *across, state);
+                self.reduced(from, to, same, &[*across], state);
+            }
+            Op::Scan { from, to, carry, how } => {
+                let mask = self.left_out(from, &how.nothing, state);
+                found.masks.insert(stmt.id, mask.ok_or_else(|| unknown(&from[0].name).at(stmt.span)));
+                for (from, carry) in from.iter().zip(carry) {
+                    self.reduced(from, carry, None, &how.across(), state);
+                }
+                for (from, to) in from.iter().zip(to) {
+                    let edges = self.edges(from, to, state);
+                    let at = self.at(from, to, state);
+                    let age = found.loops.len();
+                    self.update(to, Beyond { edges, holds: None, begun: None, at, age }, state);
+                }
             }
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
                 let before = state.clone();
@@ -318,6 +332,21 @@ impl Lower<'_> {
                 }
             }
         }
+    }
+
+    /// The edges whose out-of-bounds elements a scan replaces by the identity; `None` if they are unknown.
+    fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Option<Vec<Edge>> {
+        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let harmless = |(view, nothing): (&View, &Number)| {
+            let known = of(view);
+            known.is_nothing() || known.holds == Some(nothing.to_f64())
+        };
+        if from.iter().zip(nothing).all(harmless) {
+            return Some(Vec::new());
+        }
+        let all: Option<Vec<Vec<Edge>>> =
+            from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
+        all.map(union)
     }
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
@@ -423,7 +452,7 @@ impl Lower<'_> {
     }
 
     /// The state of a reduction's target.
-    fn reduced(&mut self, from: &View, to: &View, same: Option<f64>, across: Across, state: &mut State) {
+    fn reduced(&mut self, from: &View, to: &View, same: Option<f64>, across: &[Across], state: &mut State) {
         let before = state.get(&to.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let source = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let holds = before.holds.filter(|x| Some(*x) == same);
@@ -446,7 +475,9 @@ impl Lower<'_> {
         };
         let kept = source.edges.and_then(|edges| {
             let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
-            let stays = |edge: &Edge| !along_combined(edge) && !apart(&edge.base, across);
+            let stays = |edge: &Edge| {
+                !along_combined(edge) && !across.iter().any(|across| apart(&edge.base, *across))
+            };
             edges.into_iter().filter(stays).map(left).collect::<Option<Vec<_>>>()
         });
         let same_place = self.whole(to) && self.whole(from);

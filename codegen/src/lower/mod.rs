@@ -18,6 +18,7 @@ mod order;
 mod read;
 mod reduce;
 mod ring;
+mod scan;
 mod schedule;
 mod scope;
 mod statement;

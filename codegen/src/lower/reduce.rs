@@ -16,53 +16,55 @@ use crate::view::View;
 const WARP: i64 = 32;
 
 /// Unroll factor of the loop over partial results.
-const PARTIAL_UNROLL: u32 = 8;
+pub(super) const PARTIAL_UNROLL: u32 = 8;
 
 /// The accumulators of a reduction, and how tuples of elements are combined.
-struct Combined<'a> {
-    parts: Vec<Part>,
-    how: How<'a>,
+pub(super) struct Combined<'a> {
+    pub(super) parts: Vec<Part>,
+    pub(super) how: How<'a>,
 }
 
 /// An entry of the tuples.
-struct Part {
-    reg: u32,
-    elem: Elem,
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) reg: u32,
+    pub(super) elem: Elem,
     /// The identity element.
-    neutral: Number,
-    name: String,
+    pub(super) neutral: Number,
+    pub(super) name: String,
 }
 
 /// Runs of neighbouring threads that have the same elements, to be combined with other runs.
-struct Runs<'a> {
+pub(super) struct Runs<'a> {
     /// Threads of a run.
-    threads: i64,
+    pub(super) threads: i64,
     /// The digits of a run's number in which combined runs differ: extent and step.
-    digits: &'a [(i64, i64)],
+    pub(super) digits: &'a [(i64, i64)],
     /// What runs are called.
-    name: &'a str,
+    pub(super) name: &'a str,
 }
 
 impl Runs<'_> {
     /// How many are combined.
-    fn count(&self) -> i64 {
+    pub(super) fn count(&self) -> i64 {
         self.digits.iter().map(|(extent, _)| extent).product()
     }
 }
 
 /// Elements of runs in shared memory.
-struct Kept {
+pub(super) struct Kept {
     /// An array for each entry of the tuples.
-    arrays: Vec<u32>,
+    pub(super) arrays: Vec<u32>,
     /// Where this group's elements begin.
     begin: Ix,
     /// How many runs there are.
     count: i64,
     /// The run of this thread.
-    run: Ix,
+    pub(super) run: Ix,
 }
 
-enum How<'a> {
+#[derive(Clone, Copy)]
+pub(super) enum How<'a> {
     /// By an operation.
     Bin(Bin),
     /// By a function for each entry.
@@ -130,9 +132,8 @@ impl Lower<'_> {
         });
         let all = Combined { parts: parts.collect(), how };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let from_leaves = leaves(&from[0]);
         let extents: Vec<(String, i64)> =
-            from_leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+            leaves(&from[0]).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut elements = Vec::new();
             let kept = target_at(lower, &from[0], &to[0], at);
@@ -142,81 +143,122 @@ impl Lower<'_> {
                 let element = Val::Reg(lower.places[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
-            let coordinates = lower.coordinates(&from[0], &from_leaves, at);
-            if let Some(inside) = lower.inside(edges, &coordinates) {
-                for (element, part) in elements.iter_mut().zip(&all.parts) {
-                    let neutral = Val::Lit(part.neutral, part.elem);
-                    *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
-                }
-            }
+            lower.leave_out(&all, edges, (&from[0], at), &mut elements);
             lower.add(&all, place, elements)
         })?;
+        let digits = self.thread_digits(across)?;
+        match (across, &digits[..]) {
+            (_, []) => Ok(()),
+            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
+            (Across::Block, _) => self.across_block(&all),
+            _ => self.across_digits(&all, &digits),
+        }
+    }
+
+    /// The digits of a thread's number that a reduction or scan combines, extent and step.
+    pub(super) fn thread_digits(&self, across: Across) -> Result<Vec<(i64, i64)>> {
+        let threads = self.combined();
         match across {
-            Across::Thread => Ok(()),
+            Across::Thread => Ok(Vec::new()),
+            Across::Block => Ok(vec![(threads, 1)]),
             Across::Warp(lanes) => {
-                let (lanes, threads) = (i64::from(lanes), self.combined());
+                let lanes = i64::from(lanes);
                 if ![1, 2, 4, 8, 16, WARP].contains(&lanes) || threads % lanes != 0 {
                     return Err(Problem::new(format!(
                         "groups of {lanes} lanes cannot combine their elements: there are {threads} threads"
                     ))
                     .help("groups have 2, 4, 8, 16 or 32 lanes and divide the number of threads; across the block any number combines"));
                 }
-                self.across_lanes(&all, lanes)
+                Ok(vec![(lanes, 1)])
             }
-            Across::Block => self.across_block(&all),
-            Across::Digits(digits) => self.across_digits(&all, digits),
+            Across::Digits(digits) => {
+                let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
+                if threads % whole != 0 {
+                    return Err(Problem::new(format!(
+                        "groups of {whole} threads cannot combine their elements: there are {threads}"
+                    ))
+                    .help("the largest digit's extent times its step divides the number of threads"));
+                }
+                Ok(digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect())
+            }
+        }
+    }
+
+    /// Out-of-bounds elements become the identity. They are given by the view and their place in it.
+    pub(super) fn leave_out(
+        &mut self,
+        all: &Combined<'_>,
+        edges: &[Edge],
+        (view, at): (&View, &[Ix]),
+        elements: &mut [Val],
+    ) {
+        let coordinates = self.coordinates(view, &leaves(view), at);
+        let Some(inside) = self.inside(edges, &coordinates) else { return };
+        for (element, part) in elements.iter_mut().zip(&all.parts) {
+            let neutral = Val::Lit(part.neutral, part.elem);
+            *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
         }
     }
 
     /// Combines the accumulators at an index with other elements.
     fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
-        let functions = match all.how {
-            How::Bin(with) => {
-                for (part, other) in all.parts.iter().zip(others) {
-                    let value = Val::Bin(with, Box::new(Val::Reg(part.reg, at)), Box::new(other));
-                    self.emit(Op::Assign { reg: part.reg, at, value });
-                }
-                return Ok(());
-            }
-            How::Functions(functions) => functions,
+        let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect();
+        let others = match all.how {
+            How::Bin(_) => others,
+            How::Functions(_) => self.in_registers(all, "other", others),
         };
-        let zero = self.int(0);
-        let mut values: Vec<(Val, Elem)> =
-            all.parts.iter().map(|part| (Val::Reg(part.reg, at), part.elem)).collect();
-        for (part, other) in all.parts.iter().zip(others) {
-            let other = match other {
-                plain @ Val::Reg(..) => plain,
-                // In a register, because a function may read it several times.
-                other => {
-                    let reg = self.register(format!("{}_other", part.name), part.elem, 1, false);
-                    self.emit(Op::Assign { reg, at: zero, value: other });
-                    Val::Reg(reg, zero)
-                }
-            };
-            values.push((other, part.elem));
-        }
-        // No entry changes while another still reads it.
-        let mut next = Vec::new();
-        for (part, function) in all.parts.iter().zip(functions) {
-            let value = self.of_values(function, &values)?;
-            let value = match all.parts.len() {
-                1 => value,
-                _ => {
-                    let reg = self.register(format!("{}_next", part.name), part.elem, 1, false);
-                    self.emit(Op::Assign { reg, at: zero, value });
-                    Val::Reg(reg, zero)
-                }
-            };
-            next.push((part.reg, value));
-        }
-        for (reg, value) in next {
-            self.emit(Op::Assign { reg, at, value });
+        let next = self.joined(all, &own, &others)?;
+        for (part, value) in all.parts.iter().zip(next) {
+            self.emit(Op::Assign { reg: part.reg, at, value });
         }
         Ok(())
     }
 
+    /// Values in registers, because a function may read them several times.
+    pub(super) fn in_registers(&mut self, all: &Combined<'_>, name: &str, values: Vec<Val>) -> Vec<Val> {
+        let zero = self.int(0);
+        let keep = |(part, value): (&Part, Val)| match value {
+            plain @ Val::Reg(..) => plain,
+            value => {
+                let reg = self.register(format!("{}_{name}", part.name), part.elem, 1, false);
+                self.emit(Op::Assign { reg, at: zero, value });
+                Val::Reg(reg, zero)
+            }
+        };
+        all.parts.iter().zip(values).map(keep).collect()
+    }
+
+    /// Two tuples combined. The functions of a tuple are computed before any of its entries can change.
+    pub(super) fn joined(&mut self, all: &Combined<'_>, left: &[Val], right: &[Val]) -> Result<Vec<Val>> {
+        let functions = match all.how {
+            How::Bin(with) => {
+                let join = |(left, right): (&Val, &Val)| {
+                    Val::Bin(with, Box::new(left.clone()), Box::new(right.clone()))
+                };
+                return Ok(left.iter().zip(right).map(join).collect());
+            }
+            How::Functions(functions) => functions,
+        };
+        let elems = all.parts.iter().chain(&all.parts).map(|part| part.elem);
+        let values: Vec<(Val, Elem)> = left.iter().chain(right).cloned().zip(elems).collect();
+        let mut next = Vec::new();
+        for (part, function) in all.parts.iter().zip(functions) {
+            let value = self.of_values(function, &values)?;
+            next.push(match all.parts.len() {
+                1 => value,
+                _ => {
+                    let (reg, at) =
+                        (self.register(format!("{}_next", part.name), part.elem, 1, false), self.int(0));
+                    self.emit(Op::Assign { reg, at, value });
+                    Val::Reg(reg, at)
+                }
+            });
+        }
+        Ok(next)
+    }
+
     /// How many results a thread has.
-    fn results(&self, all: &Combined<'_>) -> i64 {
+    pub(super) fn results(&self, all: &Combined<'_>) -> i64 {
         i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
     }
 
@@ -287,27 +329,10 @@ impl Lower<'_> {
 
     /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
     /// the same order, so all get the same number.
-    fn across_digits(&mut self, all: &Combined<'_>, digits: tile::Digits) -> Result<()> {
-        let threads = self.combined();
-        let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
-        if threads % whole != 0 {
-            return Err(Problem::new(format!(
-                "groups of {whole} threads cannot combine their elements: there are {threads}"
-            ))
-            .help("the largest digit's extent times its step divides the number of threads"));
-        }
+    fn across_digits(&mut self, all: &Combined<'_>, digits: &[(i64, i64)]) -> Result<()> {
         let (mut compact, mut rest) = (1, Vec::new());
-        for &(extent, step) in digits.all() {
-            let (extent, step) = (i64::from(extent), i64::from(step));
-            // The factor of the digit that a butterfly within full warps combines.
-            let mut lanes = 1;
-            while threads % WARP == 0
-                && step & (step - 1) == 0
-                && 2 * lanes * step <= WARP
-                && extent % (2 * lanes) == 0
-            {
-                lanes *= 2;
-            }
+        for &(extent, step) in digits {
+            let lanes = self.lanes(extent, step);
             if lanes > 1 {
                 self.butterfly(all, lanes, step)?;
             }
@@ -337,23 +362,25 @@ impl Lower<'_> {
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
     }
 
+    /// The factor of a digit of threads that shuffles within full warps combine.
+    pub(super) fn lanes(&self, extent: i64, step: i64) -> i64 {
+        let threads = self.combined();
+        let mut lanes = 1;
+        while threads % WARP == 0
+            && step & (step - 1) == 0
+            && 2 * lanes * step <= WARP
+            && extent % (2 * lanes) == 0
+        {
+            lanes *= 2;
+        }
+        lanes
+    }
+
     /// Combines runs of threads through shared memory.
     fn through_shared(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
         let len = self.results(all);
         let kept = self.store_of_runs(all, runs)?;
-        // The first run of those that are combined: its digits are 0.
-        let mut home = kept.run;
-        for &(extent, step) in runs.digits {
-            let over = self.exprs().div(kept.run, step);
-            let digit = self.exprs().rem(over, extent);
-            let by = self.int(step);
-            let part = self.exprs().mul(digit, by);
-            home = self.exprs().sub(home, part);
-        }
-        let home = match self.kernel.exprs.constant(home) {
-            Some(_) => home,
-            None => self.name_here(home, &format!("{}_first", all.parts[0].name)),
-        };
+        let home = self.first_run(all, runs, kept.run);
         let (count, zero) = (runs.count(), self.int(0));
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
@@ -385,7 +412,7 @@ impl Lower<'_> {
     }
 
     /// Stores the elements of each run in shared memory, and waits for them.
-    fn store_of_runs(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<Kept> {
+    pub(super) fn store_of_runs(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<Kept> {
         let len = self.results(all);
         let count = (self.combined() + runs.threads - 1) / runs.threads;
         // Each member of a family has its own part.
@@ -421,8 +448,29 @@ impl Lower<'_> {
         Ok(kept)
     }
 
+    /// The first run of those that are combined: its digits are 0.
+    pub(super) fn first_run(&mut self, all: &Combined<'_>, runs: &Runs<'_>, run: Ix) -> Ix {
+        let mut home = run;
+        for &(extent, step) in runs.digits {
+            let digit = self.digit_of(run, extent, step);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            home = self.exprs().sub(home, part);
+        }
+        match self.kernel.exprs.constant(home) {
+            Some(_) => home,
+            None => self.name_here(home, &format!("{}_first", all.parts[0].name)),
+        }
+    }
+
+    /// A digit of a number.
+    pub(super) fn digit_of(&mut self, number: Ix, extent: i64, step: i64) -> Ix {
+        let over = self.exprs().div(number, step);
+        self.exprs().rem(over, extent)
+    }
+
     /// The place of one of a run's elements.
-    fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
+    pub(super) fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
         let by = self.int(kept.count);
         let row = self.exprs().mul(at, by);
         let index = self.exprs().add(run, row);
@@ -431,11 +479,10 @@ impl Lower<'_> {
     }
 
     /// The run with this number among those that are combined, of which the first is `home`.
-    fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
+    pub(super) fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
         let (mut run, mut below) = (home, 1);
         for &(extent, step) in runs.digits {
-            let over = self.exprs().div(at, below);
-            let digit = self.exprs().rem(over, extent);
+            let digit = self.digit_of(at, extent, below);
             let by = self.int(step);
             let part = self.exprs().mul(digit, by);
             run = self.exprs().add(run, part);
@@ -456,6 +503,6 @@ impl Lower<'_> {
     }
 }
 
-fn load(to: Frag, from: Mem) -> Op {
+pub(super) fn load(to: Frag, from: Mem) -> Op {
     Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None }
 }

@@ -77,6 +77,10 @@ impl Lower<'_> {
                 let edges = self.found.masks[&stmt.id].clone()?;
                 self.fold((from, to), with, nothing, *across, &edges).map_err(problem)?
             }
+            tile::Op::Scan { from, to, carry, how } => {
+                let edges = self.found.masks[&stmt.id].clone()?;
+                self.scan((from, to, carry), how, &edges).map_err(problem)?
+            }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
             }

@@ -116,6 +116,16 @@ impl Choice<'_> {
                 let Some(all) = seen(from, own)? else { return Ok(false) };
                 self.take(&[to], &all.projected(&kept(from, to)?))
             }
+            Op::Scan { from, to, carry, how } => {
+                let mut known =
+                    from.iter().chain(to).filter_map(|view| Some((view, self.forms.get(&view.tensor)?)));
+                let Some((view, own)) = known.next() else { return Ok(false) };
+                let Some(all) = seen(view, own)? else { return Ok(false) };
+                let keep: Vec<bool> =
+                    (0..all.tile().len()).map(|mode| !how.modes().contains(&mode)).collect();
+                let any = self.take(&from.iter().chain(to).collect::<Vec<_>>(), &all)?;
+                Ok(self.take(&carry.iter().collect::<Vec<_>>(), &all.projected(&keep))? || any)
+            }
             _ => Ok(false),
         }
     }
@@ -136,11 +146,15 @@ impl Choice<'_> {
         let all = match &stmt.op {
             Op::Gemm { acc, .. } => super::whole::outer(&extents(acc)?, self.threads(stmt.by)),
             Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,
+            Op::Scan { from, .. } => {
+                spread(self.program, &from.iter().collect::<Vec<_>>(), self.threads(stmt.by), self.width)?
+            }
             _ => spread(self.program, &views, self.threads(stmt.by), self.width)?,
         };
         let views: Vec<&View> = match &stmt.op {
             Op::Gemm { acc, .. } => vec![acc],
             Op::Reduce { from, .. } => vec![from],
+            Op::Scan { from, .. } => from.iter().collect(),
             _ => views,
         };
         self.take(&views, &all).map(|_| ())

@@ -38,6 +38,7 @@ mod exchange;
 mod forms;
 mod part;
 mod product;
+mod scan;
 mod shared;
 mod statement;
 mod sync;

@@ -69,6 +69,7 @@ impl Resolve {
                 self.unstage(stmt, stage)?;
             }
             Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
+            Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
             Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
             _ => self.body.push(stmt.clone()),
         }

@@ -43,6 +43,7 @@ pub(super) fn views(op: &Op) -> Vec<&View> {
         Op::Fill { to, .. } => vec![to],
         Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+        Op::Scan { from, to, carry, .. } => from.iter().chain(carry).chain(to).collect(),
         _ => Vec::new(),
     }
 }

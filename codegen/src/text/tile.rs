@@ -9,6 +9,7 @@ use tilewright_layout::Value;
 use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::number::Number;
+use crate::scan::{Level, Scan};
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
     Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read,
@@ -96,6 +97,7 @@ records! {
     Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
+    Scan { with, nothing, levels, exclusive = false }
     Digit { extent, mode, step }
     TiledMma { row, groups, of }
 }
@@ -113,6 +115,7 @@ variants! {
         "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
         "either" Either(tests),
     }
+    Level { "own" Own { mode, extent }, "threads" Threads(across) }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "digits" Digits(digits) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
@@ -133,6 +136,7 @@ variants! {
         "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across },
+        "scan" Scan { from, to, carry = Vec::new(), how },
         "atomic" Atomic { from, to, update },
         "signal" Signal { flag, add },
         "await_flag" AwaitFlag { flag, least },

@@ -2,7 +2,7 @@
 //! that gather tiles.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr, Stmt};
+use tilewright_codegen::ast::{Binary, Expr, ExprKind, Stmt};
 
 use super::form::Form;
 use super::scene::{ELEMS, Part, Scene};
@@ -246,6 +246,16 @@ impl Scene {
         };
         if self.random.chance(50) {
             let largest = super::tree::closure(&["a", "b"], larger);
+            if self.random.chance(50) {
+                let function =
+                    if self.random.chance(50) { "scan" } else { &function.replace("reduce", "scan") };
+                let made = call(function, vec![name(from), least, largest]);
+                let made = match self.random.chance(50) {
+                    true => super::tree::with(made, "exclusive", super::tree::expr(ExprKind::Bool(true))),
+                    false => made,
+                };
+                return self.bind("e", made);
+            }
             return self.bind("e", call(function, vec![name(from), least, largest]));
         }
         // The maximum, and its multiplicity.

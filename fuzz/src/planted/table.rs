@@ -298,8 +298,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "the second warp is not reduced",
-        "let (from, to) = (self.int(1), self.int(warps));",
-        "let (from, to) = (self.int(2), self.int(warps));",
+        "let (from, to) = (self.int(1), self.int(count));",
+        "let (from, to) = (self.int(2), self.int(count));",
     ),
     fault(
         COORDINATES,

@@ -9,6 +9,7 @@ mod memory;
 mod number;
 mod order;
 mod point;
+mod scan;
 mod statement;
 mod value;
 mod view;

@@ -42,6 +42,7 @@ pub fn point(
     let views: Vec<&View> = match &stmt.op {
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
         Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
+        Op::Scan { from, to, .. } => from.iter().chain(to).collect(),
         Op::Fill { to, .. } => vec![to],
         Op::Take { from, .. } => vec![from],
         Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),

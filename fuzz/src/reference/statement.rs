@@ -31,6 +31,7 @@ impl Cluster<'_> {
             Op::Fold { from, to, with, nothing, across } => {
                 self.fold(step, (from, to), with, nothing, *across)?
             }
+            Op::Scan { from, to, carry, how } if carry.is_empty() => self.scan(step, (from, to), how)?,
             // Copies in flight have landed, and the threads of the group have arrived.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
@@ -93,12 +94,19 @@ impl Cluster<'_> {
         })
     }
 
-    fn written(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Cell> {
+    pub(super) fn written(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], fill: Num) -> Result<Cell> {
         let cell = self.read(shown, begin, at, fill)?;
         cell.ok_or_else(|| Undefined(format!("`{}` is read at {at:?} before it is written", shown.view.name)))
     }
 
-    fn put(&self, shown: &Shown<'_>, begin: &Begin, at: &[i64], cell: Cell, to: &mut Writes) -> Result<()> {
+    pub(super) fn put(
+        &self,
+        shown: &Shown<'_>,
+        begin: &Begin,
+        at: &[i64],
+        cell: Cell,
+        to: &mut Writes,
+    ) -> Result<()> {
         if let Place::At(place) = shown.place(begin, at)? {
             to.push((begin.rank, shown.view.tensor, place, cell));
         }
@@ -331,7 +339,7 @@ impl Cluster<'_> {
     }
 
     /// Combines two tuples as a thread does.
-    fn combined(
+    pub(super) fn combined(
         &self,
         (step, thread): (&Step<'_>, i64),
         with: &[Expr],
@@ -370,7 +378,7 @@ fn leaves_unchanged(of: &Expr, given: &Operands, outside: &[bool]) -> bool {
 }
 
 /// Whether a function of two elements is an out-of-bounds fill.
-fn either(one: Beyond, other: Beyond) -> Beyond {
+pub(super) fn either(one: Beyond, other: Beyond) -> Beyond {
     match (one, other) {
         (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,
         (Beyond::Perhaps, _) | (_, Beyond::Perhaps) => Beyond::Perhaps,

@@ -404,6 +404,12 @@ impl Reader<'_> {
                 Value::Other
             }
             "map" => self.map(args)?,
+            "scan" | "warp_scan" | "block_scan" => {
+                let from = self.view(of(0)?)?;
+                let to = self.fresh(&from.counts());
+                self.said.push(Said { what: "scan of", views: vec![from, to.clone()] });
+                Value::View(to)
+            }
             "reduce" | "warp_reduce" | "block_reduce" => {
                 let given = self.value(of(0)?)?;
                 let is_tuple = matches!(given, Value::Tuple(_));

@@ -1,0 +1,56 @@
+//! Scans: how prefixes of elements are combined, over the elements of threads and over threads.
+
+use crate::expr::Expr;
+use crate::number::Number;
+use crate::tile::Across;
+
+/// How a scan combines elements, or tuples of them, with those before them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scan {
+    /// The associative function, one for each entry of the tuples: of the tuple of all elements before, its
+    /// first inputs, and of the next one.
+    pub with: Vec<Expr>,
+    /// Its identity.
+    pub nothing: Vec<Number>,
+    /// The order of elements: levels from the fastest to the slowest.
+    pub levels: Vec<Level>,
+    /// Each result leaves out its own element.
+    pub exclusive: bool,
+}
+
+/// A digit of an element's number in the order of a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// So many elements of a thread along a mode, from the first; levels of one mode follow one another.
+    Own {
+        /// The mode.
+        mode: u8,
+        /// How many.
+        extent: i64,
+    },
+    /// The number of the thread.
+    Threads(Across),
+}
+
+impl Scan {
+    /// The modes that it runs along.
+    pub fn modes(&self) -> Vec<usize> {
+        let mut modes = Vec::new();
+        for level in &self.levels {
+            match level {
+                Level::Own { mode, .. } if !modes.contains(&usize::from(*mode)) => modes.push((*mode).into()),
+                _ => {}
+            }
+        }
+        modes
+    }
+
+    /// The threads that it runs over.
+    pub fn across(&self) -> Vec<Across> {
+        let threads = self.levels.iter().filter_map(|level| match level {
+            Level::Own { .. } => None,
+            Level::Threads(across) => Some(*across),
+        });
+        threads.collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Scans: elements sorted by their numbers in the order of the scan, and combined one after another.
+
+use std::collections::BTreeMap;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::scan::{Level, Scan};
+use tilewright_codegen::view::View;
+
+use super::memory::{Beyond, Cell};
+use super::order::Step;
+use super::statement::{Writes, either};
+use super::view::{Begin, Shown};
+use super::{Cluster, Num, Result};
+
+/// An element: its thread's place in the group, its coordinates, its tuple.
+type Found = (usize, Vec<i64>, Vec<Cell>);
+
+impl Cluster<'_> {
+    pub(super) fn scan(&self, step: &Step<'_>, (from, to): (&[View], &[View]), how: &Scan) -> Result<Writes> {
+        let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
+        let from: Vec<Shown<'_>> = from.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
+        let to: Vec<Shown<'_>> = to.iter().map(|view| self.show(view)).collect::<Result<_>>()?;
+        let threads = self.threads(step);
+        let starts = |all: &[Shown<'_>], thread: i64| -> Result<Vec<Begin>> {
+            all.iter().map(|shown| self.begin(shown, &step.at, thread)).collect()
+        };
+        // By what elements have in common, and by their numbers, slowest digit first.
+        let mut groups: BTreeMap<(u32, Vec<i64>), BTreeMap<Vec<i64>, Found>> = BTreeMap::new();
+        for (place, &thread) in threads.iter().enumerate() {
+            let begins = starts(&from, thread)?;
+            for at in 0..from[0].count() {
+                let at = from[0].digits(at);
+                let cells = from.iter().zip(&begins);
+                let cells = cells.map(|(shown, begin)| self.written(shown, begin, &at, Num::UNKNOWN));
+                let cells: Vec<Cell> = cells.collect::<Result<_>>()?;
+                let (mut rest, mut first, mut number) = (at.clone(), place as u32, Vec::new());
+                for level in &how.levels {
+                    number.push(match *level {
+                        Level::Own { mode, extent } => {
+                            let index = &mut rest[usize::from(mode)];
+                            let digit = *index % extent;
+                            *index /= extent;
+                            digit
+                        }
+                        Level::Threads(across) => {
+                            let of = across.first(place as u32);
+                            first = across.first(first);
+                            (0..place).filter(|other| across.first(*other as u32) == of).count() as i64
+                        }
+                    });
+                }
+                number.reverse();
+                groups.entry((first, rest)).or_default().insert(number, (place, at, cells));
+            }
+        }
+        let identity = how.nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(n.to_f64(), *elem));
+        let identity: Vec<Num> = identity.collect();
+        let mut writes = Writes::new();
+        for group in groups.into_values() {
+            let mut sum = identity.clone();
+            for (place, at, cells) in group.into_values() {
+                let thread = threads[place];
+                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+                let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
+                let next = match beyond {
+                    Beyond::Yes => sum.clone(),
+                    Beyond::Perhaps if tuple != identity => vec![Num::UNKNOWN; elems.len()],
+                    _ => self.combined((step, thread), &how.with, [&sum, &tuple], &elems)?,
+                };
+                let own = if how.exclusive { sum } else { next.clone() };
+                sum = next;
+                for ((shown, begin), num) in to.iter().zip(starts(&to, thread)?).zip(own) {
+                    // Another order would round differently, and elements out of bounds are unspecified.
+                    let known = num.is_exact() && beyond == Beyond::No;
+                    let num = if known { num } else { Num::UNKNOWN };
+                    self.put(shown, &begin, &at, Cell { num, beyond }, &mut writes)?;
+                }
+            }
+        }
+        Ok(writes)
+    }
+}
