@@ -74,7 +74,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["barrier", "debug_barrier"], "write sync_threads()"),
     (
         &["atomic_add", "atomicAdd", "atomic_max", "atomicMax"],
-        "there are no atomic operations yet: let every block write its part to a tensor, and add the parts in a second kernel",
+        "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like",
     ),
 ];
 

@@ -30,7 +30,16 @@ pub(super) fn align(from: &View, to: &View) -> Result<Pair> {
             from.rank(),
             to.rank()
         ))
-        .help("slice one of them, so that both have the same modes"));
+        .help(match (from.rank(), to.rank()) {
+            (1, 2) | (2, 1) => {
+                let vector = if from.rank() == 1 { from } else { to };
+                format!(
+                    "write `{0}.along(0)` for a column of the matrix, or `{0}.along(1)` for a row, or slice the matrix",
+                    vector.name
+                )
+            }
+            _ => "slice one of them, so that both have the same modes".into(),
+        }));
     }
     let (mut from_modes, mut to_modes) = (Vec::new(), Vec::new());
     for (mode, (f, t)) in from.layout.modes().zip(to.layout.modes()).enumerate() {
