@@ -386,6 +386,12 @@ impl View {
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
     }
 
+    /// One element as a tile of this rank, with extent 1 in every mode, so that functions can broadcast it.
+    pub(crate) fn everywhere(&self, rank: usize) -> Result<View> {
+        let one = Layout::new(1i64, 0i64)?;
+        Ok(self.rearranged(Layout::from_modes(vec![one; rank])?))
+    }
+
     /// A vector along `mode` of a matrix, with extent 1 in the other, so that functions can broadcast it.
     pub fn along(&self, mode: i64) -> Result<View> {
         if self.rank() != 1 {

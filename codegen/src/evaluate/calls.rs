@@ -675,7 +675,7 @@ impl Evaluator {
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
         let naming = std::mem::take(&mut self.naming);
-        let of = self.expr(receiver);
+        let of = self.operand(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {
             return Value::Poison;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use super::calls::Args;
 use super::value::{Closure, Value};
-use super::{Evaluator, advice};
+use super::{Evaluator, advice, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::View;
+
+/// Inputs of a function of elements.
+const MOST_INPUTS: usize = 64;
 
 /// The operands of `map`.
 struct Mapped<'a> {
@@ -22,6 +25,26 @@ struct Mapped<'a> {
     at: usize,
     /// The number of coordinates, if the closure takes the coordinates of elements too.
     at_elements: Option<usize>,
+}
+
+/// The elements that a function of elements reads besides its parameters: one each, for all elements alike.
+#[derive(Default)]
+pub(super) struct Captured {
+    /// The number of parameters, which are the inputs before these.
+    params: usize,
+    views: Vec<View>,
+}
+
+impl Captured {
+    /// The place of an element among the inputs.
+    fn input(&mut self, view: &View) -> usize {
+        let known = self.views.iter().position(|other| other == view);
+        let place = known.unwrap_or_else(|| {
+            self.views.push(view.clone());
+            self.views.len() - 1
+        });
+        self.params + place
+    }
 }
 
 impl Evaluator {
@@ -39,12 +62,26 @@ impl Evaluator {
         Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
     }
 
-    /// A size is a number inside a function of elements.
-    pub(super) fn as_element(&self, value: Value) -> Value {
-        match value {
-            Value::Size(_) if self.in_closure => value.as_number().map_or(value, Value::Number),
-            value => value,
+    /// A size is a number inside a function of elements, and so is one element of a tensor.
+    pub(super) fn as_element(&mut self, value: Value) -> Value {
+        match (value, &mut self.captured) {
+            (value @ Value::Size(_), _) if self.in_closure => value.as_number().map_or(value, Value::Number),
+            (Value::View(view), Some(captured)) if integer::is_one(&view) => match captured.input(&view) {
+                place @ 0..MOST_INPUTS => {
+                    Value::Number(Scalar::new(tile::Expr::In(place as u8), self.builder.elem(&view)))
+                }
+                _ => Value::View(view),
+            },
+            (value, _) => value,
         }
+    }
+
+    /// What is indexed, or whose field or method this is: a tensor even if it has one element.
+    pub(super) fn operand(&mut self, expr: &Expr) -> Value {
+        let captured = self.captured.take();
+        let value = self.expr(expr);
+        self.captured = captured;
+        value
     }
 
     /// `f(x)`, where the kernel has bound `f` to a closure.
@@ -102,7 +139,7 @@ impl Evaluator {
 
     /// `map((x, y), |x, y| …)`: fresh fragments, one for each value of the closure; or `map(ins, to, |…| …)` into tensors.
     pub(super) fn map_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
-        let mapped = mapped(args)?;
+        let mut mapped = mapped(args)?;
         for (arg, views) in [(0, Some(&mapped.ins)), (1, mapped.to.as_ref())] {
             let open =
                 views.into_iter().flatten().find(|view| self.is_whole(view) && view.extents().is_none());
@@ -111,6 +148,7 @@ impl Evaluator {
             }
         }
         let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
+        self.captured = Some(Captured { params: elems.len(), views: Vec::new() });
         let value = match mapped.at_elements {
             None => self.applied(mapped.closure, &elems),
             Some(rank) => {
@@ -122,6 +160,10 @@ impl Evaluator {
                 self.applied_to(mapped.closure, values)
             }
         };
+        let rank = mapped.ins.iter().chain(mapped.to.iter().flatten()).map(View::rank).max().unwrap_or(1);
+        for view in self.captured.take().unwrap_or_default().views {
+            mapped.ins.push(view.everywhere(rank)?);
+        }
         let (values, is_tuple) = match value {
             Value::Poison => return Ok(Value::Poison),
             Value::Tuple(values) => (values, true),

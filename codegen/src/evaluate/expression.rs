@@ -56,8 +56,14 @@ impl Evaluator {
                 let value = self.method(receiver, method, args, expr.span);
                 self.as_element(value)
             }
-            ExprKind::Field { base, field } => self.field(base, field),
-            ExprKind::Index { base, index } => self.index(base, index),
+            ExprKind::Field { base, field } => {
+                let value = self.field(base, field);
+                self.as_element(value)
+            }
+            ExprKind::Index { base, index } => {
+                let value = self.index(base, index);
+                self.as_element(value)
+            }
             ExprKind::Unary(op, inner) => {
                 let value = self.expr(inner);
                 self.unary(*op, value, expr.span, inner.span)
@@ -206,7 +212,7 @@ impl Evaluator {
             "z" => Some(2),
             _ => None,
         };
-        match (self.expr(base), axis) {
+        match (self.operand(base), axis) {
             (Value::Special("block"), Some(axis)) => Value::Index(Coord::Block(axis).into()),
             (Value::Special("thread"), Some(0)) => Value::Index(Coord::Thread(0).into()),
             (Value::Special("thread"), Some(_)) => {
@@ -242,7 +248,7 @@ impl Evaluator {
     }
 
     fn index(&mut self, base: &Expr, index: &Expr) -> Value {
-        match (self.expr(base), self.expr(index)) {
+        match (self.operand(base), self.operand(index)) {
             (Value::Poison, _) | (_, Value::Poison) => Value::Poison,
             (Value::View(view), at) => {
                 let at = self.read(at, index.span);

@@ -93,6 +93,8 @@ struct Evaluator {
     in_kernel: bool,
     /// Is this a function of elements, where `as` gives literals a type?
     in_closure: bool,
+    /// The elements that the function of elements under evaluation reads besides its parameters.
+    captured: Option<elements::Captured>,
     /// Is this the type of an argument, where unknown names are sizes?
     in_type: bool,
 }
@@ -113,6 +115,7 @@ impl Evaluator {
             work: Work::default(),
             in_kernel: true,
             in_closure: false,
+            captured: None,
             in_type: false,
         }
     }

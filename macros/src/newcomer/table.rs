@@ -77,7 +77,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "let x = map(from, |x, y| x + y);"),
     (Body, "let x = map(from, max(from, 0.0));"),
     (Body, "let x = map((from, to), |(x, y)| x + y);"),
-    (Body, "let x = map(from, |x| from);"),
+    (Body, "let x = map(from, |x| a);"),
     (Body, "let x = map(from, |x| { let y = x * x; });"),
     (Body, "let x = map(from, |x| { copy(from, to); x });"),
     (Body, "let x = map(from, |x| { let y = x + z; y });"),

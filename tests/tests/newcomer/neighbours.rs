@@ -42,6 +42,51 @@ fn stencils() {
     }
 }
 
+/// A 3×3 convolution of each channel on its own, with its bias.
+#[kernel]
+fn depthwise(
+    x: &Tensor<f32, (W, H, C)>,
+    w: &Tensor<f32, (_3, _3, C)>,
+    bias: &Tensor<f32, C>,
+    y: &mut Tensor<f32, (W, H, C)>,
+) {
+    let x = tile(x, (32, 8, 1), (block.x, block.y, block.z))[(_, _, 0)];
+    let mut acc = full::<f32>((32, 8), 0.0);
+    for i in unroll(0..3) {
+        for j in unroll(0..3) {
+            let weight = w[(i, j, block.z)];
+            acc = map((acc, shift(x, (i - 1, j - 1))), |s, x| s + x * weight);
+        }
+    }
+    let bias = bias[(block.z)];
+    copy(map(acc, |s| s + bias), tile(y, (32, 8, 1), (block.x, block.y, block.z))[(_, _, 0)]);
+}
+
+#[test]
+fn depthwise_convolution() {
+    let (w, h, c) = (37, 11, 3);
+    let (x, k, bias) = (drawn(w * h * c, 2), drawn(9 * c, 3), drawn(c, 4));
+    let mut wanted = vec![];
+    for at in 0..w * h * c {
+        let (i, j, ch) = ((at % w) as i64, (at / w % h) as i64, at / (w * h));
+        let mut sum = f64::from(bias[ch]);
+        for (d, weight) in k[9 * ch..9 * ch + 9].iter().enumerate() {
+            let (p, q) = (i + d as i64 % 3 - 1, j + d as i64 / 3 - 1);
+            if (0..w as i64).contains(&p) && (0..h as i64).contains(&q) {
+                sum += f64::from(*weight) * f64::from(x[p as usize + w * (q as usize + h * ch)]);
+            }
+        }
+        wanted.push(sum);
+    }
+    let args = [
+        Arg::tensor(&x, [w, h, c]),
+        Arg::tensor(&k, [3, 3, c]),
+        Arg::tensor(&bias, [c]),
+        Arg::output::<f32>([w, h, c]),
+    ];
+    right(generated!(depthwise()), &args, "y", &wanted, 1e-5);
+}
+
 /// The largest of each 2×2 window: windows and places in them are modes of their own.
 #[kernel(allow(uncoalesced))]
 fn max_pool(x: &Tensor<f32, (_2, W, _2, H)>, y: &mut Tensor<f32, (W, H)>) {
