@@ -135,14 +135,22 @@ impl Evaluator {
 
     /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: an associative and commutative function.
     fn fold_call(&mut self, args: &Args, naming: &[String], across: Across) -> Result<Value, Problem> {
-        let Some(Combiner { from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
+        let Some(Combiner { mut from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
             return Ok(Value::Poison);
         };
+        let whole = from.iter().all(|view| self.is_whole(view));
+        let across = if whole { self.across_threads(args, across)? } else { across };
         let extents = extents(args, &from[0], across, named(args, "mode").map(|(value, _)| value))?;
         let mut to = Vec::new();
         for (n, elem) in elems.iter().enumerate() {
             let name = naming.get(n).map_or("fragment", String::as_str);
-            let made = self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name);
+            let made = match whole {
+                true => {
+                    from[n] = self.loaded(name, &from[n])?;
+                    self.builder.distributed(name, *elem, &extents)?
+                }
+                false => self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name),
+            };
             self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
             to.push(made);
         }

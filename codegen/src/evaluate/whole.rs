@@ -81,7 +81,10 @@ impl Evaluator {
                     "`{}` combines the parts of single threads, and this is a whole tile, distributed over the threads",
                     args.name
                 ))
-                .help(format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"))
+                .help(match function {
+                    "reduce" => "write reduce(t, identity, |a, b| …, mode = 1) for each row, without `mode` for all".into(),
+                    _ => format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"),
+                })
                 .arg(0))
             }
         }

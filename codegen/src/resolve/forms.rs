@@ -101,7 +101,7 @@ impl Choice<'_> {
     /// Propagates a known distribution to the open tiles of a statement. Returns whether there were any.
     fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.op {
-            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } => {
+            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Atomic { .. } => {
                 let views = super::whole::views(&stmt.op);
                 for view in views.iter().rev() {
                     let Some(own) = self.forms.get(&view.tensor) else { continue };
@@ -126,6 +126,16 @@ impl Choice<'_> {
                 let any = self.take(&from.iter().chain(to).collect::<Vec<_>>(), &all)?;
                 Ok(self.take(&carry.iter().collect::<Vec<_>>(), &all.projected(&keep))? || any)
             }
+            Op::Fold { from, to, .. } => {
+                for view in from {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    let Some(all) = seen(view, own)? else { continue };
+                    let others = self.take(&from.iter().collect::<Vec<_>>(), &all)?;
+                    let rest = all.projected(&kept(view, &to[0])?);
+                    return Ok(self.take(&to.iter().collect::<Vec<_>>(), &rest)? || others);
+                }
+                Ok(false)
+            }
             _ => Ok(false),
         }
     }
@@ -149,12 +159,17 @@ impl Choice<'_> {
             Op::Scan { from, .. } => {
                 spread(self.program, &from.iter().collect::<Vec<_>>(), self.threads(stmt.by), self.width)?
             }
+            Op::Fold { from, .. } => {
+                let from: Vec<&View> = from.iter().collect();
+                spread(self.program, &from, self.threads(stmt.by), self.width)?
+            }
             _ => spread(self.program, &views, self.threads(stmt.by), self.width)?,
         };
         let views: Vec<&View> = match &stmt.op {
             Op::Gemm { acc, .. } => vec![acc],
             Op::Reduce { from, .. } => vec![from],
             Op::Scan { from, .. } => from.iter().collect(),
+            Op::Fold { from, .. } => from.iter().collect(),
             _ => views,
         };
         self.take(&views, &all).map(|_| ())

@@ -8,9 +8,10 @@ use super::{Resolve, extents};
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::lower::identity;
+use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
-use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor};
+use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor, Update};
 use crate::view::View;
 
 impl Resolve {
@@ -68,8 +69,16 @@ impl Resolve {
                 push(self, Op::Map { ins, to: into, value: value.clone() });
                 self.unstage(stmt, stage)?;
             }
+            Op::Atomic { from, to, update } => {
+                let ins: Vec<&View> = [from].into_iter().chain(&update.old).collect();
+                let d = self.elements(stmt, &ins, to)?;
+                let (from, to) = (self.side(stmt, from, &d, false)?, self.side(stmt, to, &d, true)?);
+                let old = update.old.as_ref().map(|old| self.side(stmt, old, &d, true)).transpose()?;
+                push(self, Op::Atomic { from, to, update: Update { old, ..update.clone() } });
+            }
             Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
+            Op::Fold { from, to, with, nothing, .. } => self.fold(stmt, (from, to), with, nothing)?,
             Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
             _ => self.body.push(stmt.clone()),
         }
@@ -138,8 +147,46 @@ impl Resolve {
     /// A reduction: within each thread, then across the threads that share a result. The target's old value
     /// is combined once.
     fn reduce(&mut self, stmt: &Stmt, from: &View, to: &View, with: Bin) -> Result<()> {
-        let keep = kept(from, to)?;
         let elem = self.program.tensor(to.tensor).elem;
+        let nothing = identity(with, elem).ok_or_else(|| {
+            Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
+        })?;
+        let combined = self.combined(from, to)?;
+        let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
+        let source = self.side(stmt, from, &combined.all, false)?;
+        let across = combined.across;
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond: None });
+        let out = self.side(stmt, to, &combined.rest, true)?;
+        let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+        self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
+        Ok(())
+    }
+
+    /// The same by functions of tuples.
+    fn fold(
+        &mut self,
+        stmt: &Stmt,
+        (from, to): (&[View], &[View]),
+        with: &[Expr],
+        nothing: &[Number],
+    ) -> Result<()> {
+        let combined = self.combined(&from[0], &to[0])?;
+        let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
+            own.push(self.accumulator(stmt, to, nothing, &combined)?);
+            sources.push(self.side(stmt, from, &combined.all, false)?);
+            out.push(self.side(stmt, to, &combined.rest, true)?);
+        }
+        let fold =
+            |from, to, across| Op::Fold { from, to, with: with.to_vec(), nothing: nothing.to_vec(), across };
+        self.push(stmt, fold(sources, own.clone(), combined.across));
+        self.push(stmt, fold(own, out, Across::Thread));
+        Ok(())
+    }
+
+    /// What a reduction combines.
+    fn combined(&self, from: &View, to: &View) -> Result<Combined> {
+        let keep = kept(from, to)?;
         let all = match self.forms.get(&from.tensor) {
             Some(own) => seen(from, own)?,
             None => None,
@@ -149,28 +196,24 @@ impl Resolve {
                 .help("copy it to registers first: `let t = map(x, |x| x)`")
                 .arg(0));
         };
-        let nothing = identity(with, elem).ok_or_else(|| {
-            Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
-        })?;
-        let rest = all.projected(&keep);
-        let name = format!("{}_own", self.program.tensor(to.tensor).name);
-        let shape = Tuple::flat(&part::combined(&all, &keep));
-        let space = Space::Registers { words: false };
-        let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
-        let own = View::whole(own, &name, &shape)?;
-        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::lit(nothing) });
-        let source = self.side(stmt, from, &all, false)?;
         let digits = all.combined(&keep);
         let across = match (&digits[..], Digits::new(&digits)) {
             ([], _) => Across::Thread,
             (_, Some(digits)) => Across::Digits(digits),
             (_, None) => return Err(Problem::new("too many digits of threads are combined at once")),
         };
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond: None });
-        let out = self.side(stmt, to, &rest, true)?;
-        let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-        self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
-        Ok(())
+        Ok(Combined { rest: all.projected(&keep), own: part::combined(&all, &keep), all, across })
+    }
+
+    /// Registers for a thread's part of a reduction's result, filled with the identity.
+    fn accumulator(&mut self, stmt: &Stmt, to: &View, nothing: Number, combined: &Combined) -> Result<View> {
+        let Tensor { name, elem, .. } = self.program.tensor(to.tensor);
+        let (name, elem, shape) = (format!("{name}_own"), *elem, Tuple::flat(&combined.own));
+        let space = Space::Registers { words: false };
+        let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
+        let own = View::whole(own, &name, &shape)?;
+        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::Lit(nothing) });
+        Ok(own)
     }
 
     /// Statements that builder calls make, in place of one.
@@ -181,6 +224,18 @@ impl Resolve {
         self.body.extend(made?);
         Ok(())
     }
+}
+
+/// A reduction of a distributed tile.
+struct Combined {
+    /// The distribution of what is combined.
+    all: Distribution,
+    /// The distribution of the result.
+    rest: Distribution,
+    /// The extents of what each thread combines alone.
+    own: Vec<i64>,
+    /// The threads that share a result.
+    across: Across,
 }
 
 /// The layout of a thread's fragment of a tile.

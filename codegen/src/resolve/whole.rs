@@ -40,6 +40,8 @@ pub(super) fn views(op: &Op) -> Vec<&View> {
     match op {
         Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. } => Vec::new(),
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+        Op::Atomic { from, to, update } => [from].into_iter().chain(&update.old).chain([to]).collect(),
+        Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
         Op::Fill { to, .. } => vec![to],
         Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
@@ -62,7 +64,7 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     // A group of one thread owns whole tiles.
     let alone = program.groups[by as usize].threads == 1;
     let memory = |view: &&View| kind(program, view) == Kind::Memory;
-    let moves = matches!(op, Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. });
+    let moves = matches!(op, Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Atomic { .. });
     moves && !alone && !views.is_empty() && views.iter().all(memory)
 }
 

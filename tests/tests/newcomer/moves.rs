@@ -75,6 +75,35 @@ fn gathered_rows() {
     right(generated!(gather()), &args, "out", &wanted, 0.0);
 }
 
+/// Rows added to a table at indices.
+#[kernel]
+fn scatter_add(
+    ids: &Tensor<i32, R>,
+    from: &Tensor<f32, (R, D), (ldf, _1)>,
+    table: &mut Tensor<f32, (V, D), (ldt, _1)>,
+) {
+    let row = ids[(block.x)];
+    copy(tile(from, (1, 256), (block.x, block.y)), tile(table, (1, 256), (row, block.y)), how = "atomic_add");
+}
+
+#[test]
+fn scattered_rows() {
+    let (r, v, d) = (11, 4, 261);
+    let (ids, from) = (below(5, r, 4), drawn(r * d, 5));
+    let mut wanted = vec![0.0; v * d];
+    for i in 0..r * d {
+        if ids[i / d] < v as i32 {
+            wanted[ids[i / d] as usize * d + i % d] += f64::from(from[i]);
+        }
+    }
+    let args = [
+        Arg::tensor(&ids, [r]),
+        rows(&from, r, d),
+        Arg::in_out(&vec![0.0f32; v * d], [v, d]).strides([d, 1]),
+    ];
+    right(generated!(scatter_add()), &args, "table", &wanted, 1e-5);
+}
+
 /// Words and positions: the sum of two tables' rows.
 #[kernel]
 fn embedding(

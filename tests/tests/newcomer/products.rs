@@ -74,6 +74,35 @@ fn gates() {
     right(generated!(gated()), &args, "c", &wanted, 1e-4);
 }
 
+/// C = A·Bᵀ with K split over blocks, which add to C atomically.
+#[kernel]
+fn split_k<const Q: usize = 32>(
+    a: &Tensor<f32, (M, K)>,
+    b: &Tensor<f32, (N, K)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
+    let a = tile(tile(a, (32, Q), (block.x, block.z)), (32, 8), (0, _));
+    let b = tile(tile(b, (32, Q), (block.y, block.z)), (32, 8), (0, _));
+    let (sa, sb) = (shared::<f32>((32, 8)), shared::<f32>((32, 8)));
+    let mut acc = full::<f32>((32, 32), 0.0);
+    for k in pipelined(0..a.size(2), stages = 2) {
+        copy(a[(_, _, k)], sa);
+        copy(b[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (32, 32), (block.x, block.y)), how = "atomic_add");
+}
+
+#[test]
+fn split_sums() {
+    for (m, n, k) in [(32, 32, 64), (33, 40, 75)] {
+        let (a, b) = (drawn(m * k, 6), drawn(n * k, 7));
+        let args =
+            [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::in_out(&vec![0.0f32; m * n], [m, n])];
+        right(generated!(split_k()), &args, "c", &product(&a, &b, m, n), 1e-4);
+    }
+}
+
 /// C = min over k of A + B: shortest paths of two legs.
 #[kernel]
 fn min_plus(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {

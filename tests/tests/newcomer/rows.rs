@@ -64,6 +64,37 @@ fn softmaxes() {
     }
 }
 
+/// A vector of length 1: the length is one number, which the closure uses by its name.
+#[kernel]
+fn normalize(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    at_most(N, 1024);
+    let x = map(tile(x, 1024, 0), |x| x);
+    let squares = sum(map(x, |x| x * x));
+    copy(map(x, |x| x * rsqrt(squares)), tile(y, 1024, 0));
+}
+
+/// The same from parts of threads.
+#[kernel]
+fn normalize_by_threads(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    at_most(N, 1024);
+    let part = |x| parallelize(tile(x, 1024, 0), layout!(256), thread.x);
+    let x = map(part(x), |x| x);
+    let squares = block_sum(sum(map(x, |x| x * x)));
+    map(x, part(y), |x| x * rsqrt(squares));
+}
+
+#[test]
+fn vectors_of_length_one() {
+    for n in [1, 300, 1024] {
+        let x: Vec<f32> = drawn(n, 10).iter().map(|x| x + 4.5).collect();
+        let length = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+        let wanted: Vec<f64> = x.iter().map(|x| f64::from(*x) / length).collect();
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
+        right(generated!(normalize()), &args, "y", &wanted, 1e-5);
+        right(generated!(normalize_by_threads()), &args, "y", &wanted, 1e-5);
+    }
+}
+
 /// The gradient of layer normalisation with respect to its input; mean and 1/σ are those of the forward pass.
 #[kernel(allow(uncoalesced))]
 fn layernorm_backward<const W: usize = 1024>(
@@ -153,6 +184,65 @@ fn cross_entropies() {
             .collect();
         let args = [rows(&x, m, n), Arg::tensor(&class, [m]), Arg::output::<f32>([m])];
         right(generated!(cross_entropy()), &args, "loss", &wanted, 1e-5);
+    }
+}
+
+/// The largest of each row, and the first column that has it.
+#[kernel]
+fn argmax<const W: usize = 512>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    most: &mut Tensor<f32, M>,
+    place: &mut Tensor<i32, M>,
+) {
+    at_most(N, W);
+    let own = map(tile(x, (2, W), (block.x, 0)), |x, at| (x, at.1));
+    let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+    let (best, column) = reduce(own, (f32::NEG_INFINITY, i32::MAX), first, mode = 1);
+    copy(best[(_, 0)], tile(most, 2, block.x));
+    copy(column[(_, 0)], tile(place, 2, block.x));
+}
+
+#[test]
+fn largest_and_where() {
+    for (m, n) in [(2, 512), (5, 100), (3, 1)] {
+        let x = drawn(m * n, 7);
+        let args = [rows(&x, m, n), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
+        for outcome in every(generated!(argmax()), &args) {
+            for (row, of) in x.chunks(n).enumerate() {
+                let most = of.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                assert_eq!(outcome.get::<f32>("most").unwrap()[row], most);
+                let place = of.iter().position(|x| *x == most).unwrap() as i32;
+                assert_eq!(outcome.get::<i32>("place").unwrap()[row], place);
+            }
+        }
+    }
+}
+
+/// The four largest of each row, largest first: four times the argmax, without those already found.
+#[kernel]
+fn top_four<const W: usize = 256>(x: &Tensor<f32, (M, N), (ldx, _1)>, top: &mut Tensor<f32, (_4, M)>) {
+    at_most(N, W);
+    let mut row = map(tile(x, (1, W), (block.x, 0)), |x| x);
+    let columns = map(row, |_, at| at.1);
+    let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+    for i in unroll(0..4) {
+        let (best, column) = reduce((row, columns), (f32::NEG_INFINITY, i32::MAX), first, mode = 1);
+        copy(best, tile(top, (1, 1), (i, block.x)));
+        row = map((row, columns, column), |x, j, c| if j == c { f32::NEG_INFINITY } else { x });
+    }
+}
+
+#[test]
+fn four_largest() {
+    for (m, n) in [(3, 256), (2, 19), (2, 4)] {
+        let x = drawn(m * n, 8);
+        let mut wanted = vec![];
+        for row in x.chunks(n) {
+            let mut row = row.to_vec();
+            row.sort_by(|a, b| b.total_cmp(a));
+            wanted.extend(row[..4].iter().map(|x| f64::from(*x)));
+        }
+        right(generated!(top_four()), &[rows(&x, m, n), Arg::output::<f32>([4, m])], "top", &wanted, 0.0);
     }
 }
 

@@ -37,6 +37,28 @@ fn two_stages() {
     }
 }
 
+/// The sum of each column, blocks of rows added atomically.
+#[kernel]
+fn column_sums(x: &Tensor<f32, (M, N), (ldx, _1)>, out: &mut Tensor<f32, N>) {
+    let part = sum(map(tile(x, (64, 128), (block.x, block.y)), |x| x), 0);
+    copy(part[(0, _)], tile(out, 128, block.y), how = "atomic_add");
+}
+
+#[test]
+fn columns_add_up() {
+    for (m, n) in [(64, 128), (100, 130), (1, 1)] {
+        let x = drawn(m * n, 2);
+        let wanted: Vec<f64> = (0..n).map(|j| (0..m).map(|i| f64::from(x[i * n + j])).sum()).collect();
+        right(
+            generated!(column_sums()),
+            &[rows(&x, m, n), Arg::in_out(&vec![0.0f32; n], [n])],
+            "out",
+            &wanted,
+            1e-5,
+        );
+    }
+}
+
 /// y = A x.
 #[kernel]
 fn gemv<const W: usize = 256>(
