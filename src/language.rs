@@ -1,10 +1,206 @@
-//! The functions that a kernel can call.
+//! The functions that a kernel can call, and the rules of the language, in the order in which one learns them.
 //!
 //! These items carry the documentation of their names, in an editor as well. Inside `#[kernel]` the generator
 //! evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
+//! Who knows CUDA, Triton or CuTe may begin with [`coming_from`](crate::coming_from).
 //!
-//! Inside a kernel there are also `block.x`, `block.y`, `block.z` and `thread.x`, tuples, integer arithmetic,
-//! `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+//! # A kernel
+//!
+//! A kernel takes tensors and numbers, and returns nothing. `&Tensor` is read, `&mut Tensor` is written.
+//! Names in extents, such as `N`, are sizes known at launch. What the body computes with layouts, tuples and
+//! constants happens while your program is compiled; what it does with tiles becomes CUDA C.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// y = alpha x + y
+//! #[kernel]
+//! fn axpy(alpha: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//!     let (x, y) = (tile(x, 1024, block.x), tile(y, 1024, block.x)); // one tile for each block
+//!     copy(map((x, y), |x, y| alpha * x + y), y);
+//! }
+//!
+//! let (x, y) = (vec![1.0f32; 1500], vec![0.5f32; 1500]); // 1024 does not divide 1500
+//! let done = axpy().simulate(&[Arg::number(2.0f32), Arg::tensor(&x, [1500]), Arg::in_out(&y, [1500])])?;
+//! assert_eq!(done.get::<f32>("y")?, vec![2.5; 1500]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! Inside a kernel there are the functions below, `block.x`, `block.y`, `block.z` and `thread.x`, tuples,
+//! integer arithmetic, `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+//!
+//! # Tiles and the grid
+//!
+//! [`tile`] divides a tensor, and takes the tile that a coordinate names. `_` keeps a mode of tiles, to loop
+//! over: `tile(a, (BM, BK), (block.x, _))` has the shape (BM, BK, k). Tiles need not divide the tensor, and
+//! nobody writes `if i < N`: out-of-bounds elements are read as 0, or as `fill = …` says, and not written.
+//!
+//! **The grid follows from the tiles**: where `block.x` alone is a coordinate, the grid has as many blocks along
+//! x as there are tiles, here ceil(M/64). All tiles that `block.x` numbers must have the same count. An
+//! expression, such as `block.x / 2` or `block.x + 1`, numbers nothing and may be out of bounds. Where one
+//! axis has to number two things, [`walk`] splits it.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Each image of a batch, upside down.
+//! #[kernel]
+//! fn upside_down(x: &Tensor<f32, (W, H, B)>, y: &mut Tensor<f32, (W, H, B)>) {
+//!     let (row, image) = walk((y.size(1), y.size(2)), block.y); // blocks along y: H times B
+//!     let from = tile(x, (256, 1, 1), (block.x, y.size(1) - 1 - row, image));
+//!     copy(from, tile(y, (256, 1, 1), (block.x, row, image)));
+//! }
+//!
+//! let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+//! let done = upside_down().simulate(&[Arg::tensor(&x, [2, 2, 2]), Arg::output::<f32>([2, 2, 2])])?;
+//! assert_eq!(done.get::<f32>("y")?, [3.0, 4.0, 1.0, 2.0, 7.0, 8.0, 5.0, 6.0]);
+//! assert_eq!(done.grid(), [1, 4, 1]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! # Whole tiles
+//!
+//! A statement names whole tiles, or the parts of one thread. For whole tiles the generator distributes the
+//! work: each statement is partitioned over the threads of the block so that accesses are wide and coalesced,
+//! statements take effect in program order, and waits and barriers are inserted where one thread reads what
+//! another has written.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// y = x / √(mean of squares) · w, row by row
+//! #[kernel]
+//! fn rms_norm<const N: usize = 1024>(
+//!     x: &Tensor<f32, (M, N), (ldx, _1)>,
+//!     w: &Tensor<f32, N>,
+//!     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+//! ) {
+//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, distributed over 256 threads
+//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): one number for each row, in all threads of the row
+//!     let scale = map(squares, |s| rsqrt(s / 1024.0));
+//!     let w = tile(w, N, 0).along(1); // (1, N): the same for every row
+//!     copy(map((x, scale, w), |x, s, w| x * s * w), tile(y, (4, N), (block.x, 0)));
+//! }
+//!
+//! let (x, w) = (vec![2.0f32; 5 * 1024], vec![3.0f32; 1024]);
+//! let y = Arg::output::<f32>([5, 1024]).strides([1024, 1]);
+//! let done = rms_norm().simulate(&[Arg::tensor(&x, [5, 1024]).strides([1024, 1]), Arg::tensor(&w, [1024]), y])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| (y - 3.0).abs() < 1e-5));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and
+//!   columns. Their distribution over threads follows from the operands that they are computed from.
+//! - A mode of extent 1 is broadcast; `v.along(1)` views a vector as a row of a matrix.
+//! - `shared::<f32>((BM, BK))`, with a shape alone, gets a layout for all its uses, free of bank conflicts
+//!   where there is one; `shared::<f32>(layout!((BM, BK)))` has the given one. A kernel with such tiles requires the oldest
+//!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
+//! - A tile in registers is staged in shared memory on its way to global memory, if its threads hold scattered
+//!   pieces of what is contiguous there, as those of a 16-bit product do, and if a block then needs no more
+//!   shared memory than before: its place is that of shared tiles which are no longer used.
+//! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
+//!   accumulators of a [`tiled_mma`] on tensor cores.
+//! - The number of threads is that of `#[kernel(threads = 128)]`, of [`threads`] or of a [`tiled_mma`],
+//!   otherwise 256.
+//! - [`parallelize`] makes the part of a thread. Both kinds may be in one kernel, not in one statement;
+//!   around statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
+//!
+//! # Parts of threads
+//!
+//! Where the distribution matters, [`parallelize`] makes the part of a thread under a thread layout.
+//! `layout!((4, 32) : (32, 1))` is 4 rows of 32 threads, neighbours along the row; without strides, neighbours
+//! are along the first mode. The block has as many threads as its thread layouts, which must agree.
+//!
+//! - `values = (1, 4)` gives each thread 4 neighbouring elements along the second mode, for accesses of 16
+//!   bytes: the part has the shape ((1, 4), rest).
+//! - `ragged = true` allows threads that do not divide the tile: those beyond it have no element.
+//! - A projection, as fourth argument, takes fewer modes: `parallelize(sa, tc, thread.x, (1, _))` partitions
+//!   rows over the first mode of `tc`; threads along the second have the same part.
+//!
+//! Between statements over parts the author writes [`sync_threads`] where one thread reads what another wrote
+//! to shared memory, and [`cp_async_wait_all`] before that where a copy from global to shared memory filled it.
+//! What is missing is an error, or found by the simulator.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Softmax of rows of up to 256 elements, a row for each warp, in registers.
+//! #[kernel]
+//! fn softmax_by_warps(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+//!     at_most(N, 256);
+//!     let t = layout!((4, 32) : (32, 1));
+//!     let x = parallelize(tile(x, (4, 256), (block.x, 0)), t, thread.x, values = (1, 4));
+//!     let y = parallelize(tile(y, (4, 256), (block.x, 0)), t, thread.x, values = (1, 4));
+//!     let row = map(x, |x| x);
+//!     let most = warp_maximum(maximum(row, 1)); // in each thread, then across the warp
+//!     let grown = map((row, most), |x, m| exp(x - m));
+//!     let total = warp_sum(sum(grown, 1));
+//!     map((grown, total), y, |e, t| e / t);
+//! }
+//!
+//! let y = Arg::output::<f32>([2, 5]).strides([5, 1]);
+//! let done = softmax_by_warps().simulate(&[Arg::tensor(&[1.0f32; 10], [2, 5]).strides([5, 1]), y])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| (y - 0.2).abs() < 1e-6));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! # Indexing, sizes, assignments
+//!
+//! `t[(_, 0, k)]` has an entry for each mode: `_` keeps it, an integer takes one place along it and drops the
+//! mode. `t.size(1)` is the extent of a mode: a constant, or a size known at launch; `t.shape()` has all of them,
+//! and `t.rank()` is their number. Registers have no addresses, so their indices are constants or variables of
+//! [`unroll`].
+//!
+//! `t = u`, `t += u` and the other operators change every element of a tile in registers or memory; `u` is a
+//! tile of the same shape or a number, of the same type. [`fill`] sets, [`copy`] copies and converts, and
+//! `map(x, y, |x| …)` writes a function of `x` to `y`.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// The sum of the rows of each matrix, one by one.
+//! #[kernel]
+//! fn sum_of_rows(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, N>) {
+//!     let rows = tile(x, (1, 128), (_, block.x)); // (1, 128, M)
+//!     let mut total = full::<f32>((128), 0.0);
+//!     for i in 0..rows.size(2) {
+//!         total += rows[(0, _, i)];
+//!     }
+//!     total *= 2.0;
+//!     copy(total, tile(y, 128, block.x));
+//! }
+//!
+//! let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]; // column-major, 3 rows
+//! let done = sum_of_rows().simulate(&[Arg::tensor(&x, [3, 2]), Arg::output::<f32>([2])])?;
+//! assert_eq!(done.get::<f32>("y")?, [12.0, 30.0]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! # Broadcasting
+//!
+//! In [`map`], modes of extent 1 are as wide as those of the other tiles. `v.along(0)` views a vector as a
+//! column, (n, 1), `v.along(1)` as a row, (1, n); sums along a mode leave it with extent 1. One element is a
+//! number, which a closure uses by its name or index, as `scale` and `bias[(block.y)]` here. [`broadcast`] repeats a tile
+//! along further modes.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// All differences of two vectors, scaled by the largest of `x`, plus a bias for each block of columns.
+//! #[kernel]
+//! fn differences(x: &Tensor<f32, M>, y: &Tensor<f32, N>, bias: &Tensor<f32, {ceil_div(N, 32)}>, d: &mut Tensor<f32, (M, N)>) {
+//!     at_most(M, 128);
+//!     let x = map(tile(x, 128, 0), |x| x);
+//!     let scale = maximum(x); // one number
+//!     let y = tile(y, 32, block.y);
+//!     copy(map((x.along(0), y.along(1)), |x, y| (x - y) / scale + bias[(block.y)]), tile(d, (128, 32), (0, block.y)));
+//! }
+//!
+//! let args = [Arg::tensor(&[1.0f32, 2.0], [2]), Arg::tensor(&[4.0f32, 0.0], [2]), Arg::tensor(&[1.0f32], [1])];
+//! let done = differences().simulate(&[args.to_vec(), vec![Arg::output::<f32>([2, 2])]].concat())?;
+//! assert_eq!(done.get::<f32>("d")?, [-0.5, 0.0, 1.5, 2.0]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
 //!
 //! # Closures
 //!
@@ -15,7 +211,8 @@
 //! run time: the body is inlined. A closure that returns a tuple makes several tiles, and `(a, b) = …`
 //! assigns several, after all values are computed.
 //!
-//! A size known at launch is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`.
+//! A size known at launch is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`; so are
+//! one element of a tensor, `w[(0, block.y)]`, and a tile of one element.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -66,7 +263,8 @@
 //! A reduction combines elements at three levels: [`sum`], [`maximum`], [`minimum`] and [`reduce`] combine
 //! the elements of one thread, along one mode, several, or all; the prefix `warp_` combines each element over
 //! the lanes of a warp, or over `lanes = 8` neighbouring lanes; `block_` over all threads of the block.
-//! [`reduce`] takes an associative and commutative closure with its identity, and several tiles at once: an
+//! Of whole tiles the threads are found: `sum(t, 1)`, and `reduce(t, identity, closure, mode = 1)`, combine
+//! along a mode whatever threads have the elements. [`reduce`] takes an associative and commutative closure with its identity, and several tiles at once: an
 //! argmax, or mean and variance together.
 //!
 //! Out-of-bounds elements are left out. The generator finds them: it tracks edges as it does coordinates. A
@@ -142,44 +340,72 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
-//! # Accuracy
+//! # Loops and conditions
 //!
-//! The largest error of a function's value, in units in the last place of the result, for every argument
-//! between a thousandth and some thousands, in `f32` and `f64`:
+//! `for k in a..b` is a loop of the kernel. `for i in unroll(0..4)` is unrolled while compiling: `i` is a
+//! constant, for indices of registers and for shapes, such as `1 << i`. `if` on constants decides while
+//! compiling, on `block.x`, sizes and loop variables at run time; a choice between elements is
+//! `if … { … } else { … }` or [`select`] inside a closure.
 //!
-//! | function | within |
-//! |---|---|
-//! | `+ - * /`, [`fma`], [`sqrt`], conversions | ½: rounded once |
-//! | [`floor`] [`ceil`] [`trunc`] [`round`] [`round_ties_even`] [`fmod`] [`abs`] [`copysign`] [`min`] [`max`] | exact |
-//! | [`exp`] [`exp2`] [`log`] [`log2`] [`rsqrt`] [`tanh`] [`sin`] [`cos`] [`erf`] | 2 |
-//! | [`pow`] | 4 |
-//! | [`sigmoid`] [`silu`] | 4 |
-//! | [`gelu`] [`gelu_tanh`] | 4, and 4 units in the last place of an `f32` 1 where the result is near 0 |
+//! In [`pipelined`] the copies from global to shared memory of later iterations run during this one. Its tiles
+//! get `stages` slots each, and its waits and barriers are generated. `fragments = 2` loads operands of a
+//! product from shared memory one k-step ahead.
 //!
-//! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator
-//! computes in double precision and rounds, so its error is at most ½; a device is within the table's bound
-//! of the simulator. Infinities and NaN behave as in Rust's functions; [`min`] and [`max`] of a NaN and a
-//! number return the number. Tests check the simulator and devices against this table.
+//! ```
+//! use tilewright::prelude::*;
 //!
-//! # Types
+//! /// C = A·Bᵀ on CUDA cores.
+//! #[kernel]
+//! fn product(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+//!     let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (64, 16), (block.y, _)));
+//!     let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((64, 16)));
+//!     let mut acc = full::<f32>((64, 64), 0.0);
+//!     for k in pipelined(0..a.size(2), stages = 3) {
+//!         copy(a[(_, _, k)], sa);
+//!         copy(b[(_, _, k)], sb);
+//!         gemm(sa, sb, &mut acc);
+//!     }
+//!     copy(acc, tile(c, (64, 64), (block.x, block.y)));
+//! }
 //!
-//! The rules are Rust's.
+//! let args = [Arg::tensor(&[1.0f32; 65 * 20], [65, 20]), Arg::tensor(&[2.0f32; 3 * 20], [3, 20])];
+//! let done = product().simulate(&[args.to_vec(), vec![Arg::output::<f32>([65, 3])]].concat())?;
+//! assert_eq!(done.get::<f32>("c")?, vec![40.0; 65 * 3]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
 //!
-//! - Operands have one type. `x as f32` converts, as Rust's `as` does; nothing else does, but [`copy`], which
-//!   converts to the type of what it writes.
-//! - A literal takes the type of what it meets, and must be one of its numbers. An integer type holds
-//!   integers in its range, written `2` or `2.0`. A floating-point type holds any number that does not
-//!   overflow it, rounded to nearest, ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like
-//!   are there for every element type.
-//! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 for
-//!   true and 0 for false.
-//! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a
-//!   product, `a * b + c`, is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344)
-//!   becomes that number; `tf32` is an `f32` of ten bits of fraction, whose ties go away from zero. `u32` and
-//!   integers of 8 bits wrap around; an `i32` must not overflow.
-//! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`:
-//!   partial sums stay wide, and the last statement converts once. `sum(x, acc = bf16)` sets another type.
-//! - `x = …` only writes `x`; `x += …` reads it too. Both need the type of `x` on the right.
+//! # Tensor cores
+//!
+//! [`tiled_mma`] is a matrix instruction for two element types, tiled over the warps of the block. [`gemm`] of
+//! tiles in shared memory into its accumulators loads fragments by ldmatrix, from layouts without bank
+//! conflicts. The accumulators are a whole tile: functions and reductions apply to them, and they are copied
+//! to global memory, converted to its type.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// C = relu(A·Bᵀ + bias), rows contiguous.
+//! #[kernel]
+//! fn layer(
+//!     a: &Tensor<bf16, (M, K), (lda, _1)>,
+//!     b: &Tensor<bf16, (N, K), (ldb, _1)>,
+//!     bias: &Tensor<f32, N>,
+//!     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
+//! ) {
+//!     let (a, b) = (tile(a, (64, 32), (block.x, _)), tile(b, (64, 32), (block.y, _)));
+//!     let (sa, sb) = (shared::<bf16>((64, 32)), shared::<bf16>((64, 32)));
+//!     let mma = tiled_mma::<bf16, f32>(warps = 4);
+//!     let mut acc = mma.accumulators((64, 64), 0.0);
+//!     for k in pipelined(0..a.size(2), stages = 3) {
+//!         copy(a[(_, _, k)], sa);
+//!         copy(b[(_, _, k)], sb);
+//!         gemm(sa, sb, &mut acc);
+//!     }
+//!     let bias = tile(bias, 64, block.y).along(1);
+//!     copy(map((acc, bias), |x, b| max(x + b, 0.0)), tile(c, (64, 64), (block.x, block.y)));
+//! }
+//! assert!(layer().source().contains("mma.sync"));
+//! ```
 //!
 //! # Integers
 //!
@@ -271,54 +497,63 @@
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-
 //!
-//! # Whole tiles
+//! # Types
 //!
-//! A statement names whole tiles, or the parts of one thread. For whole tiles the generator distributes the
-//! work: each statement is partitioned over the threads of the block so that accesses are wide and coalesced,
-//! statements take effect in program order, and waits and barriers are inserted where one thread reads what
-//! another has written.
+//! The rules are Rust's.
+//!
+//! - Operands have one type. `x as f32` converts, as Rust's `as` does; nothing else does, but [`copy`], which
+//!   converts to the type of what it writes.
+//! - A literal takes the type of what it meets, and must be one of its numbers. An integer type holds
+//!   integers in its range, written `2` or `2.0`. A floating-point type holds any number that does not
+//!   overflow it, rounded to nearest, ties to even. `f32::INFINITY`, `bf16::MAX`, `i32::MIN` and their like
+//!   are there for every element type.
+//! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 for
+//!   true and 0 for false.
+//! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a
+//!   product, `a * b + c`, is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344)
+//!   becomes that number; `tf32` is an `f32` of ten bits of fraction, whose ties go away from zero. `u32` and
+//!   integers of 8 bits wrap around; an `i32` must not overflow.
+//! - [`sum`], [`warp_sum`] and [`block_sum`] of `f16` and `bf16` are `f32`, those of `i8` and `u8` are `i32`:
+//!   partial sums stay wide, and the last statement converts once. `sum(x, acc = bf16)` sets another type.
+//! - `x = …` only writes `x`; `x += …` reads it too. Both need the type of `x` on the right.
+//!
+//! # Accuracy
+//!
+//! The largest error of a function's value, in units in the last place of the result, for every argument
+//! between a thousandth and some thousands, in `f32` and `f64`:
+//!
+//! | function | within |
+//! |---|---|
+//! | `+ - * /`, [`fma`], [`sqrt`], conversions | ½: rounded once |
+//! | [`floor`] [`ceil`] [`trunc`] [`round`] [`round_ties_even`] [`fmod`] [`abs`] [`copysign`] [`min`] [`max`] | exact |
+//! | [`exp`] [`exp2`] [`log`] [`log2`] [`rsqrt`] [`tanh`] [`sin`] [`cos`] [`erf`] | 2 |
+//! | [`pow`] | 4 |
+//! | [`sigmoid`] [`silu`] | 4 |
+//! | [`gelu`] [`gelu_tanh`] | 4, and 4 units in the last place of an `f32` 1 where the result is near 0 |
+//!
+//! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator
+//! computes in double precision and rounds, so its error is at most ½; a device is within the table's bound
+//! of the simulator. Infinities and NaN behave as in Rust's functions; [`min`] and [`max`] of a NaN and a
+//! number return the number. Tests check the simulator and devices against this table.
+//!
+//! # Lints
+//!
+//! What is legal but probably not meant is a warning with a name: `bank_conflicts`, `uncoalesced`, `unwritten`,
+//! `unread` and `unused`; `deterministic` and `possible_race` are off unless asked for.
+//! `#[kernel(deny(uncoalesced), allow(bank_conflicts))]` sets levels, and so does the environment variable
+//! `TILEWRIGHT_LINTS`, in the same words.
 //!
 //! ```
 //! use tilewright::prelude::*;
 //!
-//! /// y = x / √(mean of squares) · w, row by row
-//! #[kernel]
-//! fn rms_norm<const N: usize = 1024>(
-//!     x: &Tensor<f32, (M, N), (ldx, _1)>,
-//!     w: &Tensor<f32, N>,
-//!     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
-//! ) {
-//!     let x = map(tile(x, (4, N), (block.x, 0)), |x| x); // 4 rows in registers, distributed over 256 threads
-//!     let squares = sum(map(x, |x| x * x), 1); // (4, 1): one number for each row, in all threads of the row
-//!     let scale = map(squares, |s| rsqrt(s / 1024.0));
-//!     let w = tile(w, N, 0).along(1); // (1, N): the same for every row
-//!     copy(map((x, scale, w), |x, s, w| x * s * w), tile(y, (4, N), (block.x, 0)));
+//! /// Every 64th element: each access of a warp moves 32 sectors, and that is meant.
+//! #[kernel(allow(uncoalesced), deny(deterministic))]
+//! fn every_64th(x: &Tensor<f32, (_64, N)>, y: &mut Tensor<f32, N>) {
+//!     copy(tile(x, (1, 256), (0, block.x))[(0, _)], tile(y, 256, block.x));
 //! }
-//!
-//! let (x, w) = (vec![2.0f32; 5 * 1024], vec![3.0f32; 1024]);
-//! let y = Arg::output::<f32>([5, 1024]).strides([1024, 1]);
-//! let done = rms_norm().simulate(&[Arg::tensor(&x, [5, 1024]).strides([1024, 1]), Arg::tensor(&w, [1024]), y])?;
-//! assert!(done.get::<f32>("y")?.iter().all(|y| (y - 3.0).abs() < 1e-5));
-//! # Ok::<(), tilewright::sim::Error>(())
+//! # let _ = every_64th();
 //! ```
-//!
-//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and
-//!   columns. Their distribution over threads follows from the operands that they are computed from.
-//! - A mode of extent 1 is broadcast; `v.along(1)` views a vector as a row of a matrix.
-//! - `shared::<f32>((BM, BK))`, with a shape alone, gets a layout that is free of bank conflicts for all its
-//!   uses; `shared::<f32>(layout!((BM, BK)))` has the given one. A kernel with such tiles requires the oldest
-//!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
-//! - A tile in registers is staged in shared memory on its way to global memory, if its threads hold scattered
-//!   pieces of what is contiguous there, as those of a 16-bit product do, and if a block then needs no more
-//!   shared memory than before: its place is that of shared tiles which are no longer used.
-//! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
-//!   accumulators of a [`tiled_mma`] on tensor cores.
-//! - The number of threads is that of `#[kernel(threads = 128)]`, of [`threads`] or of a [`tiled_mma`],
-//!   otherwise 256.
-//! - [`parallelize`] makes the part of a thread. Both kinds may be in one kernel, not in one statement;
-//!   around statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -370,7 +605,9 @@ language! {
     /// `halo = ((1, 2), 0)` different numbers before and after.
     fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
     /// The part of a tile that one thread has: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth
-    /// argument projects: with `(1, _)` the tile is partitioned along rows only.
+    /// argument projects: with `(1, _)` the tile is partitioned along rows only. `values = (1, 4)` gives each
+    /// thread neighbouring elements, `ragged = true` allows threads that do not divide the tile: see
+    /// [Parts of threads](self#parts-of-threads).
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
     /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
     /// `shared::<f32>((BM, BK))`, its layout is derived from the statements on whole tiles that use it: free
@@ -439,8 +676,8 @@ language! {
     /// `acc = bf16` sets the accumulator type, see [Types](self#types); out-of-bounds elements are left out,
     /// see [Reductions](self#reductions).
     fn sum(fragment: View, mode: Number) -> View;
-    /// Combines the elements of a fragment, or of several together, by an associative and commutative
-    /// closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
+    /// Combines the elements of a fragment or a whole tile, or of several together, by an associative and
+    /// commutative closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
     /// identity. See [Reductions](self#reductions).
     fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest along a mode of a fragment.

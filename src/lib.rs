@@ -39,6 +39,7 @@ struct Readme;
 // Macros write `::tilewright::…`, also in the examples here.
 extern crate self as tilewright;
 
+pub mod coming_from;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 pub mod language;
