@@ -10,7 +10,7 @@ mod tensor;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
-use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
+use crate::ast::{Arg, Expr, ExprKind, Level, Name, Pattern, Span};
 use crate::build::Builder;
 use crate::definition::Outcome;
 use crate::diagnostic::{Diagnostic, Lint};
@@ -69,7 +69,16 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
     ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
     ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
-    ("epilogue", "none", "a closure that is applied to each accumulator: |x| max(x, 0.0)"),
+    (
+        "bias",
+        "none",
+        "none, rows or columns: a last argument, `bias`, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
+    ),
+    (
+        "epilogue",
+        "none",
+        "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias",
+    ),
     ("arch", "80", "oldest compute capability"),
     (
         "mma",
@@ -124,6 +133,8 @@ struct Config {
     order: Order,
     alpha_beta: bool,
     batched: bool,
+    /// The mode of C along which an argument `bias` varies.
+    bias: Option<usize>,
     /// Which operands are copied through registers: those that are not k_major, those that are.
     staged: [bool; 2],
     epilogue: Option<tile::Expr>,
@@ -230,6 +241,23 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
 
 /// Keys about the tiles of a product by wgmma.
 const OF_WGMMA: [&str; 7] = ["bm", "bn", "bk", "stages", "cluster", "band", "ping_pong"];
+
+/// A function by its name as a closure; any other value as it is.
+fn activation(value: &Expr) -> Expr {
+    let ExprKind::Name(name) = &value.kind else { return value.clone() };
+    let span = value.span;
+    let named = |text: &str| Name { text: text.to_owned(), span };
+    let arg = |kind| Arg { name: None, value: Expr { kind, span } };
+    let x = || arg(ExprKind::Name("x".into()));
+    let zero = || arg(ExprKind::Float(0.0));
+    let (function, args) = match name.as_str() {
+        "relu" => (named("max"), vec![x(), zero()]),
+        name => (named(name), vec![x()]),
+    };
+    let call = Expr { kind: ExprKind::Call { function, types: Vec::new(), args }, span };
+    let body = Box::new(call);
+    Expr { kind: ExprKind::Closure { params: vec![Pattern::Name(named("x"))], body }, span }
+}
 
 /// The product by wgmma, in one variant for each of some sizes, and by mma.sync for what bulk copies do not
 /// support.
@@ -408,7 +436,8 @@ impl Reader<'_> {
         }
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
-        let epilogue = match self.find("epilogue").cloned() {
+        let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
+        let epilogue = match self.find("epilogue").map(activation) {
             Some(closure) => Some(self.keys.closure(&closure, acc)?),
             None => None,
         };
@@ -456,6 +485,7 @@ impl Reader<'_> {
             order,
             alpha_beta,
             batched,
+            bias,
             staged: [staged > 1, staged > 0],
             epilogue,
             narrow,
@@ -574,7 +604,7 @@ impl Reader<'_> {
         choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
             // For operands the help explains the choices.
             let about = match key {
-                "a" | "b" | "c" => {
+                "a" | "b" | "c" | "bias" => {
                     KEYS.iter().find(|(name, ..)| *name == key).map(|(_, _, about)| format!("; {about}"))
                 }
                 _ => None,

@@ -68,11 +68,14 @@ pub struct Problem {
     pub wanted: Vec<Wanted>,
 }
 
+/// Arguments of products after A, B and C.
+const AFTER_C: [&str; 3] = ["alpha", "beta", "bias"];
+
 /// The reference of a kernel, by its name and parameters; `None` if there is none.
 pub fn reference(kernel: &Generated) -> Option<Reference> {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     match (&*kernel.name, &names[..]) {
-        (_, ["a", "b", "c"] | ["a", "b", "c", "alpha", "beta"]) => Some(product),
+        (_, ["a", "b", "c", more @ ..]) if more.iter().all(|name| AFTER_C.contains(name)) => Some(product),
         (name, names) => memory::reference(name, names),
     }
 }
@@ -207,13 +210,14 @@ fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {
     })
 }
 
-/// C = alpha·A·Bᵀ + beta·C, or C = A·Bᵀ; batched if there is a third mode.
+/// C = alpha·A·Bᵀ + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
+/// there are as many of them; sizes must differ.
 ///
 /// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
 /// of the terms. The last rounding is to the type of C.
 pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
-    let [a, b, c] = all[..] else { panic!("three matrices") };
+    let [a, b, c, ref bias @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
         Operand::Number(elem, value) => Some(number::rounded(*elem, *value)),
         Operand::Tensor(_) => None,
@@ -244,11 +248,15 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
-        let value = alpha * sum + old;
+        let added = bias.first().map_or(0.0, |bias| match bias.extents[0] == rows {
+            true => bias.values[at % rows],
+            false => bias.values[at / rows % columns],
+        });
+        let value = alpha * sum + old + added;
         if values == Values::Whole || !c.elem.is_float() {
             return Wanted { value: number::rounded(c.elem, value), within: 0.0 };
         }
-        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs());
+        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs() + added.abs());
         let narrowed =
             if c.elem == sum_elem { 0.0 } else { number::roundoff(c.elem) * (value.abs() + within) + least };
         Wanted { value, within: within + narrowed }

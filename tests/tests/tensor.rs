@@ -164,6 +164,50 @@ fn epilogues_batches_and_types_of_the_result() {
     }
 }
 
+/// A bias, alone and with everything else, on tensor cores and on threads.
+#[test]
+fn a_bias_is_added() {
+    let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
+    for keys in ["dtype=bf16 out=f32", "dtype=f16", "dtype=i8 a=k_major b=k_major", "", "mma=none tc=(8,8,2)"]
+    {
+        for bias in ["bias=rows", "bias=columns"] {
+            for more in ["", "alpha_beta=true", "c=n_major", "batched=true c=n_major alpha_beta=true"] {
+                let exact = if more.contains("alpha") && keys.contains("i8") { continue } else { more };
+                check(&format!("bm=64 bn=32 {keys} {bias} {exact}"), &sizes);
+            }
+        }
+    }
+    check("dtype=bf16 arch=90 a=k_major b=k_major bias=rows", &[([40, 72, 64], 0)]);
+}
+
+/// Functions by their names are closures of them, after everything else.
+#[test]
+fn activations_by_name() {
+    for keys in ["dtype=bf16 bm=64 bn=64", "bm=64 bn=64"] {
+        for (name, closure) in [
+            ("relu", "|x|max(x,0.0)"),
+            ("gelu", "|x|gelu(x)"),
+            ("silu", "|x|silu(x)"),
+            ("tanh", "|x|tanh(x)"),
+        ] {
+            let keys = format!("{keys} alpha_beta=true bias=columns");
+            let [named, closed] = [name, closure].map(|key| kernel(&format!("{keys} epilogue={key}")));
+            assert_eq!(named.source(), closed.source(), "{keys} {name}");
+        }
+    }
+    // Negative results are cut off after bias and beta.
+    let keys = "dtype=bf16 out=f32 bm=64 bn=64 alpha_beta=true bias=rows";
+    let sizes: &[(&str, usize)] = &[("M", 40), ("N", 70), ("K", 33)];
+    let setting =
+        Setting { sizes, rooms: &[Room::default()], values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+    let mut problem = Problem::of(&kernel(keys), &setting);
+    problem.wanted.iter_mut().for_each(|wanted| wanted.value = wanted.value.max(0.0));
+    let outcomes = run_every(&kernel(&format!("{keys} epilogue=relu")), &problem.args(), &Options::default());
+    for outcome in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+        assert_eq!(problem.wrong_outcome(&outcome), None);
+    }
+}
+
 #[test]
 fn wgmma_falls_back_to_mma_sync() {
     let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
@@ -232,5 +276,11 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "`precision` is about products on tensor cores, and this one runs on CUDA",
     );
     check("precision=exact", "`precision` has no such choice\n");
+    check(
+        "bias=both",
+        "write bias = none or rows or columns; none, rows or columns: a last argument, `bias`",
+    );
+    check("epilogue=rleu", "`rleu`");
+    check("mma=wgmma arch=90 dtype=bf16 bias=rows", "a product by wgmma adds no bias yet");
     check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
 }

@@ -228,6 +228,12 @@ impl Reader<'_> {
                 "leave out = … out, or write mma = mma_sync",
             ),
             (
+                c.bias.is_some(),
+                "bias",
+                "a product by wgmma adds no bias yet".into(),
+                "leave bias out, or write mma = mma_sync",
+            ),
+            (
                 c.batched,
                 "batched",
                 "a product by wgmma has no batches yet".into(),

@@ -45,10 +45,13 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let bias = Bias::of(b, c).map_err(blame("bias"))?;
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
     let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
     let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
+    let gbias = bias.map(|bias| bias.tile(b, [c.bm, c.bn], [&bx, &by]));
+    let gbias = gbias.transpose().map_err(blame("bias"))?;
     let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
     let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
@@ -73,7 +76,12 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     // Out-of-bounds rows only affect accumulators that are not stored. They are clamped where copies are
     // interleaved with multiply-adds, because predicates would cost there.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
-    let tc_gc = part(b, &gc, &c.tc, &deal([true, true, false], [0, 1]), "tc_gc", "tc", ["bm", "bn"])?;
+    let sums = deal([true, true, false], [0, 1]);
+    let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
+    let tc_gbias = match &gbias {
+        Some(gbias) => Some(part(b, gbias, &c.tc, &sums, "tc_gbias", "tc", ["bm", "bn"])?),
+        None => None,
+    };
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -100,8 +108,10 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let plain = tile::Expr::In(0);
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
     match (groups > 1 || c.scatters(), scalars) {
-        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), plain, None),
-        (false, Some((alpha, beta))) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), scaled(alpha), Some(beta)),
+        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), tc_gbias.as_ref(), plain, None),
+        (false, Some((alpha, beta))) => {
+            epilogue(b, c, &acc, (&tc_gc, &tc_gc), tc_gbias.as_ref(), scaled(alpha), Some(beta))
+        }
         (true, scalars) => {
             let beta = match scalars {
                 // As in the epilogue, alpha is applied to the accumulators before they are stored.
@@ -111,8 +121,9 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
                 }
                 None => None,
             };
-            let (sums, out) = gather(b, c, &acc, &gc, groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, (&out, &out), plain, beta)
+            let Gathered { sums, out, bias } =
+                gather(b, c, &acc, (&gc, gbias.as_ref()), groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, (&out, &out), bias.as_ref(), plain, beta)
         }
     }
     .map_err(blame("epilogue"))
@@ -153,7 +164,13 @@ impl Config {
 /// Combines accumulators in shared memory. With split K every group of threads has a partial sum of each
 /// element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The epilogue
 /// is then partitioned over all threads.
-fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Result<(View, View)> {
+fn gather(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    (gc, gbias): (&View, Option<&View>),
+    groups: i64,
+) -> Result<Gathered> {
     let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
@@ -174,6 +191,8 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
     let deal = Deal { values, ..Deal::default() };
     let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
     let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
+    let bias = gbias.map(|bias| b.parallelize_over(bias, &layout, 0, &deal)).transpose()?;
+    let bias = bias.map(|bias| bias.with_name("to_gbias"));
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
     let sums = b.registers("sums", c.acc, out.shape())?;
     let first = part(b, 0)?;
@@ -183,7 +202,39 @@ fn gather(b: &mut Builder, c: &Config, acc: &View, gc: &View, groups: i64) -> Re
         let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
         b.map(&[sums.clone(), more], &sums, sum)?;
     }
-    Ok((sums, out))
+    Ok(Gathered { sums, out, bias })
+}
+
+/// Complete sums, and the elements of C and of the bias that belong to them.
+struct Gathered {
+    sums: View,
+    out: View,
+    bias: Option<View>,
+}
+
+/// The argument `bias`: a number for each row or column of C.
+pub(super) struct Bias {
+    all: View,
+    /// The mode of C along which it varies.
+    along: usize,
+}
+
+impl Bias {
+    /// Declares the argument, if there is one.
+    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Option<Bias>> {
+        let Some(along) = c.bias else { return Ok(None) };
+        let extent = Size::symbol(["M", "N"][along]);
+        let all = b.tensor("bias", c.out, sizes(&[extent]), None, false)?;
+        Ok(Some(Bias { all, along }))
+    }
+
+    /// Its part at a tile of C.
+    pub(super) fn tile(&self, b: &mut Builder, tile: [i64; 2], at: [&At; 2]) -> Result<View> {
+        let part = b.tile(&self.all, (tile[self.along],), std::slice::from_ref(at[self.along]))?;
+        let mut shape = tile.map(Some);
+        shape[self.along] = None;
+        Ok(b.broadcast(&part, &shape)?.with_name("gbias"))
+    }
 }
 
 /// Sizes as a flat tuple.
@@ -199,20 +250,27 @@ fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
 }
 
 /// The epilogue: stores accumulators to `out`. `scaled` is an accumulator times alpha; beta is multiplied by
-/// C, read through `before`.
+/// C, read through `before`; the bias is added before the closure is applied.
 pub(super) fn epilogue(
     b: &mut Builder,
     c: &Config,
     acc: &View,
     (before, out): (&View, &View),
+    bias: Option<&View>,
     scaled: tile::Expr,
     beta: Option<tile::Expr>,
 ) -> Result<()> {
-    let plain = scaled == tile::Expr::In(0);
+    let plain = scaled == tile::Expr::In(0) && bias.is_none();
     let elem = b.elem(out);
-    let last = |b: &mut Builder, sum: tile::Expr, ins: &[View]| {
+    let last = |b: &mut Builder, mut sum: tile::Expr, ins: &[View]| {
+        let mut ins = ins.to_vec();
+        if let Some(bias) = bias {
+            let bias_at = tile::Expr::In(ins.len() as u8).cast(c.acc);
+            sum = tile::Expr::Bin(Bin::Add, Box::new(sum), Box::new(bias_at));
+            ins.push(bias.clone());
+        }
         let value = c.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum));
-        b.map(ins, out, value.cast(elem))
+        b.map(&ins, out, value.cast(elem))
     };
     let Some(beta) = beta else {
         return match &c.epilogue {

@@ -8,7 +8,7 @@
 use tilewright_layout::Value as Size;
 
 use super::Config;
-use super::product::{epilogue, sizes};
+use super::product::{Bias, epilogue, sizes};
 use crate::affine::Coord;
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -138,6 +138,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
     let bt = operand(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let bias = Bias::of(b, c)?;
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
     let sides = if c.c_rows {
         [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)]
@@ -183,10 +184,24 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
                 (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
             }
         };
+        let bias = match &bias {
+            None => None,
+            Some(bias) => {
+                let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
+                let gbias = match c.c_rows {
+                    true => bias.tile(b, [left, right], [&row, &column])?,
+                    false => {
+                        let gbias = bias.tile(b, [right, left], [&column, &row])?;
+                        b.permute(&gbias, &[1, 0])?
+                    }
+                };
+                Some(b.partition_accumulators(&plan.mma, &gbias)?.with_name("t_gbias"))
+            }
+        };
         let vector = (width / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
-            return epilogue(b, c, &acc, (&out, &out), scaled, beta);
+            return epilogue(b, c, &acc, (&out, &out), bias.as_ref(), scaled, beta);
         }
         let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
         if let Some(beta) = &beta {
@@ -196,7 +211,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
             b.sync();
         }
-        epilogue(b, c, &acc, (&stage.mine, &stage.mine), scaled, beta)?;
+        epilogue(b, c, &acc, (&stage.mine, &stage.mine), bias.as_ref(), scaled, beta)?;
         b.sync();
         b.fill_tile(&stage.fill, &stage.tile, &gc)
     })

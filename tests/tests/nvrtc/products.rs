@@ -18,6 +18,8 @@ const PRODUCTS: &[&str] = &[
     "precision=tf32",
     "precision=f32x3",
     "precision=f32x3 a=k_major b=k_major c=n_major",
+    "dtype=bf16 alpha_beta=true bias=columns epilogue=gelu",
+    "dtype=f16 bias=rows epilogue=silu c=n_major",
 ];
 
 #[test]

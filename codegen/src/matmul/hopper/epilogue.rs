@@ -133,10 +133,10 @@ fn scaled(
 ) -> Result<()> {
     let plain = Expr::In(0);
     match scalars {
-        None => epilogue(b, c, sums, (before, to), plain, None),
+        None => epilogue(b, c, sums, (before, to), None, plain, None),
         Some((alpha, beta)) => {
             let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
-            epilogue(b, c, sums, (before, to), scaled, Some(beta.clone()))
+            epilogue(b, c, sums, (before, to), None, scaled, Some(beta.clone()))
         }
     }
 }
