@@ -96,6 +96,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "false",
         "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
     ),
+    (
+        "fast_accum",
+        "false",
+        "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds those of each 128 of K in f32; true leaves the sums in the tensor cores, which is faster and allows larger tiles",
+    ),
     ("band", "8", "with wgmma: raster order: rows of tiles in a band, before the next column of tiles"),
     (
         "overlaps",
@@ -142,6 +147,8 @@ struct Config {
     narrow: bool,
     arch: u32,
     overlaps: bool,
+    /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
+    fast_accum: bool,
     name: String,
 }
 
@@ -171,6 +178,11 @@ impl Config {
     /// The type in which operands are multiplied.
     fn multiplied(&self) -> Elem {
         if self.precision == Precision::Strict { self.dtype } else { Elem::Tf32 }
+    }
+
+    /// Does a product by wgmma add its partial sums in f32?
+    fn promotes(&self) -> bool {
+        matches!(self.dtype, Elem::E4m3 | Elem::E5m2) && !self.fast_accum
     }
 }
 
@@ -442,6 +454,12 @@ impl Reader<'_> {
             None => None,
         };
         let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));
+        let fast_accum = self.flag("fast_accum");
+        if let Some(expr) = self.find("fast_accum").filter(|_| !matches!(dtype, Elem::E4m3 | Elem::E5m2)) {
+            let span = expr.span;
+            let message = format!("`fast_accum` is about sums of e4m3 and e5m2, and dtype is {dtype}");
+            self.error(span, message, "leave it out: other sums are as accurate as those in f32");
+        }
         let name = match self.find("name").map(|e| (e.kind.clone(), e.span)) {
             None => "matmul".to_owned(),
             Some((ExprKind::Str(name) | ExprKind::Name(name), span)) => {
@@ -491,6 +509,7 @@ impl Reader<'_> {
             narrow,
             arch,
             overlaps,
+            fast_accum,
             name,
         })
     }

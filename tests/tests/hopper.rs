@@ -231,3 +231,35 @@ fn other_types_of_the_result() {
         check_numbers(&format!("{keys} arch=90"), &sizes(8));
     }
 }
+
+#[test]
+fn tiles_of_every_default_size() {
+    for tile in ["bm=128 bn=192 c=n_major", "bm=256 bn=128 c=n_major", "bm=192 bn=128"] {
+        check_numbers(&format!("dtype=bf16 arch=90 a=k_major {tile}"), &sizes(8));
+    }
+}
+
+#[test]
+fn batches_are_a_third_mode_of_tensor_maps() {
+    for keys in [
+        "dtype=bf16 bm=64 bn=64",
+        "dtype=f16 bm=64 bn=64 c=n_major a=k_major b=k_major cluster=2 out=f32",
+        "dtype=bf16 bm=64 bn=64 ping_pong=true a=k_major alpha_beta=true band=1",
+        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16",
+    ] {
+        let elements = if keys.contains("e4m3") { 16 } else { 8 };
+        check_numbers(&format!("{keys} arch=90 batched=true"), &sizes(elements));
+    }
+}
+
+#[test]
+fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
+    for keys in ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"] {
+        check_numbers(&format!("{keys} arch=90 a=k_major b=k_major fast_accum=true"), &sizes(16));
+    }
+    let source = |fast: bool| {
+        let keys = "dtype=e4m3 arch=90 a=k_major b=k_major bm=64 bn=64 fast_accum=";
+        gallery::matmul(&format!("{keys}{fast}")).kernel.unwrap().variants.swap_remove(0).source
+    };
+    assert!(source(false).contains("partial") && !source(true).contains("partial"));
+}

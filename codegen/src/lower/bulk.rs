@@ -93,7 +93,7 @@ impl Lower<'_> {
         // The start of the box in the tile, leaf by leaf: both views have the same modes.
         let mut begin = vec![self.int(0); outer.len()];
         for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {
-            let leaf = outer.iter().position(|leaf| leaf.mode == mode).unwrap_or(0);
+            let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
             let size = self.int(size);
             begin[leaf] = self.exprs().mul(number, size);
         }
@@ -121,8 +121,10 @@ impl Lower<'_> {
         if modes[order[0]].1 != Value::Int(1) {
             return Err(Problem::new(format!("no mode of `{}` has stride 1", source.name)));
         }
-        let plain = |all: &[Leaf]| all.len() == order.len() && all.iter().all(|leaf| leaf.step == 1);
-        if !plain(outer) || !plain(inner) {
+        // A mode at one index has no part in the tile.
+        let plain = |all: &[Leaf]| all.len() <= order.len() && all.iter().all(|leaf| leaf.step == 1);
+        let contiguous = outer.iter().any(|leaf| leaf.mode == order[0]);
+        if !plain(outer) || !plain(inner) || outer.len() != inner.len() || !contiguous {
             return Err(Problem::new(format!(
                 "a bulk copy moves a tile with a mode for each of the {} modes of `{}`, and this is {} to or from {}",
                 order.len(),
@@ -157,7 +159,7 @@ impl Lower<'_> {
         // A box is dense in shared memory: its rows are consecutive.
         let mut step = 1;
         for (&mode, &size) in order.iter().zip(&sizes) {
-            let leaf = outer.iter().position(|leaf| leaf.mode == mode).unwrap_or(0);
+            let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
             let along = target.plain().mode(inner[leaf].mode)?;
             if size > 1 && !runs(&along, size, step) {
                 return Err(Problem::new(format!(

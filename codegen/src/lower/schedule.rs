@@ -161,6 +161,17 @@ impl Lower<'_> {
         keep: fn(&mut Self, Ix, &str) -> Ix,
     ) -> Vec<Ix> {
         match (raster, counts) {
+            // Further modes follow once all tiles of the first two are done.
+            (Raster::Bands(_), &[rows, columns, ref others @ ..]) if !others.is_empty() => {
+                let matrix = self.exprs().mul(rows, columns);
+                let matrix = keep(self, matrix, "matrix");
+                let (within, other) =
+                    (self.exprs().remainder(tile, matrix), self.exprs().quotient(tile, matrix));
+                let (within, other) = (keep(self, within, "tile"), keep(self, other, "other"));
+                let mut places = self.places_of(within, &[rows, columns], raster, keep);
+                places.extend(self.places_of(other, others, Raster::Plain, keep));
+                places
+            }
             (Raster::Bands(width), [rows, columns]) if width > 1 => {
                 let width = self.int(i64::from(width));
                 let full = self.exprs().mul(*columns, width);

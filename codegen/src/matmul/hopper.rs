@@ -11,16 +11,17 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size, layout};
+use tilewright_layout::{Composed, Layout, Swizzle, Value as Size, layout};
 
 use super::Config;
+use super::product::{argument, of_batch};
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
-use crate::thread::{Cost, Id, Unroll};
+use crate::thread::{Bin, Cost, Id, Unroll};
 use crate::tile::{Expr, How, Op, Raster, Ring};
 use crate::view::{At, View};
 use epilogue::Staging;
@@ -42,15 +43,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     if c.overlaps {
         b.overlaps();
     }
-    let mut tensor = |name: &str, elem: Elem, extents: [Size; 2], rows: bool, written| {
-        let ld = Size::symbol(&format!("ld{name}"));
-        let stride = if rows { [ld, 1.into()] } else { [1.into(), ld] };
-        let tuple = |of: [Size; 2]| Tuple::of(of.map(Tuple::from));
-        b.tensor(name, elem, tuple(extents), Some(tuple(stride)), written)
-    };
-    let a = tensor("a", c.dtype, [m, k], c.a_rows, false)?;
-    let bt = tensor("b", c.dtype, [n, k], c.b_rows, false)?;
-    let out = tensor("c", c.out, [m, n], c.c_rows, true)?;
+    let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
+    let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     // The transposed product, where columns of C are contiguous.
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
@@ -58,7 +53,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         (true, operands) => operands,
         (false, [a, bt]) => [bt, a],
     };
-    let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
+    let [first, second] = if c.c_rows { [0, 1] } else { [1, 0] };
+    let out =
+        if c.batched { b.permute(&out, &[first, second, 2])? } else { b.permute(&out, &[first, second])? };
 
     let warps = (sizes.warpgroups() * 4) as u32;
     let registers = (sizes.warpgroups() > 1).then_some(REGISTERS);
@@ -81,13 +78,14 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         over_cluster: (sizes.cluster > 1).then_some(0),
     });
     let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
-    let tiles = [("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
+    let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
+    tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
     let steps = count(k, bk)?;
     if let (Some([step, tile, launch]), false) = (sizes.clocks, direct) {
         b.cost(Cost { steps, step, tile, launch });
     }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let part = Part { ring, steps, sizes, consumers, warpgroups, multiply };
+    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply };
     let raster = Raster::Bands(sizes.band);
 
     b.roles(vec![
@@ -100,24 +98,24 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", multiply, 'd', [bm, bn], &part.by_warpgroup())?;
+                let sums = part.sums(b)?;
                 let staging = if direct { None } else { Some(Staging::new(b, c, sizes)?) };
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let product = match members {
-                        1 => part.multiply(b, &acc, [&sl, &sr])?,
+                        1 => part.multiply(b, &sums, [&sl, &sr])?,
                         _ => {
-                            let mut product = 0;
+                            let mut product = None;
                             b.ordered(&[consumers], |b| {
-                                product = part.multiply(b, &acc, [&sl, &sr])?;
+                                product = part.multiply(b, &sums, [&sl, &sr])?;
                                 Ok(())
                             })?;
                             product
                         }
                     };
                     part.finish(b, product)?;
-                    let rows = part.rows_of(at)?;
+                    let (rows, out) = (part.rows_of(at)?, of_batch(b, c, &out, batch_of(at))?);
                     let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
-                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &acc, &tile, staging.as_ref()))
+                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &sums.acc, &tile, staging.as_ref()))
                 })?;
                 // The block must not exit before bulk stores have read its shared memory.
                 b.within(warpgroups, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
@@ -125,6 +123,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             }),
         ),
     ])
+}
+
+/// The batch of a tile.
+fn batch_of(at: &[Affine]) -> Affine {
+    at.get(2).cloned().unwrap_or_default()
 }
 
 fn shifted(x: &Affine, by: &Affine) -> Result<Affine> {
@@ -168,8 +171,16 @@ fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
+/// The sums of a tile.
+struct Sums {
+    acc: View,
+    /// Where tensor cores keep too few bits of long sums: those of one step, which are added to `acc`.
+    partial: Option<View>,
+}
+
 /// The configuration that both roles share.
 struct Part<'s> {
+    c: &'s Config,
     ring: Id,
     steps: Size,
     sizes: &'s Sizes,
@@ -208,17 +219,26 @@ impl Part<'_> {
     fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
         let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
         let share = bn / cluster;
-        let rows = b.tile(from[0], (bm, bk), &[At::Index(self.rows_of(at)?), At::All])?.with_name("rows");
+        let [left, right] = [
+            of_batch(b, self.c, from[0], batch_of(at))?.with_name("rows"),
+            of_batch(b, self.c, from[1], batch_of(at))?.with_name("columns"),
+        ];
+        let rows = b.tile(&left, (bm, bk), &[At::Index(self.rows_of(at)?), At::All])?;
         let column = shifted(&times(&at[1], cluster)?, &rank)?;
-        let columns = b.tile(from[1], (share, bk), &[At::Index(column), At::All])?.with_name("columns");
+        let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
         let bytes = ((bm + bn) * bk) as u32 * b.elem(from[0]).bytes();
-        let shared = if cluster > 1 { "bulk_load_2d_multicast" } else { "bulk_load_2d" };
+        let [load, shared] = match (self.c.batched, cluster > 1) {
+            (false, false) => ["bulk_load_2d"; 2],
+            (false, true) => ["bulk_load_2d", "bulk_load_2d_multicast"],
+            (true, false) => ["bulk_load_3d"; 2],
+            (true, true) => ["bulk_load_3d", "bulk_load_3d_multicast"],
+        };
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
             b.acquire(self.ring);
             b.publish(self.ring, Some(bytes));
             let slot = b.slot(self.ring);
             let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
-            b.copy_how(&source, &target, How::Atom("bulk_load_2d"), None)?;
+            b.copy_how(&source, &target, How::Atom(load), None)?;
             let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);
             let target = b.tile(&target, (share, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
             b.copy_how(&source, &target, How::Atom(shared), None)?;
@@ -227,18 +247,28 @@ impl Part<'_> {
         })
     }
 
-    /// The consumers' main loop of a tile. One wgmma group stays in flight while the next is issued; a slot
-    /// is released once the product that reads it is done.
-    fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
-        let (bk, rows) = (self.sizes.tile[2], self.sizes.rows());
-        b.fill(acc, Expr::lit(0.0))?;
-        let share = self.share(b);
+    /// Registers for the sums of a tile.
+    fn sums(&self, b: &mut Builder) -> Result<Sums> {
+        let [bm, bn, _] = self.sizes.tile;
+        let mut of = |name| b.operand(name, self.multiply, 'd', [bm, bn], &self.by_warpgroup());
+        let acc = of("acc")?;
+        Ok(Sums { acc, partial: self.c.promotes().then(|| of("partial")).transpose()? })
+    }
+
+    /// The consumers' main loop of a tile; returns a product that is still in flight.
+    fn multiply(&self, b: &mut Builder, sums: &Sums, from: [&View; 2]) -> Result<Option<Id>> {
+        b.fill(&sums.acc, Expr::lit(0.0))?;
+        match &sums.partial {
+            None => self.multiply_in_flight(b, &sums.acc, from).map(Some),
+            Some(partial) => self.multiply_and_add(b, &sums.acc, partial, from).map(|()| None),
+        }
+    }
+
+    /// One wgmma group stays in flight while the next is issued; a slot is released once the product that
+    /// reads it is done.
+    fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<Id> {
-            b.await_slot(self.ring);
-            let slot = b.slot(self.ring);
-            let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
-            let left = b.tile(&left, (rows, bk), &[At::Index(share.clone()), At::Index(0.into())])?;
-            let token = b.start_gemm(&left, &right, acc, How::Atom(self.multiply.name))?;
+            let token = self.start(b, acc, from)?;
             b.wait_all_but(token, 1);
             let phase = self.previous_phase(b)?;
             b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
@@ -250,8 +280,34 @@ impl Part<'_> {
         })
     }
 
+    /// The sums of each step start at zero and are added to the others in f32. Meanwhile the other warpgroup
+    /// multiplies.
+    fn multiply_and_add(&self, b: &mut Builder, acc: &View, partial: &View, from: [&View; 2]) -> Result<()> {
+        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
+            b.fill(partial, Expr::lit(0.0))?;
+            let token = self.start(b, partial, from)?;
+            b.wait(token);
+            b.release(self.ring);
+            let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+            b.map(&[acc.clone(), partial.clone()], acc, sum)?;
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// Starts the product of the current slot once that is full.
+    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
+        let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
+        b.await_slot(self.ring);
+        let slot = b.slot(self.ring);
+        let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
+        let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
+        b.start_gemm(&left, &right, acc, How::Atom(self.multiply.name))
+    }
+
     /// Waits for the last product of a tile, and releases its slot.
-    fn finish(&self, b: &mut Builder, product: Id) -> Result<()> {
+    fn finish(&self, b: &mut Builder, product: Option<Id>) -> Result<()> {
+        let Some(product) = product else { return Ok(()) };
         b.wait(product);
         let phase = self.previous_phase(b)?;
         b.statement(Op::Release { ring: self.ring, phase });

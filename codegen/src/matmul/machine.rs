@@ -233,12 +233,6 @@ impl Reader<'_> {
                 "a product by wgmma adds no bias yet".into(),
                 "leave bias out, or write mma = mma_sync",
             ),
-            (
-                c.batched,
-                "batched",
-                "a product by wgmma has no batches yet".into(),
-                "leave batched out, or write mma = none",
-            ),
         ];
         let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
         Some((key, message, help))

@@ -5,6 +5,7 @@ use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 use super::Config;
 use crate::affine::{Affine, Coord};
 use crate::build::Builder;
+use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
@@ -30,16 +31,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         b.overlaps();
     }
     let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
-        let ld = Size::symbol(&format!("ld{name}"));
-        let (mut shape, mut stride) =
-            (extents.to_vec(), if rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
-        if !c.batched {
-            return b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written);
-        }
-        shape.push(Size::symbol("L"));
-        stride.push(Size::symbol(&format!("batch_{name}")));
-        let all = b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)?;
-        b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
+        let all = argument(b, c, name, elem, (extents, rows), written)?;
+        of_batch(b, c, &all, Coord::Block(2).into())
     };
     let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
@@ -237,8 +230,35 @@ impl Bias {
     }
 }
 
+/// A matrix argument; with batches it has a third mode.
+pub(super) fn argument(
+    b: &mut Builder,
+    c: &Config,
+    name: &str,
+    elem: Elem,
+    (extents, by_rows): ([Size; 2], bool),
+    written: bool,
+) -> Result<View> {
+    let ld = Size::symbol(&format!("ld{name}"));
+    let (mut shape, mut stride) =
+        (extents.to_vec(), if by_rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
+    if c.batched {
+        shape.push(Size::symbol("L"));
+        stride.push(Size::symbol(&format!("batch_{name}")));
+    }
+    b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)
+}
+
+/// The matrix of one batch.
+pub(super) fn of_batch(b: &mut Builder, c: &Config, all: &View, batch: Affine) -> Result<View> {
+    match c.batched {
+        true => b.slice(all, &[At::All, At::All, At::Index(batch)]),
+        false => Ok(all.clone()),
+    }
+}
+
 /// Sizes as a flat tuple.
-pub(super) fn sizes(of: &[Size]) -> Tuple {
+fn sizes(of: &[Size]) -> Tuple {
     Tuple::of(of.iter().map(|&size| Tuple::from(size)))
 }
 

@@ -8,7 +8,7 @@
 use tilewright_layout::Value as Size;
 
 use super::Config;
-use super::product::{Bias, epilogue, sizes};
+use super::product::{Bias, argument, epilogue, of_batch};
 use crate::affine::Coord;
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -223,19 +223,11 @@ fn operand(
     c: &Config,
     name: &str,
     elem: Elem,
-    (extents, by_rows): ([Size; 2], bool),
+    matrix: ([Size; 2], bool),
     written: bool,
 ) -> Result<View> {
-    let ld = Size::symbol(&format!("ld{name}"));
-    let (mut shape, mut stride) =
-        (extents.to_vec(), if by_rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
-    if !c.batched {
-        return b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written);
-    }
-    shape.push(Size::symbol("L"));
-    stride.push(Size::symbol(&format!("batch_{name}")));
-    let all = b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)?;
-    b.slice(&all, &[At::All, At::All, At::Index(Coord::Block(2).into())])
+    let all = argument(b, c, name, elem, matrix, written)?;
+    of_batch(b, c, &all, Coord::Block(2).into())
 }
 
 /// The copy of a tile with accesses of `width` bytes, through registers where they are too narrow for

@@ -428,8 +428,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         VIEW,
         "a ragged tile is one element longer",
-        "(self.base[along].clone(), reach)",
-        "(self.base[along].clone(), reach + 1)",
+        "limit_origin(&self.base[along], along, reach, &others)?, reach)",
+        "limit_origin(&self.base[along], along, reach, &others)?, reach + 1)",
     ),
     fault(
         RING,

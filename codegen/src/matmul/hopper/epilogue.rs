@@ -102,7 +102,8 @@ impl Part<'_> {
                 }
             }
             b.sync();
-            b.copy_how(&buffer, &out, How::Atom("bulk_store_2d"), Some(staging.stores))
+            let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
+            b.copy_how(&buffer, &out, How::Atom(store), Some(staging.stores))
         })
     }
 

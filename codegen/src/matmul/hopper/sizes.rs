@@ -28,21 +28,30 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) clocks: Option<[u32; 3]>,
 }
 
-/// Tile sizes of the default variants, rows and columns, with clocks of an H100 at 1.98 GHz: see
-/// bench/NOTES.md.
-const SHIPPED: [([i64; 2], [u32; 3]); 3] =
-    [([128, 256], [1300, 5800, 3100]), ([128, 128], [780, 2400, 6400]), ([64, 128], [480, 1200, 6100])];
+/// Tile sizes of the default variants, rows and columns, with clocks of an H100 at 1.98 GHz. Those of 128x192
+/// and 256x128 are derived from the others': see bench/NOTES.md.
+const SHIPPED: [([i64; 2], [u32; 3]); 5] = [
+    ([128, 256], [1300, 5800, 3100]),
+    ([128, 192], [1040, 4000, 4850]),
+    ([128, 128], [780, 2400, 6400]),
+    ([64, 128], [480, 1200, 6100]),
+    ([256, 128], [1300, 5800, 3100]),
+];
+
+/// Most accumulators of a thread: half as many where those of a step have registers of their own.
+const MOST_SUMS: i64 = 128;
 
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], clocks): ([i64; 2], [u32; 3])| {
-            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
-            let sizes =
-                Sizes { tile, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: Some(clocks) };
-            Sizes { stages: sizes.most_stages(c), ..sizes }
+        let of = |([bm, bn], [step, tile, launch]): ([i64; 2], [u32; 3])| {
+            let tiles = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+            let sizes = Sizes { tile: tiles, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: None };
+            // Sums of a step are zeroed and added.
+            let step = step + if c.promotes() { 2 * sizes.sums() as u32 } else { 0 };
+            Sizes { stages: sizes.most_stages(c), clocks: Some([step, tile, launch]), ..sizes }
         };
-        SHIPPED.map(of).into()
+        SHIPPED.map(of).into_iter().filter(|sizes| sizes.sums() <= most_sums(c)).collect()
     }
 
     /// Defaults of keys that are not given.
@@ -68,6 +77,11 @@ impl Sizes {
     /// Rows of a tile that one warpgroup computes.
     pub(super) fn rows(&self) -> i64 {
         self.tile[0] / self.warpgroups_of_tile()
+    }
+
+    /// Accumulators of a thread.
+    fn sums(&self) -> i64 {
+        self.rows() * self.tile[1] / 128
     }
 
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
@@ -96,6 +110,10 @@ impl Sizes {
     fn slot(&self, elem: Elem) -> i64 {
         (self.tile[0] + self.tile[1]) * self.tile[2] * i64::from(elem.bytes())
     }
+}
+
+fn most_sums(c: &Config) -> i64 {
+    if c.promotes() { MOST_SUMS / 2 } else { MOST_SUMS }
 }
 
 /// The wgmma instruction for an element type and so many columns.
@@ -141,15 +159,23 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             &format!("write {of_columns} = 128 or {of_columns} = 256"),
         );
     }
-    if sizes.rows() * bn > 64 * 256 {
-        let [rows, columns] = config.operands_of(sizes.tile);
+    if sizes.sums() > most_sums(config) {
+        let ([rows, columns], most) = (config.operands_of(sizes.tile), most_sums(config));
+        let fits = most * 128 / sizes.rows();
+        let mut help = match fits >= 16 {
+            true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
+            false => format!("write a smaller {of_rows}"),
+        };
+        if config.promotes() {
+            help += "; with fast_accum = true 128 fit";
+        }
         return wrong(
             of_columns,
             format!(
-                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most 128 fit",
-                sizes.rows() * bn / 128
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
+                sizes.sums()
             ),
-            &format!("write {of_columns} = 128, or a smaller {of_rows}"),
+            &help,
         );
     }
     // MN-major operands are copied in blocks of 64, and each block of the cluster copies its own.

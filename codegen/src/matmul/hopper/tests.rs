@@ -64,10 +64,6 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
     );
     check(
-        "batched=true",
-        "a product by wgmma has no batches yet\nhelp: leave batched out, or write mma = none",
-    );
-    check(
         "cluster=4",
         "a cluster has one block or two along the rows of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
     );
@@ -112,6 +108,22 @@ fn types_take_wgmma_where_the_hardware_does() {
     assert_eq!(
         wrong("dtype=i8 a=k_major b=k_major out=i8"),
         "a product by wgmma stores elements of 16 or 32 bits, and out is i8\nhelp: leave out = … out, or write mma = mma_sync"
+    );
+}
+
+#[test]
+fn sums_that_are_promoted_have_half_as_many_accumulators() {
+    const BYTES: &str = "arch=90 a=k_major b=k_major c=n_major dtype=e4m3";
+    for keys in ["", "bm=128 bn=128", "bm=128 bn=256 fast_accum=true", "bm=64 bn=128 batched=true"] {
+        assert_eq!(made(&format!("{BYTES} {keys}")), Ok(true), "{keys}");
+    }
+    assert_eq!(
+        made(&format!("{BYTES} bm=128 bn=256")).unwrap_err(),
+        "a thread has 128 accumulators of a tile of 128 by 256, and at most 64 fit\nhelp: write bn = 128, or a smaller bm; with fast_accum = true 128 fit"
+    );
+    assert_eq!(
+        made("dtype=bf16 arch=90 fast_accum=true").unwrap_err(),
+        "`fast_accum` is about sums of e4m3 and e5m2, and dtype is bf16\nhelp: leave it out: other sums are as accurate as those in f32"
     );
 }
 
@@ -198,7 +210,9 @@ fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
 fn a_launch_chooses_among_tiles() {
     check_chosen([4096, 4096, 4096], [128, 256]);
     check_chosen([1024, 1024, 1024], [64, 128]);
-    check_chosen([3072, 3072, 3072], [128, 128]);
+    check_chosen([1536, 1536, 1536], [128, 192]);
+    check_chosen([3072, 3072, 3072], [128, 192]);
+    check_chosen([11264, 384, 2048], [256, 128]);
     // Leading dimensions that bulk copies do not support.
     check_chosen([1024, 1023, 1024], [128, 256]);
 }
