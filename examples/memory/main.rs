@@ -7,8 +7,11 @@
 //! ```
 
 mod bodies;
+mod gather;
 mod products;
 mod rows;
+mod scans;
+mod stencils;
 mod sums;
 mod transpose;
 
@@ -30,6 +33,11 @@ fn main() -> Result<(), tilewright::sim::Error> {
         ("transpose", transpose::transpose().report()),
         ("row_sums", sums::row_sums().report()),
         ("column_sums", sums::column_sums().report()),
+        ("cumulative_sums", scans::cumulative_sums().report()),
+        ("gather_rows", gather::gather_rows().report()),
+        ("histogram", gather::histogram().report()),
+        ("stencil_5", stencils::stencil_5().report()),
+        ("stencil_7", stencils::stencil_7().report()),
         ("gemv", products::gemv().report()),
         ("gravity", bodies::gravity().report()),
     ] {

@@ -1,4 +1,4 @@
-//! Memory-bound kernels: transposes, row normalisations, sums, matrix-vector products; and which of them,
+//! Memory-bound kernels: transposes, row normalisations, sums, cumulative sums, matrix-vector products; and which of them,
 //! with which constants, suits a size.
 //!
 //! ```
@@ -18,11 +18,20 @@ use crate::{Elem, KernelDef, KernelErrors};
 #[path = "../../examples/memory/bodies.rs"]
 pub mod bodies;
 #[allow(dead_code)]
+#[path = "../../examples/memory/gather.rs"]
+pub mod gather;
+#[allow(dead_code)]
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
 #[allow(dead_code)]
 #[path = "../../examples/memory/rows.rs"]
 pub mod rows;
+#[allow(dead_code)]
+#[path = "../../examples/memory/scans.rs"]
+pub mod scans;
+#[allow(dead_code)]
+#[path = "../../examples/memory/stencils.rs"]
+pub mod stencils;
 #[allow(dead_code)]
 #[path = "../../examples/memory/sums.rs"]
 pub mod sums;
@@ -45,6 +54,12 @@ pub enum Work {
     RowSums,
     /// Partial sums of each column.
     ColumnSums,
+    /// Cumulative sums along rows.
+    CumulativeSums,
+    /// The same, each without its own element.
+    SumsBefore,
+    /// Cumulative sums along rows, each row from a start.
+    CumulativeSumsFrom,
     /// Its product with a vector.
     Gemv,
     /// Gravity between as many bodies as it has columns.
@@ -135,6 +150,23 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::RowSums if columns <= 32 * SHORT => in_rows("row_sums", "row_sums_short", 0),
         Work::RowSums => {
             own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
+        }
+        Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
+            let exclusive = usize::from(work == Work::SumsBefore);
+            let width = columns.next_multiple_of(32);
+            let rows = (256 * OWN / 2 / width).max(1);
+            own("cumulative_sums", &[("R", rows), ("W", width), ("L", 256), ("E", exclusive)])
+        }
+        Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom => {
+            // A block scans a tile of its row at a time.
+            let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
+            let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
+            let mut choice = own("cumulative_sums_from", &[("W", width), ("L", threads)]);
+            if work != Work::CumulativeSumsFrom {
+                choice.kernel = "cumulative_sums";
+                choice.constants.push(("E", usize::from(work == Work::SumsBefore)));
+            }
+            choice
         }
         Work::ColumnSums => {
             // Few rows need many warps; few columns need long tiles.

@@ -15,6 +15,8 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("rmsnorm_row" | "rmsnorm_rows", ["x", "w", "y", ..]) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("column_sums", ["x", "y"]) => Some(column_sums),
+        ("cumulative_sums", ["x", "y"]) => Some(cumulative_sums),
+        ("cumulative_sums_from", ["x", "start", "y"]) => Some(cumulative_sums),
         ("gemv", ["a", "x", "y"]) => Some(gemv),
         ("linear", ["a", "w", "bias", "c"]) => Some(linear),
         ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
@@ -65,6 +67,25 @@ fn sum(terms: impl Iterator<Item = f64>, values: Values) -> Wanted {
     // Small integers are summed exactly.
     let steps = if values == Values::Whole { 0.0 } else { 2.0 * count.sqrt() + 8.0 };
     Wanted { value: total, within: steps * number::roundoff(Elem::F32) * size }
+}
+
+/// Cumulative sums along rows, which may have starts.
+fn cumulative_sums(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let (m, n, row) = rows(given.tensors[0]);
+    let one = |at: usize| {
+        let (mut total, mut size) = (0.0, 0.0f64);
+        if let [_, start, _] = given.tensors[..] {
+            (total, size) = (start.values[at], start.values[at].abs());
+        }
+        let next = |(count, x): (usize, f64)| {
+            (total, size) = (total + x, size + x.abs());
+            let steps = if values == Values::Whole { 0.0 } else { 2.0 * (count as f64).sqrt() + 8.0 };
+            about(given.result(), total, steps * number::roundoff(Elem::F32) * size)
+        };
+        row(at).into_iter().enumerate().map(next).collect()
+    };
+    by_columns(m, n, (0..m).map(one).collect())
 }
 
 fn rows(x: &Tensor) -> (usize, usize, impl Fn(usize) -> Vec<f64> + '_) {

@@ -67,6 +67,128 @@ fn sums() {
 }
 
 #[test]
+fn cumulative_sums() {
+    for work in [Work::CumulativeSums, Work::CumulativeSumsFrom] {
+        for (at, sizes) in SIZES.into_iter().chain([[1, 9000]]).enumerate() {
+            check(work, ELEMS[at % 3], sizes, if at % 2 == 0 { Values::Any } else { Values::Whole });
+        }
+    }
+}
+
+/// Each sum leaves out its own element; infinities and NaN do not reach back.
+#[test]
+fn sums_before() {
+    let kernel = kernel(Work::SumsBefore, Elem::F32, [2, 5]);
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let x = [1.0, 2.0, inf, 4.0, 5.0, 1.0, nan, 3.0, 4.0, 5.0];
+    let args = [Arg::tensor(&x, [2, 5]).strides([5, 1]), Arg::output::<f32>([2, 5]).strides([5, 1])];
+    for outcome in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|why| panic!("{why}")) {
+        let y = outcome.get::<f32>("y").unwrap();
+        assert_eq!(y[..7], [0.0, 1.0, 3.0, inf, inf, 0.0, 1.0]);
+        assert!(y[7..].iter().all(|y| y.is_nan()), "{y:?}");
+    }
+}
+
+fn shipped(name: &str, constants: &[(&str, usize)]) -> Generated {
+    let def = kernels::named(name).unwrap().def.specialize(constants, &[]);
+    def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+}
+
+#[track_caller]
+fn every(kernel: &Generated, args: &[Arg]) -> Vec<tilewright_sim::Outcome> {
+    run_every(kernel, args, &Options::default()).unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Numbers that are easy to recognise, at random.
+fn drawn(count: usize, below: u64) -> Vec<i32> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 33) % below) as i32
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Rows that do not exist are zeros.
+#[test]
+fn rows_are_gathered() {
+    let (k, constants) = (9, [("W", 64), ("L", 32), ("V", 2)]);
+    for (m, n) in [(1, 1), (5, 64), (7, 100), (8, 130)] {
+        let table: Vec<f32> = drawn(k * n, 1000).into_iter().map(|x| x as f32).collect();
+        let mut ids = drawn(m, k as u64);
+        for (id, wrong) in ids.iter_mut().skip(2).step_by(3).zip([-1, k as i32, i32::MIN, i32::MAX]) {
+            *id = wrong;
+        }
+        let args = [
+            Arg::tensor(&table, [k, n]).strides([n, 1]),
+            Arg::tensor(&ids, [m]),
+            Arg::output::<f32>([m, n]).strides([n, 1]),
+        ];
+        let row = |id: &i32| match usize::try_from(*id) {
+            Ok(id) if id < k => table[id * n..(id + 1) * n].to_vec(),
+            _ => vec![0.0; n],
+        };
+        let wanted: Vec<f32> = ids.iter().flat_map(row).collect();
+        for outcome in every(&shipped("gather_rows", &constants), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
+        }
+    }
+}
+
+/// Numbers that are no bin are not counted, and counts are added to what is there.
+#[test]
+fn values_are_counted() {
+    for (n, p, bins, range) in [(1, 1, 256, 300), (700, 3, 256, 256), (1500, 2, 100, 120), (513, 2, 256, 1)] {
+        let mut x = drawn(n * p, range);
+        x.iter_mut().step_by(50).for_each(|x| *x = -*x - 1);
+        let start: Vec<i32> = (0..bins).collect();
+        let count = |bin: &i32| bin + x.iter().filter(|x| *x == bin).count() as i32;
+        let wanted: Vec<i32> = start.iter().map(count).collect();
+        let args = [Arg::tensor(&x, [n, p]), Arg::in_out(&start, [bins as usize])];
+        for outcome in every(&shipped("histogram", &[("B", bins as usize)]), &args) {
+            assert_eq!(outcome.get::<i32>("bins").unwrap(), wanted, "{n} {p} {bins}");
+        }
+    }
+}
+
+#[test]
+fn stencils() {
+    let (centre, side) = (-4.0f32, 0.5f32);
+    let numbers = || [Arg::number(centre), Arg::number(side)];
+    for [d, m, n] in [[1, 1, 1], [3, 5, 7], [1, 9, 300], [5, 4, 129], [9, 6, 4]] {
+        let x: Vec<f32> = drawn(d * m * n, 64).into_iter().map(|x| x as f32).collect();
+        let at = |i: isize, j: isize, k: isize| {
+            let inside =
+                (0..d as isize).contains(&i) && (0..m as isize).contains(&j) && (0..n as isize).contains(&k);
+            if inside { x[((i * m as isize + j) * n as isize + k) as usize] } else { 0.0 }
+        };
+        let of = |deep: bool| -> Vec<f32> {
+            let one = |place: usize| {
+                let (i, j, k) = ((place / n / m) as isize, (place / n % m) as isize, (place % n) as isize);
+                let flat = at(i, j - 1, k) + at(i, j + 1, k) + at(i, j, k - 1) + at(i, j, k + 1);
+                let across = if deep { at(i - 1, j, k) + at(i + 1, j, k) } else { 0.0 };
+                side * (flat + across) + centre * at(i, j, k)
+            };
+            (0..d * m * n).map(one).collect()
+        };
+        let strides = [m * n, n, 1];
+        let cube =
+            [Arg::tensor(&x, [d, m, n]).strides(strides), Arg::output::<f32>([d, m, n]).strides(strides)];
+        for outcome in every(&shipped("stencil_7", &[]), &[&cube[..], &numbers()].concat()) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), of(true), "{d}x{m}x{n}");
+        }
+        if d == 1 {
+            let plane = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
+            for outcome in every(&shipped("stencil_5", &[]), &[&plane[..], &numbers()].concat()) {
+                assert_eq!(outcome.get::<f32>("y").unwrap(), of(false), "{m}x{n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn bodies() {
     for n in [1, 7, 129, 300] {
         check(Work::Gravity, Elem::F32, [4, n], Values::Any);

@@ -36,7 +36,9 @@ pub(crate) fn args() -> [Arg; 2] {
 
 /// The list of kernels, for `--help`.
 pub(crate) fn help() -> String {
-    let rows = kernels::all().into_iter().map(|Shipped { name, about, .. }| format!("  {name:<15}{about}"));
+    let all = kernels::all();
+    let width = all.iter().map(|shipped| shipped.name.len() + 1).max().unwrap_or(0);
+    let rows = all.into_iter().map(|Shipped { name, about, .. }| format!("  {name:<width$}{about}"));
     format!("Kernels:\n{}", rows.collect::<Vec<_>>().join("\n"))
 }
 

@@ -27,6 +27,7 @@ const NAMES: &[&str] = &[
     "matrix_vector",
     "row_sums_of",
     "column_sums_of",
+    "cumulative_sums_of",
     "attraction",
 ];
 

@@ -77,6 +77,13 @@ extern "C" __global__ void column_sums_of(const ELEM* x, double* y, u64 m, u64 n
     }
 }
 
+extern "C" __global__ void cumulative_sums_of(const ELEM* x, double* y, u64 m, u64 n) {
+    EACH(row, m) {
+        double total = 0;
+        for (u64 i = 0; i < n; i++) y[row * n + i] = total += wide(x[row * n + i]);
+    }
+}
+
 // Rows of x are coordinates x, y, z and masses; the result is the acceleration of each body, three rows.
 extern "C" __global__ void attraction(const ELEM* x, double* y, u64 n) {
     for (u64 i = blockIdx.x; i < n; i += gridDim.x) {

@@ -21,6 +21,9 @@ pub(super) enum Job {
     Sum,
     /// The sums of columns: partial sums, and the sums of those.
     ColumnSums,
+    /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, the sums before each
+    /// of them, and each piece from there.
+    CumulativeSums,
 }
 
 /// One tensor: element type, extents, strides.
@@ -55,6 +58,7 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
     ("sum", Job::Sum, &[[16384, 8192]]),
+    ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
 ];
@@ -65,6 +69,17 @@ const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
 fn pieces(rows: i64, columns: i64) -> i64 {
     let wanted = (2048 * 128 / columns).clamp(16, 256);
     (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
+}
+
+/// The pieces of each row whose cumulative sums are computed, equally long: one where rows alone occupy the
+/// device.
+fn parts(rows: i64, columns: i64) -> i64 {
+    /// Elements of a piece.
+    const PIECE: i64 = 8192;
+    match rows < 1024 && columns > PIECE {
+        true => (columns / PIECE..columns).find(|parts| columns % parts == 0).unwrap_or(1),
+        false => 1,
+    }
 }
 
 /// The number of rows for the sum of all elements.
@@ -88,6 +103,11 @@ impl Task {
         let (elem, all) = (self.elem, m * n);
         match self.work {
             Job::One(Work::Transpose | Work::Softmax) => (vec![(elem, all), (elem, all)], 1),
+            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            | Job::CumulativeSums => {
+                let pieces = m * parts(m, n);
+                (vec![(elem, all), (elem, all), (Elem::F32, pieces), (Elem::F32, pieces)], 1)
+            }
             Job::One(Work::Layernorm) => (vec![(elem, all), (elem, n), (elem, n), (elem, all)], 3),
             Job::One(Work::Rmsnorm) => (vec![(elem, all), (elem, n), (elem, all)], 2),
             Job::One(Work::RowSums) => (vec![(elem, all), (Elem::F32, m)], 1),
@@ -139,6 +159,8 @@ impl Task {
             Job::Sum => ("row_sums_of", vec![1, m * n]),
             Job::One(Work::Gemv) => ("matrix_vector", vec![m, n]),
             Job::One(Work::Gravity) => ("attraction", vec![n]),
+            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            | Job::CumulativeSums => ("cumulative_sums_of", vec![m, n]),
             Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
         }
     }
@@ -186,6 +208,26 @@ impl Task {
                 let between = tensor(2, [n, pieces, 1], [1, n, n * pieces]);
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
+            }
+            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            | Job::CumulativeSums => {
+                let parts = parts(m, n);
+                if parts == 1 {
+                    return vec![one(Work::CumulativeSums, vec![matrix(0), matrix(1)])];
+                }
+                let (pieces, length) = (m * parts, n / parts);
+                let piece = |memory| tensor(memory, [pieces, length], [length, 1]);
+                let of_pieces = |memory| tensor(memory, [pieces, 1], [1, pieces]);
+                let of_rows = |memory| tensor(memory, [m, parts], [parts, 1]);
+                let of = |work, given| Step {
+                    kernel: memory::choose(work, self.elem, pieces as usize, length as usize),
+                    given,
+                };
+                vec![
+                    of(Work::RowSums, vec![piece(0), of_pieces(2)]),
+                    more(Work::SumsBefore, m, parts, vec![of_rows(2), of_rows(3)]),
+                    of(Work::CumulativeSumsFrom, vec![piece(0), of_pieces(3), piece(1)]),
+                ]
             }
             Job::Sum => {
                 let lines = lines(m * n);

@@ -1,0 +1,51 @@
+//! Rows of a table by their indices, and counts of values: coordinates that are read from memory.
+
+use tilewright::prelude::*;
+
+/// Row i of y is row `ids[i]` of the table, zeros where there is no such row: R rows for each block.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn gather_rows<T, const R: usize = 4, const W: usize = 1024, const L: usize = 128, const V: usize = 4>(
+    table: &Tensor<T, (K, N), (ldt, _1)>,
+    ids: &Tensor<i32, M>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    let (rows, threads) = (tile(ids, R, block.x), layout!((1, L)));
+    let to = parallelize(tile(y, (R, W), (block.x, block.y)), threads, thread.x, values = (1, V));
+    let own = registers_like(to, 0.0);
+    for r in unroll(0..R) {
+        let row = tile(table, (1, W), (rows[(r)], block.y));
+        copy(parallelize(row, threads, thread.x, values = (1, V))[(0, _)], own[(r, _)]);
+    }
+    copy(own, to);
+}
+
+/// Adds to each of B bins how often its number occurs in x (N, P); other numbers are not counted. One block
+/// for each of P columns; each of its warps counts by itself in shared memory.
+#[kernel]
+pub fn histogram<const B: usize = 256, const L: usize = 256, const V: usize = 4>(
+    x: &Tensor<i32, (N, P), (_1, ldx)>,
+    bins: &mut Tensor<i32, B>,
+) {
+    let counts = shared::<i32>(layout!((B, L / 32)));
+    let flat = layout!((L, 1));
+    fill(parallelize(counts, flat, thread.x, ragged = true), 0);
+    sync_threads();
+    let from = parallelize(tile(x, (V * L, 1), (_, block.x)), flat, thread.x, values = (V, 1));
+    let own = parallelize(counts, layout!((1, L / 32, 32) : (0, 32, 1)), thread.x, (1, 1, _));
+    let one = registers::<i32>((1, 1), 1);
+    for k in 0..from.size(2) {
+        let part = registers::<i32>((V, 1), -1);
+        copy(from[(_, _, k)], part, fill = -1);
+        for v in unroll(0..V) {
+            copy(one, tile(own, (1, 1), (part[(v, 0)], 0)), how = "atomic_add");
+        }
+    }
+    sync_threads();
+    let all = parallelize(counts, flat, thread.x, (1, _), ragged = true);
+    let total = sum(map(all, |x| x), 1);
+    copy(
+        total[(_, 0)],
+        parallelize(tile(bins, B, 0), layout!(L), thread.x, ragged = true),
+        how = "atomic_add",
+    );
+}

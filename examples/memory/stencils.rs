@@ -1,0 +1,47 @@
+//! Stencils: each element from its neighbours along every mode; beyond the edges there are zeros. A thread
+//! has elements in a line across the contiguous mode, so accesses are coalesced where that is shifted, too.
+
+use tilewright::prelude::*;
+
+/// y = centre · x + side · (the four neighbours of x): R rows for each thread.
+#[kernel]
+pub fn stencil_5<const R: usize = 8, const L: usize = 256>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+    centre: f32,
+    side: f32,
+) {
+    let (t, at) = (layout!((1, L)), (block.y, block.x));
+    let from = tile(x, (R, L), at);
+    let x = parallelize(from, t, thread.x);
+    let up = parallelize(shift(from, (-1, 0)), t, thread.x);
+    let down = parallelize(shift(from, (1, 0)), t, thread.x);
+    let left = parallelize(shift(from, (0, -1)), t, thread.x);
+    let right = parallelize(shift(from, (0, 1)), t, thread.x);
+    let to = parallelize(tile(y, (R, L), at), t, thread.x);
+    copy(map((x, up, down, left, right), |x, u, d, l, r| fma(side, u + d + (l + r), centre * x)), to);
+}
+
+/// The same of the six neighbours in three dimensions: R elements along the first for each thread.
+#[kernel]
+pub fn stencil_7<const R: usize = 8, const Y: usize = 8>(
+    x: &Tensor<f32, (D, M, N), (ldd, ldx, _1)>,
+    y: &mut Tensor<f32, (D, M, N), (lde, ldy, _1)>,
+    centre: f32,
+    side: f32,
+) {
+    let (t, at) = (layout!((1, Y, 32) : (0, 32, 1)), (block.z, block.y, block.x));
+    let from = tile(x, (R, Y, 32), at);
+    let x = parallelize(from, t, thread.x);
+    let front = parallelize(shift(from, (-1, 0, 0)), t, thread.x);
+    let back = parallelize(shift(from, (1, 0, 0)), t, thread.x);
+    let up = parallelize(shift(from, (0, -1, 0)), t, thread.x);
+    let down = parallelize(shift(from, (0, 1, 0)), t, thread.x);
+    let left = parallelize(shift(from, (0, 0, -1)), t, thread.x);
+    let right = parallelize(shift(from, (0, 0, 1)), t, thread.x);
+    let to = parallelize(tile(y, (R, Y, 32), at), t, thread.x);
+    let made = map((x, front, back, up, down, left, right), |x, f, b, u, d, l, r| {
+        fma(side, f + b + (u + d) + (l + r), centre * x)
+    });
+    copy(made, to);
+}
