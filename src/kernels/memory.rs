@@ -161,7 +161,9 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             // A block scans a tile of its row at a time.
             let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
             let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
-            let mut choice = own("cumulative_sums_from", &[("W", width), ("L", threads)]);
+            // Other blocks load while one waits at its barriers; without a register bound one would be resident.
+            let constants = [("W", width), ("L", threads), ("Q", 1536 / threads)];
+            let mut choice = own("cumulative_sums_from", &constants);
             if work != Work::CumulativeSumsFrom {
                 choice.kernel = "cumulative_sums";
                 choice.constants.push(("E", usize::from(work == Work::SumsBefore)));

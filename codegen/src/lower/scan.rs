@@ -20,6 +20,9 @@ use crate::tile::{self, Expr};
 use crate::typing::Types;
 use crate::view::View;
 
+/// What is done with an element: its index along each leaf, and its place in the order.
+type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
+
 /// A level of more than one element.
 #[derive(Clone, Copy)]
 enum Level {
@@ -109,12 +112,8 @@ impl Lower<'_> {
         Ok(levels)
     }
 
-    /// Loops over the elements of a view: `body` gets the index along each leaf, and the place in the order.
-    fn each_of(
-        &mut self,
-        order: &Order,
-        body: &mut dyn FnMut(&mut Self, &[Ix], Ix) -> Result<()>,
-    ) -> Result<()> {
+    /// Loops over the elements of a view.
+    fn each_of(&mut self, order: &Order, body: &mut AtEach<'_, Self>) -> Result<()> {
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
         let extents = order.leaves.iter().enumerate();
         let extents: Vec<(String, i64)> =
