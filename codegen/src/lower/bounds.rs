@@ -299,7 +299,9 @@ impl Lower<'_> {
                 self.walk(body, state, found);
                 found.loops.pop();
                 forget(state, *var);
-                *state = join(&before, state);
+                if !self.runs(*var) {
+                    *state = join(&before, state);
+                }
             }
             Op::Tiles { vars, body, .. } => {
                 let before = state.clone();
@@ -347,6 +349,12 @@ impl Lower<'_> {
         let all: Option<Vec<Vec<Edge>>> =
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
         all.map(union)
+    }
+
+    /// Does a loop run at least once, whatever the sizes?
+    fn runs(&self, var: Id) -> bool {
+        let var = &self.program.vars[var as usize];
+        var.to.plus(&var.from, -1).is_some_and(|count| self.program.range(&count).lo >= 1)
     }
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
