@@ -1,7 +1,7 @@
 //! The distribution of each register tile over threads. Known distributions propagate along statements. Where
 //! nothing is known, the largest statement is distributed for coalesced, vectorized accesses to memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Digit, Distribution, Value};
 
@@ -47,10 +47,12 @@ pub(super) fn choose(
         };
         known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
     }
-    let mut choice = Choice { program, width, forms: known };
     let mut stmts = Vec::new();
     each(body, &mut |stmt| stmts.push(stmt));
     stmts.retain(|stmt| super::is_cooperative(program, stmt.by, &stmt.op));
+    let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
+    let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
+    let mut choice = Choice { program, width, forms: known, reduced };
     loop {
         let mut changed = true;
         while changed {
@@ -79,6 +81,8 @@ struct Choice<'p> {
     program: &'p Program,
     width: Width,
     forms: Forms,
+    /// Results of reductions: their distributions follow from what is combined alone.
+    reduced: BTreeSet<Id>,
 }
 
 impl Choice<'_> {
@@ -87,7 +91,7 @@ impl Choice<'_> {
     }
 
     fn is_open(&self, view: &View) -> bool {
-        self.is_tile(view) && !self.forms.contains_key(&view.tensor)
+        self.is_tile(view) && !self.forms.contains_key(&view.tensor) && !self.reduced.contains(&view.tensor)
     }
 
     /// Elements of a statement, and whether it reads or writes memory.
@@ -114,7 +118,7 @@ impl Choice<'_> {
             Op::Reduce { from, to, .. } => {
                 let Some(own) = self.forms.get(&from.tensor) else { return Ok(false) };
                 let Some(all) = seen(from, own)? else { return Ok(false) };
-                self.take(&[to], &all.projected(&kept(from, to)?))
+                self.give(&[to], &all.projected(&kept(from, to)?))
             }
             Op::Scan { from, to, carry, how } => {
                 let mut known =
@@ -132,7 +136,7 @@ impl Choice<'_> {
                     let Some(all) = seen(view, own)? else { continue };
                     let others = self.take(&from.iter().collect::<Vec<_>>(), &all)?;
                     let rest = all.projected(&kept(view, &to[0])?);
-                    return Ok(self.take(&to.iter().collect::<Vec<_>>(), &rest)? || others);
+                    return Ok(self.give(&to.iter().collect::<Vec<_>>(), &rest)? || others);
                 }
                 Ok(false)
             }
@@ -140,12 +144,21 @@ impl Choice<'_> {
         }
     }
 
+    /// Open tiles of a statement take its distribution.
     fn take(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
+        let open: Vec<&View> = views.iter().copied().filter(|view| self.is_open(view)).collect();
+        self.give(&open, all)
+    }
+
+    /// Tiles without a distribution get that of a statement.
+    fn give(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
         let mut any = false;
-        for view in views.iter().filter(|view| self.is_open(view)).collect::<Vec<_>>() {
-            let form = wanted(view, &tile(self.program, view.tensor), all)?;
-            self.forms.insert(view.tensor, form);
-            any = true;
+        for view in views {
+            if self.is_tile(view) && !self.forms.contains_key(&view.tensor) {
+                let form = wanted(view, &tile(self.program, view.tensor), all)?;
+                self.forms.insert(view.tensor, form);
+                any = true;
+            }
         }
         Ok(any)
     }
