@@ -177,7 +177,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
             "this number can be as far off as {} or {}, which 64 bits do not hold",
             range.lo, range.hi
         ))
-        .help("multiply by smaller numbers"));
+        .help("multiply by smaller numbers, or convert first: M as f32 * N as f32"));
     }
     known_sizes(program, at)?;
     quotients(program, at)

@@ -89,7 +89,15 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
             _ => Ok(mode.composition(Layout::new(digit.extent, digit.step)?)?),
         }
     };
-    part.layout = from_values(d, own)?;
+    let layout = from_values(d, own)?;
+    // A mode along which a thread has one element still stands for its mode of the tensor.
+    let named = layout.modes().zip(modes.iter().zip(&spread)).map(|(part, (own, spread))| {
+        match (&own.leaves().collect::<Vec<_>>()[..], part.size()) {
+            ([(_, Value::Basis { times, path })], Ok(1)) if !spread => along(1, *times, *path),
+            _ => Ok(part),
+        }
+    });
+    part.layout = Layout::from_modes(named.collect::<Result<Vec<_>>>()?)?;
     Ok(part)
 }
 

@@ -76,8 +76,8 @@ impl Resolve {
                 let old = update.old.as_ref().map(|old| self.side(stmt, old, &d, true)).transpose()?;
                 push(self, Op::Atomic { from, to, update: Update { old, ..update.clone() } });
             }
-            Op::Reduce { from, to, with, .. } => self.reduce(stmt, from, to, *with)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
+            Op::Reduce { from, to, with, beyond, .. } => self.reduce(stmt, from, to, (*with, *beyond))?,
             Op::Fold { from, to, with, nothing, .. } => self.fold(stmt, (from, to), with, nothing)?,
             Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
             _ => self.body.push(stmt.clone()),
@@ -146,16 +146,30 @@ impl Resolve {
 
     /// A reduction: within each thread, then across the threads that share a result. The target's old value
     /// is combined once.
-    fn reduce(&mut self, stmt: &Stmt, from: &View, to: &View, with: Bin) -> Result<()> {
+    fn reduce(
+        &mut self,
+        stmt: &Stmt,
+        from: &View,
+        to: &View,
+        (with, beyond): (Bin, Option<Number>),
+    ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
         let nothing = identity(with, elem).ok_or_else(|| {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;
+        if beyond.is_some() && combined.overshoots() {
+            return Err(Problem::new(format!(
+                "`beyond` is about elements beyond the tensor, and the threads do not divide `{}`, {}: some have elements beyond the tile",
+                from.name,
+                from.shape()
+            ))
+            .help("use a tile whose extents the threads divide"));
+        }
         let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
         let source = self.side(stmt, from, &combined.all, false)?;
         let across = combined.across;
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond: None });
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
         let out = self.side(stmt, to, &combined.rest, true)?;
         let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
         self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
@@ -236,6 +250,13 @@ struct Combined {
     own: Vec<i64>,
     /// The threads that share a result.
     across: Across,
+}
+
+impl Combined {
+    /// Do threads have elements beyond the tile?
+    fn overshoots(&self) -> bool {
+        self.all.tile().iter().enumerate().any(|(mode, extent)| self.all.reach(mode) > *extent)
+    }
 }
 
 /// The layout of a thread's fragment of a tile.
