@@ -2,10 +2,12 @@
 //! with double precision in every variant, at sizes that tiles do not divide.
 
 mod elements;
+mod learning;
 mod moves;
 mod neighbours;
 mod products;
 mod rows;
+mod sparse;
 mod sums;
 mod tiles;
 
