@@ -40,6 +40,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("ta", "along what is contiguous", "thread layout of A's copy"),
     ("tb", "along what is contiguous", "thread layout of B's copy"),
     ("dtype", "f32", "element type of A and B, and of C; 8-bit numbers and tf32 give a C of `acc`"),
+    (
+        "b_dtype",
+        "dtype",
+        "element type of B where it is narrower than f16 or bf16: i8, u8, e4m3 or e5m2. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
+    ),
     ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
     ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
     (
@@ -72,7 +77,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "bias",
         "none",
-        "none, rows or columns: a last argument, `bias`, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
+        "none, rows or columns: an argument `bias` after the others, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
     ),
     (
         "epilogue",
@@ -123,6 +128,8 @@ struct Config {
     ta: Layout,
     tb: Layout,
     dtype: Elem,
+    /// Type of B.
+    b_dtype: Elem,
     acc: Elem,
     precision: Precision,
     /// Type of C.
@@ -175,6 +182,11 @@ impl Precision {
 }
 
 impl Config {
+    /// Do A and B have two types?
+    fn mixed(&self) -> bool {
+        self.b_dtype != self.dtype
+    }
+
     /// The type in which operands are multiplied.
     fn multiplied(&self) -> Elem {
         if self.precision == Precision::Strict { self.dtype } else { Elem::Tf32 }
@@ -364,6 +376,7 @@ impl Reader<'_> {
         self.names();
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
+        let b_dtype = self.b_dtype(dtype);
         let acc = self.elem("acc", dtype.accumulator());
         // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
         let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
@@ -490,6 +503,7 @@ impl Reader<'_> {
             ta,
             tb,
             dtype,
+            b_dtype,
             acc,
             precision,
             out,
@@ -512,6 +526,22 @@ impl Reader<'_> {
             fast_accum,
             name,
         })
+    }
+
+    fn b_dtype(&mut self, dtype: Elem) -> Elem {
+        let elem = self.elem("b_dtype", dtype);
+        let converts = elem.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
+        if let Some(span) = self.find("b_dtype").map(|expr| expr.span)
+            && elem != dtype
+            && !converts
+        {
+            self.error(
+                span,
+                format!("elements of {elem} are not converted for products of {dtype}"),
+                "write i8, u8, e4m3 or e5m2, with dtype = f16 or bf16",
+            );
+        }
+        elem
     }
 
     fn precision(&mut self, dtype: Elem) -> Precision {

@@ -69,7 +69,7 @@ pub struct Problem {
 }
 
 /// Arguments of products after A, B and C.
-const AFTER_C: [&str; 3] = ["alpha", "beta", "bias"];
+const AFTER_C: [&str; 4] = ["alpha", "beta", "scale", "bias"];
 
 /// The reference of a kernel, by its name and parameters; `None` if there is none.
 pub fn reference(kernel: &Generated) -> Option<Reference> {
@@ -210,14 +210,14 @@ fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {
     })
 }
 
-/// C = alpha·A·Bᵀ + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
+/// C = alpha·A·Bᵀ·scale + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
 /// there are as many of them; sizes must differ.
 ///
 /// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
 /// of the terms. The last rounding is to the type of C.
 pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
-    let [a, b, c, ref bias @ ..] = all[..] else { panic!("three matrices") };
+    let [a, b, c, ref more @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
         Operand::Number(elem, value) => Some(number::rounded(*elem, *value)),
         Operand::Tensor(_) => None,
@@ -248,10 +248,14 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
-        let added = bias.first().map_or(0.0, |bias| match bias.extents[0] == rows {
-            true => bias.values[at % rows],
-            false => bias.values[at / rows % columns],
-        });
+        let vector = |name: &str, default| {
+            let found = more.iter().find(|vector| vector.name == name);
+            found.map_or(default, |vector| match vector.extents[0] == rows && name == "bias" {
+                true => vector.values[at % rows],
+                false => vector.values[at / rows % columns],
+            })
+        };
+        let (alpha, added) = (alpha * vector("scale", 1.0), vector("bias", 0.0));
         let value = alpha * sum + old + added;
         if values == Values::Whole || !c.elem.is_float() {
             return Wanted { value: number::rounded(c.elem, value), within: 0.0 };

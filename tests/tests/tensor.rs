@@ -164,6 +164,23 @@ fn epilogues_batches_and_types_of_the_result() {
     }
 }
 
+/// Weights of eight bits, converted in registers, with a scale for each column of C.
+#[test]
+fn narrow_weights() {
+    for order in ORDERS {
+        check_all(&format!("dtype=bf16 b_dtype=i8 bm=64 bn=32 out=f32 {order}"));
+    }
+    for keys in [
+        "dtype=f16 b_dtype=u8 out=f32 b=k_major",
+        "dtype=bf16 b_dtype=e4m3 out=f32 a=k_major b=k_major",
+        "dtype=f16 b_dtype=e5m2 out=f32 c=n_major",
+        "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major alpha_beta=true bias=columns batched=true",
+    ] {
+        check(&format!("bm=64 bn=32 {keys}"), &[([64, 72, 40], 8), ([67, 33, 45], 1)]);
+    }
+    check("dtype=bf16 b_dtype=i8 out=f32 arch=90 a=k_major b=k_major", &[([40, 72, 64], 0)]);
+}
+
 /// A bias, alone and with everything else, on tensor cores and on threads.
 #[test]
 fn a_bias_is_added() {
@@ -276,11 +293,18 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "`precision` is about products on tensor cores, and this one runs on CUDA",
     );
     check("precision=exact", "`precision` has no such choice\n");
-    check(
-        "bias=both",
-        "write bias = none or rows or columns; none, rows or columns: a last argument, `bias`",
-    );
+    check("bias=both", "write bias = none or rows or columns; none, rows or columns: an argument `bias`");
     check("epilogue=rleu", "`rleu`");
     check("mma=wgmma arch=90 dtype=bf16 bias=rows", "a product by wgmma adds no bias yet");
+    check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
+    check("dtype=bf16 b_dtype=f16", "write i8, u8, e4m3 or e5m2, with dtype = f16 or bf16");
+    check(
+        "dtype=bf16 b_dtype=i8 mma=none",
+        "`b_dtype` is about products on tensor cores, and this one runs on CUDA",
+    );
+    check(
+        "mma=wgmma arch=90 dtype=bf16 b_dtype=i8",
+        "a product by wgmma multiplies operands of one type here",
+    );
     check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
 }

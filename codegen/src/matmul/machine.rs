@@ -74,7 +74,7 @@ impl Reader<'_> {
             }
         }
         let rounds = config.precision != Precision::Strict;
-        for (key, said) in [("warps", true), ("precision", rounds)] {
+        for (key, said) in [("warps", true), ("precision", rounds), ("b_dtype", config.mixed())] {
             if let Some(span) =
                 self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty())
             {
@@ -123,7 +123,7 @@ impl Reader<'_> {
 
     /// A product by mma.sync with the sizes of the given keys, and defaults for others.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
-        let mut usual = tensor::usual(c.dtype, c.precision.terms());
+        let mut usual = tensor::usual(c);
         // Rows and columns of C; the transposed product swaps them.
         [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
         let tile = [
@@ -181,7 +181,7 @@ impl Reader<'_> {
         let mut plan =
             tensor::Plan { tile, mma, stages: self.or("stages", i64::from(c.ahead.stages), usual.stages) };
         let room = i64::from(Target::of(c.arch).block_shared);
-        while self.find("stages").is_none() && plan.stages > 2 && plan.bytes(c.dtype) > room {
+        while self.find("stages").is_none() && plan.stages > 2 && plan.bytes(c) > room {
             plan.stages -= 1;
         }
         Ok(plan)
@@ -226,6 +226,12 @@ impl Reader<'_> {
                 "out",
                 format!("a product by wgmma stores elements of 16 or 32 bits, and out is {}", c.out),
                 "leave out = … out, or write mma = mma_sync",
+            ),
+            (
+                c.mixed(),
+                "b_dtype",
+                "a product by wgmma multiplies operands of one type here".into(),
+                "leave b_dtype out, or write mma = mma_sync",
             ),
             (
                 c.bias.is_some(),

@@ -38,13 +38,12 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
-    let bias = Bias::of(b, c).map_err(blame("bias"))?;
+    let vectors = Vectors::of(b, c).map_err(blame("bias"))?;
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
     let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
     let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
-    let gbias = bias.map(|bias| bias.tile(b, [c.bm, c.bn], [&bx, &by]));
-    let gbias = gbias.transpose().map_err(blame("bias"))?;
+    let vectors = vectors.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
     let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
     let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
@@ -71,10 +70,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let sums = deal([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
-    let tc_gbias = match &gbias {
-        Some(gbias) => Some(part(b, gbias, &c.tc, &sums, "tc_gbias", "tc", ["bm", "bn"])?),
-        None => None,
-    };
+    let of_sums = vectors.each(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -101,9 +97,9 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let plain = tile::Expr::In(0);
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
     match (groups > 1 || c.scatters(), scalars) {
-        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), tc_gbias.as_ref(), plain, None),
+        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, plain, None),
         (false, Some((alpha, beta))) => {
-            epilogue(b, c, &acc, (&tc_gc, &tc_gc), tc_gbias.as_ref(), scaled(alpha), Some(beta))
+            epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, scaled(alpha), Some(beta))
         }
         (true, scalars) => {
             let beta = match scalars {
@@ -114,9 +110,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
                 }
                 None => None,
             };
-            let Gathered { sums, out, bias } =
-                gather(b, c, &acc, (&gc, gbias.as_ref()), groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, (&out, &out), bias.as_ref(), plain, beta)
+            let (sums, out, vectors) = gather(b, c, &acc, (&gc, &vectors), groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, (&out, &out), &vectors, plain, beta)
         }
     }
     .map_err(blame("epilogue"))
@@ -161,9 +156,9 @@ fn gather(
     b: &mut Builder,
     c: &Config,
     acc: &View,
-    (gc, gbias): (&View, Option<&View>),
+    (gc, vectors): (&View, &Vectors),
     groups: i64,
-) -> Result<Gathered> {
+) -> Result<(View, View, Vectors)> {
     let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
@@ -184,8 +179,7 @@ fn gather(
     let deal = Deal { values, ..Deal::default() };
     let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
     let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
-    let bias = gbias.map(|bias| b.parallelize_over(bias, &layout, 0, &deal)).transpose()?;
-    let bias = bias.map(|bias| bias.with_name("to_gbias"));
+    let vectors = vectors.each(|view| b.parallelize_over(view, &layout, 0, &deal))?;
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
     let sums = b.registers("sums", c.acc, out.shape())?;
     let first = part(b, 0)?;
@@ -195,38 +189,50 @@ fn gather(
         let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
         b.map(&[sums.clone(), more], &sums, sum)?;
     }
-    Ok(Gathered { sums, out, bias })
+    Ok((sums, out, vectors))
 }
 
-/// Complete sums, and the elements of C and of the bias that belong to them.
-struct Gathered {
-    sums: View,
-    out: View,
+/// Arguments with a number for each row or column of C: whole, as tiles of C, or parts of them.
+#[derive(Default)]
+pub(super) struct Vectors {
+    /// By which accumulators are multiplied: for each column.
+    scale: Option<View>,
+    /// What is added.
     bias: Option<View>,
 }
 
-/// The argument `bias`: a number for each row or column of C.
-pub(super) struct Bias {
-    all: View,
-    /// The mode of C along which it varies.
-    along: usize,
-}
-
-impl Bias {
-    /// Declares the argument, if there is one.
-    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Option<Bias>> {
-        let Some(along) = c.bias else { return Ok(None) };
-        let extent = Size::symbol(["M", "N"][along]);
-        let all = b.tensor("bias", c.out, sizes(&[extent]), None, false)?;
-        Ok(Some(Bias { all, along }))
+impl Vectors {
+    /// Declares the arguments.
+    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Vectors> {
+        let mut vector = |name: &str, elem, along: usize| {
+            let extent = Size::symbol(["M", "N"][along]);
+            b.tensor(name, elem, sizes(&[extent]), None, false)
+        };
+        let scale = c.mixed().then(|| vector("scale", c.acc, 1)).transpose()?;
+        let bias = c.bias.map(|along| vector("bias", c.out, along)).transpose()?;
+        Ok(Vectors { scale, bias })
     }
 
-    /// Its part at a tile of C.
-    pub(super) fn tile(&self, b: &mut Builder, tile: [i64; 2], at: [&At; 2]) -> Result<View> {
-        let part = b.tile(&self.all, (tile[self.along],), std::slice::from_ref(at[self.along]))?;
-        let mut shape = tile.map(Some);
-        shape[self.along] = None;
-        Ok(b.broadcast(&part, &shape)?.with_name("gbias"))
+    /// Their parts at a tile of C, broadcast along the other mode.
+    pub(super) fn tile(&self, b: &mut Builder, c: &Config, tile: [i64; 2], at: [&At; 2]) -> Result<Vectors> {
+        let mut part = |view: &View, along: usize| -> Result<View> {
+            let part = b.tile(view, (tile[along],), std::slice::from_ref(at[along]))?;
+            let mut shape = tile.map(Some);
+            shape[along] = None;
+            Ok(b.broadcast(&part, &shape)?.with_name(&format!("g{}", view.name)))
+        };
+        let scale = self.scale.as_ref().map(|view| part(view, 1)).transpose()?;
+        let bias = self.bias.as_ref().zip(c.bias).map(|(view, along)| part(view, along)).transpose()?;
+        Ok(Vectors { scale, bias })
+    }
+
+    /// The same of each.
+    pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
+        let mut one = |view: &Option<View>| -> Result<Option<View>> {
+            let Some(view) = view else { return Ok(None) };
+            Ok(Some(of(view)?.with_name(&format!("t_{}", view.name))))
+        };
+        Ok(Vectors { scale: one(&self.scale)?, bias: one(&self.bias)? })
     }
 }
 
@@ -276,40 +282,40 @@ pub(super) fn epilogue(
     c: &Config,
     acc: &View,
     (before, out): (&View, &View),
-    bias: Option<&View>,
+    vectors: &Vectors,
     scaled: tile::Expr,
     beta: Option<tile::Expr>,
 ) -> Result<()> {
-    let plain = scaled == tile::Expr::In(0) && bias.is_none();
+    let binary = |f, left, right| tile::Expr::Bin(f, Box::new(left), Box::new(right));
     let elem = b.elem(out);
-    let last = |b: &mut Builder, mut sum: tile::Expr, ins: &[View]| {
-        let mut ins = ins.to_vec();
-        if let Some(bias) = bias {
-            let bias_at = tile::Expr::In(ins.len() as u8).cast(c.acc);
-            sum = tile::Expr::Bin(Bin::Add, Box::new(sum), Box::new(bias_at));
-            ins.push(bias.clone());
-        }
-        let value = c.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum));
-        b.map(&ins, out, value.cast(elem))
+    // The inputs: accumulators, and after them what else there is.
+    let mut ins = vec![acc.clone()];
+    let mut input = |view: &View| {
+        ins.push(view.clone());
+        tile::Expr::In(ins.len() as u8 - 1).cast(c.acc)
     };
-    let Some(beta) = beta else {
-        return match &c.epilogue {
-            None if plain => b.copy(acc, out),
-            _ => last(b, scaled, std::slice::from_ref(acc)),
-        };
+    let scaled = match &vectors.scale {
+        Some(scale) => binary(Bin::Mul, scaled, input(scale)),
+        None => scaled,
     };
+    let bias = vectors.bias.as_ref().map(&mut input);
+    let finish = |sum: tile::Expr| {
+        let sum = bias.iter().fold(sum, |sum, bias| binary(Bin::Add, sum, bias.clone()));
+        c.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum))
+    };
+    let plain = finish(scaled.clone());
+    let alone = |b: &mut Builder| match plain {
+        tile::Expr::In(0) => b.copy(acc, out),
+        _ => b.map(&ins, out, plain.clone().cast(elem)),
+    };
+    let Some(beta) = beta else { return alone(b) };
     // C is read only if beta is not 0. Each branch stores values of its own, so that accumulators stay in the
     // registers where the product reads them best.
     let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
-    let more = tile::Expr::Fma(Box::new([beta, tile::Expr::In(1).cast(c.acc), scaled.clone()]));
-    b.when(
-        nonzero,
-        |b| last(b, more, &[acc.clone(), before.clone()]),
-        |b| match plain && c.epilogue.is_none() {
-            true => b.copy(acc, out),
-            false => last(b, scaled, std::slice::from_ref(acc)),
-        },
-    )
+    let old = tile::Expr::In(ins.len() as u8).cast(c.acc);
+    let more = finish(tile::Expr::Fma(Box::new([beta, old, scaled.clone()])));
+    let all = [&ins[..], std::slice::from_ref(before)].concat();
+    b.when(nonzero, |b| b.map(&all, out, more.cast(elem)), alone)
 }
 
 /// Checks that a shared tile allows vectors of `vec` elements: they must be contiguous, and columns aligned.

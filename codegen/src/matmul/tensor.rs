@@ -8,7 +8,7 @@
 use tilewright_layout::Value as Size;
 
 use super::Config;
-use super::product::{Bias, argument, epilogue, of_batch};
+use super::product::{Vectors, argument, epilogue, of_batch};
 use crate::affine::Coord;
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -48,9 +48,12 @@ pub(super) struct Usual {
 }
 
 /// Good sizes for a type of the operands on every architecture: less than 99 KiB of shared memory.
-pub(super) fn usual(elem: Elem, terms: Terms) -> Usual {
+pub(super) fn usual(c: &Config) -> Usual {
+    let (elem, terms) = (c.dtype, c.precision.terms());
     let square = 64 * 64;
     match (elem, elem.bytes()) {
+        // Elements take registers before and after their conversion.
+        _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         (_, 1) => Usual { tile: [128, 256, 64], stages: 4, sums: square },
@@ -64,9 +67,9 @@ pub(super) fn usual(elem: Elem, terms: Terms) -> Usual {
 
 impl Plan {
     /// Bytes of shared memory.
-    pub(super) fn bytes(&self, elem: Elem) -> i64 {
-        let [bm, bn, bk] = self.tile;
-        (bm + bn) * bk * i64::from(elem.bytes()) * self.stages
+    pub(super) fn bytes(&self, c: &Config) -> i64 {
+        let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
+        (bm * a + bn * b) * bk * self.stages
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
@@ -83,7 +86,7 @@ impl Plan {
             self.tile[0].min(128),
             self.tile[1].min(128),
             // Each single element in flight takes a register.
-            self.tile[2].min(WIDE * 4 / i64::from(c.dtype.bytes()).max(2)),
+            self.tile[2].min(WIDE * 4 / if c.mixed() { 4 } else { i64::from(c.dtype.bytes()).max(2) }),
         ];
         // 64x16 accumulators of 32 bits for each warp: elements in flight take as many registers.
         let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
@@ -104,7 +107,7 @@ impl Config {
 
 /// The programs of a plan, from copies of 16 bytes to those of single elements.
 pub(super) fn programs(c: &Config, plan: &Plan) -> Result<Vec<crate::tile::Program>> {
-    let bytes = i64::from(c.dtype.bytes());
+    let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
     let widths = [WIDE, WORD, bytes];
     let mut all = Vec::new();
     for (at, &width) in widths.iter().enumerate() {
@@ -135,10 +138,10 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         b.overlaps();
     }
     let a = operand(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = operand(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let bt = operand(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
-    let bias = Bias::of(b, c)?;
+    let vectors = Vectors::of(b, c)?;
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
     let sides = if c.c_rows {
         [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)]
@@ -160,11 +163,12 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
             // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
             let from = from.clamped(0);
-            let fill = fill(c, plan, tile, *by_rows, width)?;
+            let elem = b.elem(view);
+            let fill = fill(elem, plan, tile, *by_rows, width)?;
             let letter = ['a', 'b'][which];
-            let uses = SharedUses::new(c.dtype, tile, (*by_rows).into())?.filled(&fill)?;
+            let uses = SharedUses::new(elem, tile, (*by_rows).into())?.filled(&fill)?;
             let layout = uses.multiplied(&plan.mma, letter)?.layout()?;
-            let to = b.shared(&format!("s{name}"), c.dtype, layout)?;
+            let to = b.shared(&format!("s{name}"), elem, layout)?;
             both.push(Side { from, to, fill });
         }
         let acc = b.accumulators("acc", &plan.mma, [left, right])?;
@@ -184,24 +188,16 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
                 (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
             }
         };
-        let bias = match &bias {
-            None => None,
-            Some(bias) => {
-                let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
-                let gbias = match c.c_rows {
-                    true => bias.tile(b, [left, right], [&row, &column])?,
-                    false => {
-                        let gbias = bias.tile(b, [right, left], [&column, &row])?;
-                        b.permute(&gbias, &[1, 0])?
-                    }
-                };
-                Some(b.partition_accumulators(&plan.mma, &gbias)?.with_name("t_gbias"))
-            }
-        };
+        let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
+        let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
+        let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?.each(|view| {
+            let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+            b.partition_accumulators(&plan.mma, &view)
+        })?;
         let vector = (width / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
-            return epilogue(b, c, &acc, (&out, &out), bias.as_ref(), scaled, beta);
+            return epilogue(b, c, &acc, (&out, &out), &vectors, scaled, beta);
         }
         let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
         if let Some(beta) = &beta {
@@ -211,7 +207,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
             b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
             b.sync();
         }
-        epilogue(b, c, &acc, (&stage.mine, &stage.mine), bias.as_ref(), scaled, beta)?;
+        epilogue(b, c, &acc, (&stage.mine, &stage.mine), &vectors, scaled, beta)?;
         b.sync();
         b.fill_tile(&stage.fill, &stage.tile, &gc)
     })
@@ -232,8 +228,8 @@ fn operand(
 
 /// The copy of a tile with accesses of `width` bytes, through registers where they are too narrow for
 /// cp.async.
-fn fill(c: &Config, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> Result<Fill> {
-    let bytes = i64::from(c.dtype.bytes());
+fn fill(elem: Elem, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> Result<Fill> {
+    let bytes = i64::from(elem.bytes());
     let contiguous = usize::from(by_rows);
     let staged = width < WORD;
     // Through registers, shared memory is still written in words.
@@ -258,7 +254,7 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
             format!("write bk = {nearest}"),
         );
     }
-    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c.dtype));
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c));
     if bytes > room {
         return wrong(
             "stages",

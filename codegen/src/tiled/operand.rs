@@ -72,9 +72,11 @@ impl Matrices {
     ) -> Result<Option<Matrices>> {
         let ([extent, k], bytes) = (mma.tile_of(operand).0, i64::from(elem.bytes()));
         let matrices = extent * k * bytes / MATRIX;
+        // Elements that are converted would move into registers of other lanes.
+        let own = mma.row.operand(operand).is_some_and(|of| of.elem.bytes() == elem.bytes());
         let transposed = along == 0;
         // A register has 4 bytes of one row; transposed, of elements of two bytes.
-        if bytes > 4 || (transposed && bytes != HALF) || matrices == 0 {
+        if !own || bytes > 4 || (transposed && bytes != HALF) || matrices == 0 {
             return Ok(None);
         }
         let most = 4 / matrices;
@@ -197,6 +199,10 @@ impl Builder {
         count: i64,
     ) -> Result<(Route, Option<Matrices>)> {
         let elem = self.elem(view);
+        if let Some(of) = mma.row.operand(operand).map(|of| of.elem).filter(|of| of.bytes() != elem.bytes()) {
+            let why = format!("elements of {elem} are converted to {of}, which has another width");
+            return Ok((Route::Elements { why }, None));
+        }
         let mut why = String::new();
         for along in [1, 0] {
             match self.rows_along(view, along) {
@@ -315,9 +321,10 @@ impl Builder {
 }
 
 /// Are elements of a tile multiplied by an instruction of this type? Those of another type are converted in
-/// registers, where that type is the narrower of two formats of four bytes.
+/// registers: f32 is rounded to tf32, and numbers of eight bits become f16 or bf16, which represent all of them.
 fn converts(elem: Elem, multiplied: Elem) -> bool {
-    elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32)
+    let widened = elem.bytes() == 1 && matches!(multiplied, Elem::F16 | Elem::Bf16);
+    elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32) || widened
 }
 
 /// The thread-value layout with its longest contiguous run of values first, and that run's length, for a tile

@@ -9,7 +9,7 @@ use crate::atoms;
 use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::matmul::Config;
-use crate::matmul::product::epilogue;
+use crate::matmul::product::{Vectors, epilogue};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Id, Unroll};
 use crate::tile::{Expr, How};
@@ -134,10 +134,10 @@ fn scaled(
 ) -> Result<()> {
     let plain = Expr::In(0);
     match scalars {
-        None => epilogue(b, c, sums, (before, to), None, plain, None),
+        None => epilogue(b, c, sums, (before, to), &Vectors::default(), plain, None),
         Some((alpha, beta)) => {
             let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
-            epilogue(b, c, sums, (before, to), None, scaled, Some(beta.clone()))
+            epilogue(b, c, sums, (before, to), &Vectors::default(), scaled, Some(beta.clone()))
         }
     }
 }
