@@ -40,20 +40,25 @@ pub(super) fn product(random: &mut Random) -> Definition {
     definition(&keys)
 }
 
-/// A persistent product by wgmma with multicast over a cluster.
+/// Tiles of products by wgmma and types of those with both operands K-major.
+const ROWS: ([&str; 3], [&str; 5]) = (
+    ["c=n_major bm=64 bn=16", "bm=32 bn=64", "c=n_major bm=128 bn=16"],
+    ["dtype=tf32", "dtype=e4m3", "dtype=e4m3 fast_accum=true", "dtype=i8", "dtype=bf16"],
+);
+/// The same of those in any order, whose elements have 16 bits.
+const ORDERS: ([&str; 3], [&str; 5]) = (
+    ["bm=64 bn=64 cluster=1", "bm=128 bn=64 cluster=1", "a=k_major bm=64 bn=64 cluster=1 c=n_major"],
+    ["dtype=bf16", "dtype=f16", "dtype=bf16 out=f32", "dtype=f16 out=bf16", "b=k_major dtype=bf16"],
+);
+
+/// A persistent product by wgmma.
 fn wgmma(random: &mut Random) -> Definition {
-    let tile = random.pick(&[
-        "a=k_major b=k_major bm=64 bn=16",
-        "a=k_major b=k_major bm=64 bn=32",
-        "a=k_major b=k_major bm=128 bn=16",
-        "a=k_major bm=64 bn=64 cluster=1",
-        "b=k_major bm=128 bn=64 cluster=1",
-        "bm=64 bn=64 cluster=1",
-    ]);
-    let mut keys = vec![format!("arch=90 mma=wgmma {tile}")];
-    keys.push(random.pick(&["dtype=bf16", "dtype=f16"]).to_owned());
+    let (majors, (tiles, types)) =
+        if random.chance(50) { (" a=k_major b=k_major", ROWS) } else { ("", ORDERS) };
+    let mut keys = vec![format!("arch=90 mma=wgmma{majors} {}", random.pick(&tiles))];
+    keys.push(random.pick(&types).to_owned());
     keys.push(random.pick(&["stages=1", "stages=2", "stages=3"]).to_owned());
-    for (key, chance) in [("c=n_major", 50), ("alpha_beta=true", 30)] {
+    for (key, chance) in [("alpha_beta=true", 30), ("batched=true", 30)] {
         if random.chance(chance) {
             keys.push(key.to_owned());
         }
