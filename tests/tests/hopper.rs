@@ -164,7 +164,11 @@ fn check_numbers(keys: &str, sizes: &[([usize; 3], usize)]) {
         let (rooms, values) = (&[Room::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
         let seed = at as u64 + 1;
         let setting = Setting { sizes: extents, rooms, values, seed, alpha: 0.5, beta: 2.0 };
-        let problem = Problem::of(&kernel, &setting);
+        let mut problem = Problem::of(&kernel, &setting);
+        if values == Values::Any && (keys.contains("e4m3") || keys.contains("e5m2")) {
+            // Tensor cores cut terms of 8-bit numbers off 13 bits below the greatest, which is about 1.
+            problem.wanted.iter_mut().for_each(|wanted| wanted.within += k as f64 * 2f64.powi(-13));
+        }
         let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
         let options = Options { seed, limits, ..Options::default() };
         let outcomes = run_every(&kernel, &problem.args(), &options)

@@ -163,13 +163,15 @@ impl Lower<'_> {
         match (raster, counts) {
             // Further modes follow once all tiles of the first two are done.
             (Raster::Bands(_), &[rows, columns, ref others @ ..]) if !others.is_empty() => {
-                let matrix = self.exprs().mul(rows, columns);
-                let matrix = keep(self, matrix, "matrix");
-                let (within, other) =
-                    (self.exprs().remainder(tile, matrix), self.exprs().quotient(tile, matrix));
-                let (within, other) = (keep(self, within, "tile"), keep(self, other, "other"));
+                let plane = self.exprs().mul(rows, columns);
+                // Launch rejects more tiles.
+                self.exprs().assume(plane, 1, i64::from(i32::MAX));
+                let plane = keep(self, plane, "plane");
+                let (within, rest) =
+                    (self.exprs().remainder(tile, plane), self.exprs().quotient(tile, plane));
+                let within = keep(self, within, "in_plane");
                 let mut places = self.places_of(within, &[rows, columns], raster, keep);
-                places.extend(self.places_of(other, others, Raster::Plain, keep));
+                places.extend(self.places_of(rest, others, Raster::Plain, keep));
                 places
             }
             (Raster::Bands(width), [rows, columns]) if width > 1 => {
