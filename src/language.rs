@@ -407,6 +407,71 @@
 //! assert!(layer().source().contains("mma.sync"));
 //! ```
 //!
+//! # Explicit instructions
+//!
+//! One level down, the parts of threads, their fragments and the instructions are named, and the author writes
+//! the waits and barriers. A [`tiled_mma`] with an arrangement of warps partitions tiles: (values of an
+//! instruction, instructions along the first mode, instructions along the second). [`fragment_like`] makes
+//! registers for a part, `copy(…, how = "ldmatrix_x4")` loads them, and `gemm(…, how = "mma_m16n8k16_bf16")`
+//! multiplies. ldmatrix takes from each lane the address of a row of 16 bytes: those rows are another
+//! partition of the tile, and [`retile`] views the fragment as the instruction fills it. Loads and products of
+//! any slice along K can be interleaved.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// c = a·bᵀ, a block of 32x32 by four warps
+//! #[kernel]
+//! fn product(
+//!     a: &Tensor<bf16, (M, K), (lda, _1)>,
+//!     b: &Tensor<bf16, (N, K), (ldb, _1)>,
+//!     c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+//! ) {
+//!     let (ga, gb) = (tile(a, (32, 32), (block.x, _)), tile(b, (32, 32), (block.y, _)));
+//!     // Rows of 64 bytes, whose units of 16 bytes are swizzled.
+//!     let sa = shared::<bf16>(swizzled(2, 3, 3, row_major((32, 32))));
+//!     let sb = shared::<bf16>(swizzled(2, 3, 3, row_major((32, 32))));
+//!
+//!     let mma = tiled_mma("mma_m16n8k16_bf16", layout!((2, 2))); // 16x16 sums for each warp
+//!     let fa = fragment_like(mma.partition_a(sa, thread.x)); // (8, 1, 2): eight values, one instruction, two k-steps
+//!     let fb = fragment_like(mma.partition_b(sb, thread.x)); // (4, 2, 2)
+//!     let out = mma.partition_c(tile(c, (32, 32), (block.x, block.y)), thread.x);
+//!     let mut acc = fragment_like(out, 0.0); // (4, 1, 2)
+//!
+//!     let rows_a = mma.partition_a(sa, thread.x, how = "ldmatrix_x4");
+//!     let rows_b = mma.partition_b(sb, thread.x, how = "ldmatrix_x4"); // both instructions at once
+//!
+//!     let t = layout!((32, 4) : (4, 1));
+//!     for k in 0..ga.size(2) {
+//!         copy(parallelize(ga[(_, _, k)], t, thread.x, values = (1, 8)), parallelize(sa, t, thread.x, values = (1, 8)));
+//!         copy(parallelize(gb[(_, _, k)], t, thread.x, values = (1, 8)), parallelize(sb, t, thread.x, values = (1, 8)));
+//!         cp_async_wait_all();
+//!         sync_threads();
+//!         copy(rows_a, retile(fa, rows_a), how = "ldmatrix_x4");
+//!         copy(rows_b, retile(fb, rows_b), how = "ldmatrix_x4");
+//!         for step in unroll(0..2) {
+//!             gemm(fa[(_, _, step)], fb[(_, _, step)], &mut acc, how = "mma_m16n8k16_bf16");
+//!         }
+//!         sync_threads();
+//!     }
+//!     copy(acc, out);
+//! }
+//!
+//! let (m, n, k) = (40, 33, 72);
+//! let a: Vec<bf16> = (0..m * k).map(|at| bf16::from_f32((at % 7) as f32 - 3.0)).collect();
+//! let b: Vec<bf16> = (0..n * k).map(|at| bf16::from_f32((at % 5) as f32 - 2.0)).collect();
+//! let rows = |of: Arg, stride| of.strides([stride, 1]);
+//! let args = [
+//!     rows(Arg::tensor(&a, [m, k]), k),
+//!     rows(Arg::tensor(&b, [n, k]), k),
+//!     rows(Arg::output::<f32>([m, n]), n),
+//! ];
+//! let c = product().simulate(&args)?.get::<f32>("c")?;
+//! let wanted = |i: usize, j: usize| (0..k).map(|l| a[i * k + l].to_f32() * b[j * k + l].to_f32()).sum::<f32>();
+//! assert!((0..m * n).all(|at| c[at] == wanted(at / n, at % n)));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Integers
 //!
 //! Coordinates, loop bounds and operands of comparisons are integers of one kind, under `+`, `-`, `*`, `/`
@@ -645,12 +710,23 @@ language! {
     /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
     /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
     /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
-    /// are the parts of a thread.
+    /// are the parts of a thread, and `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` the rows whose
+    /// addresses it gives to an instruction. See [Explicit instructions](self#explicit-instructions).
     fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
+    /// Registers for the part that a thread has of an operand: `fragment_like(mma.partition_a(sa, thread.x))`,
+    /// or with another type and filled, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Narrow
+    /// elements are packed, as instructions take them. See [Explicit instructions](self#explicit-instructions).
+    fn fragment_like(part: View, value: Number) -> View;
+    /// A fragment as the instruction that loads it takes it, which may move several of a product's at once:
+    /// `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
+    fn retile(fragment: View, rows: View) -> View;
     /// Copies every element, converted to the type of the target as `as` does. A copy from global to shared
     /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or
     /// as `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop,
     /// `how = "staged"` copies through registers, which suits tiles that are transposed by the copy.
+    ///
+    /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
+    /// fragment: see [Explicit instructions](self#explicit-instructions).
     ///
     /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. So do
     /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`,
@@ -664,7 +740,8 @@ language! {
     /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
     /// (rows, k) and (columns, k). The k-steps of a thread must be the same in both, and its sums must be
     /// copied to their own rows and columns: extents with the same symbol, such as `M` of A and `M` of C,
-    /// belong together, and a mismatch is an error.
+    /// belong together, and a mismatch is an error. `how = "mma_m16n8k16_bf16"` multiplies fragments by an
+    /// instruction: see [Explicit instructions](self#explicit-instructions).
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result
     /// has the type of the closure's value; a tuple of values makes a tuple of tiles.

@@ -3,9 +3,10 @@
 use tilewright_layout::{Composed, Layout, Swizzle};
 
 use super::value::Value;
-use super::{Evaluator, advice, function, integer};
+use super::{Evaluator, advice, function, instruction, integer};
 use crate::affine::{Arith, Coord};
 use crate::ast::{Arg, Expr, ExprKind, Name, Span};
+use crate::atoms;
 use crate::elem::Elem;
 use crate::limits;
 use crate::number::Number;
@@ -29,6 +30,8 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("full", "full::<f32>((BM, BN), 0.0)"),
     ("threads", "threads(256)"),
     ("tiled_mma", "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))"),
+    ("fragment_like", "fragment_like(mma.partition_a(sa, thread.x)), or fragment_like::<f32>(part, 0.0)"),
+    ("retile", "retile(fragment, rows)"),
     ("copy", "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\""),
     ("fill", "fill(tensor, 0.0)"),
     ("shift", "shift(tile, (-1, 0))"),
@@ -179,7 +182,7 @@ impl Evaluator {
         let allowed: &[&str] = match *known {
             "tile" => &["halo"],
             "walk" => &["bands"],
-            "gemm" => &["order"],
+            "gemm" => &["order", "how"],
             "copy" => &["how", "fill", "clamp"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
@@ -428,6 +431,14 @@ impl Evaluator {
                 Ok(Value::Unit)
             }
             "tiled_mma" => self.tiled_mma(args, types),
+            "fragment_like" => {
+                most(2)?;
+                self.fragment_like(args, types, name, &view(0)?)
+            }
+            "retile" => {
+                most(2)?;
+                self.builder.retile(&view(0)?, &view(1)?).map(Value::View)
+            }
             "copy" => {
                 most(2)?;
                 let (from, to) = (view(0)?, view(1)?);
@@ -446,6 +457,13 @@ impl Evaluator {
                         ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
                         ("clamp", Value::Bool(yes)) => clamps = *yes,
                         ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
+                        ("how", Value::Text(text)) if atoms::find(text).is_some() => {
+                            let row = match instruction::copy_row(text) {
+                                Ok(row) => row,
+                                Err(problem) => return Ok(self.complain(*span, problem)),
+                            };
+                            return self.copy_by(row, &from, &to).map(|()| Value::Unit);
+                        }
                         ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
                         ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                         (name, other) => {
@@ -490,20 +508,31 @@ impl Evaluator {
             }
             "gemm" => {
                 most(3)?;
-                let named = |text: &str| Order::ALL.iter().find(|(name, _)| *name == text);
-                let order = match args.named.first() {
-                    None => Order::Plain,
-                    Some((_, value, span)) => match value {
-                        Value::Text(text) if named(text).is_some() => {
-                            named(text).map_or(Order::Plain, |o| o.1)
+                let mut order = Order::Plain;
+                for (key, value, span) in &args.named {
+                    let problem = match (key.text.as_str(), value) {
+                        ("how", Value::Text(name)) => {
+                            let made = self.gemm_by(name, [&view(0)?, &view(1)?, &view(2)?]);
+                            match made {
+                                Err(problem) if problem.arg.is_none() => problem,
+                                made => return made.map(|()| Value::Unit),
+                            }
                         }
-                        _ => {
+                        ("order", Value::Text(text)) if Order::ALL.iter().any(|(name, _)| name == text) => {
+                            let found = Order::ALL.iter().find(|(name, _)| name == text);
+                            order = found.map_or(Order::Plain, |found| found.1);
+                            continue;
+                        }
+                        ("order", _) => {
                             let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(" or ");
                             let problem = Problem::new(format!("`order` cannot be {}", value.kind()));
-                            return Ok(self.complain(*span, problem.help(format!("write order = {names}"))));
+                            problem.help(format!("write order = {names}"))
                         }
-                    },
-                };
+                        _ => Problem::new(format!("`how` cannot be {}", value.kind()))
+                            .help("write how = \"mma_m16n8k16_bf16\""),
+                    };
+                    return Ok(self.complain(*span, problem));
+                }
                 self.builder.gemm(&view(0)?, &view(1)?, &view(2)?, order)?;
                 Ok(Value::Unit)
             }
@@ -711,6 +740,15 @@ impl Evaluator {
                 Err(error) => self.complain(span, error.into()),
             },
             (_, None, _) if matches!(of, Value::Mma(_)) => {
+                let names = args.iter().filter_map(|arg| arg.name.as_ref());
+                if let Some(name) = names.into_iter().find(|name| name.text != "how") {
+                    let problem =
+                        Problem::new(format!("`{}` has no argument named `{}`", method.text, name.text));
+                    return self.complain(
+                        name.span,
+                        problem.help("write mma.partition_a(sa, thread.x, how = \"ldmatrix_x4\")"),
+                    );
+                }
                 let spans: Vec<Span> = args.iter().map(|arg| arg.value.span).collect();
                 self.of_mma(&of, method, &values, &spans, naming.first().map_or("acc", String::as_str), span)
             }

@@ -2,9 +2,9 @@
 
 use tilewright_layout::Layout;
 
-use super::Evaluator;
 use super::calls::Args;
 use super::value::{Mma, Value, Warps};
+use super::{Evaluator, instruction};
 use crate::ast::{Name, Span};
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
@@ -15,8 +15,8 @@ use crate::tiled::TiledMma;
 /// The methods of a tiled MMA, and their usage.
 const METHODS: [(&str, &str); 4] = [
     ("accumulators", "mma.accumulators((BM, BN), 0.0)"),
-    ("partition_a", "mma.partition_a(sa, thread.x)"),
-    ("partition_b", "mma.partition_b(sb, thread.x)"),
+    ("partition_a", "mma.partition_a(sa, thread.x), with how = \"ldmatrix_x4\""),
+    ("partition_b", "mma.partition_b(sb, thread.x), with how = \"ldmatrix_x4\""),
     ("partition_c", "mma.partition_c(gc, thread.x)"),
 ];
 
@@ -123,6 +123,16 @@ impl Evaluator {
                 let operand = if *known == "partition_c" { 'd' } else { known.chars().last().unwrap_or('a') };
                 self.explicit(mma)
                     .and_then(|tiled| self.builder.partition_operand(&tiled, operand, view))
+                    .map(Value::View)
+            }
+            ("partition_a" | "partition_b", [Value::View(view), Value::Index(at), Value::Text(mover)])
+                if at.per_thread() && at.terms.len() == 1 =>
+            {
+                let operand = known.chars().last().unwrap_or('a');
+                instruction::copy_row(mover)
+                    .map_err(|problem| problem.arg(2))
+                    .and_then(|_| self.explicit(mma))
+                    .and_then(|tiled| self.builder.partition_operand_rows(&tiled, operand, view, mover))
                     .map(Value::View)
             }
             _ => {

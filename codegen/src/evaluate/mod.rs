@@ -7,6 +7,7 @@ mod calls;
 mod elements;
 mod expression;
 mod function;
+mod instruction;
 mod integer;
 mod keys;
 mod mma;

@@ -70,6 +70,18 @@ impl Matrices {
         along: usize,
         count: i64,
     ) -> Result<Option<Matrices>> {
+        Matrices::by(mma, operand, elem, along, count, None)
+    }
+
+    /// The same for one instruction, or for the one that moves the most.
+    fn by(
+        mma: &TiledMma,
+        operand: char,
+        elem: Elem,
+        along: usize,
+        count: i64,
+        name: Option<&str>,
+    ) -> Result<Option<Matrices>> {
         let ([extent, k], bytes) = (mma.tile_of(operand).0, i64::from(elem.bytes()));
         let matrices = extent * k * bytes / MATRIX;
         // Elements that are converted would move into registers of other lanes.
@@ -81,8 +93,10 @@ impl Matrices {
         }
         let most = 4 / matrices;
         for at_once in (1..=most).rev().filter(|at_once| count % at_once == 0) {
-            let name = format!("ldmatrix_x{}{}", matrices * at_once, if transposed { "_trans" } else { "" });
-            let Some(mover) = atoms::find(&name) else { continue };
+            let own = format!("ldmatrix_x{}{}", matrices * at_once, if transposed { "_trans" } else { "" });
+            let Some(mover) = atoms::find(&own).filter(|row| name.is_none_or(|name| row.name == name)) else {
+                continue;
+            };
             let tile = [at_once * extent, k];
             // Adjacent fragments are consecutive in registers.
             let wide = Layout::new((extent, k), (1i64, tile[0]))?.composition(mma.tv(operand)?)?;
@@ -151,11 +165,8 @@ impl Operand {
         let from = b.slice(&self.from, &[At::All, At::All, At::Index(kk.clone())])?;
         match &self.route {
             Route::Matrices { mover, at_once } => {
-                let [values, fragments] = [self.fragment.layout.mode(0)?, self.fragment.layout.mode(1)?];
-                let parts = fragments.logical_divide(*at_once)?;
-                let layout =
-                    Layout::from_modes([Layout::from_modes([values, parts.mode(0)?])?, parts.mode(1)?])?;
-                b.copy_how(&from, &self.fragment.rearranged(layout), How::Atom(mover.name), None)
+                let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
+                b.copy_how(&from, &grouped(&to, *at_once)?, How::Atom(mover.name), None)
             }
             Route::Registers | Route::Elements { .. } => {
                 let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
@@ -165,7 +176,93 @@ impl Operand {
     }
 }
 
+/// A fragment whose instructions are taken several at once: (values of several, groups, others).
+fn grouped(fragment: &View, at_once: i64) -> Result<View> {
+    let parts = fragment.layout.mode(1)?.logical_divide(at_once)?;
+    let values = Layout::from_modes([fragment.layout.mode(0)?, parts.mode(0)?])?;
+    let rest = fragment.layout.modes().skip(2);
+    Ok(fragment.rearranged(Layout::from_modes([values, parts.mode(1)?].into_iter().chain(rest))?))
+}
+
 impl Builder {
+    /// The rows of a tile in shared memory whose addresses a thread gives to an instruction that loads
+    /// fragments of an operand (`a` or `b`): (row, instructions, k-steps). The fragment is a
+    /// [`Builder::fragment`] of [`Builder::partition_operand`], as [`Builder::retile`] views it.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::How, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
+    /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// let part = b.partition_operand(&mma, 'b', &sb)?;
+    /// let fragment = b.fragment("fb", Elem::F16, &part)?;
+    /// let rows = b.partition_operand_rows(&mma, 'b', &sb, "ldmatrix_x4")?;
+    /// let to = b.retile(&fragment, &rows)?; // two fragments at once
+    /// assert_eq!((fragment.shape().to_string(), to.shape().to_string()), ("(4,4,2)".into(), "((4,2),2,2)".into()));
+    /// b.copy_how(&rows, &to, How::Atom("ldmatrix_x4"), None)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_operand_rows(
+        &mut self,
+        mma: &TiledMma,
+        operand: char,
+        view: &View,
+        mover: &str,
+    ) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, operand)?;
+        let count = part.extents().map_or(0, |extents| extents[0]) / mma.tile_of(operand).0[0];
+        for along in [1, 0] {
+            if self.rows_along(view, along).is_err() {
+                continue;
+            }
+            let by = Matrices::by(mma, operand, self.elem(view), along, count, Some(mover))?;
+            if let Some(matrices) = by {
+                let rows = mma.lane(&part, matrices.tile, &matrices.rows)?;
+                return Ok(rows.with_name(&format!("{}_rows", view.name)));
+            }
+        }
+        let said =
+            format!("`{mover}` does not load operand `{operand}` of `{}` from `{}`", mma.row.name, view.name);
+        Err(Problem::new(said).help(match self.routed(mma, operand, view, count)?.0 {
+            Route::Matrices { mover, .. } => format!("take {}", mover.name),
+            other => format!("copy it {other}"),
+        }))
+    }
+
+    /// A fragment as the instruction that loads it takes it: as many values at once as it moves to a thread.
+    /// See [`Builder::partition_operand_rows`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
+    /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// let part = b.partition_operand(&mma, 'b', &sb)?;
+    /// let fragment = b.fragment("fb", Elem::F16, &part)?;
+    /// let rows = b.partition_operand_rows(&mma, 'b', &sb, "ldmatrix_x2")?;
+    /// assert_eq!(b.retile(&fragment, &rows)?.shape().to_string(), "((4,1),4,2)"); // one at a time
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn retile(&self, fragment: &View, rows: &View) -> Result<View> {
+        let count = |view: &View| view.layout.mode(1).and_then(|mode| mode.size());
+        match (count(fragment), count(rows)) {
+            (Ok(fragments), Ok(parts)) if parts > 0 && fragments % parts == 0 => {
+                grouped(fragment, fragments / parts)
+            }
+            _ => Err(Problem::new(format!(
+                "`{}`, {}, does not have a number of instructions for each of `{}`, {}",
+                fragment.name,
+                fragment.shape(),
+                rows.name,
+                rows.shape()
+            ))
+            .help("take the fragment and the rows of one operand")),
+        }
+    }
+
     /// How the fragments of an operand (`a` or `b`) would be loaded from a tile in shared memory.
     ///
     /// ```
