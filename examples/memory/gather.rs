@@ -19,11 +19,11 @@ pub fn gather_rows<T, const R: usize = 4, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
-/// Adds to each of B bins how often its number occurs in x (N, P); other numbers are not counted. One block
-/// for each of P columns; each of its warps counts by itself in shared memory.
+/// Adds to each of B bins how often its number occurs in x (N, M); other numbers are not counted. One block
+/// for each of M columns; each of its warps counts by itself in shared memory.
 #[kernel]
 pub fn histogram<const B: usize = 256, const L: usize = 256, const V: usize = 4>(
-    x: &Tensor<i32, (N, P), (_1, ldx)>,
+    x: &Tensor<i32, (N, M), (_1, ldx)>,
     bins: &mut Tensor<i32, B>,
 ) {
     let counts = shared::<i32>(layout!((B, L / 32)));

@@ -58,7 +58,7 @@ impl Draw {
         ] {
             // The closure computes in floating point.
             let fits = !key.starts_with("epilogue") || !["dtype=i8", "dtype=u8"].contains(&types);
-            if self.0.word() % chance == 0 && fits {
+            if self.0.word().is_multiple_of(chance) && fits {
                 keys += &format!(" {key}");
             }
         }

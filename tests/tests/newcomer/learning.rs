@@ -201,10 +201,10 @@ fn cholesky_factors() {
     let (b, n) = (2, 32);
     let x = drawn(b * n * n, 10);
     let mut a = vec![0.0f32; b * n * n];
-    for at in 0..b * n * n {
+    for (at, a) in a.iter_mut().enumerate() {
         let (i, j, m) = (at % n, at / n % n, at / (n * n) * n * n);
         let dot: f32 = (0..n).map(|k| x[m + i + k * n] * x[m + j + k * n]).sum();
-        a[at] = dot + if i == j { 40.0 } else { 0.0 };
+        *a = dot + if i == j { 40.0 } else { 0.0 };
     }
     let mut wanted: Vec<f64> = a.iter().map(|a| f64::from(*a)).collect();
     for l in wanted.chunks_mut(n * n) {
