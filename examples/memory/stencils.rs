@@ -25,8 +25,8 @@ pub fn stencil_5<const R: usize = 8, const L: usize = 256>(
 /// The same of the six neighbours in three dimensions: R elements along the first for each thread.
 #[kernel]
 pub fn stencil_7<const R: usize = 8, const Y: usize = 8>(
-    x: &Tensor<f32, (D, M, N), (ldd, ldx, _1)>,
-    y: &mut Tensor<f32, (D, M, N), (lde, ldy, _1)>,
+    x: &Tensor<f32, (L, M, N), (ldd, ldx, _1)>,
+    y: &mut Tensor<f32, (L, M, N), (lde, ldy, _1)>,
     centre: f32,
     side: f32,
 ) {
