@@ -1,6 +1,9 @@
 //! The tile program: the IR above threads. Each statement says what is done with which views, and by which
 //! group; no statement says how a thread computes an address.
 
+mod how;
+mod visit;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Value};
@@ -12,9 +15,10 @@ use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
 use crate::scan::Scan;
-use crate::thread::{Bin, Change, Cost, Id, MemoryOrder, Scope, Unroll};
+use crate::thread::{Bin, Cost, Id, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
+pub use how::{Across, Ahead, Digits, How, Order, Past, Update};
 
 /// A kernel before lowering.
 #[derive(Clone, Debug, Default)]
@@ -538,171 +542,6 @@ pub enum Op {
     },
 }
 
-/// How an out-of-range iteration is handled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Past {
-    /// It is skipped, by a predicate.
-    Skip,
-    /// It is clamped to the last iteration, which runs again, unpredicated.
-    Last,
-    /// It runs unpredicated: its stores go to a slot that no one reads.
-    Anyway,
-}
-
-/// The stages of a software-pipelined loop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ahead {
-    /// Slots of each shared tensor: copies run `stages - 1` iterations ahead. 1 waits for every copy.
-    pub stages: u32,
-    /// K-steps of a product's operands in registers: 2 is double buffering, which loads the next k-step
-    /// during the current one.
-    pub fragments: u32,
-    /// With two k-steps in registers: a loop-exit test after each k-step. It keeps nvcc from interleaving
-    /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
-    /// beyond K included.
-    pub exits: bool,
-}
-
-impl From<u32> for Ahead {
-    /// So many stages.
-    fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true }
-    }
-}
-
-/// The mechanism of a copy or product.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum How {
-    /// Chosen from layouts and architecture.
-    Derive,
-    /// Not through registers, in flight until a wait; a refusal where the fastest variant cannot.
-    Async,
-    /// Through registers, at once.
-    Plain,
-    /// Through registers, staged: a pipelined loop loads early in an iteration and stores late in it.
-    /// Elements can be permuted in registers, and each memory is accessed at its own vector width.
-    Staged,
-    /// Through registers, at once, by volatile loads, which the compiler cannot sink to their uses.
-    Here,
-    /// A row of the atom table, by name.
-    Atom(&'static str),
-}
-
-/// An atomic update.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Update {
-    /// The function of the old and the given element.
-    pub with: Change,
-    /// Its memory order.
-    pub order: MemoryOrder,
-    /// Its scope: [`Scope::Block`], or the device, [`Scope::Grid`].
-    pub scope: Scope,
-    /// Registers for the old elements.
-    pub old: Option<View>,
-}
-
-impl From<Change> for Update {
-    /// A relaxed update, at device scope.
-    fn from(with: Change) -> Update {
-        Update { with, order: MemoryOrder::Relaxed, scope: Scope::Grid, old: None }
-    }
-}
-
-/// The order in which a product traverses the accumulator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Order {
-    /// Column-major.
-    #[default]
-    Plain,
-    /// Column-major, serpentine: every other column backwards.
-    Serpentine,
-    /// Row-major.
-    Rows,
-    /// Row-major, serpentine: every other row backwards.
-    RowSerpentine,
-}
-
-impl Order {
-    /// All of them, by the names that kernels use.
-    pub const ALL: [(&'static str, Order); 4] = [
-        ("plain", Order::Plain),
-        ("serpentine", Order::Serpentine),
-        ("rows", Order::Rows),
-        ("row_serpentine", Order::RowSerpentine),
-    ];
-
-    /// Does the second operand run fastest?
-    pub fn is_by_rows(self) -> bool {
-        matches!(self, Order::Rows | Order::RowSerpentine)
-    }
-}
-
-/// The threads that a reduction spans.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Across {
-    /// Only each thread's own elements.
-    Thread,
-    /// The lanes of a warp, in groups of so many neighbours.
-    Warp(u32),
-    /// The whole block.
-    Block,
-    /// Threads whose indices differ in these digits alone.
-    Digits(Digits),
-}
-
-/// Digits of a thread's index: for each its extent, and its stride in the index.
-///
-/// ```
-/// use tilewright_codegen::tile::{Across, Digits};
-/// // eight lanes four apart, in two warps: 0, 4, 8 … 28, 32, 36 …
-/// let across = Across::Digits(Digits::new(&[(8, 4), (2, 32)]).unwrap());
-/// assert_eq!(across.first(45), 1); // 45 is 1 + 4 * 3 + 32
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digits {
-    count: u8,
-    all: [(u32, u32); Digits::MOST],
-}
-
-impl Digits {
-    /// How many there can be.
-    pub const MOST: usize = 8;
-
-    /// These, as (extent, step), smallest step first; `None` where they are too many, or overlap.
-    pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
-        let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
-        let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();
-        for (place, &&(extent, step)) in digits.iter().enumerate() {
-            if extent < 1 || step % below != 0 {
-                return None;
-            }
-            below = step * extent;
-            *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
-        }
-        Some(Digits { count: digits.len() as u8, all })
-    }
-
-    /// Their (extent, step) pairs.
-    pub fn all(&self) -> &[(u32, u32)] {
-        &self.all[..usize::from(self.count)]
-    }
-}
-
-impl Across {
-    /// The first of the threads that are reduced with one.
-    pub fn first(self, thread: u32) -> u32 {
-        match self {
-            Across::Thread => thread,
-            Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
-            Across::Block => 0,
-            Across::Digits(digits) => {
-                let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
-                thread - digits.all().iter().map(digit).sum::<u32>()
-            }
-        }
-    }
-}
-
 impl Program {
     /// A program of this name, with the block as its only group.
     pub fn new(name: &str) -> Program {
@@ -783,134 +622,6 @@ impl Group {
     /// Warps of one member; `None` for the whole block.
     pub fn member_warps(&self) -> Option<u32> {
         self.warps.map(|(first, end)| end.saturating_sub(first) / self.members.max(1))
-    }
-}
-
-impl Stmt {
-    /// Its bodies of substatements.
-    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
-        match &self.op {
-            Op::For { body, .. }
-            | Op::Pipelined { body, .. }
-            | Op::Step { body, .. }
-            | Op::Tiles { body, .. }
-            | Op::Ordered { body, .. } => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The same, mutably.
-    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
-        match &mut self.op {
-            Op::For { body, .. }
-            | Op::Pipelined { body, .. }
-            | Op::Step { body, .. }
-            | Op::Tiles { body, .. }
-            | Op::Ordered { body, .. } => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates?
-    pub fn needs_coordinates(&self) -> bool {
-        match &self.op {
-            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
-            Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
-            _ => false,
-        }
-    }
-
-    /// The views that it reads, without those of its substatements.
-    pub fn reads(&self) -> Vec<&View> {
-        match &self.op {
-            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
-            Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
-            Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Map { ins, .. } => ins.iter().collect(),
-            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-            Op::Reduce { from, to, .. } => vec![from, to],
-            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
-            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The views that it writes.
-    pub fn writes(&self) -> Vec<&View> {
-        match &self.op {
-            Op::Copy { to, .. }
-            | Op::Fill { to, .. }
-            | Op::Map { to, .. }
-            | Op::Reduce { to, .. }
-            | Op::Atomic { to, .. }
-            | Op::Signal { flag: to, .. } => vec![to],
-            Op::Gemm { acc, .. } => vec![acc],
-            Op::Fold { to, .. } => to.iter().collect(),
-            Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The integers that it uses besides those of its views: in conditions, in functions of elements.
-    pub fn integers(&self) -> Vec<&Affine> {
-        match &self.op {
-            Op::If { test, .. } => {
-                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
-                test.integers().into_iter().chain(scalars).collect()
-            }
-            Op::Leave { left, .. } => vec![left],
-            Op::Step { at, .. } => vec![at],
-            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The same, mutably.
-    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
-        match &mut self.op {
-            Op::If { test, .. } => test.each_mut(f),
-            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
-            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
-                value.each_integer_mut(f)
-            }
-            _ => {}
-        }
-    }
-
-    /// All views that it names, mutably.
-    pub fn views_mut(&mut self) -> Vec<&mut View> {
-        match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
-            Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
-            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
-            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
-            Op::Fill { to, .. } => vec![to],
-            Op::Take { from, .. } => vec![from],
-            Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
-            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
-            _ => Vec::new(),
-        }
-    }
-
-    /// This statement and its substatements, in order.
-    pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
-        f(self);
-        for stmt in self.bodies().into_iter().flatten() {
-            stmt.each(f);
-        }
-    }
-
-    /// The same, mutably.
-    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Stmt)) {
-        f(self);
-        for stmt in self.bodies_mut().into_iter().flatten() {
-            stmt.each_mut(f);
-        }
     }
 }
 

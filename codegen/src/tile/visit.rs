@@ -1,0 +1,134 @@
+//! The visitor of tile programs: what statements read, write and contain.
+
+use super::{Op, Stmt};
+use crate::affine::Affine;
+use crate::expr::Expr;
+use crate::view::View;
+
+impl Stmt {
+    /// Its bodies of substatements.
+    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
+        match &self.op {
+            Op::For { body, .. }
+            | Op::Pipelined { body, .. }
+            | Op::Step { body, .. }
+            | Op::Tiles { body, .. }
+            | Op::Ordered { body, .. } => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, mutably.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
+        match &mut self.op {
+            Op::For { body, .. }
+            | Op::Pipelined { body, .. }
+            | Op::Step { body, .. }
+            | Op::Tiles { body, .. }
+            | Op::Ordered { body, .. } => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates?
+    pub fn needs_coordinates(&self) -> bool {
+        match &self.op {
+            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
+            Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
+            _ => false,
+        }
+    }
+
+    /// The views that it reads, without those of its substatements.
+    pub fn reads(&self) -> Vec<&View> {
+        match &self.op {
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
+            Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
+            Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Map { ins, .. } => ins.iter().collect(),
+            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
+            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The views that it writes.
+    pub fn writes(&self) -> Vec<&View> {
+        match &self.op {
+            Op::Copy { to, .. }
+            | Op::Fill { to, .. }
+            | Op::Map { to, .. }
+            | Op::Reduce { to, .. }
+            | Op::Atomic { to, .. }
+            | Op::Signal { flag: to, .. } => vec![to],
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Fold { to, .. } => to.iter().collect(),
+            Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The integers that it uses besides those of its views: in conditions, in functions of elements.
+    pub fn integers(&self) -> Vec<&Affine> {
+        match &self.op {
+            Op::If { test, .. } => {
+                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
+                test.integers().into_iter().chain(scalars).collect()
+            }
+            Op::Leave { left, .. } => vec![left],
+            Op::Step { at, .. } => vec![at],
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, mutably.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match &mut self.op {
+            Op::If { test, .. } => test.each_mut(f),
+            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
+                value.each_integer_mut(f)
+            }
+            _ => {}
+        }
+    }
+
+    /// All views that it names, mutably.
+    pub fn views_mut(&mut self) -> Vec<&mut View> {
+        match &mut self.op {
+            Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
+            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
+            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
+            Op::Fill { to, .. } => vec![to],
+            Op::Take { from, .. } => vec![from],
+            Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
+            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
+            _ => Vec::new(),
+        }
+    }
+
+    /// This statement and its substatements, in order.
+    pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
+        f(self);
+        for stmt in self.bodies().into_iter().flatten() {
+            stmt.each(f);
+        }
+    }
+
+    /// The same, mutably.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Stmt)) {
+        f(self);
+        for stmt in self.bodies_mut().into_iter().flatten() {
+            stmt.each_mut(f);
+        }
+    }
+}
