@@ -10,6 +10,7 @@ mod function;
 mod instruction;
 mod integer;
 mod keys;
+mod matmul_keys;
 mod mma;
 mod reduce;
 mod scan;
@@ -32,11 +33,12 @@ use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::{self, Ahead};
-use crate::typing::{Scalar, Type};
+use crate::typing::Scalar;
 use crate::view::View;
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
 pub use keys::KEYS;
+pub(crate) use matmul_keys::Keys;
 use value::Value;
 
 /// Makes the kernel of a function.
@@ -759,88 +761,6 @@ struct Work {
     values: u64,
     /// The budget was exceeded, and this has been reported.
     is_over: bool,
-}
-
-/// Reads the values of keys, as `matmul_kernel!` has them: the expressions of kernels, without a kernel.
-pub(crate) struct Keys(Evaluator);
-
-impl Keys {
-    pub(crate) fn new() -> Keys {
-        Keys(Evaluator { in_kernel: false, ..Evaluator::new("") })
-    }
-
-    /// Errors in the values so far.
-    pub(crate) fn diagnostics(&mut self) -> Vec<Diagnostic> {
-        std::mem::take(&mut self.0.diagnostics)
-    }
-
-    fn refuse(&mut self, span: Span, what: &str, found: &Value, help: &str) {
-        if !matches!(found, Value::Poison) {
-            let problem = Problem::new(format!("{what} is needed here, and this is {}", found.kind()));
-            self.0.complain(span, problem.help(help));
-        }
-    }
-
-    pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Option<i64> {
-        match self.0.expr(expr) {
-            Value::Int(n) => Some(n),
-            found => {
-                self.refuse(
-                    expr.span,
-                    "an integer",
-                    &found,
-                    "write it without a point or quotes, such as 128",
-                );
-                None
-            }
-        }
-    }
-
-    /// A layout, or a shape for the compact layout.
-    pub(crate) fn layout(&mut self, expr: &ast::Expr) -> Option<tilewright_layout::Composed> {
-        let found = self.0.expr(expr);
-        match (&found, found.tuple()) {
-            (Value::Layout(layout), _) => Some(layout.clone()),
-            (_, Some(shape)) => match tilewright_layout::Layout::compact(shape) {
-                Ok(layout) => Some(layout.into()),
-                Err(error) => {
-                    self.0.complain(expr.span, error.into());
-                    None
-                }
-            },
-            _ => {
-                self.refuse(
-                    expr.span,
-                    "a layout or a shape",
-                    &found,
-                    "write (16, 16), or layout!((16, 16) : (16, 1))",
-                );
-                None
-            }
-        }
-    }
-
-    /// A function of one number of a type.
-    pub(crate) fn closure(&mut self, expr: &ast::Expr, elem: Elem) -> Option<tile::Expr> {
-        let found = self.0.expr(expr);
-        let Value::Closure(closure) = &found else {
-            self.refuse(expr.span, "a closure", &found, "write it out: |x| max(x, 0.0)");
-            return None;
-        };
-        if closure.params.len() != 1 {
-            let takes = advice::count(closure.params.len(), "number");
-            let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
-            self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
-            return None;
-        }
-        let value = self.0.applied(closure, &[elem]);
-        let number = value.number().filter(|number| number.ty != Some(Type::Condition));
-        if number.is_none() {
-            let at = closure.body.span;
-            self.refuse(at, "a number", &value, "end the closure with arithmetic on its parameter");
-        }
-        number.map(|number| number.expr)
-    }
 }
 
 /// `_1` in a stride: the integer 1, known while compiling.

@@ -4,6 +4,8 @@
 //! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
+mod operation;
+
 use tilewright_layout::{Obligation, Symbol, Value};
 
 use crate::ast::Span;
@@ -12,6 +14,7 @@ use crate::elem::Elem;
 use crate::index::{Exprs, Ix};
 use crate::number::Number;
 use crate::target::{REGISTERS, Target};
+pub use operation::{Bin, Change, Cmp, MemoryOrder, Un};
 
 /// Which row of a table.
 pub type Id = u32;
@@ -370,150 +373,6 @@ impl Val {
     pub fn lit(number: impl Into<Number>, elem: Elem) -> Val {
         Val::Lit(number.into(), elem)
     }
-}
-
-/// Functions of one value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Un {
-    Neg,
-    Abs,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Recip,
-    Sqrt,
-    Rsqrt,
-    Tanh,
-    Sin,
-    Cos,
-    Erf,
-    Floor,
-    Ceil,
-    Trunc,
-    /// To the nearest integer, halves away from zero.
-    Round,
-    /// To the nearest integer, halves to the even one.
-    RoundEven,
-    /// Population count, in all bits of the type.
-    CountOnes,
-    /// Leading zeros.
-    LeadingZeros,
-    Not,
-}
-
-/// Functions of two values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Bin {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    Pow,
-    /// The magnitude of the first with the sign of the second.
-    CopySign,
-}
-
-/// How an atomic update changes an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Change {
-    Add,
-    Sub,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    /// Exchanges: the new value replaces the old one.
-    Exchange,
-}
-
-impl Change {
-    /// All of them, by the names that kernels use.
-    pub const ALL: [(&'static str, Change); 8] = [
-        ("add", Change::Add),
-        ("sub", Change::Sub),
-        ("min", Change::Min),
-        ("max", Change::Max),
-        ("and", Change::And),
-        ("or", Change::Or),
-        ("xor", Change::Xor),
-        ("exchange", Change::Exchange),
-    ];
-
-    /// The function of the old value and the given one; `None` for an exchange.
-    pub fn function(self) -> Option<Bin> {
-        Some(match self {
-            Change::Add => Bin::Add,
-            Change::Sub => Bin::Sub,
-            Change::Min => Bin::Min,
-            Change::Max => Bin::Max,
-            Change::And => Bin::And,
-            Change::Or => Bin::Or,
-            Change::Xor => Bin::Xor,
-            Change::Exchange => return None,
-        })
-    }
-
-    /// Does hardware support this atomic on this type?
-    pub fn changes(self, elem: Elem) -> bool {
-        let int = matches!(elem, Elem::I32 | Elem::U32);
-        match self {
-            Change::Add | Change::Sub => {
-                int || matches!(elem, Elem::F64 | Elem::F32 | Elem::F16 | Elem::Bf16)
-            }
-            Change::Min | Change::Max => int || matches!(elem, Elem::F64 | Elem::F32),
-            Change::And | Change::Or | Change::Xor => int,
-            Change::Exchange => int || elem == Elem::F32,
-        }
-    }
-}
-
-/// The memory order of an atomic update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum MemoryOrder {
-    /// Relaxed.
-    #[default]
-    Relaxed,
-    /// Acquire: later accesses see what was visible to the update that it reads from.
-    Acquire,
-    /// Release: earlier accesses are visible to updates that acquire it.
-    Release,
-    /// Acquire and release.
-    Both,
-}
-
-impl MemoryOrder {
-    /// Is it an acquire?
-    pub fn acquires(self) -> bool {
-        matches!(self, MemoryOrder::Acquire | MemoryOrder::Both)
-    }
-
-    /// Is it a release?
-    pub fn releases(self) -> bool {
-        matches!(self, MemoryOrder::Release | MemoryOrder::Both)
-    }
-}
-
-/// Comparisons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Cmp {
-    Lt,
-    Le,
-    Eq,
-    Ne,
 }
 
 /// A statement.
