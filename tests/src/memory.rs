@@ -18,6 +18,9 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("cumulative_sums", ["x", "y"]) => Some(cumulative_sums),
         ("cumulative_sums_from", ["x", "start", "y"]) => Some(cumulative_sums),
         ("gemv", ["a", "x", "y"]) => Some(gemv),
+        ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
+        ("histogram", ["x", "bins"]) => Some(histogram),
+        ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
         ("linear", ["a", "w", "bias", "c"]) => Some(linear),
         ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
         ("gravity", ["bodies", "others", "pull", "softening"]) => Some(gravity),
@@ -67,6 +70,56 @@ fn sum(terms: impl Iterator<Item = f64>, values: Values) -> Wanted {
     // Small integers are summed exactly.
     let steps = if values == Values::Whole { 0.0 } else { 2.0 * count.sqrt() + 8.0 };
     Wanted { value: total, within: steps * number::roundoff(Elem::F32) * size }
+}
+
+/// Row i of y is row `ids[i]` of the table, or zeros: table (K, N), ids (M).
+fn gather_rows(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [table, ids, y] = given.tensors[..] else { panic!("three tensors") };
+    let (rows, m) = (table.extents[0], y.extents[0]);
+    let one = |at: usize| {
+        let id = ids.values[at % m];
+        let inside = id >= 0.0 && id < rows as f64;
+        let value = if inside { table.values[at / m * rows + id as usize] } else { 0.0 };
+        Wanted { value, within: 0.0 }
+    };
+    (0..y.count()).map(one).collect()
+}
+
+/// How often each number occurs, added to what stood there.
+fn histogram(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, bins] = given.tensors[..] else { panic!("two tensors") };
+    let mut wanted: Vec<Wanted> = bins.values.iter().map(|&value| Wanted { value, within: 0.0 }).collect();
+    for x in x.values.iter().filter(|x| **x >= 0.0 && **x < bins.values.len() as f64) {
+        wanted[*x as usize].value += 1.0;
+    }
+    wanted
+}
+
+/// centre · x + side · (the neighbours along each mode), with zeros beyond edges.
+fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [centre, side] = given.numbers[..] else { panic!("two numbers") };
+    let x = given.tensors[0];
+    let one = |at: usize| {
+        let (mut rest, mut step) = (at, 1);
+        let (mut value, mut size) = (centre * x.values[at], (centre * x.values[at]).abs());
+        for &extent in &x.extents {
+            let place = rest % extent;
+            rest /= extent;
+            let before = (place > 0).then(|| x.values[at - step]);
+            let after = (place + 1 < extent).then(|| x.values[at + step]);
+            for beside in before.into_iter().chain(after) {
+                value += side * beside;
+                size += (side * beside).abs();
+            }
+            step *= extent;
+        }
+        let within = if values == Values::Whole { 0.0 } else { 8.0 * number::roundoff(Elem::F32) * size };
+        Wanted { value, within }
+    };
+    (0..x.count()).map(one).collect()
 }
 
 /// Cumulative sums along rows, which may have starts.

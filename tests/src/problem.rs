@@ -68,6 +68,9 @@ pub struct Problem {
     pub wanted: Vec<Wanted>,
 }
 
+/// Results that kernels add to.
+const ADDED_TO: [&str; 1] = ["bins"];
+
 /// Arguments of products after A, B and C.
 const AFTER_C: [&str; 4] = ["alpha", "beta", "scale", "bias"];
 
@@ -101,7 +104,9 @@ impl Problem {
                     let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
                     let tensor = tensor.expect("a pointer is a tensor");
                     // A result that must not be read is poisoned, inside and around.
-                    let read = !tensor.written || (reads && setting.beta != 0.0);
+                    let read = !tensor.written
+                        || (reads && setting.beta != 0.0)
+                        || ADDED_TO.contains(&&*tensor.name);
                     let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
                     operands.push(Operand::Tensor(if read {
                         fill(tensor, setting.values, seed)

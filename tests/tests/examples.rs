@@ -7,6 +7,7 @@ use std::{env, fs};
 
 /// Each example, and parts of its output.
 const EXAMPLES: &[(&str, &[&str])] = &[
+    ("attention", &["mma_m16n8k16_bf16", "ldmatrix_x4_trans", "expf", "cp_async_16"]),
     ("cudarc_program", &["help: "]),
     ("device", &["help: "]),
     ("draw", &["(8,8):(8,1)", "T31 V3"]),

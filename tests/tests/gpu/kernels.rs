@@ -23,8 +23,11 @@ const SIZES: [[usize; 3]; 9] = [
     [192, 64, 256],
 ];
 /// M and N of kernels that normalise rows.
-const ROWS: [[usize; 3]; 5] = [[4, 1024, 1], [3, 5000, 1], [7, 1, 1], [5, 1023, 1], [2, 4096, 1]];
+const ROWS: [[usize; 3]; 6] =
+    [[4, 1024, 1], [3, 5000, 1], [7, 1, 1], [5, 1023, 1], [2, 4096, 1], [2, 8192, 1]];
 const BATCHES: usize = 3;
+/// Planes and heads of other kernels.
+const PLANES: usize = 8;
 /// The gap after each row, and the offset of the first element from an aligned address.
 const ROOMS: [Room; 4] = [Room::new(0, 0), Room::new(8, 0), Room::new(4, 4), Room::new(3, 1)];
 
@@ -62,9 +65,10 @@ fn every_variant_computes_what_it_should() {
 fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (String, Problem)> + '_ {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
     let rows = if is_product { &[][..] } else { &ROWS[..] };
+    let batches = if is_product { BATCHES } else { PLANES };
     rows.iter().chain(&SIZES).flat_map(move |&[m, n, k]| {
         ROOMS.map(|room| {
-            let sizes = &[("M", m), ("N", n), ("K", k), ("L", BATCHES)];
+            let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
             let (rooms, values) = (&[room], Values::Whole);
             let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
             let params = &kernel.variants[0].program.params;
