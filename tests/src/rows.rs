@@ -40,6 +40,29 @@ pub struct Wanted {
     pub greatest: f64,
 }
 
+impl Wanted {
+    /// The error of a result relative to its largest term; `None` if it is wrong.
+    pub fn off(self, got: f64, elem: Elem) -> Option<f64> {
+        let (most, step) = match elem {
+            Elem::F16 => (65504.0, 2f64.powi(-24)),
+            Elem::F32 => (f64::from(f32::MAX), 2f64.powi(-149)),
+            _ => (f64::MAX, 0.0),
+        };
+        if self.sum.is_nan() {
+            return got.is_nan().then_some(0.0);
+        }
+        if self.sum.is_infinite() {
+            return (got == self.sum).then_some(0.0);
+        }
+        if self.sum.abs() > most || self.greatest > most {
+            // A partial sum overflows in one order of terms and not in another.
+            return Some(0.0);
+        }
+        let far = ((got - self.sum).abs() - step).max(0.0);
+        got.is_finite().then_some(if far > 0.0 { far / self.greatest } else { 0.0 })
+    }
+}
+
 /// The layout of an operand in memory.
 enum Place {
     /// In the order thread, value: the index in the matrix of each.

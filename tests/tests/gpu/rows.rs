@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use tilewright::runtime::Built;
-use tilewright_codegen::{Elem, cuda};
+use tilewright_codegen::cuda;
 use tilewright_tests::problem::Operand;
-use tilewright_tests::rows::{self, Numbers, Trial, Wanted, stored, value};
+use tilewright_tests::rows::{self, Numbers, Trial, stored, value};
 
 use super::{device_run, stream};
 
@@ -26,27 +26,6 @@ fn operands(trial: &Trial, given: &[Vec<u8>; 3]) -> Vec<Operand> {
         device_run::whole(["d", "a", "b"][at], elems[at], at == 0, &all)
     };
     (0..3).map(one).collect()
-}
-
-/// The error of a result relative to its largest term; `None` if it is wrong.
-fn off(got: f64, wanted: Wanted, elem: Elem) -> Option<f64> {
-    let (most, step) = match elem {
-        Elem::F16 => (65504.0, 2f64.powi(-24)),
-        Elem::F32 => (f64::from(f32::MAX), 2f64.powi(-149)),
-        _ => (f64::MAX, 0.0),
-    };
-    if wanted.sum.is_nan() {
-        return got.is_nan().then_some(0.0);
-    }
-    if wanted.sum.is_infinite() {
-        return (got == wanted.sum).then_some(0.0);
-    }
-    if wanted.sum.abs() > most || wanted.greatest > most {
-        // A partial sum overflows in one order of terms and not in another.
-        return Some(0.0);
-    }
-    let far = ((got - wanted.sum).abs() - step).max(0.0);
-    got.is_finite().then_some(if far > 0.0 { far / wanted.greatest } else { 0.0 })
 }
 
 fn check(chosen: impl Fn(&str) -> bool) {
@@ -70,7 +49,7 @@ fn check(chosen: impl Fn(&str) -> bool) {
             let mut said = 0;
             for (at, (&bits, &wanted)) in buffers[0].iter().zip(&wanted).enumerate() {
                 let got = value(bits, elem);
-                let off = off(got, wanted, elem);
+                let off = wanted.off(got, elem);
                 *greatest_off = greatest_off.max(off.unwrap_or(0.0));
                 if off.is_none_or(|off| off > trial.within()) {
                     said += 1;
