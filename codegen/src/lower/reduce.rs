@@ -107,6 +107,20 @@ impl Lower<'_> {
         self.combine(from, to, neutral, How::Functions(&typed), across, edges)
     }
 
+    /// Refuses views of memory.
+    pub(super) fn only_registers<'v>(
+        &self,
+        mut views: impl Iterator<Item = &'v View>,
+        what: &str,
+    ) -> Result<()> {
+        let program = self.program;
+        match views.all(|view| matches!(program.tensor(view.tensor).space, tile::Space::Registers { .. })) {
+            true => Ok(()),
+            false => Err(Problem::new(format!("{what} needs both sides in registers"))
+                .help("copy them to registers first")),
+        }
+    }
+
     fn combine(
         &mut self,
         from: &[View],
@@ -119,11 +133,7 @@ impl Lower<'_> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        let registers = |view: &View| matches!(tensor(view).space, tile::Space::Registers { .. });
-        if !from.iter().chain(to).all(registers) {
-            return Err(Problem::new("a reduction needs both sides in registers")
-                .help("copy them to registers first"));
-        }
+        self.only_registers(from.iter().chain(to), "a reduction")?;
         let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
             reg: self.places[view.tensor as usize],
             elem: tensor(view).elem,

@@ -13,10 +13,10 @@ use super::reduce::{Combined, How, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::scan::{self, Scan};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
-use crate::tile::{self, Expr};
+use crate::tile::Expr;
 use crate::typing::Types;
 use crate::view::View;
 
@@ -42,12 +42,7 @@ impl Lower<'_> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        let registers = |view: &View| matches!(tensor(view).space, tile::Space::Registers { .. });
-        if !from.iter().chain(to).chain(carry).all(registers) {
-            return Err(
-                Problem::new("a scan needs both sides in registers").help("copy them to registers first")
-            );
-        }
+        self.only_registers(from.iter().chain(to).chain(carry), "a scan")?;
         let elems: Vec<Elem> = to.iter().chain(to).map(|view| tensor(view).elem).collect();
         let types = Types { ins: &elems, scalars: &program.scalars };
         let typed = how.with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
