@@ -329,6 +329,14 @@ impl Coord {
         }
     }
 
+    /// Its value at launch, if it is a size, or a size divided and rounded up.
+    pub fn at_launch(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<i64> {
+        match self {
+            Coord::Size { of, over } => Value::Sym { times: 1, of: *of, over: *over }.evaluate(size),
+            _ => None,
+        }
+    }
+
     /// A thread's index in its group, with a swizzle applied to it.
     pub fn thread(group: Id, swizzle: Swizzle) -> Coord {
         match swizzle.is_identity() {

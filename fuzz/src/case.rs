@@ -86,6 +86,14 @@ impl Case {
             };
             symbols.push((symbol, size));
         }
+        for require in &program.requires {
+            let drawn = |of: Symbol| symbols.iter().find(|known| known.0 == of).map(|known| known.1);
+            if let Some((of, size)) = require.computed(&drawn)
+                && let Some(extent) = symbols.iter_mut().find(|known| known.0 == of)
+            {
+                extent.1 = size;
+            }
+        }
         let mut tensors = Vec::new();
         for arg in &program.args {
             if let tile::Arg::Tensor(id) = arg {

@@ -37,7 +37,12 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
 
 /// All bits of an element set: NaN for a float, and a conspicuous integer.
 pub fn poison(elem: Elem) -> u64 {
-    u64::MAX >> (64 - 8 * elem.bytes())
+    let all = u64::MAX >> (64 - 8 * elem.bytes());
+    match elem {
+        // The bits beyond its mantissa are always zero.
+        Elem::Tf32 => bits(elem, value(elem, all)),
+        _ => all,
+    }
 }
 
 /// The least and the greatest value of an integer type.

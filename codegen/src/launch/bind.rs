@@ -2,8 +2,7 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::affine::{Affine, Coord};
-use crate::condition::Test;
+use crate::affine::Affine;
 
 use super::{Given, Refusal, Tensor, last_offset};
 use crate::definition::Generated;
@@ -245,17 +244,13 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
         if let Some(unknown) = sizes.iter().find(|size| lookup(**size).is_none()) {
             return Err(Refusal::new(format!("the size `{}` is known of no argument", unknown.name())));
         }
-        let value = |coord: &Coord| match coord {
-            Coord::Size { of, over } => {
-                let size = Value::Sym { times: 1, of: *of, over: *over };
-                size.evaluate(&|symbol| lookup(symbol).map(|known| known.value)).unwrap_or_default()
-            }
-            _ => 0,
-        };
-        if require.test.eval(&value, &|_| false) {
+        let value = |symbol: Symbol| lookup(symbol).map(|known| known.value);
+        if require.test.eval(&|coord| coord.at_launch(&value).unwrap_or_default(), &|_| false) {
             continue;
         }
-        let Some(extent) = require.of.and_then(lookup) else {
+        let Some((extent, computed)) =
+            require.computed(&value).and_then(|(symbol, n)| Some((lookup(symbol)?, n)))
+        else {
             let mut values: Vec<String> = Vec::new();
             for size in sizes.into_iter().filter_map(lookup) {
                 let text = format!(
@@ -274,10 +269,6 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
                 require.text,
                 values.join(", ")
             )));
-        };
-        let computed = match &require.test {
-            Test::Equal(_, of) => of.eval(&value),
-            _ => 0,
         };
         let message =
             format!("its {} is {}, and `{}` is {computed}", extent.what, extent.value, require.text);

@@ -256,6 +256,12 @@ impl Require {
             _ => None,
         }
     }
+
+    /// The extent that it says how to compute, and the value that it has with these sizes.
+    pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
+        let (Some(symbol), Test::Equal(_, of)) = (self.of, &self.test) else { return None };
+        Some((symbol, of.eval(&|coord| coord.at_launch(size).unwrap_or_default())))
+    }
 }
 
 /// A statement.
