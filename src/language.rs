@@ -374,6 +374,37 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
+//! # Products with other operations
+//!
+//! On CUDA cores a product can combine and multiply otherwise than by + and ·: `gemm(a, b, &mut acc, with =
+//! (min, add))` computes the minimum of sums, as shortest paths need. Both operations are any of `add`, `mul`,
+//! `min`, `max`, and for integers `and`, `or`, `xor`; the first combines, the second multiplies. Copies of
+//! operands fill what lies beyond K with values that change no result, here ∞. The accumulator takes part, so
+//! it starts with the identity of the first operation.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// The shortest paths by way of one more node: d(i, j) = min over k of a(i, k) + b(j, k).
+//! #[kernel]
+//! fn shortest(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, d: &mut Tensor<f32, (M, N)>) {
+//!     let (a, b) = (tile(a, (64, 8), (block.x, _)), tile(b, (64, 8), (block.y, _)));
+//!     let (sa, sb) = (shared::<f32>((64, 8)), shared::<f32>((64, 8)));
+//!     let mut acc = full::<f32>((64, 64), f32::INFINITY);
+//!     for k in pipelined(0..a.size(2), stages = 3) {
+//!         copy(a[(_, _, k)], sa);
+//!         copy(b[(_, _, k)], sb);
+//!         gemm(sa, sb, &mut acc, with = (min, add));
+//!     }
+//!     copy(acc, tile(d, (64, 64), (block.x, block.y)));
+//! }
+//!
+//! let (a, b) = ([0.0f32, 7.0, 2.0, 1.0], [3.0f32, 1.0, 5.0, 4.0]); // 2x2, column-major
+//! let args = [Arg::tensor(&a, [2, 2]), Arg::tensor(&b, [2, 2]), Arg::output::<f32>([2, 2])];
+//! assert_eq!(shortest().simulate(&args)?.get::<f32>("d")?, [3.0, 6.0, 1.0, 5.0]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Tensor cores
 //!
 //! [`tiled_mma`] is a matrix instruction for two element types, tiled over the warps of the block. [`gemm`] of
@@ -740,7 +771,8 @@ language! {
     /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
     /// (rows, k) and (columns, k). The k-steps of a thread must be the same in both, and its sums must be
     /// copied to their own rows and columns: extents with the same symbol, such as `M` of A and `M` of C,
-    /// belong together, and a mismatch is an error. `how = "mma_m16n8k16_bf16"` multiplies fragments by an
+    /// belong together, and a mismatch is an error. `with = (min, add)` combines and multiplies by other
+    /// operations: see [Products with other operations](self#products-with-other-operations). `how = "mma_m16n8k16_bf16"` multiplies fragments by an
     /// instruction: see [Explicit instructions](self#explicit-instructions).
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result

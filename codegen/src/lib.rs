@@ -36,6 +36,7 @@ pub mod range;
 pub mod report;
 pub mod resolve;
 pub mod scan;
+pub mod semiring;
 mod spelling;
 mod stack;
 pub mod target;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use tilewright_codegen::affine::{Affine, Arith, Coord};
 use tilewright_codegen::condition::Test;
 use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::{self, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Past, Program, Space, Stmt};
 use tilewright_codegen::{Elem, pipeline};
@@ -77,6 +78,7 @@ const WANTED: &[&str] = &[
     "gemm: row serpentine",
     "gemm: from memory",
     "gemm: by an instruction",
+    "gemm: other operations",
     "reduce: thread",
     "reduce: warp",
     "reduce: part of a warp",
@@ -240,7 +242,10 @@ impl Seen {
                 self.function(value);
                 "statement: map"
             }
-            Op::Gemm { a, how, order, .. } => {
+            Op::Gemm { a, with, how, order, .. } => {
+                if *with != Semiring::SUMS {
+                    self.has("gemm: other operations");
+                }
                 self.has(match order {
                     Order::Plain => "gemm: plain",
                     Order::Serpentine => "gemm: serpentine",

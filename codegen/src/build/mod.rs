@@ -87,6 +87,7 @@ use crate::elem::Elem;
 use crate::limits;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
+use crate::semiring;
 use crate::target::BLOCK_THREADS;
 use crate::thread::{Cost, Id};
 use crate::tile::{Arg, Expr, Form, LaunchRule, Op, Program, Scalar, Space, Stmt, Tensor};
@@ -302,6 +303,7 @@ impl Builder {
                 self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));
             }
         }
+        semiring::fill(&mut self.program);
         self.program
     }
 

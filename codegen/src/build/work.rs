@@ -10,6 +10,7 @@ use crate::elem::Elem;
 use crate::lower::has_map;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
+use crate::semiring::Semiring;
 use crate::thread::{Bin, Change, Id};
 use crate::tile::{Across, Expr, How, Op, Order, Space, Update};
 use crate::typing::Types;
@@ -328,6 +329,25 @@ impl Builder {
         self.gemm_how(a, b, acc, How::Derive, order, None)
     }
 
+    /// The same with other operations in place of + and ·. Copies of operands from global memory get fills that leave
+    /// sums unchanged.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, semiring::Semiring, thread::Bin, tile::Order};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, y) = (b.registers("x", Elem::F32, (4i64, 8i64))?, b.registers("y", Elem::F32, (4i64, 8i64))?);
+    /// # let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;
+    /// b.gemm_with(&x, &y, &acc, Semiring { add: Bin::Min, mul: Bin::Add }, Order::Plain)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_with(&mut self, a: &View, b: &View, acc: &View, with: Semiring, order: Order) -> Result<()> {
+        self.check_gemm(a, b, acc)?;
+        with.check(self.elem(acc))?;
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        self.push(Op::Gemm { a, b, acc, with, how: How::Derive, order, token: None });
+        Ok(())
+    }
+
     /// A product by a chosen instruction.
     ///
     /// ```
@@ -360,7 +380,7 @@ impl Builder {
             self.check_gemm(a, b, acc)?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, how, order, token });
+        self.push(Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order, token });
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::number::Number;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::thread::{Bin, Change};
-use crate::tile::{self, How, Order};
+use crate::tile::{self, How};
 use crate::typing;
 use crate::view::{Deal, View};
 
@@ -40,7 +40,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("broadcast", "broadcast(bias, (BM, _))"),
     ("walk", "walk((a.size(0), b.size(0)), block.x), with bands = 8"),
     ("assert", "assert(N % 4 == 0)"),
-    ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\""),
+    ("gemm", "gemm(a, b, &mut acc), with order = \"serpentine\" or with = (min, add)"),
     ("map", "map((x, y), |x, y| x + y)"),
     ("sum", "sum(fragment, 1), with acc = f32 or beyond = 0.0"),
     ("maximum", "maximum(fragment, 1)"),
@@ -165,6 +165,7 @@ impl Evaluator {
         let mut all = Args { call: span, name: (*known).to_owned(), values: Vec::new(), named: Vec::new() };
         for arg in args {
             let value = match (&arg.name, &arg.value.kind) {
+                (Some(name), _) if *known == "gemm" && name.text == "with" => self.operations(&arg.value),
                 (Some(name), ExprKind::Name(elem)) if name.text == "acc" => {
                     let elem = Name { text: elem.clone(), span: arg.value.span };
                     self.elem(&elem).map_or(Value::Poison, Value::Elem)
@@ -182,7 +183,7 @@ impl Evaluator {
         let allowed: &[&str] = match *known {
             "tile" => &["halo"],
             "walk" => &["bands"],
-            "gemm" => &["order", "how"],
+            "gemm" => &["order", "how", "with"],
             "copy" => &["how", "fill", "clamp"],
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits"],
@@ -508,33 +509,7 @@ impl Evaluator {
             }
             "gemm" => {
                 most(3)?;
-                let mut order = Order::Plain;
-                for (key, value, span) in &args.named {
-                    let problem = match (key.text.as_str(), value) {
-                        ("how", Value::Text(name)) => {
-                            let made = self.gemm_by(name, [&view(0)?, &view(1)?, &view(2)?]);
-                            match made {
-                                Err(problem) if problem.arg.is_none() => problem,
-                                made => return made.map(|()| Value::Unit),
-                            }
-                        }
-                        ("order", Value::Text(text)) if Order::ALL.iter().any(|(name, _)| name == text) => {
-                            let found = Order::ALL.iter().find(|(name, _)| name == text);
-                            order = found.map_or(Order::Plain, |found| found.1);
-                            continue;
-                        }
-                        ("order", _) => {
-                            let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(" or ");
-                            let problem = Problem::new(format!("`order` cannot be {}", value.kind()));
-                            problem.help(format!("write order = {names}"))
-                        }
-                        _ => Problem::new(format!("`how` cannot be {}", value.kind()))
-                            .help("write how = \"mma_m16n8k16_bf16\""),
-                    };
-                    return Ok(self.complain(*span, problem));
-                }
-                self.builder.gemm(&view(0)?, &view(1)?, &view(2)?, order)?;
-                Ok(Value::Unit)
+                self.gemm_call(args, [&view(0)?, &view(1)?, &view(2)?])
             }
             "map" => self.map_call(args, naming),
             name if super::reduce::parts(name).is_some() => self.reduce_call(args, naming),

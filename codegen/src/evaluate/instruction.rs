@@ -5,10 +5,11 @@ use tilewright_layout::Layout;
 use super::Evaluator;
 use super::calls::Args;
 use super::value::Value;
-use crate::ast::Name;
+use crate::ast::{Expr, ExprKind, Name};
 use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::problem::Problem;
+use crate::semiring::Semiring;
 use crate::spelling::did_you_mean;
 use crate::thread::Scope;
 use crate::tile::{How, Order, Space};
@@ -112,6 +113,80 @@ impl Evaluator {
             .arg(of_fragment));
         }
         self.builder.copy_how(from, to, How::Atom(row.name), None)
+    }
+
+    /// A product: of tiles or parts of threads, or of fragments by an instruction.
+    pub(super) fn gemm_call(&mut self, args: &Args, views: [&View; 3]) -> Result<Value, Problem> {
+        let (mut order, mut with, mut row) = (Order::Plain, None, None);
+        for (key, value, span) in &args.named {
+            let problem = match (key.text.as_str(), value) {
+                ("with", Value::Semiring(given)) => {
+                    with = Some((*given, *span));
+                    continue;
+                }
+                ("how", Value::Text(name)) => {
+                    row = Some((name, *span));
+                    continue;
+                }
+                ("order", Value::Text(text)) if Order::ALL.iter().any(|(name, _)| name == text) => {
+                    let found = Order::ALL.iter().find(|(name, _)| name == text);
+                    order = found.map_or(Order::Plain, |found| found.1);
+                    continue;
+                }
+                ("order", _) => {
+                    let names = Order::ALL.map(|(name, _)| format!("{name:?}")).join(" or ");
+                    let problem = Problem::new(format!("`order` cannot be {}", value.kind()));
+                    problem.help(format!("write order = {names}"))
+                }
+                _ => Problem::new(format!("`how` cannot be {}", value.kind()))
+                    .help("write how = \"mma_m16n8k16_bf16\""),
+            };
+            return Ok(self.complain(*span, problem));
+        }
+        let (made, at) = match (row, with) {
+            (Some((name, span)), None) => (self.gemm_by(name, views), span),
+            (Some((name, _)), Some((_, span))) => {
+                let problem = Problem::new(format!("`{name}` adds products, and no other operations"));
+                (Err(problem.help("leave out `how`: CUDA cores multiply with any operations")), span)
+            }
+            (None, with) => {
+                let (with, span) = with.unwrap_or((Semiring::SUMS, args.call));
+                (self.builder.gemm_with(views[0], views[1], views[2], with, order), span)
+            }
+        };
+        match made {
+            Err(problem) if problem.arg.is_none() => Ok(self.complain(at, problem)),
+            made => made.map(|()| Value::Unit),
+        }
+    }
+
+    /// The operations of a product by their names: `(min, add)`.
+    pub(super) fn operations(&mut self, given: &Expr) -> Value {
+        let operation = |of: &Expr| match &of.kind {
+            ExprKind::Name(name) => Semiring::OPERATIONS.iter().find(|(known, _)| known == name),
+            _ => None,
+        };
+        let wrong = match &given.kind {
+            ExprKind::Tuple(pair) if pair.len() == 2 => match [operation(&pair[0]), operation(&pair[1])] {
+                [Some((_, add)), Some((_, mul))] => {
+                    return Value::Semiring(Semiring { add: *add, mul: *mul });
+                }
+                [Some(_), None] => &pair[1],
+                _ => &pair[0],
+            },
+            _ => given,
+        };
+        let names: Vec<&str> = Semiring::OPERATIONS.iter().map(|(name, _)| *name).collect();
+        let problem =
+            Problem::new("`with` names two operations: what combines products, and what multiplies");
+        let help = match &wrong.kind {
+            ExprKind::Name(name) if !names.contains(&name.as_str()) => {
+                did_you_mean(name, names.iter().copied())
+            }
+            _ => None,
+        };
+        let help = help.unwrap_or_else(|| format!("write with = (min, add); there are {}", names.join(", ")));
+        self.complain(wrong.span, problem.help(help))
     }
 
     /// `gemm(fa, fb, &mut acc, how = "mma_m16n8k16_bf16")`

@@ -12,6 +12,7 @@ use crate::condition::Test;
 use crate::elem::Elem;
 use crate::limits;
 use crate::problem::Problem;
+use crate::semiring::Semiring;
 use crate::tile;
 use crate::typing::{Scalar, Type};
 use crate::view::{At, View};
@@ -52,6 +53,8 @@ pub(super) enum Value {
     Number(Scalar),
     /// An element type, where a call takes one by name.
     Elem(Elem),
+    /// The operations of a product, where a call takes them by name.
+    Semiring(Semiring),
     Closure(Arc<Closure>),
     /// `block`, `thread`: names with fields.
     Special(&'static str),
@@ -103,6 +106,7 @@ impl Value {
             Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of type {ty}"),
             Value::Number(_) => "a number".into(),
             Value::Elem(elem) => format!("the type `{elem}`"),
+            Value::Semiring(_) => "two operations".into(),
             Value::Closure(..) => "a closure".into(),
             Value::Special(name) => format!("`{name}`"),
             Value::Mma(mma) => format!("the matrix instruction `{}`", mma.row.name),

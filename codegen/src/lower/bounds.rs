@@ -6,7 +6,7 @@
 //! empty reduction leaves its target unchanged. Where edges are unknown, the value of the elements beyond
 //! them may still be known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tilewright_layout::Value;
 
@@ -19,6 +19,7 @@ use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
 use crate::problem::Problem;
+use crate::semiring::{self, Semiring};
 use crate::target::BLOCK_THREADS;
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
@@ -136,7 +137,8 @@ fn forget(state: &mut State, var: Id) {
     }
 }
 
-/// For each reduction the edges that mask its elements, or the error if they are unknown.
+/// For each reduction the edges that mask its elements, or the error if they are unknown; for products of operands
+/// with fills of their own an error if those change the result.
 pub(super) type Masks = HashMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>;
 
 /// The results of the pass.
@@ -149,6 +151,8 @@ pub(super) struct Found {
     loops: Vec<Id>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
     followed: Vec<Id>,
+    /// See [`semiring::operands`].
+    operands: BTreeSet<Id>,
 }
 
 /// The identity element of an operation.
@@ -187,6 +191,7 @@ impl Lower<'_> {
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
         let mut found = Found::default();
         if asks {
+            found.operands = semiring::operands(body);
             self.walk(body, &mut State::new(), &mut found);
         }
         found
@@ -240,7 +245,13 @@ impl Lower<'_> {
                 self.multiplied((a, b, acc), false, state);
             }
             Op::Gemm { acc, how: How::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
-            Op::Gemm { a, b, acc, how, .. } => {
+            Op::Gemm { a, b, acc, with, how, .. } => {
+                let other = [a, b].iter().any(|view| found.operands.contains(&view.tensor));
+                if *with != Semiring::SUMS || other {
+                    let elem = self.program.tensor(acc.tensor).elem;
+                    let kept = self.changes_nothing([a, b], *with, elem, state);
+                    found.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
+                }
                 self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
             }
             Op::Fold { from, to, across, .. } => {

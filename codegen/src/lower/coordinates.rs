@@ -6,6 +6,9 @@ use super::Lower;
 use super::bounds::{Beyond, Coordinates, Edge, State, along, taken_over, union};
 use super::transfer::align;
 use crate::affine::{Affine, Coord};
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::semiring::Semiring;
 use crate::thread::{Bin, Id};
 use crate::tile::{Expr, Space};
 use crate::view::View;
@@ -83,6 +86,46 @@ impl Lower<'_> {
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
         let holds = before.holds.filter(|_| all.is_empty());
         state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
+    }
+
+    /// Refuses a product whose result depends on elements beyond K.
+    pub(super) fn changes_nothing(
+        &mut self,
+        operands: [&View; 2],
+        with: Semiring,
+        elem: Elem,
+        state: &State,
+    ) -> Result<()> {
+        let fills = with.fills(elem).unwrap_or_default();
+        let (mut ends, mut holds) = (false, [None; 2]);
+        for ((view, fill), holds) in operands.into_iter().zip(fills).zip(&mut holds) {
+            let edges = self.edges(view, view, state);
+            ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
+            *holds = match self.program.tensor(view.tensor).space {
+                Space::Global { .. } => Some(fill),
+                _ => state.get(&view.tensor).and_then(|known| known.holds),
+            };
+        }
+        let names = operands.map(|view| &view.name);
+        match holds {
+            _ if !ends => Ok(()),
+            [Some(x), Some(y)] if with.is_nothing(x, y, elem) => Ok(()),
+            [Some(x), Some(y)] => Err(Problem::new(format!(
+                "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
+                names[0],
+                shown_as(x),
+                names[1],
+                shown_as(y),
+                shown_as(fills[0]),
+                shown_as(fills[1])
+            ))
+            .help("leave out `fill`: it follows from the product's operations; copy operands of another product to tiles of their own")),
+            [x, _] => Err(Problem::new(format!(
+                "it is not known what `{}` holds beyond K, and this product would combine it",
+                names[usize::from(x.is_some())]
+            ))
+            .help("copy operands from global memory to the tile that is multiplied, or use tiles that divide K")),
+        }
     }
 
     /// The coordinates of a view's elements, mode by mode of what they are written to.
@@ -232,6 +275,14 @@ impl Edge {
                 ..self.clone()
             })
         })
+    }
+}
+
+/// A value in a message.
+fn shown_as(x: f64) -> String {
+    match x.is_infinite() {
+        true => format!("{}∞", if x < 0.0 { "-" } else { "" }),
+        false => format!("{x:?}"),
     }
 }
 

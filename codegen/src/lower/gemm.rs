@@ -6,8 +6,10 @@ use tilewright_layout::Value;
 use super::Lower;
 use super::address::{Leaf, leaves};
 use crate::index::{Int, Ix};
+use crate::number::Number;
 use crate::problem::{Problem, Result};
 use crate::range::most;
+use crate::semiring::Semiring;
 use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::{Order, Space};
 use crate::view::View;
@@ -30,7 +32,7 @@ struct Operand<'v> {
 }
 
 impl Lower<'_> {
-    pub(super) fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
+    pub(super) fn gemm(&mut self, [a, b, acc]: [&View; 3], with: Semiring, order: Order) -> Result<()> {
         let target = self.program.tensor(acc.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let k_extent = k_extent(a, b)?;
@@ -38,10 +40,9 @@ impl Lower<'_> {
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
         let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
-        self.comment(format!(
-            "{} += {} * {}, {rows}x{columns}x{k_extent}",
-            acc.name, a.view.name, b.view.name
-        ));
+        let what = told(with, [&acc.name, &a.view.name, &b.view.name]);
+        self.comment(format!("{what}, {rows}x{columns}x{k_extent}"));
+        let [left, right] = with.fills(target.elem).unwrap_or_default();
         let (var, k) = match k_extent {
             Value::Int(n) => self.loop_var("kk", n),
             _ => {
@@ -52,9 +53,9 @@ impl Lower<'_> {
         };
         let k_at = if k_extent == Value::Int(1) { self.int(0) } else { k };
         let (body, ()) = self.nested(|lower| {
-            lower.fetch(&mut a, k_at)?;
-            lower.fetch(&mut b, k_at)?;
-            lower.multiply(&a, &b, acc, &acc_leaves, k_at, order)
+            lower.fetch(&mut a, k_at, left.into())?;
+            lower.fetch(&mut b, k_at, right.into())?;
+            lower.multiply([&a, &b], (acc, &acc_leaves), k_at, with, order)
         })?;
         if k_extent == Value::Int(1) {
             self.block.extend(body);
@@ -106,8 +107,8 @@ impl Lower<'_> {
         at
     }
 
-    /// Loads the operand's fragment of k-step `k` into registers.
-    fn fetch(&mut self, operand: &mut Operand<'_>, k: Ix) -> Result<()> {
+    /// Loads the operand's fragment of k-step `k` into registers, filled where it is out of bounds.
+    fn fetch(&mut self, operand: &mut Operand<'_>, k: Ix, fill: Number) -> Result<()> {
         if !operand.loaded {
             return Ok(());
         }
@@ -147,7 +148,7 @@ impl Lower<'_> {
             let element = lower.operand_at(operand, &rows, k);
             let guard = lower.guard(operand.view, &operand.leaves, &element);
             let from = lower.place(operand.view, &operand.leaves, &element);
-            lower.emit(Op::Load { to, from, guard, fill: 0.0.into(), stays: None });
+            lower.emit(Op::Load { to, from, guard, fill, stays: None });
             Ok(())
         })
     }
@@ -166,11 +167,10 @@ impl Lower<'_> {
 
     fn multiply(
         &mut self,
-        a: &Operand<'_>,
-        b: &Operand<'_>,
-        acc: &View,
-        acc_leaves: &[Leaf],
+        [a, b]: [&Operand<'_>; 2],
+        (acc, acc_leaves): (&View, &[Leaf]),
         k: Ix,
+        with: Semiring,
         order: Order,
     ) -> Result<()> {
         let target = self.program.tensor(acc.tensor);
@@ -233,10 +233,29 @@ impl Lower<'_> {
             };
             let left = value(lower, a, rows, a_elem);
             let right = value(lower, b, columns, b_elem);
-            let value = Val::Fma(Box::new([left, right, Val::Reg(acc_reg, acc_at)]));
+            let sum = Val::Reg(acc_reg, acc_at);
+            let value = match with {
+                Semiring::SUMS => Val::Fma(Box::new([left, right, sum])),
+                Semiring { add, mul } => {
+                    let product = Val::Bin(mul, Box::new(left), Box::new(right));
+                    Val::Bin(add, Box::new(sum), Box::new(product))
+                }
+            };
             lower.emit(Op::Assign { reg: acc_reg, at: acc_at, value });
             Ok(())
         })
+    }
+}
+
+/// A product in a comment.
+fn told(with: Semiring, [acc, a, b]: [&str; 3]) -> String {
+    let name = |operation| {
+        let of = Semiring::OPERATIONS.iter().find(|(_, known)| *known == operation);
+        of.map_or("", |(name, _)| *name)
+    };
+    match with {
+        Semiring::SUMS => format!("{acc} += {a} * {b}"),
+        Semiring { add, mul } => format!("{acc} = {}({acc}, {}({a}, {b}))", name(add), name(mul)),
     }
 }
 

@@ -44,7 +44,12 @@ impl Lower<'_> {
             tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
                 self.gemm_by(name, a, b, acc, token.is_some()).map_err(problem)?;
             }
-            tile::Op::Gemm { a, b, acc, order, .. } => self.gemm(a, b, acc, *order).map_err(problem)?,
+            tile::Op::Gemm { a, b, acc, with, order, .. } => {
+                if let Some(Err(why)) = self.found.masks.get(&stmt.id) {
+                    return Err(why.clone());
+                }
+                self.gemm([a, b, acc], *with, *order).map_err(problem)?
+            }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,

@@ -147,14 +147,15 @@ impl Lower<'_> {
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its
     /// own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
+        let zeros = self.zeros(pair, (from, to), fill);
         if !matches!(how, How::Plain | How::Here | How::Staged)
             && pair.to.peer.is_none()
-            && self.zeros(&pair.from, fill)
+            && zeros
             && self.asynchronously(pair, from, to)?
         {
             return Ok(());
         }
-        if how == How::Async && self.policy == Policy::Best {
+        if how == How::Async && zeros && self.policy == Policy::Best {
             let (_, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
             let elem = self.program.tensor(pair.to.tensor).elem;
             return Err(Problem::new(format!(
@@ -208,9 +209,23 @@ impl Lower<'_> {
         })
     }
 
-    /// Can out-of-bounds elements of a view be filled with zeros?
-    fn zeros(&mut self, view: &View, fill: Number) -> bool {
-        fill.is_zero() || !(0..view.base.len()).any(|mode| self.guarded(view, mode))
+    /// Is what an asynchronous copy fills with zeros all that has to be filled? Elements beyond the tile that are
+    /// beyond the target's as well are not written.
+    fn zeros(&mut self, pair: &Pair, (from, to): (&[Leaf], &[Leaf]), fill: Number) -> bool {
+        let steps = |leaves: &[Leaf], mode: usize| -> Vec<i64> {
+            leaves.iter().map(|leaf| if leaf.mode == mode { leaf.step } else { 0 }).collect()
+        };
+        let beyond = |lower: &mut Self, view: &View, leaves: &[Leaf], mode: usize| {
+            let (origin, extent) = lower.limited(view, mode)?;
+            Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
+        };
+        let skipped: Vec<_> =
+            (0..pair.to.base.len()).filter_map(|mode| beyond(self, &pair.to, to, mode)).collect();
+        let filled = |mode: usize| {
+            let limit = beyond(self, &pair.from, from, mode);
+            self.outside(&pair.from, mode) || limit.is_some_and(|limit| !skipped.contains(&limit))
+        };
+        fill.is_zero() || !(0..pair.from.base.len()).any(filled)
     }
 
     /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait.

@@ -7,6 +7,7 @@ use super::part::{self, seen};
 use super::{Resolve, extents, shared};
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
+use crate::semiring::Semiring;
 use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -16,9 +17,8 @@ impl Resolve {
     pub(super) fn product(
         &mut self,
         stmt: &Stmt,
-        a: &View,
-        b: &View,
-        acc: &View,
+        [a, b, acc]: [&View; 3],
+        with: Semiring,
         order: Order,
     ) -> Result<()> {
         let own = self.forms.get(&acc.tensor).cloned();
@@ -28,6 +28,14 @@ impl Resolve {
                 .arg(2));
         };
         if let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor).cloned() {
+            if with != Semiring::SUMS {
+                return Err(Problem::new(format!(
+                    "`{}` are accumulators of a `tiled_mma`, and tensor cores add products alone",
+                    acc.name
+                ))
+                .help("make the accumulator with `full::<f32>((BM, BN), f32::INFINITY)`, for CUDA cores")
+                .arg(2));
+            }
             return self.by_instruction(stmt, [a, b, acc], &sums, &mma);
         }
         // Each thread needs its rows of one operand, and its columns of the other, along all of K.
@@ -35,7 +43,7 @@ impl Resolve {
         let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
         let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
         let out = part::of_tile(acc, sums.tile(), &sums, acc.tensor)?;
-        let op = Op::Gemm { a: left, b: right, acc: out, how: How::Derive, order, token: None };
+        let op = Op::Gemm { a: left, b: right, acc: out, with, how: How::Derive, order, token: None };
         self.push(stmt, op);
         Ok(())
     }

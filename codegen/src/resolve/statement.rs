@@ -79,7 +79,7 @@ impl Resolve {
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
             Op::Reduce { from, to, with, beyond, .. } => self.reduce(stmt, from, to, (*with, *beyond))?,
             Op::Fold { from, to, with, nothing, .. } => self.fold(stmt, (from, to), with, nothing)?,
-            Op::Gemm { a, b, acc, order, .. } => self.product(stmt, a, b, acc, *order)?,
+            Op::Gemm { a, b, acc, with, order, .. } => self.product(stmt, [a, b, acc], *with, *order)?,
             _ => self.body.push(stmt.clone()),
         }
         Ok(())

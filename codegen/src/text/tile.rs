@@ -10,6 +10,7 @@ use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::number::Number;
 use crate::scan::{Level, Scan};
+use crate::semiring::Semiring;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
     Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read,
@@ -98,6 +99,7 @@ records! {
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
     Ahead { stages, fragments = 1, exits = true }
     Scan { with, nothing, levels, exclusive = false }
+    Semiring { add, mul }
     Digit { extent, mode, step }
     TiledMma { row, groups, of }
 }
@@ -133,7 +135,7 @@ variants! {
         "set" Fill { to, value },
         "map" Map { ins, to, value },
         "follows" Follows { a, b, acc },
-        "gemm" Gemm { a, b, acc, how = How::Derive, order = Order::Plain, token = None },
+        "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across },
         "scan" Scan { from, to, carry = Vec::new(), how },

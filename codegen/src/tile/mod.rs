@@ -15,6 +15,7 @@ use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
 use crate::scan::Scan;
+use crate::semiring::Semiring;
 use crate::thread::{Bin, Cost, Id, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -317,7 +318,8 @@ pub enum Op {
         /// The function.
         value: Expr,
     },
-    /// `acc(m, n) += a(m, k) · b(n, k)`.
+    /// `acc(m, n) += a(m, k) · b(n, k)`, in a semiring. Out-of-bounds elements of operands in global memory are
+    /// its [`fills`](Semiring::fills).
     Gemm {
         /// The left operand, (m, k).
         a: View,
@@ -325,6 +327,8 @@ pub enum Op {
         b: View,
         /// The accumulator, (m, n).
         acc: View,
+        /// The operations in place of + and ·.
+        with: Semiring,
         /// By which instruction.
         how: How,
         /// In which order.

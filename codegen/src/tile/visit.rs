@@ -3,6 +3,7 @@
 use super::{Op, Stmt};
 use crate::affine::Affine;
 use crate::expr::Expr;
+use crate::semiring::Semiring;
 use crate::view::View;
 
 impl Stmt {
@@ -34,10 +35,12 @@ impl Stmt {
         }
     }
 
-    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates?
+    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates, what
+    /// operands of a product hold beyond K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
+            Op::Gemm { with, .. } => *with != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
         }

@@ -5,7 +5,7 @@ use tilewright_codegen::ast::Expr;
 
 use super::form::Form;
 use super::scene::{Part, Scene};
-use super::tree::{call, effect, hole, index, int, method, name, range, repeat, text, truth, with};
+use super::tree::{call, effect, hole, index, int, method, name, range, repeat, text, truth, tuple, with};
 
 /// Element types of operands and accumulators.
 const TYPES: [(u32, [Elem; 3]); 10] = [
@@ -55,9 +55,19 @@ impl Scene {
         let of_c = form([m, n], None, values.to_vec());
         let acc = self.registers(sum, &of_c.shape(), 0.0);
         let order = self.random.pick(&["plain", "serpentine", "rows", "row_serpentine"]);
+        let operations = self.random.chance(25).then(|| match sum.is_float() {
+            true => self.random.pick(&[["min", "add"], ["max", "add"], ["max", "min"], ["max", "mul"]]),
+            false => self.random.pick(&[["min", "add"], ["or", "and"], ["xor", "and"], ["max", "min"]]),
+        });
         let gemm = |scene: &mut Scene, a: Expr, b: Expr| {
             let product = call("gemm", vec![a, b, name(&acc.name)]);
             let product = if order == "plain" { product } else { with(product, "order", text(order)) };
+            let product = match operations {
+                Some([combine, multiply]) => {
+                    with(product, "with", tuple(vec![name(combine), name(multiply)]))
+                }
+                None => product,
+            };
             scene.push(effect(product));
         };
         match self.random.below(10) {

@@ -174,6 +174,16 @@ impl Num {
             return Num::UNKNOWN;
         }
         let (a, b) = (x.value, y.value);
+        if a.is_infinite() || b.is_infinite() {
+            let value = match f {
+                Bin::Add => a + b,
+                Bin::Mul => a * b,
+                Bin::Min => a.min(b),
+                Bin::Max => a.max(b),
+                _ => f64::NAN,
+            };
+            return if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) };
+        }
         let sum = |b: f64| {
             let value = a + b;
             // The rounding error (Knuth).

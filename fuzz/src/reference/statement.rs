@@ -2,6 +2,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::number::Number;
+use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::tile::{Across, Expr, How, Op, Space};
 use tilewright_codegen::view::View;
@@ -26,7 +27,7 @@ impl Cluster<'_> {
             }
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
-            Op::Gemm { a, b, acc, .. } => self.gemm(step, a, b, acc)?,
+            Op::Gemm { a, b, acc, with, .. } => self.gemm(step, [a, b, acc], *with)?,
             Op::Reduce { from, to, with, across, .. } => self.reduce(step, from, to, *with, *across)?,
             Op::Fold { from, to, with, nothing, across } => {
                 self.fold(step, (from, to), with, nothing, *across)?
@@ -169,9 +170,12 @@ impl Cluster<'_> {
         Ok(writes)
     }
 
-    fn gemm(&self, step: &Step<'_>, a: &View, b: &View, acc: &View) -> Result<Writes> {
+    fn gemm(&self, step: &Step<'_>, [a, b, acc]: [&View; 3], with: Semiring) -> Result<Writes> {
         let (x, y, elem) = (self.elem(a), self.elem(b), self.elem(acc));
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
+        let fills = with.fills(elem).unwrap_or_default().map(Num::exact);
+        // Products of sums are exact: they are added without rounding.
+        let of_products = if with == Semiring::SUMS { Elem::F64 } else { elem };
         let mut writes = Writes::new();
         for thread in self.threads(step) {
             let firsts = [&a, &b, &acc].map(|shown| self.begin(shown, &step.at, thread));
@@ -183,14 +187,14 @@ impl Cluster<'_> {
                 let mut terms = vec![cell.num];
                 let (mut row, mut column) = (false, false);
                 for k in 0..a.sizes[1] {
-                    let left = self.written(&a, &of_a, &[at[0], k], Num::exact(0.0))?;
-                    let right = self.written(&b, &of_b, &[at[1], k], Num::exact(0.0))?;
+                    let left = self.written(&a, &of_a, &[at[0], k], fills[0])?;
+                    let right = self.written(&b, &of_b, &[at[1], k], fills[1])?;
                     row |= left.beyond == Beyond::No;
                     column |= right.beyond == Beyond::No;
                     let (left, right) = (left.num.cast(x, elem), right.num.cast(y, elem));
-                    terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
+                    terms.push(Num::bin(with.mul, left, right, of_products));
                 }
-                let num = Num::fold(Bin::Add, &terms, elem);
+                let num = Num::fold(with.add, &terms, elem);
                 // If all of an operand's row is out of bounds, so may be the sum.
                 let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
                 self.put(&acc, &of_acc, &at, Cell { num, beyond }, &mut writes)?;

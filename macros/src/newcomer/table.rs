@@ -53,6 +53,22 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "copy(from, b);"),
     (Body, "let x = map(a, |x| x);"),
     (Body, "gemm(a, a, registers::<f32>((1, 1), 0.0));"),
+    (
+        Body,
+        "let r = registers::<f32>((1, 1), 0.0); gemm(from, from, r, with = min); gemm(from, from, r, with = (min, plus)); gemm(from, from, r, with = (or, and));",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<f32>((32, 8)); let a = tile(a, (32, 8), (block.x, _)); let mut acc = full::<f32>((32, 32), f32::INFINITY); for k in pipelined(0..a.size(2), stages = 2) { copy(a[(_, _, k)], s, fill = 1.0); gemm(s, s, acc, with = (min, add)); } copy(acc, tile(c, (32, 32), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<f32>((32, 8)); let a = tile(a, (32, 8), (block.x, _)); let mut acc = full::<f32>((32, 32), f32::INFINITY); for k in 0..a.size(2) { map(a[(_, _, k)], s, |x| x * 2.0); gemm(s, s, acc, with = (min, add)); } copy(acc, tile(c, (32, 32), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mma = tiled_mma::<bf16, f32>(warps = 4); let acc = mma.accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, acc, with = (max, mul)); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
     (Body, "copy(form, to);"),
     (Body, "copy(from, parallelize(tile(b, (64, 8), (block.x, block.y)), t, thread.x));"),
     (Body, "cpoy(from, to);"),

@@ -1,0 +1,176 @@
+//! Semirings of products on CUDA cores: which operation combines and which one multiplies, and the values of
+//! out-of-bounds elements along K that leave sums unchanged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::elem::Elem;
+use crate::lower::identity;
+use crate::number::Number;
+use crate::problem::Result;
+use crate::thread::{Bin, Id};
+use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::typing::{self, Scalar};
+
+/// `acc = add(acc, mul(a, b))`: the operations of a product.
+///
+/// ```
+/// use tilewright_codegen::semiring::Semiring;
+/// use tilewright_codegen::{Elem, thread::Bin};
+/// let shortest = Semiring { add: Bin::Min, mul: Bin::Add };
+/// // ∞ + ∞ is ∞; integers have no such number, and largest + 0 is the largest.
+/// assert_eq!(shortest.fills(Elem::F32), Some([f64::INFINITY, f64::INFINITY]));
+/// assert_eq!(shortest.fills(Elem::I32), Some([f64::from(i32::MAX), 0.0]));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Semiring {
+    /// Combines products; it has an identity, and neither order nor grouping matters.
+    pub add: Bin,
+    /// Multiplies; it has an identity.
+    pub mul: Bin,
+}
+
+impl Semiring {
+    /// Sums of products.
+    pub const SUMS: Semiring = Semiring { add: Bin::Add, mul: Bin::Mul };
+
+    /// The operations that either can be, by the names that kernels use.
+    pub const OPERATIONS: [(&'static str, Bin); 7] = [
+        ("add", Bin::Add),
+        ("mul", Bin::Mul),
+        ("min", Bin::Min),
+        ("max", Bin::Max),
+        ("and", Bin::And),
+        ("or", Bin::Or),
+        ("xor", Bin::Xor),
+    ];
+
+    /// Refuses operations that a type does not have.
+    pub fn check(self, elem: Elem) -> Result<()> {
+        for operation in [self.add, self.mul] {
+            let operand = || Scalar::new(crate::expr::Expr::In(0), elem);
+            typing::bin(operation, operand(), operand())?;
+        }
+        Ok(())
+    }
+
+    /// A value for each operand whose product changes no sum: the same for both if there is one.
+    pub fn fills(self, elem: Elem) -> Option<[f64; 2]> {
+        let nothing = identity(self.add, elem)?;
+        let all = [[nothing, nothing], [nothing, identity(self.mul, elem)?]];
+        all.into_iter().find(|[x, y]| self.is_nothing(*x, *y, elem))
+    }
+
+    /// Does the product of two values change no sum?
+    pub fn is_nothing(self, x: f64, y: f64, elem: Elem) -> bool {
+        // Integers that fit in 32 bits are exact, and a product beyond them differs from every identity.
+        let bits = |of: fn(i64, i64) -> i64| of(x as i64, y as i64) as f64;
+        let product = match self.mul {
+            Bin::Add => x + y,
+            Bin::Mul => x * y,
+            Bin::Min => x.min(y),
+            Bin::Max => x.max(y),
+            Bin::And => bits(|x, y| x & y),
+            Bin::Or => bits(|x, y| x | y),
+            Bin::Xor => bits(|x, y| x ^ y),
+            _ => return false,
+        };
+        identity(self.add, elem) == Some(product)
+    }
+}
+
+/// Fills what copies from global memory leave out of operands of semirings other than sums of products with
+/// values that leave the sums unchanged. A fill that the author chose stays; lowering checks the values.
+pub(crate) fn fill(program: &mut Program) {
+    let mut wanted = BTreeMap::new();
+    each(&program.body, &mut |stmt| {
+        if let Op::Gemm { a, b, acc, with, .. } = &stmt.op
+            && *with != Semiring::SUMS
+            && let Some(fills) = with.fills(program.tensor(acc.tensor).elem)
+        {
+            for (view, fill) in [a, b].into_iter().zip(fills) {
+                wanted.entry(view.tensor).or_insert(fill);
+            }
+        }
+    });
+    if wanted.is_empty() {
+        return;
+    }
+    // What is copied to operands by way of other tiles.
+    loop {
+        let before = wanted.len();
+        each(&program.body, &mut |stmt| {
+            if let Op::Copy { from, to, .. } = &stmt.op
+                && !is_global(program, from.tensor)
+                && let Some(fill) = wanted.get(&to.tensor).copied()
+            {
+                wanted.entry(from.tensor).or_insert(fill);
+            }
+        });
+        if wanted.len() == before {
+            break;
+        }
+    }
+    let elems: Vec<(Elem, bool)> = (0..program.tensors.len() as Id)
+        .map(|id| (program.tensor(id).elem, is_global(program, id)))
+        .collect();
+    for stmt in &mut program.body {
+        stmt.each_mut(&mut |stmt| {
+            if let Op::Copy { from, to, how, fill, .. } = &mut stmt.op
+                && let (elem, true) = elems[from.tensor as usize]
+                && let Some(&wanted) = wanted.get(&to.tensor)
+                && fill.is_zero()
+                && !matches!(how, How::Atom(_))
+                && Number::from(wanted).value(elem) == wanted
+            {
+                *fill = wanted.into();
+            }
+        });
+    }
+}
+
+/// Tensors that products of other semirings than sums of products read.
+pub(crate) fn operands(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    each(body, &mut |stmt| {
+        if let Op::Gemm { a, b, with, .. } = &stmt.op
+            && *with != Semiring::SUMS
+        {
+            all.extend([a.tensor, b.tensor]);
+        }
+    });
+    all
+}
+
+fn is_global(program: &Program, id: Id) -> bool {
+    matches!(program.tensor(id).space, Space::Global { .. })
+}
+
+fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
+    body.iter().for_each(|stmt| stmt.each(f));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_of_operations_has_fills_that_change_no_sum() {
+        for elem in [Elem::F32, Elem::F64, Elem::F16, Elem::I32, Elem::U32] {
+            let all = Semiring::OPERATIONS.map(|(_, operation)| operation);
+            for (add, mul) in all.into_iter().flat_map(|add| all.map(|mul| (add, mul))) {
+                let with = Semiring { add, mul };
+                if with.check(elem).is_ok() {
+                    let [x, y] = with.fills(elem).unwrap_or_else(|| panic!("{with:?} of {elem}"));
+                    assert!(with.is_nothing(x, y, elem), "{with:?} of {elem}: {x}, {y}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_keep_their_zeros() {
+        assert_eq!(Semiring::SUMS.fills(Elem::I8), Some([0.0, 0.0]));
+        let powers = Semiring { add: Bin::Max, mul: Bin::Mul };
+        assert_eq!(powers.fills(Elem::F32), Some([f64::NEG_INFINITY, 1.0]));
+    }
+}
