@@ -215,6 +215,18 @@ impl Argument {
         Argument(bytes)
     }
 
+    /// An `Array` of `helpers.cu`: its address, and the number of its element type.
+    pub(super) fn array(memory: &Memory, elem: Elem) -> Argument {
+        let mut words = [0; 16];
+        (words[0], words[1]) = (memory.address, elem as u64);
+        Argument(words)
+    }
+
+    /// The `Array` without elements.
+    pub(super) fn no_array() -> Argument {
+        Argument([0; 16])
+    }
+
     /// A tensor map of the argument of this name.
     pub(super) fn map(name: &str, elem: Elem, address: u64, map: &Map) -> Result<Argument> {
         let made = raw::tensor_map(name, map, elem, address).map_err(|why| why.to_string())?;

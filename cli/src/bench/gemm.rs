@@ -3,18 +3,18 @@
 use std::rc::Rc;
 
 use tilewright::kernels::choose::{Model, Problem as Wanted, facts};
-use tilewright_codegen::Elem;
+use tilewright_codegen::ast::Arg;
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::thread::Param;
-use tilewright_layout::Value;
 use tilewright_runtime::nvrtc::Nvrtc;
 
 use super::Result;
 use super::case::{self, Case, Contender, Row};
 use super::cublaslt::{self, CublasLt, Problem, Product};
 use super::driver::{Device, Memory};
-use super::helpers::{Error, Helpers, Matrix};
+use super::form::{Form, Order, Role};
+use super::helpers::Helpers;
 use super::measure::Effort;
+use super::operands::{self, On, Operands, Set};
 use super::prepared::{Loaded, Operand, Prepared};
 
 /// The device, compilers and libraries of a benchmark.
@@ -26,60 +26,38 @@ pub(super) struct Place<'a> {
     pub(super) effort: Effort,
 }
 
+impl<'a> Place<'a> {
+    fn on(&self) -> On<'a> {
+        On { device: self.device, helpers: self.helpers }
+    }
+}
+
 /// One of our kernels as a contender.
 pub(super) struct Ours {
+    /// A short name, for tables and plots.
     pub(super) name: String,
+    /// The full one.
+    pub(super) keys: String,
     pub(super) kernel: Generated,
-    /// The layouts of its operands.
-    order: Order,
-    /// Types of A and B, and of C.
-    pub(super) elems: (Elem, Elem),
+    pub(super) form: Form,
+    roles: Vec<Role>,
 }
 
 impl Ours {
-    /// A matrix product: A (M, K), B (N, K), C (M, N), optionally alpha and beta, and a batch mode for all
-    /// three.
-    pub(super) fn new(name: &str, kernel: Generated) -> Result<Ours> {
-        let refused = || format!("`{name}` is no matrix product: it does not take A, B and C");
-        let mut orders = Vec::new();
-        for param in &kernel.variants[0].program.params {
-            if let Param::Pointer { stride, .. } = param {
-                let one = |mode: usize| stride.get(mode).and_then(|step: &Value| step.int()) == Some(1);
-                orders.push((one(1), one(0) || one(1), stride.len()));
-            }
-        }
-        let [(a_rows, true, rank), (b_rows, true, rank_b), (c_rows, true, rank_c)] = orders[..] else {
-            return Err(refused());
-        };
-        if ![2, 3].contains(&rank) || (rank_b, rank_c) != (rank, rank) || kernel.params.len() < 3 {
-            return Err(refused());
-        }
-        let elems = (kernel.params[0].elem, kernel.params[2].elem);
-        Ok(Ours { name: name.to_owned(), order: Order { a_rows, b_rows, c_rows }, elems, kernel })
+    /// A matrix product, and the keys that it was made from.
+    pub(super) fn new(name: &str, kernel: Generated, keys: &[Arg]) -> Result<Ours> {
+        let (form, roles) = Form::of(name, &kernel, keys)?;
+        Ok(Ours { name: name.to_owned(), keys: name.to_owned(), kernel, form, roles })
     }
 
     /// Does one launch compute all products of a batch?
     fn is_batched(&self) -> bool {
         self.kernel.params[0].tensor.is_some_and(|(_, rank)| rank == 3)
     }
-}
 
-/// Which mode is contiguous: `true` for A and B contiguous along K, and for a row-major C.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Order {
-    pub(super) a_rows: bool,
-    pub(super) b_rows: bool,
-    pub(super) c_rows: bool,
-}
-
-/// The rounding bound: sums in f32 over thousands of elements, and one rounding of the result.
-pub(super) fn bound(elem: Elem) -> f64 {
-    match elem {
-        Elem::F64 => 1e-13,
-        Elem::F32 => 1e-5,
-        Elem::F16 => 1e-3,
-        Elem::Bf16 => 5e-3,
-        _ => 0.0,
+    /// Does it read what C was before?
+    fn reads_c(&self) -> bool {
+        self.roles.contains(&Role::Beta)
     }
 }
 
@@ -88,117 +66,53 @@ pub(super) struct Task<'k> {
     pub(super) suite: String,
     /// Batch, M, N, K.
     pub(super) sizes: [i64; 4],
-    /// All of the same types; the first determines cuBLASLt's layouts.
+    /// All of one form.
     pub(super) ours: &'k [Ours],
     /// Are they products that the chooser knows?
     pub(super) predict: bool,
 }
 
-/// One set of data.
-struct Set {
-    a: Rc<Memory>,
-    b: Rc<Memory>,
-    c: Rc<Memory>,
-}
-
-/// The number of sets that must rotate so that a launch finds none of its data in the cache.
-fn sets(cache: usize, bytes: usize) -> usize {
-    (3 * cache).div_ceil(bytes.max(1)).clamp(2, 64)
-}
-
 /// Checks and measures one task.
 pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
-    let [batch, m, n, k] = task.sizes;
-    let (device, helpers) = (place.device, place.helpers);
+    let (device, on) = (place.device, place.on());
     let Some(first) = task.ours.first() else { return Ok(Vec::new()) };
-    let (elem, out) = first.elems;
-    let size =
-        |elem: Elem, rows: i64, columns: i64| (batch * rows * columns) as usize * elem.bytes() as usize;
-    let [of_a, of_b, of_c] = [size(elem, m, k), size(elem, n, k), size(out, m, n)];
-    let sets: Vec<Set> = (0..sets(device.cache, of_a + of_b + of_c))
-        .map(|at| {
-            let (a, b) = (device.memory(of_a)?, device.memory(of_b)?);
-            helpers.fill(&a, 2 * at as u64)?;
-            helpers.fill(&b, 2 * at as u64 + 1)?;
-            Ok(Set { a, b, c: device.memory(of_c)? })
-        })
-        .collect::<Result<_>>()?;
-    let workspace = device.memory(if place.cublas.is_some() { cublaslt::WORKSPACE } else { 1 })?;
-    let expected = device.memory((batch * m * n) as usize * 8)?;
-
-    let bound = bound(elem).max(self::bound(out));
-    let scalars = |ours: &Ours| ours.kernel.params.iter().any(|param| param.tensor.is_none());
-    // The first and the last set, each against the oracle; the last is the most recently written.
-    let check = |order: Order, reads_c: bool, begin: &dyn Fn(usize) -> Result| -> Result<Error> {
-        let mut worst: Option<Error> = None;
-        for at in [0, sets.len() - 1] {
-            let set = &sets[at];
-            oracle(helpers, set, &expected, order, task.sizes)?;
-            // Zero times NaN is NaN: a kernel that reads C must find finite numbers there, and wrong ones.
-            device.set(&set.c, if reads_c { 0x3f } else { 0xff })?;
-            begin(at)?;
-            let error = helpers.compare(&set.c, &expected)?;
-            worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
-        }
-        worst.ok_or_else(|| "nothing was checked".into())
-    };
-
+    let operands = &Operands::new(on, first.form, task.sizes)?;
     let peer = match place.cublas {
+        Some(cublas) => Peer::fastest(place, cublas, operands, task.sizes)?,
         None => None,
-        Some(cublas) => {
-            let (problem, swapped) = problem(task.sizes, elem, out, first.order);
-            fastest(place, cublas, &sets, &workspace, &problem, swapped)?
-        }
     };
-    let (sets, workspace, check) = (&sets, &workspace, &check);
-    let mut contenders: Vec<Contender> = Vec::new();
+    let mut contenders: Vec<Contender> = peer.iter().map(|peer| peer.contender(on)).collect();
     let mut loaded: Vec<Loaded> = task.ours.iter().map(|ours| Loaded::new(&ours.kernel)).collect();
-    if let Some((product, note, swapped)) = &peer {
-        let begin = Rc::new(move |at: usize| {
-            let set = &sets[at % sets.len()];
-            let (a, b) = if *swapped { (&set.b, &set.a) } else { (&set.a, &set.b) };
-            product.begin_on(device, [a, b, &set.c, workspace])
-        });
-        let (running, checked) = (begin.clone(), begin);
-        contenders.push(Contender {
-            name: "cuBLASLt".into(),
-            note: note.clone(),
-            begin: Box::new(move |at| running(at)),
-            check: Box::new(move || check(first.order, false, &*checked)),
-            bound,
-        });
-    }
     for (ours, loaded) in task.ours.iter().zip(&mut loaded) {
-        let prepared: Vec<Vec<Prepared>> = sets
+        let launches = if ours.is_batched() { 1 } else { task.sizes[0] };
+        let prepared: Vec<Vec<Prepared>> = operands
+            .sets
             .iter()
-            .map(|set| {
-                let launches = if ours.is_batched() { 1 } else { batch };
-                (0..launches).map(|at| prepare(place, loaded, ours, set, task.sizes, at)).collect()
-            })
+            .map(|set| (0..launches).map(|at| prepare(place, loaded, ours, set, task.sizes, at)).collect())
             .collect::<Result<_>>()?;
         let note = prepared[0][0].note.clone();
         let begin = Rc::new(move |at: usize| {
             prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
         });
-        let (running, checked) = (begin.clone(), begin);
-        let (order, reads_c) = (ours.order, scalars(ours));
+        let (running, checked, reads_c) = (begin.clone(), begin, ours.reads_c());
         contenders.push(Contender {
             name: ours.name.clone(),
             note,
             begin: Box::new(move |at| running(at)),
-            check: Box::new(move || check(order, reads_c, &*checked)),
-            bound,
+            check: Box::new(move || operands.check(on, reads_c, &*checked)),
+            bound: ours.form.bound(),
         });
     }
+    let [batch, m, n, k] = task.sizes;
     let [batch_f, m_f, n_f, k_f] = task.sizes.map(|n| n as f64);
     let case = Case {
         suite: task.suite.clone(),
         problem: if batch == 1 { format!("{m}x{n}x{k}") } else { format!("{batch} of {m}x{n}x{k}") },
         operations: 2.0 * batch_f * m_f * n_f * k_f,
-        bytes: (of_a + of_b + of_c) as f64,
+        bytes: operands::bytes(&first.form, task.sizes) as f64,
         contenders,
     };
-    let mut rows = case::run(device, helpers, &case, &place.effort)?;
+    let mut rows = case::run(device, place.helpers, &case, &place.effort)?;
     if task.predict {
         for (row, ours) in rows.iter_mut().rev().zip(task.ours.iter().rev()) {
             row.predicted = predicted(device, ours, task.sizes);
@@ -207,38 +121,19 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The chooser's predicted seconds for a kernel here; `None` where it takes several launches.
+/// The chooser's predicted seconds for a kernel here; `None` where it takes several launches, or more arguments than the
+/// chooser knows.
 fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option<f64> {
-    let Order { a_rows, b_rows, c_rows } = ours.order;
+    let Order { a_rows, b_rows, c_rows } = ours.form.order;
     let wanted = Wanted {
         batch: ours.is_batched().then_some(batch),
         a_k_major: a_rows,
         b_k_major: b_rows,
         c_n_major: c_rows,
-        ..Wanted::new(ours.elems.0, m, n, k)
+        ..Wanted::new(ours.form.a, m, n, k)
     };
     let facts = facts(&ours.kernel, &wanted, &device.holds).ok()?;
     (batch == 1 || ours.is_batched()).then(|| Model::FITTED.predict(&facts, &device.holds).seconds)
-}
-
-/// The matrices' strides for the oracle, which writes contiguous columns: a row-major C is the transposed
-/// product.
-fn oracle(
-    helpers: &Helpers,
-    set: &Set,
-    expected: &Memory,
-    order: Order,
-    [batch, m, n, k]: [i64; 4],
-) -> Result {
-    let matrix = |memory, rows: i64, depth_contiguous: bool| {
-        let steps = if depth_contiguous { [k as u64, 1] } else { [1, rows as u64] };
-        Matrix { memory, steps: [steps[0], steps[1], (rows * k) as u64] }
-    };
-    let (a, b) = (matrix(&set.a, m, order.a_rows), matrix(&set.b, n, order.b_rows));
-    match order.c_rows {
-        false => helpers.reference(a, b, expected, [batch, m, n, k]),
-        true => helpers.reference(b, a, expected, [batch, n, m, k]),
-    }
 }
 
 /// One of our kernels on one product of a set, or on all of them.
@@ -250,9 +145,8 @@ fn prepare(
     [batch, m, n, k]: [i64; 4],
     at: i64,
 ) -> Result<Prepared> {
-    let Order { a_rows, b_rows, c_rows } = ours.order;
-    let matrices = [(&set.a, [m, k], a_rows), (&set.b, [n, k], b_rows), (&set.c, [m, n], c_rows)];
-    let mut tensors = matrices.into_iter().map(|(memory, [rows, columns], rows_contiguous)| {
+    let Order { a_rows, b_rows, c_rows } = ours.form.order;
+    let matrix = |memory: &Rc<Memory>, [rows, columns]: [i64; 2], rows_contiguous: bool| {
         let strides = if rows_contiguous { [columns, 1] } else { [1, rows] };
         let (mut extents, mut strides) = (vec![rows, columns], strides.to_vec());
         if ours.is_batched() {
@@ -260,100 +154,113 @@ fn prepare(
             strides.push(rows * columns);
         }
         Operand::Tensor { memory: memory.clone(), first: (at * rows * columns) as u64, extents, strides }
-    });
-    let mut scalars = [1.0, 0.0].into_iter().map(Operand::Scalar);
-    let operand = |param: &tilewright_codegen::definition::Param| {
-        if param.tensor.is_some() { tensors.next() } else { scalars.next() }
     };
-    let operands: Option<Vec<Operand>> = ours.kernel.params.iter().map(operand).collect();
+    let vector = |memory: &Option<Rc<Memory>>, mode: Option<usize>| {
+        let (memory, extent) = memory.clone().zip(mode.map(|mode| [m, n][mode]))?;
+        Some(Operand::Tensor { memory, first: 0, extents: vec![extent], strides: vec![1] })
+    };
+    let operand = |role: &Role| match role {
+        Role::A => Some(matrix(&set.a, [m, k], a_rows)),
+        Role::B => Some(matrix(&set.b, [n, k], b_rows)),
+        Role::C => Some(matrix(&set.c, [m, n], c_rows)),
+        Role::Scale => vector(&set.scale, ours.form.scale.map(|vector| vector.mode)),
+        Role::Bias => vector(&set.bias, ours.form.bias.map(|vector| vector.mode)),
+        Role::Alpha => Some(Operand::Scalar(1.0)),
+        Role::Beta => Some(Operand::Scalar(0.0)),
+    };
+    let operands: Option<Vec<Operand>> = ours.roles.iter().map(operand).collect();
     let operands = operands.ok_or_else(|| format!("`{}` takes more than a product does", ours.name))?;
     loaded.prepare(place.device, place.nvrtc, &operands)
-}
-
-/// In cuBLAS's terms, and whether A and B are swapped: a row-major C is the transposed product.
-fn problem([batch, m, n, k]: [i64; 4], elem: Elem, out: Elem, order: Order) -> (Problem, bool) {
-    let Order { a_rows, b_rows, c_rows } = order;
-    match c_rows {
-        false => (Problem { m, n, k, transpose_a: a_rows, transpose_b: !b_rows, batch, elem, out }, false),
-        true => {
-            (Problem { m: n, n: m, k, transpose_a: b_rows, transpose_b: !a_rows, batch, elem, out }, true)
-        }
-    }
 }
 
 /// The number of algorithms of the heuristic's list that are tried.
 const TRIED: usize = 8;
 
-/// The fastest of the heuristic's first algorithms on this device, and its speed against the very first;
-/// `None` where there is none for the problem.
-fn fastest<'l>(
-    place: &Place,
-    cublas: &'l CublasLt,
-    sets: &[Set],
-    workspace: &Memory,
-    problem: &Problem,
+/// The library's fastest product on this device.
+struct Peer<'l> {
+    product: Product<'l>,
+    operands: Operands,
+    /// Is A the second operand?
     swapped: bool,
-) -> Result<Option<(Product<'l>, String, bool)>> {
-    let products = match cublas.products(problem, TRIED) {
-        Ok(products) => products,
-        Err(none @ cublaslt::Error::None(_)) => {
-            eprintln!("{none}: measured without it");
-            return Ok(None);
-        }
-        Err(why) => return Err(why.to_string()),
-    };
-    let runs: Vec<Box<dyn Fn(usize) -> Result + '_>> = products
-        .iter()
-        .map(|product| {
-            Box::new(move |at: usize| {
-                let set = &sets[at % sets.len()];
-                let (a, b) = if swapped { (&set.b, &set.a) } else { (&set.a, &set.b) };
-                product.begin_on(place.device, [a, b, &set.c, workspace])
-            }) as Box<dyn Fn(usize) -> Result>
-        })
-        .collect();
-    let begins: Vec<&dyn Fn(usize) -> Result> = runs.iter().map(|run| &**run as _).collect();
-    let (samples, _) = case::time(place.device, place.helpers, &begins, &Effort::QUICK)?;
-    let medians: Vec<f64> = samples.iter().map(|samples| samples.median()).collect();
-    let best = (0..medians.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).unwrap_or(0);
-    let note = match best {
-        0 => format!("the first of {} algorithms", medians.len()),
-        _ => format!(
-            "algorithm {} of {}, {:.2} times as fast as the first",
-            best + 1,
-            medians.len(),
-            medians[0] / medians[best]
-        ),
-    };
-    Ok(Some((products[best].clone(), note, swapped)))
+    workspace: Rc<Memory>,
+    note: String,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn letters_are_orders() {
-        for letters in ["nn", "nt", "tn", "tt"] {
-            let wanted = Wanted::new(Elem::F32, 5, 6, 7).layouts(letters).unwrap();
-            let order =
-                Order { a_rows: wanted.a_k_major, b_rows: wanted.b_k_major, c_rows: wanted.c_n_major };
-            let of = |order| problem([1, 5, 6, 7], Elem::F32, Elem::F32, order);
-            let (plain, swapped) = of(order);
-            assert!(!swapped && plain.to_string().ends_with(letters), "{plain}");
-            // The same product, transposed: C is row-major, and B comes first.
-            let (turned, swapped) = of(Order { c_rows: true, ..order });
-            let transposed = |t: bool| if t { 't' } else { 'n' };
-            let back: String =
-                [transposed(!turned.transpose_b), transposed(!turned.transpose_a)].iter().collect();
-            assert!(swapped && back == letters && (turned.m, turned.n) == (6, 5), "{turned}");
+impl<'l> Peer<'l> {
+    /// The fastest of the heuristic's first algorithms, and its speed against the very first; `None`, and a message, where
+    /// there is none for the problem.
+    fn fastest(
+        place: &Place,
+        cublas: &'l CublasLt,
+        ours: &Operands,
+        sizes: [i64; 4],
+    ) -> Result<Option<Peer<'l>>> {
+        let without = |why: String| {
+            eprintln!("{why}: measured without it");
+            Ok(None)
+        };
+        let form = match ours.form.peer() {
+            Ok(form) => form,
+            Err(why) => return without(why),
+        };
+        let operands = ours.of_peer(place.on(), form, sizes)?;
+        let (mut problem, swapped) = Problem::of(&form, sizes);
+        problem.bias = operands.sets[0].bias.as_ref().map(|bias| bias.address);
+        let products = match cublas.products(&problem, TRIED) {
+            Ok(products) => products,
+            Err(none @ cublaslt::Error::None(_)) => return without(none.to_string()),
+            Err(why) => return without(format!("{why}, for {problem}")),
+        };
+        let workspace = place.device.memory(cublaslt::WORKSPACE)?;
+        let mut peers: Vec<Peer> = Vec::new();
+        for product in products {
+            let (sets, note) = (operands.clone(), String::new());
+            peers.push(Peer { product, operands: sets, swapped, workspace: workspace.clone(), note });
         }
+        // An algorithm of the list may refuse when it is launched.
+        let found = peers.len();
+        peers.retain(|peer| peer.begin(place.device, 0).is_ok());
+        if peers.is_empty() {
+            return without(format!("none of cuBLASLt's {found} algorithms runs for {problem}"));
+        }
+        let runs: Vec<Box<dyn Fn(usize) -> Result + '_>> = peers
+            .iter()
+            .map(|peer| Box::new(|at| peer.begin(place.device, at)) as Box<dyn Fn(usize) -> Result>)
+            .collect();
+        let begins: Vec<&dyn Fn(usize) -> Result> = runs.iter().map(|run| &**run as _).collect();
+        let (samples, _) = case::time(place.device, place.helpers, &begins, &Effort::QUICK)?;
+        let medians: Vec<f64> = samples.iter().map(|samples| samples.median()).collect();
+        let best = (0..medians.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).unwrap_or(0);
+        drop(begins);
+        drop(runs);
+        let note = match best {
+            0 => format!("the first of {} algorithms", medians.len()),
+            _ => format!(
+                "algorithm {} of {}, {:.2} times as fast as the first",
+                best + 1,
+                medians.len(),
+                medians[0] / medians[best]
+            ),
+        };
+        let kind =
+            if form.to_string() == ours.form.to_string() { String::new() } else { format!("{form}; ") };
+        Ok(Some(Peer { note: kind + &note, ..peers.swap_remove(best) }))
     }
 
-    #[test]
-    fn sets_exceed_the_cache() {
-        assert_eq!(sets(50 << 20, 12 << 20), 13);
-        assert_eq!(sets(50 << 20, 200 << 20), 2);
-        assert_eq!(sets(50 << 20, 1), 64);
+    fn begin(&self, device: &Device, at: usize) -> Result {
+        let set = &self.operands.sets[at % self.operands.sets.len()];
+        let (a, b) = if self.swapped { (&set.b, &set.a) } else { (&set.a, &set.b) };
+        self.product.begin_on(device, [a, b, &set.c, &self.workspace])
+    }
+
+    fn contender<'p>(&'p self, on: On<'p>) -> Contender<'p> {
+        let begin = move |at| self.begin(on.device, at);
+        Contender {
+            name: "cuBLASLt".into(),
+            note: self.note.clone(),
+            begin: Box::new(begin),
+            check: Box::new(move || self.operands.check(on, false, &begin)),
+            bound: self.operands.form.bound(),
+        }
     }
 }

@@ -1,59 +1,97 @@
-// Auxiliary kernels of benchmarks. ELEM and OUT are set when it is compiled: the operand type and the result
-// type, from the list below.
-struct f16 { unsigned short bits; };
-struct bf16 { unsigned short bits; };
+// Auxiliary kernels of benchmarks, after an `enum Type` of all element types.
 typedef unsigned long long u64;
 
-__device__ inline double wide(double x) { return x; }
-__device__ inline double wide(float x) { return x; }
-__device__ inline double wide(int x) { return x; }
-__device__ inline double wide(signed char x) { return x; }
-__device__ inline double wide(f16 x) {
+// An array whose element type is known at run time: one binary serves all types, and a switch for each element is cheap
+// beside arithmetic in double precision.
+struct Array {
+    void* at;
+    u64 type;
+};
+
+__device__ inline double of_f16(unsigned short bits) {
     float y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
     return y;
 }
-__device__ inline double wide(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
-// A number between -1 and 1 from 64 random bits, or a small integer.
-__device__ inline double between(u64 bits) { return (double)(long long)bits * 0x1p-63; }
-__device__ inline void narrow(u64 bits, double& x) { x = between(bits); }
-__device__ inline void narrow(u64 bits, float& x) { x = (float)between(bits); }
-__device__ inline void narrow(u64 bits, int& x) { x = (int)(bits % 19) - 9; }
-__device__ inline void narrow(u64 bits, signed char& x) { x = (signed char)((int)(bits % 19) - 9); }
-__device__ inline void narrow(u64 bits, f16& x) {
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"((float)between(bits)));
+// Eight bits with so many of mantissa; the least normal number is 2^least.
+__device__ inline double of_fp8(unsigned bits, int mantissa, int least) {
+    int fraction = bits & ((1 << mantissa) - 1), exponent = (bits & 0x7f) >> mantissa;
+    bool finite = mantissa == 3 ? (bits & 0x7f) != 0x7f : exponent != 31;
+    if (!finite) return __longlong_as_double(0x7ff8000000000000);
+    double size = exponent == 0 ? ldexp((double)fraction, least - mantissa)
+                                : ldexp((double)(fraction + (1 << mantissa)), exponent - 1 + least - mantissa);
+    return bits & 0x80 ? -size : size;
 }
-__device__ inline void narrow(u64 bits, bf16& x) {
-    unsigned y = __float_as_uint((float)between(bits));
-    x.bits = (unsigned short)((y + 0x7fff + ((y >> 16) & 1)) >> 16);
+
+// The nearest such number to one of magnitude at most 1. The mantissa's carry goes to the exponent.
+__device__ inline unsigned char to_fp8(double x, int mantissa, int least) {
+    double size = fabs(x);
+    int exponent = size < ldexp(1.0, least) ? least : ilogb(size);
+    int digits = (int)rint(ldexp(size, mantissa - exponent));
+    return (unsigned char)((x < 0 ? 0x80 : 0) | (((exponent - least) << mantissa) + digits));
+}
+
+// An element.
+__device__ inline double wide(const Array& x, u64 i) {
+    switch (x.type) {
+        case TYPE_f64: return ((const double*)x.at)[i];
+        case TYPE_f32:
+        case TYPE_tf32: return ((const float*)x.at)[i];
+        case TYPE_f16: return of_f16(((const unsigned short*)x.at)[i]);
+        case TYPE_bf16: return __uint_as_float((unsigned)((const unsigned short*)x.at)[i] << 16);
+        case TYPE_i32: return ((const int*)x.at)[i];
+        case TYPE_u32: return ((const unsigned*)x.at)[i];
+        case TYPE_i8: return ((const signed char*)x.at)[i];
+        case TYPE_u8: return ((const unsigned char*)x.at)[i];
+        case TYPE_e4m3: return of_fp8(((const unsigned char*)x.at)[i], 3, -6);
+        default: return of_fp8(((const unsigned char*)x.at)[i], 2, -14);
+    }
+}
+
+// Sets an element to a number between -1 and 1 from 64 random bits, or to an integer: of 8 bits, or a small one.
+__device__ inline void put(const Array& x, u64 i, u64 bits) {
+    double y = (double)(long long)bits * 0x1p-63;
+    unsigned word = __float_as_uint((float)y);
+    switch (x.type) {
+        case TYPE_f64: ((double*)x.at)[i] = y; break;
+        case TYPE_f32: ((float*)x.at)[i] = (float)y; break;
+        case TYPE_tf32: ((unsigned*)x.at)[i] = (word + 0x1000) & ~0x1fffu; break;
+        case TYPE_f16: asm("cvt.rn.f16.f32 %0, %1;" : "=h"(((unsigned short*)x.at)[i]) : "f"((float)y)); break;
+        case TYPE_bf16: ((unsigned short*)x.at)[i] = (unsigned short)((word + 0x7fff + ((word >> 16) & 1)) >> 16); break;
+        case TYPE_i32: ((int*)x.at)[i] = (int)(bits % 19) - 9; break;
+        case TYPE_u32: ((unsigned*)x.at)[i] = (unsigned)(bits % 19); break;
+        case TYPE_i8:
+        case TYPE_u8: ((unsigned char*)x.at)[i] = (unsigned char)bits; break;
+        case TYPE_e4m3: ((unsigned char*)x.at)[i] = to_fp8(y, 3, -6); break;
+        default: ((unsigned char*)x.at)[i] = to_fp8(y, 2, -14);
+    }
 }
 
 // SplitMix64 of each element's index.
-extern "C" __global__ void fill(ELEM* x, u64 count, u64 seed) {
+extern "C" __global__ void fill(Array x, u64 count, u64 seed) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
         u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-        narrow(z ^ (z >> 31), x[i]);
+        put(x, i, z ^ (z >> 31));
     }
 }
 
 // The oracle: C(m, n) = sum over k of A(m, k) * B(n, k) in double precision, columns of C contiguous. A 64x64
 // tile for each block of 256 threads, 4x4 for each thread.
-extern "C" __global__ void reference(const ELEM* a, u64 am, u64 ak, u64 a_batch, const ELEM* b, u64 bn, u64 bk, u64 b_batch,
+extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array b, u64 bn, u64 bk, u64 b_batch,
                                      double* c, int M, int N, int K) {
     __shared__ double sa[16][65], sb[16][65];
-    a += blockIdx.z * a_batch;
-    b += blockIdx.z * b_batch;
+    u64 a0 = blockIdx.z * a_batch, b0 = blockIdx.z * b_batch;
     c += blockIdx.z * (u64)M * N;
     int m0 = blockIdx.x * 64, n0 = blockIdx.y * 64, tm = threadIdx.x % 16, tn = threadIdx.x / 16;
     double sum[4][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int at = threadIdx.x; at < 1024; at += 256) {
             int row = at % 64, k = at / 64;
-            sa[k][row] = m0 + row < M && k0 + k < K ? wide(a[(m0 + row) * am + (k0 + k) * ak]) : 0.0;
-            sb[k][row] = n0 + row < N && k0 + k < K ? wide(b[(n0 + row) * bn + (k0 + k) * bk]) : 0.0;
+            sa[k][row] = m0 + row < M && k0 + k < K ? wide(a, a0 + (m0 + row) * am + (k0 + k) * ak) : 0.0;
+            sb[k][row] = n0 + row < N && k0 + k < K ? wide(b, b0 + (n0 + row) * bn + (k0 + k) * bk) : 0.0;
         }
         __syncthreads();
         for (int k = 0; k < 16; ++k)
@@ -68,12 +106,31 @@ extern "C" __global__ void reference(const ELEM* a, u64 am, u64 ak, u64 a_batch,
         }
 }
 
+// The epilogue of products whose columns of m elements are contiguous: x * scale + bias, and a function of that. The
+// scale and the bias have a number for each index of mode 0 or 1.
+extern "C" __global__ void finish(double* c, u64 m, u64 n, u64 count, Array scale, u64 scale_mode, Array bias,
+                                  u64 bias_mode, u64 function) {
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
+        u64 row = i % m, column = i / m % n;
+        double x = c[i];
+        if (scale.at) x *= wide(scale, scale_mode ? column : row);
+        if (bias.at) x += wide(bias, bias_mode ? column : row);
+        switch (function) {
+            case FUNCTION_relu: x = fmax(x, 0.0); break;
+            case FUNCTION_gelu: x = 0.5 * x * (1 + erf(x * 0.70710678118654752440)); break;
+            case FUNCTION_gelu_tanh: x = 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); break;
+            case FUNCTION_silu: x = x / (1 + exp(-x)); break;
+        }
+        c[i] = x;
+    }
+}
+
 // sums: squares of the difference, squares of the expected values, the largest difference, the number of
 // finite elements.
-extern "C" __global__ void compare(const OUT* got, const double* expected, u64 count, double* sums) {
+extern "C" __global__ void compare(Array got, const double* expected, u64 count, double* sums) {
     double off = 0, all = 0, most = 0, seen = 0;
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
-        double x = wide(got[i]), y = expected[i], d = fabs(x - y);
+        double x = wide(got, i), y = expected[i], d = fabs(x - y);
         if (d != d || d > 1e300) continue;
         seen += 1;
         off += d * d;

@@ -8,22 +8,22 @@ use tilewright_runtime::raw::Shape;
 
 use super::Result;
 use super::driver::{Argument, Device, Function, Memory};
+use super::form::Activation;
 
 const SOURCE: &str = include_str!("helpers.cu");
 
-/// The helpers for operands of one type and results of another.
+/// The compiled helpers.
 pub(super) struct Helpers<'d> {
     device: &'d Device,
     functions: Vec<(&'static str, Function)>,
     sums: std::rc::Rc<Memory>,
-    elem: Elem,
-    out: Elem,
 }
 
 /// Their names, and the threads of their blocks.
-const KERNELS: [(&str, u32); 7] = [
+const KERNELS: [(&str, u32); 8] = [
     ("fill", 256),
     ("reference", 256),
+    ("finish", 256),
     ("compare", 256),
     ("hold", 1),
     ("multiply_add_f32", 256),
@@ -36,7 +36,17 @@ const SUMS: usize = 4 * 8;
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'m> {
     pub(super) memory: &'m Memory,
+    pub(super) elem: Elem,
     pub(super) steps: [u64; 3],
+}
+
+/// What follows a product, whose columns are contiguous.
+pub(super) struct Epilogue<'m> {
+    /// A factor for each index of a mode of the result, 0 or 1.
+    pub(super) scale: Option<(&'m Memory, Elem, u64)>,
+    /// What is added to it, the same.
+    pub(super) bias: Option<(&'m Memory, Elem, u64)>,
+    pub(super) activation: Activation,
 }
 
 /// The error of a result.
@@ -51,8 +61,8 @@ pub(super) struct Error {
 }
 
 impl<'d> Helpers<'d> {
-    pub(super) fn compile(device: &'d Device, nvrtc: &Nvrtc, elem: Elem, out: Elem) -> Result<Helpers<'d>> {
-        Helpers::with(device, nvrtc, elem, out, ("", &[]))
+    pub(super) fn compile(device: &'d Device, nvrtc: &Nvrtc) -> Result<Helpers<'d>> {
+        Helpers::with(device, nvrtc, "", &[])
     }
 
     /// The same with further kernels, whose blocks have 256 threads: their source, which can use the helpers,
@@ -60,13 +70,11 @@ impl<'d> Helpers<'d> {
     pub(super) fn with(
         device: &'d Device,
         nvrtc: &Nvrtc,
-        elem: Elem,
-        out: Elem,
-        (more, names): (&str, &[&'static str]),
+        more: &str,
+        names: &[&'static str],
     ) -> Result<Helpers<'d>> {
-        let source = source(elem, out) + more;
         let compiled = nvrtc
-            .compile(&source, "helpers", &device.architecture(), &[])
+            .compile(&(source() + more), "helpers", &device.architecture(), &[])
             .map_err(|error| error.to_string())?;
         let function = |(name, threads)| {
             let shape = Shape { grid: [0; 3], cluster: [1; 3], threads, shared_bytes: 0, overlaps: false };
@@ -74,16 +82,20 @@ impl<'d> Helpers<'d> {
         };
         let more = names.iter().map(|name| (*name, 256));
         let functions = KERNELS.into_iter().chain(more).map(function).collect::<Result<_>>()?;
-        Ok(Helpers { device, functions, sums: device.memory(SUMS)?, elem, out })
+        Ok(Helpers { device, functions, sums: device.memory(SUMS)? })
     }
 
     /// Launches one of them.
-    pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[u64]) -> Result {
-        let arguments: Vec<Argument> = arguments.iter().copied().map(Argument::word).collect();
+    pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[Argument]) -> Result {
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
         // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream
         // has ended: the driver waits when memory is freed.
-        unsafe { self.device.launch(function, grid, &arguments) }
+        unsafe { self.device.launch(function, grid, arguments) }
+    }
+
+    fn launch_words(&self, name: &str, grid: [u32; 3], words: &[u64]) -> Result {
+        let arguments: Vec<Argument> = words.iter().copied().map(Argument::word).collect();
+        self.launch(name, grid, &arguments)
     }
 
     /// Blocks that fill the device.
@@ -91,31 +103,54 @@ impl<'d> Helpers<'d> {
         [8 * self.device.multiprocessors, 1, 1]
     }
 
-    /// Random numbers between -1 and 1, or small integers, reproducible from the seed.
-    pub(super) fn fill(&self, memory: &Memory, seed: u64) -> Result {
-        let count = memory.bytes as u64 / u64::from(self.elem.bytes());
-        self.launch("fill", self.everywhere(), &[memory.address, count, seed])
+    /// Random numbers between -1 and 1, or integers, of at most 8 bits, reproducible from the seed.
+    pub(super) fn fill(&self, memory: &Memory, elem: Elem, seed: u64) -> Result {
+        let count = memory.bytes as u64 / u64::from(elem.bytes());
+        let arguments = [Argument::array(memory, elem), Argument::word(count), Argument::word(seed)];
+        self.launch("fill", self.everywhere(), &arguments)
     }
 
     /// C(m, n) = Σ A(m, k)·B(n, k) in double precision, columns of C contiguous, product after product.
     pub(super) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: [i64; 4]) -> Result {
         let [batch, m, n, k] = sizes;
         let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
-        let ([am, ak, a_batch], [bn, bk, b_batch]) = (a.steps, b.steps);
-        let (a, b) = (a.memory.address, b.memory.address);
-        let sizes = [m as u64, n as u64, k as u64];
-        let arguments = [[a, am, ak, a_batch].as_slice(), &[b, bn, bk, b_batch, c.address], &sizes].concat();
+        let matrix = |of: Matrix| {
+            let [row, k, batch] = of.steps.map(Argument::word);
+            [Argument::array(of.memory, of.elem), row, k, batch]
+        };
+        let others = [c.address, m as u64, n as u64, k as u64].map(Argument::word);
+        let arguments = [matrix(a), matrix(b), others].concat();
         self.launch("reference", [blocks(m), blocks(n), batch as u32], &arguments)
     }
 
+    /// Applies an epilogue to a reference whose columns have `m` elements.
+    pub(super) fn finish(&self, c: &Memory, [m, n]: [i64; 2], epilogue: &Epilogue) -> Result {
+        let vector = |of: &Option<(&Memory, Elem, u64)>| match of {
+            Some((memory, elem, mode)) => [Argument::array(memory, *elem), Argument::word(*mode)],
+            None => [Argument::no_array(), Argument::word(0)],
+        };
+        let [scale, scale_mode] = vector(&epilogue.scale);
+        let [bias, bias_mode] = vector(&epilogue.bias);
+        let [c, m, n, count, function] =
+            [c.address, m as u64, n as u64, c.bytes as u64 / 8, epilogue.activation as u64]
+                .map(Argument::word);
+        let arguments = [c, m, n, count, scale, scale_mode, bias, bias_mode, function];
+        self.launch("finish", self.everywhere(), &arguments)
+    }
+
     /// The error of `got` against `expected`, element by element in memory.
-    pub(super) fn compare(&self, got: &Memory, expected: &Memory) -> Result<Error> {
-        let count = got.bytes as u64 / u64::from(self.out.bytes());
+    pub(super) fn compare(&self, got: &Memory, elem: Elem, expected: &Memory) -> Result<Error> {
+        let count = got.bytes as u64 / u64::from(elem.bytes());
         self.device.set(&self.sums, 0)?;
         self.launch(
             "compare",
             self.everywhere(),
-            &[got.address, expected.address, count, self.sums.address],
+            &[
+                Argument::array(got, elem),
+                Argument::word(expected.address),
+                Argument::word(count),
+                Argument::word(self.sums.address),
+            ],
         )?;
         let mut bytes = [0; SUMS];
         self.device.read(&self.sums, &mut bytes)?;
@@ -131,7 +166,7 @@ impl<'d> Helpers<'d> {
 
     /// Blocks the stream for this time.
     pub(super) fn hold(&self, seconds: f64) -> Result {
-        self.launch("hold", [1; 3], &[(seconds * 1e9) as u64])
+        self.launch_words("hold", [1; 3], &[(seconds * 1e9) as u64])
     }
 
     /// Peak multiply-adds per second, counted as two operations, on CUDA cores; `None` for other types.
@@ -142,7 +177,7 @@ impl<'d> Helpers<'d> {
             _ => return Ok(None),
         };
         let iterations = 20_000;
-        let run = || self.launch(name, self.everywhere(), &[self.sums.address, iterations]);
+        let run = || self.launch_words(name, self.everywhere(), &[self.sums.address, iterations]);
         run()?;
         let threads = f64::from(self.everywhere()[0]) * 256.0;
         Ok(Some(threads * iterations as f64 * 16.0 * 2.0 / self.fastest(run)?))
@@ -152,8 +187,9 @@ impl<'d> Helpers<'d> {
     pub(super) fn most_bytes(&self) -> Result<f64> {
         let bytes = (8 * self.device.cache).max(256 << 20);
         let (from, to) = (self.device.memory(bytes)?, self.device.memory(bytes)?);
-        self.fill(&from, 1)?;
-        let run = || self.launch("move", self.everywhere(), &[from.address, to.address, bytes as u64 / 16]);
+        self.fill(&from, Elem::F32, 1)?;
+        let words = [from.address, to.address, bytes as u64 / 16];
+        let run = || self.launch_words("move", self.everywhere(), &words);
         run()?;
         Ok(2.0 * bytes as f64 / self.fastest(run)?)
     }
@@ -164,9 +200,14 @@ impl<'d> Helpers<'d> {
     }
 }
 
-/// Their source for an operand type and a result type.
-pub(super) fn source(elem: Elem, out: Elem) -> String {
-    format!("#define ELEM {}\n#define OUT {}\n{SOURCE}", elem.cuda(), out.cuda())
+/// Their source: the names of types and activations, and the kernels.
+pub(super) fn source() -> String {
+    let names = |name: &str, of: Vec<&str>| {
+        let all: Vec<String> = of.iter().map(|one| format!("{}_{one}", name.to_uppercase())).collect();
+        format!("enum {name} {{ {} }};\n", all.join(", "))
+    };
+    let activations = Activation::ALL.iter().map(|row| row.0).collect();
+    names("Type", Elem::all().map(Elem::name).collect()) + &names("Function", activations) + SOURCE
 }
 
 #[cfg(test)]
@@ -174,26 +215,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_compile_for_every_type() {
+    fn names_are_in_the_order_of_their_numbers() {
+        let text = source();
+        assert!(text.starts_with("enum Type { TYPE_f64, TYPE_f32, TYPE_f16, TYPE_bf16, TYPE_i32,"), "{text}");
+        assert!(text.contains("enum Function { FUNCTION_none, FUNCTION_relu, FUNCTION_gelu,"), "{text}");
+        assert!(Elem::all().enumerate().all(|(place, elem)| elem as usize == place));
+        assert!(Activation::ALL.iter().enumerate().all(|(place, row)| row.1 as usize == place));
+    }
+
+    #[test]
+    fn helpers_compile_for_every_architecture() {
         let Ok(nvrtc) = Nvrtc::find(&[]) else {
             println!("skipped: no NVRTC");
             return;
         };
-        for (elem, out) in [
-            (Elem::F32, Elem::F32),
-            (Elem::F64, Elem::F64),
-            (Elem::F16, Elem::F16),
-            (Elem::Bf16, Elem::F32),
-            (Elem::I8, Elem::I32),
-            (Elem::I32, Elem::I32),
-        ] {
-            for arch in ["sm_80", "sm_90a"] {
-                let compiled = nvrtc.compile(&source(elem, out), "helpers", arch, &[]);
-                let compiled = compiled.unwrap_or_else(|why| panic!("{elem} {arch}: {why}"));
-                for (name, _) in KERNELS {
-                    let usage = compiled.usage_of(name).unwrap_or_else(|| panic!("{name} is not there"));
-                    assert!(usage.is_clean(), "{elem} {arch}: {usage:?}");
-                }
+        for arch in ["sm_80", "sm_90a", "sm_120"] {
+            let compiled = nvrtc.compile(&source(), "helpers", arch, &[]);
+            let compiled = compiled.unwrap_or_else(|why| panic!("{arch}: {why}"));
+            for (name, _) in KERNELS {
+                let usage = compiled.usage_of(name).unwrap_or_else(|| panic!("{name} is not there"));
+                assert!(usage.is_clean(), "{name} {arch}: {usage:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ use super::gemm::Ours;
 /// The kernels, in the order of the steps.
 pub(super) fn kernels() -> Result<Vec<Ours>> {
     let kernel = |step: &Step| step.kernel.generate().map_err(|why| why.to_string());
-    steps().iter().map(|step| Ours::new(step.name, kernel(step)?)).collect()
+    steps().iter().map(|step| Ours::new(step.name, kernel(step)?, &[])).collect()
 }
 
 /// The element type of all steps.

@@ -4,6 +4,7 @@ mod case;
 mod counters;
 mod cublaslt;
 mod driver;
+mod form;
 mod gemm;
 mod helpers;
 mod jit;
@@ -11,8 +12,10 @@ mod ladder;
 mod library;
 mod measure;
 mod memory;
+mod names;
 mod nvml;
 mod once;
+mod operands;
 mod plot;
 mod prepared;
 mod report;
@@ -24,6 +27,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use tilewright::kernels::choose::{self, Problem, candidates};
 use tilewright::kernels::{DOUBLE, FASTEST};
 use tilewright_codegen::Elem;
+use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 
 use crate::output::{self, Failure};
@@ -52,12 +56,17 @@ How it is measured:
   Contenders alternate, A B A B …, in one run; all launches of a sample are queued before the first one starts.
   Times are medians of CUDA events over rounds; `speed` is the median of the rounds' ratios, with its spread.
   Memory-bound works are compared with a copy of as many bytes; untimed launches before each sample warm the cache up.
-  cuBLASLt is the fastest of its heuristic's first eight algorithms, without TF32.";
+  cuBLASLt is the fastest of its heuristic's first eight algorithms, for the same types and its own epilogue. It multiplies
+  f32 strictly, without TF32, also where a kernel has another `precision`; narrow weights are compared with wide ones.
+  The allowed error follows from the types: 1e-5 of the norm for f32 and f32x3, 1e-3 where tensor cores truncate sums of f16,
+  bf16 and tf32, 5e-3 and 5e-2 for 8-bit floats without and with fast accumulation; and the rounding of C.";
 
 const EXAMPLES: &str = "\
 Examples:
   tilewright bench gemm --sizes 1024,2048,4096
   tilewright bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
+  tilewright bench gemm --dtype e4m3 --sizes 4096 --kernel 'arch=90 out=bf16' --kernel 'arch=90 out=bf16 fast_accum=true'
+  tilewright bench gemm --dtype bf16 --layouts tn --kernel 'arch=90 bias=rows epilogue=gelu'
   tilewright bench gemm --kernel 'vec=4 bk=16 stages=3' --kernel 'vec=4 bk=16' --layouts nn,nt,tn,tt
   tilewright bench ladder --plot ladder.svg
   tilewright bench batched --sizes 64x128x128x128
@@ -71,6 +80,9 @@ const BEST: &[(Elem, &[&str])] = &[
     (Elem::Bf16, &["arch=90", "vec=8 bk=16"]),
     (Elem::I8, &["bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
+    (Elem::Tf32, &["arch=90"]),
+    (Elem::E4m3, &["arch=90", "arch=90 fast_accum=true"]),
+    (Elem::E5m2, &["arch=90", "arch=90 fast_accum=true"]),
 ];
 
 pub(crate) fn command() -> Command {
@@ -89,15 +101,14 @@ pub(crate) fn command() -> Command {
             common(Command::new("gemm"))
                 .about("Matrix products: C (M, N) = A (M, K) · B (K, N)")
                 .arg(dtype())
-                .arg(sizes("1024,2048,4096", "n or MxNxK, separated by commas"))
+                .arg(sizes("1024,2048,4096", "n, MxNxK or LxMxNxK, separated by commas"))
                 .arg(
                     option(
                         "layouts",
                         "LAYOUTS",
-                        "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous",
+                        "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous [default: tn for tf32 and 8 bits, else nt]",
                     )
-                    .value_delimiter(',')
-                    .default_value("nt"),
+                    .value_delimiter(','),
                 )
                 .arg(kernels.clone()),
         )
@@ -200,9 +211,8 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     })
 }
 
-/// A plan of measurements: kernels, and sizes for all of them.
+/// A plan of measurements: kernels of one form each, and sizes for all of them.
 struct Plan {
-    elems: (Elem, Elem),
     groups: Vec<(String, Vec<Ours>)>,
     sizes: Vec<[i64; 4]>,
     explain: Option<Explain>,
@@ -225,7 +235,18 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
 /// The product of these keys; the comparison sets the keys that they leave open.
 fn product(keys: &str, problem: &Problem) -> Result<Ours> {
     let (_, kernel) = choose::kernel(keys, problem).map_err(|why| why.to_string())?;
-    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel)
+    let words = Words::read(keys).map_err(|why| why.to_string())?;
+    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel, words.args())
+}
+
+/// The products of these keys, with short names.
+fn products(keys: &[&str], problem: &Problem) -> Result<Vec<Ours>> {
+    let named = |(keys, name)| {
+        let mut ours = product(keys, problem)?;
+        ours.name = name;
+        Ok(ours)
+    };
+    keys.iter().copied().zip(names::short(keys)).map(named).collect()
 }
 
 fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
@@ -238,11 +259,16 @@ fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let more =
         candidates(&Problem::new(elem, 1, 1, 1)).into_iter().map(|keys| keys.trim_start_matches(&typed));
     keys.extend(more.filter(|keys| given.is_empty() && !usual.contains(keys)));
+    let mut layouts = texts(matches, "layouts");
+    if layouts.is_empty() {
+        // On tensor cores these are multiplied along K only.
+        let k_major = elem.bytes() == 1 || elem == Elem::Tf32;
+        layouts.push(if k_major { "tn" } else { "nt" });
+    }
     let mut groups = Vec::new();
-    for letters in texts(matches, "layouts") {
+    for letters in layouts {
         let problem = Problem::new(elem, 1, 1, 1).layouts(letters).map_err(|why| why.to_string())?;
-        let ours = keys.iter().map(|keys| product(keys, &problem));
-        groups.push((format!("gemm {elem} {letters}"), ours.collect::<Result<_>>()?));
+        groups.extend(by_form("gemm", products(&keys, &problem)?));
     }
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
 }
@@ -260,27 +286,42 @@ fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
         true => (candidates(&one.batched(1)), one.batched(1)),
         false => (given, one),
     };
-    let ours = keys.iter().map(|keys| product(keys, &problem));
-    plan(
-        vec![(format!("batched {elem}"), ours.collect::<Result<_>>()?)],
-        sizes(&texts(matches, "sizes"), 4)?,
-        None,
-    )
+    let groups = by_form("batched", products(&keys, &problem)?);
+    plan(groups, sizes(&texts(matches, "sizes"), 4)?, None)
+}
+
+/// Kernels of the same form, in the order of their first: each form has its own peer.
+fn by_form(suite: &str, all: Vec<Ours>) -> Vec<(String, Vec<Ours>)> {
+    let mut groups: Vec<(String, Vec<Ours>)> = Vec::new();
+    for ours in all {
+        match groups.iter_mut().find(|(_, group)| group[0].form == ours.form) {
+            Some((_, group)) => group.push(ours),
+            None => groups.push((format!("{suite} {}", ours.form), vec![ours])),
+        }
+    }
+    groups
 }
 
 fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<Explain>) -> Result<Plan> {
-    let mut elems = groups.iter().flat_map(|(_, ours)| ours).map(|ours| ours.elems);
-    let Some(first) = elems.next() else { return Err("there is nothing to measure".into()) };
-    match elems.find(|elems| *elems != first) {
-        Some(other) => Err(format!(
-            "all kernels of a comparison have one type, and here are {} and {}",
-            first.0, other.0
-        )),
-        None => Ok(Plan { elems: first, groups, sizes, explain }),
+    match groups.is_empty() {
+        true => Err("there is nothing to measure".into()),
+        false => Ok(Plan { groups, sizes, explain }),
     }
 }
 
-/// Batch, M, N, K: from `n`, `MxNxK` or, where there are batches, `LxMxNxK`.
+/// Short names whose keys are not their own text, and these keys; each once.
+fn legend(plan: &Plan) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for ours in plan.groups.iter().flat_map(|(_, ours)| ours) {
+        let one = (ours.name.as_str(), ours.keys.as_str());
+        if one.0 != one.1 && !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// Batch, M, N, K: from `LxMxNxK`, or, where there need be no batch, `n` or `MxNxK`.
 pub(crate) fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
     let one = |text: &&str| {
         let numbers: Option<Vec<i64>> = text
@@ -290,7 +331,7 @@ pub(crate) fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
         match (numbers.as_deref(), parts) {
             (Some([n]), 3) => Ok([1, *n, *n, *n]),
             (Some([m, n, k]), 3) => Ok([1, *m, *n, *k]),
-            (Some([l, m, n, k]), 4) => Ok([*l, *m, *n, *k]),
+            (Some([l, m, n, k]), _) => Ok([*l, *m, *n, *k]),
             (_, 4) => Err(format!("`{text}` is no size; write LxMxNxK, such as 64x128x128x128")),
             _ => Err(format!("`{text}` is no size; write n or MxNxK, such as 4096 or 4096x4096x512")),
         }
@@ -303,7 +344,7 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     let plan = plan?;
     let device = Device::open()?;
     let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
-    let helpers = Helpers::compile(&device, &nvrtc, plan.elems.0, plan.elems.1)?;
+    let helpers = Helpers::compile(&device, &nvrtc)?;
     let against = texts(matches, "against") == ["cublas"];
     let cublas = match against.then(CublasLt::open) {
         Some(cublas) => Some(cublas.map_err(|why| format!("{why}, or measure without it: --against none"))?),
@@ -312,7 +353,9 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     let effort = if matches.get_flag("quick") { Effort::QUICK } else { Effort::USUAL };
     let place = Place { device: &device, nvrtc: &nvrtc, helpers: &helpers, cublas: cublas.as_ref(), effort };
     let machine = Machine::of(&device, nvrtc.version(), cublas.as_ref().map(CublasLt::version));
-    say(&format!("{}\n\n{}", machine.line(), report::heading()))?;
+    let legend = legend(&plan);
+    let keys: String = legend.iter().map(|(name, keys)| format!("{name}: {keys}\n")).collect();
+    say(&format!("{}\n{keys}\n{}", machine.line(), report::heading()))?;
 
     let mut all: Vec<Row> = Vec::new();
     for (suite, ours) in &plan.groups {
@@ -328,9 +371,9 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     }
     let files = (matches.get_one::<String>("json"), matches.get_one::<String>("plot"));
     if files != (None, None) {
-        let roof = roof::of(&device, &helpers, plan.elems.0)?;
+        let roof = roof::of(&device, &helpers, plan.groups[0].1[0].form.a)?;
         if let Some(file) = files.0 {
-            save(file, &format!("{:#}\n", report::json(&machine, roof.as_ref(), &all)))?;
+            save(file, &format!("{:#}\n", report::json(&machine, roof.as_ref(), &legend, &all)))?;
         }
         if let Some(file) = files.1 {
             let roof =
@@ -369,7 +412,7 @@ fn memory_works(matches: &ArgMatches) -> Result<bool> {
     say(&format!("{}\n\n{}", machine.line(), report::heading()))?;
     let all = memory::run(&device, &nvrtc, &wanted, &|rows| say(&format!("{}\n", report::table(rows))))?;
     if let Some(file) = matches.get_one::<String>("json") {
-        save(file, &format!("{:#}\n", report::json(&machine, None, &all)))?;
+        save(file, &format!("{:#}\n", report::json(&machine, None, &[], &all)))?;
     }
     Ok(all.iter().all(|row| row.right))
 }
@@ -460,7 +503,10 @@ mod tests {
         for (elem, _) in BEST {
             let line = format!("bench gemm --dtype {elem} --layouts nn,nt,tn,tt");
             let plan = gemm_tasks(matches(&line).subcommand().unwrap().1).unwrap();
-            assert_eq!((plan.groups.len(), plan.elems.0, plan.sizes.len()), (4, *elem, 3));
+            // With and without fast accumulation, 8-bit floats are two comparisons.
+            let forms = if matches!(elem, Elem::E4m3 | Elem::E5m2) { 8 } else { 4 };
+            assert_eq!((plan.groups.len(), plan.sizes.len()), (forms, 3));
+            assert!(plan.groups.iter().all(|(_, ours)| ours[0].form.a == *elem));
         }
         let plan = batched_tasks(matches("bench batched").subcommand().unwrap().1).unwrap();
         assert_eq!(plan.sizes[0], [64, 128, 128, 128]);
@@ -469,8 +515,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let said = |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
-        let expected = "`tf32` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32";
-        assert_eq!(said("bench gemm --dtype tf32"), expected);
+        let expected = "`fp8` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32, tf32, e4m3, e5m2";
+        assert_eq!(said("bench gemm --dtype fp8"), expected);
         assert!(said("bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
         assert!(said("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
     }

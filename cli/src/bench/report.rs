@@ -55,7 +55,7 @@ impl Machine {
 /// The heading of [`row`].
 pub(super) fn heading() -> String {
     let line = format!(
-        "{:<48} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
+        "{:<44} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
         "contender", "time", "±", "TFLOP/s", "GB/s", "speed", "error", "note"
     );
     format!("{line}\n")
@@ -73,7 +73,7 @@ pub(super) fn row(row: &Row) -> String {
     let expected =
         |seconds: f64| format!("; predicted {}, {:.2} of it", time(seconds), seconds / row.samples.median());
     format!(
-        "{:<48} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}{}\n",
+        "{:<44} {:>10} {:>5.1}% {:>9.2} {:>8.0} {:>6.3} ±{:>5.3} {:>9.1e}  {verdict}{missing}{}{}\n",
         row.name,
         time(row.samples.median()),
         100.0 * row.samples.spread(),
@@ -126,8 +126,10 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
-/// All results as JSON.
-pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Value {
+/// All results as JSON, with the keys of short names.
+pub(super) fn json(machine: &Machine, roof: Option<&Roof>, keys: &[(&str, &str)], rows: &[Row]) -> Value {
+    let keys: serde_json::Map<String, Value> =
+        keys.iter().map(|(name, keys)| ((*name).to_owned(), json!(keys))).collect();
     let row = |row: &Row| {
         let (fastest, slowest) = row.samples.range();
         json!({
@@ -158,6 +160,7 @@ pub(super) fn json(machine: &Machine, roof: Option<&Roof>, rows: &[Row]) -> Valu
     json!({
         "machine": machine.json(),
         "roof": roof.map(|roof| json!({ "operations": roof.operations, "bytes": roof.bytes })),
+        "keys": keys,
         "results": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
@@ -193,10 +196,10 @@ pub(super) mod tests {
         let ours = sample("bk=16 vec=4", &[1.25e-4; 3], (0.8, 0.01), 7);
         let text = format!("{}{}", heading(), table(&[peer, ours]));
         let expected = "\
-contender                                              time      ±   TFLOP/s     GB/s         speed     error  note
+contender                                          time      ±   TFLOP/s     GB/s         speed     error  note
 gemm f32 nt, 1024x1024x1024: against cuBLASLt; rounds x launches 3x4, 3x4, clock at least 1965 MHz, power at most 512 W
-cuBLASLt                                          100.00 µs   5.0%     21.47      126  1.000 ±0.000    4.2e-7  variant 1 of 3
-bk=16 vec=4                                       125.00 µs   0.0%     17.18      101  0.800 ±0.010    4.2e-7  WRONG 7 elements are missing; variant 1 of 3
+cuBLASLt                                      100.00 µs   5.0%     21.47      126  1.000 ±0.000    4.2e-7  variant 1 of 3
+bk=16 vec=4                                   125.00 µs   0.0%     17.18      101  0.800 ±0.010    4.2e-7  WRONG 7 elements are missing; variant 1 of 3
 ";
         assert_eq!(text, expected);
     }

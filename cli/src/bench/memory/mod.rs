@@ -12,7 +12,7 @@ use tilewright_runtime::nvrtc::Nvrtc;
 
 use super::Result;
 use super::case::{self, Case, Contender, Row};
-use super::driver::{Device, Memory};
+use super::driver::{Argument, Device, Memory};
 use super::helpers::{Error, Helpers};
 use super::measure::Effort;
 use super::prepared::{Loaded, Operand, Prepared};
@@ -78,15 +78,9 @@ pub(super) fn run(
     tell: &dyn Fn(&[Row]) -> Result,
 ) -> Result<Vec<Row>> {
     let mut all = Vec::new();
-    let mut compiled: Vec<([Elem; 2], Helpers)> = Vec::new();
+    let helpers = Helpers::with(device, nvrtc, REFERENCES, NAMES)?;
+    let place = Place { device, nvrtc, helpers: &helpers };
     for task in wanted.tasks()? {
-        let (memories, result) = task.memories();
-        let elems = [memories[0].0, memories[result].0];
-        if !compiled.iter().any(|(known, _)| *known == elems) {
-            compiled.push((elems, Helpers::with(device, nvrtc, elems[0], elems[1], (REFERENCES, NAMES))?));
-        }
-        let Some((_, helpers)) = compiled.iter().find(|(known, _)| *known == elems) else { continue };
-        let place = Place { device, nvrtc, helpers };
         let rows = one(&place, &task, &wanted.kernels, &wanted.effort)?;
         tell(&rows)?;
         all.extend(rows);
@@ -148,7 +142,7 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
             let memory = |(place, (elem, count)): (usize, &(Elem, i64))| {
                 let memory = device.memory(*count as usize * elem.bytes() as usize)?;
                 if place < result {
-                    helpers.fill(&memory, (16 * at + place) as u64)?;
+                    helpers.fill(&memory, *elem, (16 * at + place) as u64)?;
                 }
                 Ok(memory)
             };
@@ -167,13 +161,14 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
         for at in [0, sets.len() - 1] {
             let set = &sets[at];
             let (name, sizes) = task.reference();
-            let mut arguments: Vec<u64> = set[..result].iter().map(|memory| memory.address).collect();
-            arguments.push(expected.address);
-            arguments.extend(sizes);
+            let inputs = set[..result].iter().zip(&memories);
+            let mut arguments: Vec<Argument> =
+                inputs.map(|(memory, (elem, _))| Argument::array(memory, *elem)).collect();
+            arguments.extend([expected.address].into_iter().chain(sizes).map(Argument::word));
             helpers.launch(name, helpers.everywhere(), &arguments)?;
             set[result..].iter().try_for_each(|memory| device.poison(memory))?;
             begin(at)?;
-            let error = helpers.compare(&set[result], expected)?;
+            let error = helpers.compare(&set[result], memories[result].0, expected)?;
             worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
         }
         worst.ok_or_else(|| "nothing was checked".into())
@@ -306,13 +301,10 @@ mod tests {
             println!("skipped: no NVRTC");
             return;
         };
-        for (elem, out) in [(Elem::F32, Elem::F32), (Elem::Bf16, Elem::Bf16), (Elem::F16, Elem::F32)] {
-            let source = super::super::helpers::source(elem, out) + REFERENCES;
-            let compiled =
-                nvrtc.compile(&source, "helpers", "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}"));
-            for name in NAMES {
-                assert!(compiled.usage_of(name).is_some(), "{name} is not there");
-            }
+        let source = super::super::helpers::source() + REFERENCES;
+        let compiled = nvrtc.compile(&source, "helpers", "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}"));
+        for name in NAMES {
+            assert!(compiled.usage_of(name).is_some(), "{name} is not there");
         }
     }
 }

@@ -2,8 +2,8 @@
 // and compact; threads or blocks stride over elements or rows.
 #define EACH(i, count) for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < (count); i += (u64)gridDim.x * blockDim.x)
 
-extern "C" __global__ void transposed(const ELEM* x, double* y, u64 m, u64 n) {
-    EACH(i, m * n) y[i] = wide(x[i % m * n + i / m]);
+extern "C" __global__ void transposed(Array x, double* y, u64 m, u64 n) {
+    EACH(i, m * n) y[i] = wide(x, i % m * n + i / m);
 }
 
 // The sum of a block's 256 numbers, or their maximum, in every thread.
@@ -21,80 +21,80 @@ __device__ inline double together(double x, bool largest) {
     return all[0];
 }
 
-extern "C" __global__ void softmax(const ELEM* x, double* y, u64 m, u64 n) {
+extern "C" __global__ void softmax(Array x, double* y, u64 m, u64 n) {
     for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
-        const ELEM* from = x + row * n;
+        u64 from = row * n;
         double most = -1e300, total = 0;
-        for (u64 i = threadIdx.x; i < n; i += 256) most = fmax(most, wide(from[i]));
+        for (u64 i = threadIdx.x; i < n; i += 256) most = fmax(most, wide(x, from + i));
         most = together(most, true);
-        for (u64 i = threadIdx.x; i < n; i += 256) total += exp(wide(from[i]) - most);
+        for (u64 i = threadIdx.x; i < n; i += 256) total += exp(wide(x, from + i) - most);
         total = together(total, false);
-        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = exp(wide(from[i]) - most) / total;
+        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = exp(wide(x, from + i) - most) / total;
     }
 }
 
-extern "C" __global__ void layernorm(const ELEM* x, const ELEM* w, const ELEM* b, double* y, u64 m, u64 n) {
+extern "C" __global__ void layernorm(Array x, Array w, Array b, double* y, u64 m, u64 n) {
     for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
-        const ELEM* from = x + row * n;
+        u64 from = row * n;
         double total = 0, squares = 0;
-        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(from[i]);
+        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(x, from + i);
         double mean = together(total, false) / n;
-        for (u64 i = threadIdx.x; i < n; i += 256) squares += (wide(from[i]) - mean) * (wide(from[i]) - mean);
+        for (u64 i = threadIdx.x; i < n; i += 256) squares += (wide(x, from + i) - mean) * (wide(x, from + i) - mean);
         double factor = rsqrt(together(squares, false) / n + 1e-5);
         for (u64 i = threadIdx.x; i < n; i += 256)
-            y[row * n + i] = (wide(from[i]) - mean) * factor * wide(w[i]) + wide(b[i]);
+            y[row * n + i] = (wide(x, from + i) - mean) * factor * wide(w, i) + wide(b, i);
     }
 }
 
-extern "C" __global__ void rmsnorm(const ELEM* x, const ELEM* w, double* y, u64 m, u64 n) {
+extern "C" __global__ void rmsnorm(Array x, Array w, double* y, u64 m, u64 n) {
     for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
-        const ELEM* from = x + row * n;
+        u64 from = row * n;
         double squares = 0;
-        for (u64 i = threadIdx.x; i < n; i += 256) squares += wide(from[i]) * wide(from[i]);
+        for (u64 i = threadIdx.x; i < n; i += 256) squares += wide(x, from + i) * wide(x, from + i);
         double factor = rsqrt(together(squares, false) / n + 1e-5);
-        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = wide(from[i]) * factor * wide(w[i]);
+        for (u64 i = threadIdx.x; i < n; i += 256) y[row * n + i] = wide(x, from + i) * factor * wide(w, i);
     }
 }
 
 // y = A·x; without x the sums of rows.
-__device__ inline void rows_of(const ELEM* a, const ELEM* x, double* y, u64 m, u64 n) {
+__device__ inline void rows_of(Array a, Array x, double* y, u64 m, u64 n) {
     for (u64 row = blockIdx.x; row < m; row += gridDim.x) {
         double total = 0;
-        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(a[row * n + i]) * (x ? wide(x[i]) : 1.0);
+        for (u64 i = threadIdx.x; i < n; i += 256) total += wide(a, row * n + i) * (x.at ? wide(x, i) : 1.0);
         total = together(total, false);
         if (threadIdx.x == 0) y[row] = total;
     }
 }
-extern "C" __global__ void matrix_vector(const ELEM* a, const ELEM* x, double* y, u64 m, u64 n) { rows_of(a, x, y, m, n); }
-extern "C" __global__ void row_sums_of(const ELEM* a, double* y, u64 m, u64 n) { rows_of(a, 0, y, m, n); }
+extern "C" __global__ void matrix_vector(Array a, Array x, double* y, u64 m, u64 n) { rows_of(a, x, y, m, n); }
+extern "C" __global__ void row_sums_of(Array a, double* y, u64 m, u64 n) { rows_of(a, Array{}, y, m, n); }
 
-extern "C" __global__ void column_sums_of(const ELEM* x, double* y, u64 m, u64 n) {
+extern "C" __global__ void column_sums_of(Array x, double* y, u64 m, u64 n) {
     for (u64 column = blockIdx.x; column < n; column += gridDim.x) {
         double total = 0;
-        for (u64 i = threadIdx.x; i < m; i += 256) total += wide(x[i * n + column]);
+        for (u64 i = threadIdx.x; i < m; i += 256) total += wide(x, i * n + column);
         total = together(total, false);
         if (threadIdx.x == 0) y[column] = total;
     }
 }
 
-extern "C" __global__ void cumulative_sums_of(const ELEM* x, double* y, u64 m, u64 n) {
+extern "C" __global__ void cumulative_sums_of(Array x, double* y, u64 m, u64 n) {
     EACH(row, m) {
         double total = 0;
-        for (u64 i = 0; i < n; i++) y[row * n + i] = total += wide(x[row * n + i]);
+        for (u64 i = 0; i < n; i++) y[row * n + i] = total += wide(x, row * n + i);
     }
 }
 
 // Rows of x are coordinates x, y, z and masses; the result is the acceleration of each body, three rows.
-extern "C" __global__ void attraction(const ELEM* x, double* y, u64 n) {
+extern "C" __global__ void attraction(Array x, double* y, u64 n) {
     for (u64 i = blockIdx.x; i < n; i += gridDim.x) {
         double sums[3] = {};
         for (u64 j = threadIdx.x; j < n; j += 256) {
             double d[3], square = 1e-3;
             for (int c = 0; c < 3; ++c) {
-                d[c] = wide(x[c * n + j]) - wide(x[c * n + i]);
+                d[c] = wide(x, c * n + j) - wide(x, c * n + i);
                 square += d[c] * d[c];
             }
-            double inverse = rsqrt(square), force = wide(x[3 * n + j]) * inverse * inverse * inverse;
+            double inverse = rsqrt(square), force = wide(x, 3 * n + j) * inverse * inverse * inverse;
             for (int c = 0; c < 3; ++c) sums[c] += force * d[c];
         }
         for (int c = 0; c < 3; ++c) {

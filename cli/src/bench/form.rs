@@ -1,0 +1,335 @@
+//! What a product computes, besides its sizes: types, orders, epilogue, precision. Kernels of one form are compared with
+//! each other, and with the library's product of the nearest form.
+
+use std::fmt;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, ExprKind};
+use tilewright_codegen::definition::Generated;
+use tilewright_codegen::thread::Param;
+use tilewright_layout::Value;
+
+use super::Result;
+
+/// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Form {
+    pub(super) a: Elem,
+    pub(super) b: Elem,
+    pub(super) out: Elem,
+    pub(super) order: Order,
+    /// A factor for each column of C.
+    pub(super) scale: Option<Vector>,
+    /// What is added.
+    pub(super) bias: Option<Vector>,
+    pub(super) activation: Activation,
+    pub(super) precision: Precision,
+    /// May tensor cores keep sums of 8-bit floating-point numbers all along K?
+    pub(super) fast_accum: bool,
+}
+
+/// Which mode is contiguous: `true` for A and B contiguous along K, and for a row-major C.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Order {
+    pub(super) a_rows: bool,
+    pub(super) b_rows: bool,
+    pub(super) c_rows: bool,
+}
+
+/// An argument with a number for each row (mode 0) or each column (mode 1) of C.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Vector {
+    pub(super) elem: Elem,
+    pub(super) mode: usize,
+}
+
+/// The function that is applied to each element of C.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Activation {
+    None,
+    Relu,
+    Gelu,
+    GeluTanh,
+    Silu,
+}
+
+impl Activation {
+    /// Their names as values of the key `epilogue`.
+    pub(super) const ALL: [(&str, Activation); 5] = [
+        ("none", Activation::None),
+        ("relu", Activation::Relu),
+        ("gelu", Activation::Gelu),
+        ("gelu_tanh", Activation::GeluTanh),
+        ("silu", Activation::Silu),
+    ];
+}
+
+/// How precisely f32 operands are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Precision {
+    Strict,
+    Tf32,
+    F32x3,
+}
+
+/// The place of an argument in a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Role {
+    A,
+    B,
+    C,
+    Scale,
+    Bias,
+    /// Of the accumulators.
+    Alpha,
+    /// Of what C was before.
+    Beta,
+}
+
+impl Form {
+    /// The form of a kernel, by its arguments and keys, and the role of each argument.
+    pub(super) fn of(name: &str, kernel: &Generated, keys: &[Arg]) -> Result<(Form, Vec<Role>)> {
+        let roles = roles(kernel).ok_or_else(|| {
+            format!("`{name}` is no matrix product: it does not take A (M, K), B (N, K) and C (M, N)")
+        })?;
+        let place = |role: Role| roles.iter().position(|one| *one == role);
+        let elem = |role: Role| place(role).map(|at| kernel.params[at].elem);
+        let params = &kernel.variants[0].program.params;
+        let rows = |role: Role| place(role).is_some_and(|at| unit_stride(&params[at], 1));
+        let vector = |role: Role| {
+            let at = place(role)?;
+            let mode = usize::from(extent(&params[at], 0) == Some("N"));
+            Some(Vector { elem: kernel.params[at].elem, mode })
+        };
+        let (Some(a), Some(b), Some(out)) = (elem(Role::A), elem(Role::B), elem(Role::C)) else {
+            return Err(format!("`{name}` lacks an operand"));
+        };
+        let precision = match word(keys, "precision").as_deref() {
+            Some("tf32") => Precision::Tf32,
+            Some("f32x3") => Precision::F32x3,
+            _ => Precision::Strict,
+        };
+        let form = Form {
+            a,
+            b,
+            out,
+            order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
+            scale: vector(Role::Scale),
+            bias: vector(Role::Bias),
+            activation: activation(keys)?,
+            precision,
+            fast_accum: word(keys, "fast_accum").as_deref() == Some("true"),
+        };
+        Ok((form, roles))
+    }
+
+    /// The library's product that it is compared with: weights as wide as activations, strict f32, and a bias of the type
+    /// of C; or why the library has none.
+    pub(super) fn peer(self) -> Result<Form> {
+        if let Some(Vector { mode, .. }) = self.bias
+            && mode != usize::from(self.order.c_rows)
+        {
+            return Err(format!(
+                "cuBLASLt adds a bias along the contiguous mode of C only: write bias={}, or c={}",
+                if self.order.c_rows { "columns" } else { "rows" },
+                if self.order.c_rows { "m_major" } else { "n_major" }
+            ));
+        }
+        let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
+        let b = if self.scale.is_some() { self.a } else { self.b };
+        Ok(Form { b, bias, scale: None, precision: Precision::Strict, ..self })
+    }
+
+    /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
+    /// Tensor cores truncate their sums. Those of 8-bit numbers have 13 bits, where they are not promoted every 128 of K.
+    pub(super) fn bound(&self) -> f64 {
+        let sums = match (self.a, self.precision) {
+            (Elem::F64, _) => 1e-13,
+            (Elem::F32, Precision::Strict | Precision::F32x3) => 1e-5,
+            (Elem::F32, Precision::Tf32) => 1e-3,
+            (Elem::E4m3 | Elem::E5m2, _) if self.fast_accum => 5e-2,
+            (Elem::E4m3 | Elem::E5m2, _) => 5e-3,
+            (Elem::Tf32 | Elem::F16 | Elem::Bf16, _) => 1e-3,
+            _ => 0.0,
+        };
+        let rounding: f64 = match self.out {
+            Elem::F64 => 1e-13,
+            Elem::F32 | Elem::Tf32 => 1e-5,
+            Elem::F16 => 1e-3,
+            Elem::Bf16 => 5e-3,
+            Elem::E4m3 | Elem::E5m2 => 1e-1,
+            _ => 0.0,
+        };
+        rounding.max(sums)
+    }
+
+    /// cuBLAS's letters, for a C with contiguous columns.
+    fn letters(&self) -> String {
+        let Order { a_rows, b_rows, .. } = self.order;
+        format!("{}{}", if a_rows { 't' } else { 'n' }, if b_rows { 'n' } else { 't' })
+    }
+}
+
+/// `bf16 x e4m3 -> f32 tn, bias, gelu`: what deviates from the usual is named.
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.a)?;
+        if self.b != self.a {
+            write!(f, " x {}", self.b)?;
+        }
+        if self.out != self.a {
+            write!(f, " -> {}", self.out)?;
+        }
+        write!(f, " {}", self.letters())?;
+        if self.order.c_rows {
+            write!(f, ", rows of C contiguous")?;
+        }
+        if self.fast_accum {
+            write!(f, ", fast accumulation")?;
+        }
+        match self.precision {
+            Precision::Strict => {}
+            Precision::Tf32 => write!(f, ", as tf32")?,
+            Precision::F32x3 => write!(f, ", as three tf32 products")?,
+        }
+        if self.bias.is_some() {
+            write!(f, ", bias")?;
+        }
+        match Activation::ALL.iter().find(|row| row.1 == self.activation) {
+            Some((name, activation)) if *activation != Activation::None => write!(f, ", {name}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The roles of a kernel's arguments, by their extents. `None` if it is no product.
+fn roles(kernel: &Generated) -> Option<Vec<Role>> {
+    // Parameters begin with the arguments, in order.
+    let params = kernel.params.iter().zip(&kernel.variants[0].program.params);
+    let mut scalars = [Role::Alpha, Role::Beta].into_iter();
+    let mut roles = Vec::new();
+    for (argument, param) in params {
+        let Some((written, rank)) = argument.tensor else {
+            roles.push(scalars.next()?);
+            continue;
+        };
+        let dense = || unit_stride(param, 0) || unit_stride(param, 1);
+        roles.push(match (extent(param, 0)?, rank, written) {
+            ("M", 2 | 3, true) if extent(param, 1)? == "N" && dense() => Role::C,
+            ("M", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::A,
+            ("N", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::B,
+            ("M" | "N", 1, false) if argument.name == "scale" => Role::Scale,
+            ("M" | "N", 1, false) => Role::Bias,
+            _ => return None,
+        });
+    }
+    let once = |role| roles.iter().filter(|one| **one == role).count();
+    let [a, b, c] = [Role::A, Role::B, Role::C].map(once);
+    let vectors = [Role::Scale, Role::Bias].map(once);
+    ([a, b, c] == [1, 1, 1] && vectors.iter().all(|&count| count <= 1)).then_some(roles)
+}
+
+/// The name of a mode's extent.
+fn extent(param: &Param, mode: usize) -> Option<&'static str> {
+    let Param::Pointer { shape, .. } = param else { return None };
+    match shape.get(mode)? {
+        Value::Sym { times: 1, of, over: 1 } => ["M", "N", "K"].into_iter().find(|name| *name == of.name()),
+        _ => None,
+    }
+}
+
+fn unit_stride(param: &Param, mode: usize) -> bool {
+    let Param::Pointer { stride, .. } = param else { return false };
+    stride.get(mode).and_then(|step: &Value| step.int()) == Some(1)
+}
+
+fn value<'k>(keys: &'k [Arg], key: &str) -> Option<&'k ExprKind> {
+    keys.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key)).map(|arg| &arg.value.kind)
+}
+
+/// The value of a key that is a word.
+fn word(keys: &[Arg], key: &str) -> Option<String> {
+    match value(keys, key)? {
+        ExprKind::Name(word) | ExprKind::Str(word) => Some(word.clone()),
+        ExprKind::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+fn activation(keys: &[Arg]) -> Result<Activation> {
+    let Some(given) = value(keys, "epilogue") else { return Ok(Activation::None) };
+    let name = word(keys, "epilogue");
+    let known = |name: &str| Activation::ALL.iter().skip(1).find(|row| row.0 == name).map(|row| row.1);
+    name.as_deref().and_then(known).ok_or_else(|| {
+        let names: Vec<&str> = Activation::ALL.iter().skip(1).map(|row| row.0).collect();
+        let given = if matches!(given, ExprKind::Closure { .. }) { "a closure" } else { "this function" };
+        format!("the reference does not know {given} as an epilogue; write one of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_codegen::words::Words;
+
+    fn form(keys: &str) -> Result<Form> {
+        let words = Words::read(keys).map_err(|why| why.to_string())?;
+        let args = words.args().to_vec();
+        let kernel = words.matmul().map_err(|why| why.to_string())?;
+        Form::of(keys, &kernel, &args).map(|(form, _)| form)
+    }
+
+    /// The form of these keys, its bound, and the form that it is compared with.
+    #[track_caller]
+    fn check(keys: &str, expected: &str, bound: f64, peer: &str) {
+        let form = form(keys).unwrap();
+        let said = form.peer().map_or_else(|why| why, |peer| peer.to_string());
+        assert_eq!((form.to_string().as_str(), form.bound(), said.as_str()), (expected, bound, peer));
+    }
+
+    #[test]
+    fn keys_are_forms() {
+        check("", "f32 nt", 1e-5, "f32 nt");
+        check("a=k_major b=k_major", "f32 tn", 1e-5, "f32 tn");
+        check("c=n_major", "f32 nt, rows of C contiguous", 1e-5, "f32 nt, rows of C contiguous");
+        check("alpha_beta=true batched=true", "f32 nt", 1e-5, "f32 nt");
+        check("precision=f32x3", "f32 nt, as three tf32 products", 1e-5, "f32 nt");
+        check("precision=tf32", "f32 nt, as tf32", 1e-3, "f32 nt");
+        check("dtype=tf32 a=k_major b=k_major", "tf32 -> f32 tn", 1e-3, "tf32 -> f32 tn");
+        check("dtype=bf16 out=f32 arch=90", "bf16 -> f32 nt", 1e-3, "bf16 -> f32 nt");
+        check("dtype=bf16 b_dtype=i8", "bf16 x i8 nt", 5e-3, "bf16 nt");
+        let fp8 = "dtype=e4m3 out=bf16 arch=90 a=k_major b=k_major";
+        check(fp8, "e4m3 -> bf16 tn", 5e-3, "e4m3 -> bf16 tn");
+        let fast = "e4m3 -> bf16 tn, fast accumulation";
+        check(&format!("{fp8} fast_accum=true"), fast, 5e-2, fast);
+        check("dtype=bf16 bias=rows epilogue=gelu", "bf16 nt, bias, gelu", 5e-3, "bf16 nt, bias, gelu");
+    }
+
+    /// cuBLASLt's bias is for each row of a column-major result.
+    #[test]
+    fn a_bias_has_a_peer_along_the_contiguous_mode() {
+        let refused = |keys: &str| form(keys).unwrap().peer().unwrap_err();
+        assert_eq!(
+            refused("bias=columns"),
+            "cuBLASLt adds a bias along the contiguous mode of C only: write bias=rows, or c=n_major"
+        );
+        assert_eq!(
+            refused("bias=rows c=n_major"),
+            "cuBLASLt adds a bias along the contiguous mode of C only: write bias=columns, or c=m_major"
+        );
+        assert!(form("bias=columns c=n_major").unwrap().peer().is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(
+            form("epilogue=|x| x*2.0").unwrap_err(),
+            "the reference does not know a closure as an epilogue; write one of relu, gelu, gelu_tanh, silu"
+        );
+        let softmax = tilewright::kernels::named("softmax").unwrap().def.generate().unwrap();
+        assert_eq!(
+            Form::of("softmax", &softmax, &[]).unwrap_err(),
+            "`softmax` is no matrix product: it does not take A (M, K), B (N, K) and C (M, N)"
+        );
+    }
+}

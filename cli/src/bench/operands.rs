@@ -1,0 +1,174 @@
+//! The operands of products of one form, in sets that rotate past the cache, and their expected results in double
+//! precision.
+
+use std::rc::Rc;
+
+use tilewright_codegen::Elem;
+
+use super::Result;
+use super::case;
+use super::driver::{Device, Memory};
+use super::form::{Form, Vector};
+use super::helpers::{Epilogue, Error, Helpers, Matrix};
+
+/// One set of data.
+#[derive(Clone)]
+pub(super) struct Set {
+    pub(super) a: Rc<Memory>,
+    pub(super) b: Rc<Memory>,
+    pub(super) c: Rc<Memory>,
+    pub(super) scale: Option<Rc<Memory>>,
+    pub(super) bias: Option<Rc<Memory>>,
+}
+
+/// The sets of a form. A copy shares their memory.
+#[derive(Clone)]
+pub(super) struct Operands {
+    pub(super) form: Form,
+    pub(super) sets: Vec<Set>,
+    /// Expected results of the first and the last set. They are computed once: a kernel that damaged its inputs would be
+    /// found.
+    expected: [Rc<Memory>; 2],
+}
+
+/// The device and its helpers.
+#[derive(Clone, Copy)]
+pub(super) struct On<'a> {
+    pub(super) device: &'a Device,
+    pub(super) helpers: &'a Helpers<'a>,
+}
+
+impl On<'_> {
+    /// Random elements.
+    fn filled(&self, elem: Elem, count: i64, seed: u64) -> Result<Rc<Memory>> {
+        let memory = self.device.memory(count as usize * elem.bytes() as usize)?;
+        self.helpers.fill(&memory, elem, seed)?;
+        Ok(memory)
+    }
+
+    fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
+        of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
+    }
+}
+
+/// Seeds of vectors; those of matrices are small.
+const SCALE: u64 = 1 << 32;
+const BIAS: u64 = 2 << 32;
+
+/// The number of sets that must rotate so that a launch finds none of its data in the cache.
+fn count(cache: usize, bytes: usize) -> usize {
+    (3 * cache).div_ceil(bytes.max(1)).clamp(2, 64)
+}
+
+impl Operands {
+    /// Random operands of a form: batch, M, N, K.
+    pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
+        let [batch, m, n, k] = sizes;
+        let (scale, bias) = (on.vector(form.scale, sizes, SCALE)?, on.vector(form.bias, sizes, BIAS)?);
+        let set = |at: usize| {
+            let at = 2 * at as u64;
+            Ok(Set {
+                a: on.filled(form.a, batch * m * k, at)?,
+                b: on.filled(form.b, batch * n * k, at + 1)?,
+                c: on.device.memory((batch * m * n) as usize * form.out.bytes() as usize)?,
+                scale: scale.clone(),
+                bias: bias.clone(),
+            })
+        };
+        let count = count(on.device.cache, bytes(&form, sizes));
+        let sets: Vec<Set> = (0..count).map(set).collect::<Result<_>>()?;
+        let expected = expected(on, &form, &sets, sizes)?;
+        Ok(Operands { form, sets, expected })
+    }
+
+    /// The operands of a peer's form: the same, except for those of other types.
+    pub(super) fn of_peer(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
+        let [batch, _, n, k] = sizes;
+        let Form { b, scale, bias, .. } = self.form;
+        let own_bias = if form.bias == bias { None } else { on.vector(form.bias, sizes, BIAS)? };
+        let peer = |(at, set): (usize, &Set)| {
+            let mut set = Set { scale: None, ..set.clone() };
+            if form.b != b {
+                set.b = on.filled(form.b, batch * n * k, 2 * at as u64 + 1)?;
+            }
+            if let Some(bias) = &own_bias {
+                set.bias = Some(bias.clone());
+            }
+            Ok(set)
+        };
+        let sets: Vec<Set> = self.sets.iter().enumerate().map(peer).collect::<Result<_>>()?;
+        let same = (form.b, form.scale, form.bias) == (b, scale, bias);
+        let expected = if same { self.expected.clone() } else { expected(on, &form, &sets, sizes)? };
+        Ok(Operands { form, sets, expected })
+    }
+
+    /// Poisons results, runs, and compares, on the first and on the last set, the most recently written; the worst error.
+    pub(super) fn check(&self, on: On, reads_c: bool, begin: &dyn Fn(usize) -> Result) -> Result<Error> {
+        let mut worst: Option<Error> = None;
+        for (at, expected) in [0, self.sets.len() - 1].into_iter().zip(&self.expected) {
+            let c = &self.sets[at].c;
+            // Zero times NaN is NaN: a kernel that reads C must find finite numbers there, and wrong ones.
+            on.device.set(c, if reads_c { 0x3f } else { 0xff })?;
+            begin(at)?;
+            let error = on.helpers.compare(c, self.form.out, expected)?;
+            worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
+        }
+        worst.ok_or_else(|| "nothing was checked".into())
+    }
+}
+
+/// Compulsory traffic of a product: A, B and C once.
+pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
+    let all = [(form.a, m * k), (form.b, n * k), (form.out, m * n)];
+    all.into_iter().map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize).sum()
+}
+
+/// The expected results of the first and the last set. The oracle writes contiguous columns: a row-major C is the transposed
+/// product, whose rows are C's columns.
+fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Rc<Memory>; 2]> {
+    let order = form.order;
+    let one = |set: &Set| -> Result<Rc<Memory>> {
+        let expected = on.device.memory((batch * m * n) as usize * 8)?;
+        let a = matrix(&set.a, form.a, [m, k], order.a_rows);
+        let b = matrix(&set.b, form.b, [n, k], order.b_rows);
+        let columns = match order.c_rows {
+            false => [m, n],
+            true => [n, m],
+        };
+        match order.c_rows {
+            false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
+            true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
+        }
+        let epilogue = Epilogue {
+            scale: vector(&set.scale, form.scale, order.c_rows),
+            bias: vector(&set.bias, form.bias, order.c_rows),
+            activation: form.activation,
+        };
+        on.helpers.finish(&expected, columns, &epilogue)?;
+        Ok(expected)
+    };
+    Ok([one(&sets[0])?, one(&sets[sets.len() - 1])?])
+}
+
+fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {
+    let steps = if k_contiguous { [k as u64, 1] } else { [1, rows as u64] };
+    Matrix { memory, elem, steps: [steps[0], steps[1], (rows * k) as u64] }
+}
+
+/// A vector and the mode of the oracle's result that it belongs to.
+fn vector(memory: &Option<Rc<Memory>>, of: Option<Vector>, transposed: bool) -> Option<(&Memory, Elem, u64)> {
+    let (memory, Vector { elem, mode }) = (memory.as_deref()?, of?);
+    Some((memory, elem, if transposed { 1 - mode as u64 } else { mode as u64 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_exceed_the_cache() {
+        assert_eq!(count(50 << 20, 12 << 20), 13);
+        assert_eq!(count(50 << 20, 200 << 20), 2);
+        assert_eq!(count(50 << 20, 1), 64);
+    }
+}
