@@ -29,13 +29,15 @@ pub(super) use sizes::{Sizes, row, unfit};
 
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
+/// Threads of a warpgroup.
+const THREADS: i64 = 128;
 /// Bytes of a row of shared memory as wgmma and bulk copies swizzle it.
 const SWIZZLED: i64 = 128;
 /// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
 const REGISTERS: (u32, u32) = (232, 40);
 
-/// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store their
-/// accumulators to global memory, for a C that bulk copies do not support.
+/// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store C, for one that
+/// bulk copies do not support.
 pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
@@ -99,7 +101,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             consumers,
             Box::new(|b: &mut Builder| {
                 let sums = part.sums(b)?;
-                let staging = if direct { None } else { Some(Staging::new(b, c, sizes)?) };
+                let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let product = match members {
                         1 => part.multiply(b, &sums, [&sl, &sr])?,
@@ -115,10 +117,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                     part.finish(b, product)?;
                     let (rows, out) = (part.rows_of(at)?, of_batch(b, c, &out, batch_of(at))?);
                     let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
-                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &sums.acc, &tile, staging.as_ref()))
+                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &sums.acc, &tile, &staging))
                 })?;
-                // The block must not exit before bulk stores have read its shared memory.
-                b.within(warpgroups, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
+                b.within(warpgroups, |b| staging.finish(b));
                 Ok(())
             }),
         ),

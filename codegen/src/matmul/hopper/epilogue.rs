@@ -1,9 +1,10 @@
-//! The epilogue of the product by wgmma: accumulators go through swizzled shared memory, from where bulk stores
-//! run while the next tile is multiplied, or from registers to a C that bulk copies do not support.
+//! The epilogue of the product by wgmma: accumulators go through shared memory, from where bulk stores run
+//! while the next tile is multiplied, or from where threads store single elements to a C that bulk copies do
+//! not support: neighbouring threads store neighbouring elements, whatever the leading dimension.
 
 use tilewright_layout::{Layout, Tuple, Value as Size, layout};
 
-use super::{Part, ROWS, Sizes, last, shifted, swizzled, times};
+use super::{Part, ROWS, Sizes, THREADS, last, shifted, swizzled, times};
 use crate::atom::Atom;
 use crate::atoms;
 use crate::build::Builder;
@@ -13,21 +14,41 @@ use crate::matmul::product::{Vectors, epilogue};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Id, Unroll};
 use crate::tile::{Expr, How};
+use crate::tiled::Fill;
 use crate::view::{At, View};
 
 /// The fragment of 16x16 accumulators that stmatrix stores: that of wgmma, 16 columns at a time.
 const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
-/// The epilogue's shared memory: buffers of each warpgroup, and the token of the bulk stores.
+/// Columns of a block of 32-bit elements in shared memory. Four lanes store adjacent pairs of a row: in such
+/// blocks there are no bank conflicts, as there would be in swizzled rows.
+const BLOCK: i64 = 8;
+
+/// The epilogue's shared memory: buffers of each warpgroup.
 pub(super) struct Staging {
     buffers: View,
     /// Registers for elements of 16 bits, packed for stmatrix; others are stored from the accumulators.
     packed: Option<View>,
-    pub(super) stores: Id,
+    /// How C is stored from there.
+    leave: Leave,
+}
+
+/// How C is stored from shared memory.
+enum Leave {
+    /// By bulk stores, under this token.
+    Bulk(Id),
+    /// By the threads of a warpgroup, element by element.
+    Threads(Fill),
 }
 
 impl Staging {
-    pub(super) fn new(b: &mut Builder, c: &Config, sizes: &Sizes) -> Result<Staging> {
+    /// With `direct`, threads store C.
+    pub(super) fn new(
+        b: &mut Builder,
+        c: &Config,
+        sizes: &Sizes,
+        (direct, warpgroups): (bool, Id),
+    ) -> Result<Staging> {
         let ((_, wide), bytes) = (sizes.store_parts(c.out), i64::from(c.out.bytes()));
         let count = sizes.buffers(c.out) * sizes.warpgroups();
         let (layout, packed) = match bytes {
@@ -36,17 +57,30 @@ impl Staging {
                 let packed = b.registers_in("packed", c.out, Tuple::flat(&[8, 1, wide / 16]), true)?;
                 (swizzled(c.out, wide * bytes, rows)?, Some(packed))
             }
-            // Four lanes store adjacent pairs of a row: in blocks of so many columns there are no bank
-            // conflicts, as there would be in swizzled rows.
             _ => {
-                let block = 8i64;
-                let shape = Tuple::of([ROWS.into(), (block, wide / block).into(), count.into()]);
-                let stride = Tuple::of([block.into(), (1i64, ROWS * block).into(), (ROWS * wide).into()]);
+                let shape = Tuple::of([ROWS.into(), (BLOCK, wide / BLOCK).into(), count.into()]);
+                let stride = Tuple::of([BLOCK.into(), (1i64, ROWS * BLOCK).into(), (ROWS * wide).into()]);
                 (Layout::new(shape, stride)?.into(), None)
             }
         };
         let buffers = b.shared("leaving", c.out, layout)?;
-        Ok(Staging { buffers, packed, stores: b.token() })
+        let leave = match direct {
+            false => Leave::Bulk(b.token()),
+            true => {
+                // Rows of a swizzled buffer, or of one of its blocks.
+                let run = if packed.is_some() { wide } else { BLOCK };
+                let fill = Fill::of([ROWS, run], 1, THREADS, 1)?;
+                Leave::Threads(Fill { of: warpgroups, how: How::Plain, ..fill })
+            }
+        };
+        Ok(Staging { buffers, packed, leave })
+    }
+
+    /// Waits until bulk stores have read shared memory: a block must not exit before.
+    pub(super) fn finish(&self, b: &mut Builder) {
+        if let Leave::Bulk(stores) = self.leave {
+            b.wait(stores);
+        }
     }
 }
 
@@ -61,7 +95,7 @@ impl Part<'_> {
         (c, scalars): (&Config, &Scalars),
         acc: &View,
         tile: &View,
-        staging: Option<&Staging>,
+        staging: &Staging,
     ) -> Result<()> {
         let (bn, down) = (self.sizes.tile[1], self.sizes.rows() / ROWS);
         let (parts, wide) = self.sizes.store_parts(c.out);
@@ -77,16 +111,15 @@ impl Part<'_> {
             let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
             let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
             let elements = b.partition_mma(&out, row_of(fragment)?, operand, &by_warp)?.with_name("out");
-            let Some(staging) = staging else {
-                return scaled(b, c, scalars, &sums, &elements, &elements);
-            };
             let buffers = self.sizes.buffers(c.out);
             let buffer =
                 shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
             let buffer = last(b, &staging.buffers, &buffer)?;
-            // The previous bulk store from this buffer must have read it.
+            // The buffer's previous elements must have been read.
             let freed = |b: &mut Builder| {
-                b.wait_all_but(staging.stores, buffers as u32 - 1);
+                if let Leave::Bulk(stores) = staging.leave {
+                    b.wait_all_but(stores, buffers as u32 - 1);
+                }
                 b.sync();
             };
             match &staging.packed {
@@ -102,8 +135,13 @@ impl Part<'_> {
                 }
             }
             b.sync();
-            let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
-            b.copy_how(&buffer, &out, How::Atom(store), Some(staging.stores))
+            match &staging.leave {
+                Leave::Bulk(stores) => {
+                    let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
+                    b.copy_how(&buffer, &out, How::Atom(store), Some(*stores))
+                }
+                Leave::Threads(fill) => b.fill_tile(fill, &buffer, &out),
+            }
         })
     }
 
