@@ -1,12 +1,12 @@
 //! Which of several variants is the fastest for a launch, by their cost models.
 
-use tilewright_layout::Symbol;
+use tilewright_layout::{Symbol, Value};
 
 use super::Limits;
 use crate::thread::Kernel;
 
-/// The estimated clocks of a launch: those of the busiest block's tiles. `None` where the kernel has no cost
-/// model.
+/// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
+/// where the kernel has no cost model.
 pub(super) fn clocks(
     program: &Kernel,
     limits: &Limits,
@@ -14,16 +14,23 @@ pub(super) fn clocks(
 ) -> Option<u128> {
     let launch = &program.launch;
     let cost = launch.cost?;
-    let count = |value: tilewright_layout::Value| Some(value.evaluate(lookup)?.max(0) as u128);
-    let mut tiles = 1u128;
+    let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
+    let (mut tiles, mut beyond) = (1u128, 0u128);
     for &factor in launch.grid.iter().flatten() {
-        tiles = tiles.saturating_mul(count(factor)?);
+        let along = count(factor)?;
+        tiles = tiles.saturating_mul(along);
+        if let Value::Sym { times, of, over } = factor {
+            let extent = count(Value::Sym { times, of, over: 1 })?;
+            beyond += along.saturating_mul(over.into()).saturating_sub(extent);
+        }
     }
     let cluster = launch.cluster.iter().product::<u32>().max(1);
     let blocks = limits.multiprocessors.saturating_mul(launch.blocks_per_sm.max(1));
     let rounds = tiles.div_ceil(u128::from((blocks / cluster).max(1)));
-    let of_tile = count(cost.steps)?.saturating_mul(cost.step.into()).saturating_add(cost.tile.into());
-    Some(rounds.saturating_mul(of_tile).saturating_add(cost.launch.into()))
+    let steps = count(cost.steps)?;
+    let of_tile = steps.saturating_mul(cost.step.into()).saturating_add(cost.tile.into());
+    let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into());
+    Some(rounds.saturating_mul(of_tile).saturating_add(of_edges).saturating_add(cost.launch.into()))
 }
 
 /// The first variant that fits, or, where it has a cost model, the fastest of those with one.

@@ -83,8 +83,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
     tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
     let steps = count(k, bk)?;
-    if let (Some([step, tile, launch]), false) = (sizes.clocks, direct) {
-        b.cost(Cost { steps, step, tile, launch });
+    if let (Some([step, tile]), false) = (sizes.clocks, direct) {
+        b.cost(Cost { steps, step, beyond: sizes::BEYOND, tile, launch: sizes::LAUNCH });
     }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
     let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply };

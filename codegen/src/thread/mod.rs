@@ -86,6 +86,8 @@ pub struct Cost {
     pub steps: Value,
     /// Clocks of an iteration.
     pub step: u32,
+    /// Further clocks of an iteration for each row and column of an edge tile that is out of bounds.
+    pub beyond: u32,
     /// Further clocks of a tile.
     pub tile: u32,
     /// Further clocks of a launch.

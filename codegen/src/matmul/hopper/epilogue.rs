@@ -76,7 +76,7 @@ impl Staging {
         Ok(Staging { buffers, packed, leave })
     }
 
-    /// Waits until bulk stores have read shared memory: a block must not exit before.
+    /// Waits until all bulk stores have read shared memory: a block must not exit before.
     pub(super) fn finish(&self, b: &mut Builder) {
         if let Leave::Bulk(stores) = self.leave {
             b.wait(stores);
@@ -104,6 +104,10 @@ impl Part<'_> {
         // Accumulators of 16 columns, along M, along N.
         let sums = b.regroup(acc, (8i64, bn / 16, down))?;
         let sums = b.permute(&sums, &[0, 2, 1])?;
+        // Parts alternate buffers. With an odd number of parts a tile begins with the buffer of the last one.
+        if parts % self.sizes.buffers(c.out) != 0 {
+            staging.finish(b);
+        }
         b.repeat("part", Size::Int(parts), Unroll::Full, |b, part| -> Result<()> {
             let (row, column) = (part.digit(bn / wide, None), part.digit(1, Some(bn / wide)));
             let mine = shifted(&times(&self.share(b), down)?, &row)?;

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::target::Target;
 
 /// Most slots of the ring by default.
-const STAGES: i64 = 8;
+const STAGES: i64 = 16;
 
 /// Sizes of the product by wgmma.
 pub(in crate::matmul) struct Sizes {
@@ -24,19 +24,32 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(in crate::matmul) ping_pong: bool,
-    /// Measured clocks, if any: of a main loop step, and the overheads of a tile and of a launch.
-    pub(in crate::matmul) clocks: Option<[u32; 3]>,
+    /// Measured clocks, if any: of a main loop step, and the overhead of a tile.
+    pub(in crate::matmul) clocks: Option<[u32; 2]>,
 }
 
-/// Tile sizes of the default variants, rows and columns, with clocks of an H100 at 1.98 GHz. Those of 128x192
-/// and 256x128 are derived from the others': see bench/NOTES.md.
-const SHIPPED: [([i64; 2], [u32; 3]); 5] = [
-    ([128, 256], [1300, 5800, 3100]),
-    ([128, 192], [1040, 4000, 4850]),
-    ([128, 128], [780, 2400, 6400]),
-    ([64, 128], [480, 1200, 6100]),
-    ([256, 128], [1300, 5800, 3100]),
+/// Tiles of the default variants, rows and columns, with the clocks of a step: of an H100 at 1.98 GHz, see
+/// bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all multiprocessors; small ones
+/// for products of few rows, which memory limits.
+const SHIPPED: [([i64; 2], u32); 11] = [
+    ([128, 256], 1266),
+    ([128, 224], 1077),
+    ([128, 192], 918),
+    ([128, 160], 804),
+    ([128, 128], 671),
+    ([256, 128], 1266),
+    ([64, 256], 696),
+    ([64, 128], 468),
+    ([64, 64], 419),
+    ([64, 32], 362),
+    ([64, 16], 318),
 ];
+/// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
+pub(super) const BEYOND: u32 = 3;
+/// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
+const TILE: [u32; 2] = [530, 81];
+/// Clocks of a launch beside its tiles.
+pub(super) const LAUNCH: u32 = 3930;
 
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
@@ -44,14 +57,15 @@ const MOST_SUMS: i64 = 128;
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], [step, tile, launch]): ([i64; 2], [u32; 3])| {
+        let of = |([bm, bn], step): ([i64; 2], u32)| {
             let tiles = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
             let sizes = Sizes { tile: tiles, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: None };
             // Sums of a step are zeroed and added.
             let step = step + if c.promotes() { 2 * sizes.sums() as u32 } else { 0 };
-            Sizes { stages: sizes.most_stages(c), clocks: Some([step, tile, launch]), ..sizes }
+            let tile = TILE[0] + TILE[1] * (bm * bn) as u32 / 1000;
+            Sizes { stages: sizes.most_stages(c), clocks: Some([step, tile]), ..sizes }
         };
-        SHIPPED.map(of).into_iter().filter(|sizes| sizes.sums() <= most_sums(c)).collect()
+        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none()).collect()
     }
 
     /// Defaults of keys that are not given.
@@ -85,19 +99,17 @@ impl Sizes {
     }
 
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
-    /// a swizzle; their number is even if possible, so that two buffers alternate from tile to tile.
+    /// a swizzle.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
-        let columns = self.rows() / ROWS * self.tile[1];
-        let fits = |wide: &i64| self.tile[1] % wide == 0 && columns % (2 * wide) == 0;
         let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| bytes / i64::from(out.bytes()));
         // wgmma's columns are multiples of 16.
-        let wide = widths.into_iter().find(fits).unwrap_or(16);
-        (columns / wide, wide)
+        let wide = widths.into_iter().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
+        (self.rows() / ROWS * self.tile[1] / wide, wide)
     }
 
     /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
     pub(super) fn buffers(&self, out: Elem) -> i64 {
-        if self.store_parts(out).0 % 2 == 0 { 2 } else { 1 }
+        self.store_parts(out).0.min(2)
     }
 
     /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers.
