@@ -65,8 +65,11 @@ def works():
     for m, n in [(16384, 8192), (64, 262144), (1, 1 << 27)]:
         one = lambda m=m, n=n: (torch.randn(m, n, device="cuda"),)
         yield "cumulative_sums", torch.float32, (m, n), 8 * m * n, one, lambda x: torch.cumsum(x, 1)
-    make = lambda: (torch.randn(131072, 1024, device="cuda"), torch.randint(131072, (32768,), device="cuda"))
+    make = lambda: (torch.randn(131072, 1024, device="cuda"), torch.randperm(131072, device="cuda")[:32768])
     yield "gather", torch.float32, (32768, 1024), 8 * 32768 * 1024, make, lambda x, at: x[at]
+    for name, below in [("histogram", 256), ("histogram_of_equal", 1)]:
+        make = lambda below=below: (torch.randint(below, (1 << 26,), device="cuda", dtype=torch.int32),)
+        yield name, torch.int32, (2048, 32768), 4 << 26, make, lambda x: torch.histc(x, 256, 0, 255)
 
 
 def main():

@@ -1,5 +1,5 @@
-//! Memory-bound kernels: transposes, row normalisations, sums, cumulative sums, matrix-vector products; and which of them,
-//! with which constants, suits a size.
+//! Memory-bound kernels: transposes, row normalisations, sums, cumulative sums, matrix-vector products, gathered rows,
+//! histograms, stencils; and which of them, with which constants, suits a size.
 //!
 //! ```
 //! use tilewright::kernels::memory::{Work, choose};
@@ -64,6 +64,21 @@ pub enum Work {
     Gemv,
     /// Gravity between as many bodies as it has columns.
     Gravity,
+    /// As many rows of a table, each by its index.
+    Gather,
+    /// Counts of its numbers.
+    Histogram,
+    /// Each element from its four neighbours.
+    Stencil5,
+    /// The same of six neighbours, in three dimensions.
+    Stencil7,
+}
+
+impl Work {
+    /// Has its kernel only one element type?
+    pub fn has_one_type(self) -> bool {
+        matches!(self, Work::Gravity | Work::Histogram | Work::Stencil5 | Work::Stencil7)
+    }
 }
 
 /// A shipped kernel and its constants.
@@ -106,7 +121,7 @@ const SHORT: usize = 16;
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
     let own = |kernel, constants: &[(&'static str, usize)]| Choice {
         kernel,
-        elem: (work != Work::Gravity).then_some(elem),
+        elem: (!work.has_one_type()).then_some(elem),
         constants: constants.to_vec(),
     };
     // Elements of one access: vectors need rows that are aligned to them.
@@ -182,5 +197,13 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
         Work::Gravity => own("gravity", &[]),
+        Work::Gather => {
+            // Four rows for each block, one or two accesses of each.
+            let width = columns.next_multiple_of(128 * wide).min(256 * wide);
+            own("gather_rows", &[("R", 4), ("W", width), ("L", 128), ("V", wide)])
+        }
+        Work::Histogram => own("histogram", &[]),
+        Work::Stencil5 => own("stencil_5", &[]),
+        Work::Stencil7 => own("stencil_7", &[]),
     }
 }

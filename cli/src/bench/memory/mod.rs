@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tilewright::kernels;
 use tilewright_codegen::Elem;
-use tilewright_codegen::definition::Generated;
+use tilewright_codegen::definition::{Definition, Generated};
 use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 
@@ -16,7 +16,7 @@ use super::driver::{Argument, Device, Memory};
 use super::helpers::{Error, Helpers};
 use super::measure::Effort;
 use super::prepared::{Loaded, Operand, Prepared};
-use work::{Given, Task, WORKS};
+use work::{Contents, Given, Task, WORKS};
 
 const REFERENCES: &str = include_str!("references.cu");
 const NAMES: &[&str] = &[
@@ -29,6 +29,11 @@ const NAMES: &[&str] = &[
     "column_sums_of",
     "cumulative_sums_of",
     "attraction",
+    "integers",
+    "distinct",
+    "gathered",
+    "counts_of",
+    "stencil",
 ];
 
 /// Copies are multiples of this many bytes.
@@ -129,8 +134,11 @@ fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
 
 /// The task's element type, where a kernel has several.
 fn typed(def: &tilewright::KernelDef, task: &Task) -> String {
-    let generic = def.generate().is_ok_and(|kernel| kernel.name != "gravity");
-    if generic { format!("T={}", task.elem) } else { String::new() }
+    let types = match def.definition() {
+        Some(Definition::Function(kernel, _)) => !kernel.types.is_empty(),
+        _ => false,
+    };
+    if types { format!("T={}", task.elem) } else { String::new() }
 }
 
 fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
@@ -141,9 +149,8 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
         .map(|at| {
             let memory = |(place, (elem, count)): (usize, &(Elem, i64))| {
                 let memory = device.memory(*count as usize * elem.bytes() as usize)?;
-                if place < result {
-                    helpers.fill(&memory, *elem, (16 * at + place) as u64)?;
-                }
+                let seed = (16 * at + place) as u64;
+                fill(helpers, task.contents(place), &memory, (*elem, *count as u64), seed)?;
                 Ok(memory)
             };
             memories.iter().enumerate().map(memory).collect()
@@ -165,8 +172,12 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
             let mut arguments: Vec<Argument> =
                 inputs.map(|(memory, (elem, _))| Argument::array(memory, *elem)).collect();
             arguments.extend([expected.address].into_iter().chain(sizes).map(Argument::word));
+            // Some references add.
+            device.set(expected, 0)?;
             helpers.launch(name, helpers.everywhere(), &arguments)?;
-            set[result..].iter().try_for_each(|memory| device.poison(memory))?;
+            for (place, memory) in set.iter().enumerate().skip(result) {
+                device.set(memory, if task.contents(place) == Contents::Zeros { 0 } else { 0xff })?;
+            }
             begin(at)?;
             let error = helpers.compare(&set[result], memories[result].0, expected)?;
             worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
@@ -203,15 +214,29 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
             bound: task.bound(),
         });
     }
-    let [m, n] = task.sizes;
     let case = Case {
-        suite: format!("{} {}", task.name(), task.elem),
-        problem: format!("{m}x{n}"),
+        suite: format!("{} {}", task.name(), memories[0].0),
+        problem: task.problem(),
         operations: task.operations(),
         bytes: bytes as f64,
         contenders,
     };
     case::run(device, helpers, &case, effort)
+}
+
+/// The first contents of a memory of so many elements.
+fn fill(helpers: &Helpers, contents: Contents, memory: &Memory, of: (Elem, u64), seed: u64) -> Result {
+    let integers = |name: &str, below: u64| {
+        let words = [memory.address, of.1, seed, below].map(Argument::word);
+        helpers.launch(name, helpers.everywhere(), &words)
+    };
+    match contents {
+        Contents::Random => helpers.fill(memory, of.0, seed),
+        Contents::Below(below) => integers("integers", below),
+        Contents::Distinct(below) => integers("distinct", below),
+        // Results are prepared by each check.
+        Contents::Zeros | Contents::Poison => Ok(()),
+    }
 }
 
 /// The number of sets that must rotate so that a launch finds none of its data in the cache.

@@ -103,3 +103,46 @@ extern "C" __global__ void attraction(Array x, double* y, u64 n) {
         }
     }
 }
+
+// Random integers from 0 on, less than `below`.
+extern "C" __global__ void integers(int* x, u64 count, u64 seed, u64 below) {
+    EACH(i, count) {
+        u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        x[i] = (int)((z ^ (z >> 31)) % below);
+    }
+}
+
+// Integers less than `below`, each at most once: the prime does not divide it.
+extern "C" __global__ void distinct(int* x, u64 count, u64 seed, u64 below) {
+    EACH(i, count) x[i] = (int)((i * 1000003 + seed) % below);
+}
+
+extern "C" __global__ void gathered(Array table, Array ids, double* y, u64 m, u64 n) {
+    EACH(i, m * n) y[i] = wide(table, (u64)wide(ids, i / n) * n + i % n);
+}
+
+// Added to y, which is zero before: how often each of 256 numbers occurs.
+extern "C" __global__ void counts_of(Array x, double* y, u64 count) {
+    __shared__ unsigned counts[256];
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    EACH(i, count) atomicAdd(&counts[(int)wide(x, i)], 1u);
+    __syncthreads();
+    atomicAdd(&y[threadIdx.x], (double)counts[threadIdx.x]);
+}
+
+// In three dimensions; beyond the edges there are zeros.
+extern "C" __global__ void stencil(Array x, double* y, u64 l, u64 m, u64 n, double centre, double side) {
+    EACH(i, l * m * n) {
+        u64 c = i % n, b = i / n % m, a = i / n / m;
+        double sum = 0;
+        if (c > 0) sum += wide(x, i - 1);
+        if (c + 1 < n) sum += wide(x, i + 1);
+        if (b > 0) sum += wide(x, i - n);
+        if (b + 1 < m) sum += wide(x, i + n);
+        if (a > 0) sum += wide(x, i - m * n);
+        if (a + 1 < l) sum += wide(x, i + m * n);
+        y[i] = centre * wide(x, i) + side * sum;
+    }
+}

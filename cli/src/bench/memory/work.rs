@@ -24,6 +24,23 @@ pub(super) enum Job {
     /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, the sums before each
     /// of them, and each piece from there.
     CumulativeSums,
+    /// The histogram of equal numbers.
+    EqualHistogram,
+}
+
+/// What a memory holds at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Random elements.
+    Random,
+    /// Random integers from 0 on, less than this.
+    Below(u64),
+    /// Integers from 0 on, less than this, each at most once, in an order without locality.
+    Distinct(u64),
+    /// Zeros, to which is added.
+    Zeros,
+    /// Poison, which is overwritten.
+    Poison,
 }
 
 /// One tensor: element type, extents, strides.
@@ -61,8 +78,20 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
+    ("gather", Job::One(Work::Gather), &[[32768, 1024]]),
+    ("histogram", Job::One(Work::Histogram), &[[2048, 32768]]),
+    ("histogram_of_equal", Job::EqualHistogram, &[[2048, 32768]]),
+    ("stencil_5", Job::One(Work::Stencil5), &[[8192, 8192]]),
+    ("stencil_7", Job::One(Work::Stencil7), &[[512, 512]]),
 ];
 const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
+
+/// Rows of the table for each gathered row.
+const TABLE: i64 = 4;
+/// Bins of a histogram.
+const BINS: i64 = 256;
+/// Factors of an element and of its neighbours.
+const STENCIL: [f64; 2] = [0.5, 0.125];
 
 /// The number of partial sums for each column: enough blocks for all multiprocessors, with equal numbers of
 /// rows.
@@ -94,7 +123,22 @@ impl Task {
 
     /// Is there a kernel for it?
     pub(super) fn exists(&self) -> bool {
-        self.work != Job::One(Work::Gravity) || self.elem == Elem::F32
+        let one_type = match self.work {
+            Job::One(work) => work.has_one_type(),
+            Job::EqualHistogram => true,
+            _ => false,
+        };
+        !one_type || self.elem == Elem::F32
+    }
+
+    /// Its size, as people write it.
+    pub(super) fn problem(&self) -> String {
+        let [m, n] = self.sizes;
+        match self.work {
+            Job::One(Work::Gather) => format!("{m}x{n} from {}x{n}", TABLE * m),
+            Job::One(Work::Stencil7) => format!("{m}x{m}x{n}"),
+            _ => format!("{m}x{n}"),
+        }
     }
 
     /// Element types and lengths of all memories: inputs first, then results, then workspace.
@@ -117,12 +161,31 @@ impl Task {
                 (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(m, n) * n)], 1)
             }
             Job::Sum => (vec![(elem, all), (Elem::F32, 1), (Elem::F32, lines(all))], 1),
+            Job::One(Work::Gather) => (vec![(elem, TABLE * all), (Elem::I32, m), (elem, all)], 2),
+            Job::One(Work::Histogram) | Job::EqualHistogram => (vec![(Elem::I32, all), (Elem::I32, BINS)], 1),
+            Job::One(Work::Stencil5) => (vec![(elem, all), (elem, all)], 1),
+            Job::One(Work::Stencil7) => (vec![(elem, m * all), (elem, m * all)], 1),
         }
     }
 
-    /// Compulsory traffic in bytes: inputs and results, once.
+    /// What the memories hold before a launch.
+    pub(super) fn contents(&self, memory: usize) -> Contents {
+        match (self.work, memory) {
+            (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),
+            (Job::One(Work::Histogram), 0) => Contents::Below(BINS as u64),
+            (Job::EqualHistogram, 0) => Contents::Below(1),
+            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) => Contents::Zeros,
+            _ if memory >= self.memories().1 => Contents::Poison,
+            _ => Contents::Random,
+        }
+    }
+
+    /// Compulsory traffic in bytes: inputs and results, once; of a table only the rows that are gathered.
     pub(super) fn bytes(&self) -> i64 {
-        let (memories, result) = self.memories();
+        let (mut memories, result) = self.memories();
+        if self.work == Job::One(Work::Gather) {
+            memories[0].1 /= TABLE;
+        }
         memories[..=result].iter().map(|(elem, count)| i64::from(elem.bytes()) * count).sum()
     }
 
@@ -140,7 +203,7 @@ impl Task {
     pub(super) fn bound(&self) -> f64 {
         let (memories, result) = self.memories();
         match (self.work, memories[result].0) {
-            (Job::One(Work::Transpose), _) => 0.0,
+            (Job::One(Work::Transpose | Work::Gather), _) | (_, Elem::I32) => 0.0,
             (_, Elem::Bf16) => 5e-3,
             (_, Elem::F16) => 1e-3,
             _ => 2e-5,
@@ -150,6 +213,7 @@ impl Task {
     /// The reference in `references.cu`, and its arguments besides the memories up to the result.
     pub(super) fn reference(&self) -> (&'static str, Vec<u64>) {
         let [m, n] = self.sizes.map(|n| n as u64);
+        let factors = STENCIL.map(f64::to_bits);
         match self.work {
             Job::One(Work::Transpose) => ("transposed", vec![m, n]),
             Job::One(Work::Softmax) => ("softmax", vec![m, n]),
@@ -162,6 +226,10 @@ impl Task {
             Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
             | Job::CumulativeSums => ("cumulative_sums_of", vec![m, n]),
             Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
+            Job::One(Work::Gather) => ("gathered", vec![m, n]),
+            Job::One(Work::Histogram) | Job::EqualHistogram => ("counts_of", vec![m * n]),
+            Job::One(Work::Stencil5) => ("stencil", [&[1, m, n], &factors[..]].concat()),
+            Job::One(Work::Stencil7) => ("stencil", [&[m, m, n], &factors[..]].concat()),
         }
     }
 
@@ -178,6 +246,7 @@ impl Task {
             given,
         };
         let numbers = [Given::Scalar(1e-5)];
+        let factors = STENCIL.map(Given::Scalar);
         match self.work {
             Job::One(work @ Work::Transpose) => {
                 vec![one(work, vec![matrix(0), tensor(1, [m, n], [1, m])])]
@@ -199,6 +268,21 @@ impl Task {
                     Given::Scalar(1e-3),
                 ];
                 vec![one(work, given)]
+            }
+            Job::One(work @ Work::Gather) => {
+                let table = tensor(0, [TABLE * m, n], [n, 1]);
+                vec![one(work, vec![table, tensor(1, [m], [1]), matrix(2)])]
+            }
+            Job::One(Work::Histogram) | Job::EqualHistogram => {
+                let given = vec![tensor(0, [n, m], [1, n]), tensor(1, [BINS], [1])];
+                vec![one(Work::Histogram, given)]
+            }
+            Job::One(work @ Work::Stencil5) => {
+                vec![one(work, [&[matrix(0), matrix(1)], &factors[..]].concat())]
+            }
+            Job::One(work @ Work::Stencil7) => {
+                let cube = |memory| tensor(memory, [m, m, n], [m * n, n, 1]);
+                vec![one(work, [&[cube(0), cube(1)], &factors[..]].concat())]
             }
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
                 let pieces = pieces(m, n);
