@@ -6,7 +6,7 @@ use super::Lower;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::problem::Problem;
-use crate::thread::{Bar, Id, Op, Scope, Stmt};
+use crate::thread::{Bar, Fence, Id, Op, Scope, Stmt};
 use crate::tile;
 
 impl Lower<'_> {
@@ -38,8 +38,12 @@ impl Lower<'_> {
         self.exprs().rem(number, parts)
     }
 
-    /// A barrier of a group's threads; in a family, one barrier for each member.
+    /// A barrier of a group's threads; in a family, one barrier for each member. Threads of one warp need none of the
+    /// hardware's.
     pub(super) fn meet(&mut self, group: Id) {
+        if self.program.groups[group as usize].member_warps() == Some(1) {
+            return self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
+        }
         let members = self.program.groups[group as usize].members.max(1);
         let member = self.member(group);
         let site = self.scope.site;

@@ -278,10 +278,10 @@ impl<'p> Lower<'p> {
         commits::place(&mut self.kernel)?;
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);
-        if self.kernel.launch.blocks_per_sm == 0 && self.program.groups.iter().any(|g| g.registers.is_some())
-        {
-            // Roles reallocate registers (setmaxnreg), which needs a launch bound.
-            self.kernel.launch.blocks_per_sm = 1;
+        if self.program.groups.iter().any(|group| group.registers.is_some()) {
+            // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.
+            self.kernel.arch_specific = true;
+            self.kernel.launch.blocks_per_sm = self.kernel.launch.blocks_per_sm.max(1);
         }
         if self.kernel.launch.blocks_per_sm == 0 {
             // Guards and 64-bit offsets take more registers.
