@@ -22,7 +22,7 @@ use crate::elem::Elem;
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Cost, Id, Unroll};
-use crate::tile::{Expr, How, Op, Raster, Ring};
+use crate::tile::{Expr, How, Op, Order, Raster, Ring};
 use crate::view::{At, View};
 use epilogue::Staging;
 pub(super) use sizes::{Sizes, row, unfit};
@@ -82,12 +82,14 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
     let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
     tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
-    let steps = count(k, bk)?;
+    // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
+    let pairs = count(k, 2 * bk)?;
+    let steps = if c.promotes() { twice(pairs)? } else { count(k, bk)? };
     if let (Some([step, tile]), false) = (sizes.clocks, direct) {
         b.cost(Cost { steps, step, beyond: sizes::BEYOND, tile, launch: sizes::LAUNCH });
     }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply };
+    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply };
     let raster = Raster::Bands(sizes.band);
 
     b.roles(vec![
@@ -103,18 +105,13 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                 let sums = part.sums(b)?;
                 let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
-                    let product = match members {
-                        1 => part.multiply(b, &sums, [&sl, &sr])?,
-                        _ => {
-                            let mut product = None;
-                            b.ordered(&[consumers], |b| {
-                                product = part.multiply(b, &sums, [&sl, &sr])?;
-                                Ok(())
-                            })?;
-                            product
-                        }
-                    };
-                    part.finish(b, product)?;
+                    let product = b.token();
+                    let multiply = |b: &mut Builder| part.multiply(b, &sums, [&sl, &sr], product);
+                    match members {
+                        1 => multiply(b)?,
+                        _ => b.ordered(&[consumers], multiply)?,
+                    }
+                    part.finish(b, &sums, product)?;
                     let (rows, out) = (part.rows_of(at)?, of_batch(b, c, &out, batch_of(at))?);
                     let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
                     b.within(warpgroups, |b| part.store(b, (c, &scalars), &sums.acc, &tile, &staging))
@@ -172,11 +169,23 @@ fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
+/// Adds sums of a step to those of the tile.
+fn add(b: &mut Builder, partial: &View, acc: &View) -> Result<()> {
+    let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+    b.map(&[acc.clone(), partial.clone()], acc, sum)
+}
+
+/// Twice a size.
+fn twice(size: Size) -> Result<Size> {
+    size.times(Size::Int(2)).ok_or_else(|| Problem::new("a size passes 63 bits"))
+}
+
 /// The sums of a tile.
 struct Sums {
     acc: View,
-    /// Where tensor cores keep too few bits of long sums: those of one step, which are added to `acc`.
-    partial: Option<View>,
+    /// Where tensor cores keep too few bits of long sums: those of even and of odd steps, each of which is added
+    /// to `acc` while the other's product runs.
+    partial: Option<[View; 2]>,
 }
 
 /// The configuration that both roles share.
@@ -184,6 +193,8 @@ struct Part<'s> {
     c: &'s Config,
     ring: Id,
     steps: Size,
+    /// Pairs of steps.
+    pairs: Size,
     sizes: &'s Sizes,
     consumers: Id,
     /// The same threads, as a family of single warpgroups.
@@ -253,66 +264,84 @@ impl Part<'_> {
         let [bm, bn, _] = self.sizes.tile;
         let mut of = |name| b.operand(name, self.multiply, 'd', [bm, bn], &self.by_warpgroup());
         let acc = of("acc")?;
-        Ok(Sums { acc, partial: self.c.promotes().then(|| of("partial")).transpose()? })
+        let partial = if self.c.promotes() { Some([of("even")?, of("odd")?]) } else { None };
+        Ok(Sums { acc, partial })
     }
 
     /// The consumers' main loop of a tile; returns a product that is still in flight.
-    fn multiply(&self, b: &mut Builder, sums: &Sums, from: [&View; 2]) -> Result<Option<Id>> {
+    fn multiply(&self, b: &mut Builder, sums: &Sums, from: [&View; 2], product: Id) -> Result<()> {
         b.fill(&sums.acc, Expr::lit(0.0))?;
         match &sums.partial {
-            None => self.multiply_in_flight(b, &sums.acc, from).map(Some),
-            Some(partial) => self.multiply_and_add(b, &sums.acc, partial, from).map(|()| None),
+            None => self.multiply_in_flight(b, &sums.acc, from, product),
+            Some(partial) => self.multiply_and_add(b, &sums.acc, partial, from, product),
         }
     }
 
     /// One wgmma group stays in flight while the next is issued; a slot is released once the product that
     /// reads it is done.
-    fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
-        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<Id> {
-            let token = self.start(b, acc, from)?;
-            b.wait_all_but(token, 1);
-            let phase = self.previous_phase(b)?;
-            b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
-                b.statement(Op::Release { ring: self.ring, phase });
-                Ok(())
-            })?;
-            b.advance(self.ring);
-            Ok(token)
-        })
-    }
-
-    /// The sums of each step start at zero and are added to the others in f32. Meanwhile the other warpgroup
-    /// multiplies.
-    fn multiply_and_add(&self, b: &mut Builder, acc: &View, partial: &View, from: [&View; 2]) -> Result<()> {
-        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
-            b.fill(partial, Expr::lit(0.0))?;
-            let token = self.start(b, partial, from)?;
-            b.wait(token);
-            b.release(self.ring);
-            let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-            b.map(&[acc.clone(), partial.clone()], acc, sum)?;
+    fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
+            self.start(b, acc, from, product)?;
+            self.release_previous(b, Some(&k), product)?;
             b.advance(self.ring);
             Ok(())
         })
     }
 
+    /// The sums of each step start at zero and are added to the others in f32, while the next step's product
+    /// runs.
+    fn multiply_and_add(
+        &self,
+        b: &mut Builder,
+        acc: &View,
+        partial: &[View; 2],
+        from: [&View; 2],
+        product: Id,
+    ) -> Result<()> {
+        b.fill(&partial[1], Expr::lit(0.0))?;
+        b.repeat("pair", self.pairs, Unroll::No, |b, pair| -> Result<()> {
+            for (half, first) in [(0, Some(&pair)), (1, None)] {
+                b.fill(&partial[half], Expr::lit(0.0))?;
+                self.start(b, &partial[half], from, product)?;
+                self.release_previous(b, first, product)?;
+                add(b, &partial[1 - half], acc)?;
+                b.advance(self.ring);
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits until the previous product is done, and releases the slot that it read; `first` is zero in the
+    /// first step of a tile, if that can be this one.
+    fn release_previous(&self, b: &mut Builder, first: Option<&Affine>, product: Id) -> Result<()> {
+        b.wait_all_but(product, 1);
+        let phase = self.previous_phase(b)?;
+        let release = |b: &mut Builder| {
+            b.statement(Op::Release { ring: self.ring, phase });
+            Ok(())
+        };
+        match first {
+            Some(step) => b.condition(&step.times(-1).unwrap_or_default(), Size::Int(0), release),
+            None => release(b),
+        }
+    }
+
     /// Starts the product of the current slot once that is full.
-    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2]) -> Result<Id> {
+    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
         b.await_slot(self.ring);
         let slot = b.slot(self.ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
-        b.start_gemm(&left, &right, acc, How::Atom(self.multiply.name))
+        b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))
     }
 
     /// Waits for the last product of a tile, and releases its slot.
-    fn finish(&self, b: &mut Builder, product: Option<Id>) -> Result<()> {
-        let Some(product) = product else { return Ok(()) };
+    fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
         b.wait(product);
         let phase = self.previous_phase(b)?;
         b.statement(Op::Release { ring: self.ring, phase });
-        Ok(())
+        sums.partial.iter().try_for_each(|[_, odd]| add(b, odd, &sums.acc))
     }
 
     /// The previous phase.
