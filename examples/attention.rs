@@ -1,6 +1,6 @@
-//! Attention on tensor cores, from whole tiles: softmax(q·kᵀ)·v with a causal mask, for any number of queries and keys.
-//! No row of scores is ever stored: a block keeps the maximum and the sum of each of its rows, and rescales what it has
-//! accumulated when a maximum grows.
+//! Attention on tensor cores, from whole tiles: softmax(q·kᵀ)·v, with a causal mask or without one, for any number of
+//! queries and keys. No row of scores is ever stored: a block keeps the maximum and the sum of each of its rows, and
+//! rescales what it has accumulated when a maximum grows.
 //!
 //! ```console
 //! $ cargo run --release --example attention
@@ -8,9 +8,15 @@
 
 use tilewright::prelude::*;
 
-/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end.
+/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
+/// `CAUSAL = 0` it sees all.
 #[kernel]
-pub fn attention<const BM: usize = 128, const BN: usize = 64, const D: usize = 64>(
+pub fn attention<
+    const BM: usize = 128,
+    const BN: usize = 64,
+    const D: usize = 64,
+    const CAUSAL: usize = 1,
+>(
     q: &Tensor<bf16, (M, D, L), (ldq, _1, head_q)>,
     k: &Tensor<bf16, (N, D, L), (ldk, _1, head_k)>,
     v: &Tensor<bf16, (N, D, L), (ldv, _1, head_v)>,
@@ -31,15 +37,17 @@ pub fn attention<const BM: usize = 128, const BN: usize = 64, const D: usize = 6
     let mut most = full::<f32>((BM, 1), f32::MIN);
     let mut total = full::<f32>((BM, 1), 0.0);
 
-    // Keys that no query of this block sees are not loaded.
-    let seen = max(0, (block.x + 1) * BM + N - M);
+    // Query i sees keys up to i + last: without a mask M more, and so all. Keys that no query of this block sees are not
+    // loaded.
+    let last = N - M + (1 - CAUSAL) * M;
+    let seen = max(0, (block.x + 1) * BM + last);
     for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2) {
         copy(gk[(_, _, 0, n)], sk);
         copy(gv[(_, _, 0, n)], sv);
         let mut scores = mma.accumulators((BM, BN), 0.0);
         gemm(sq, sk, &mut scores);
 
-        let visible = |s, at| if (at.1 <= at.0 + N - M) & (at.1 < N) { s * scale } else { f32::MIN };
+        let visible = |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s * scale } else { f32::MIN };
         let scores = map(scores, |s, at| visible(s, at));
         let now = map((most, maximum(scores, 1)), |m, s| max(m, s));
         let weights = map((scores, now), |s, m| if s > f32::MIN { exp(s - m) } else { 0.0 });

@@ -4,6 +4,7 @@
 use tilewright::kernels::memory::{Work, choose};
 use tilewright::{Elem, kernels};
 use tilewright_codegen::Generated;
+use tilewright_codegen::element::bf16;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
@@ -133,6 +134,37 @@ fn rows_are_gathered() {
         let wanted: Vec<f32> = ids.iter().flat_map(row).collect();
         for outcome in every(&shipped("gather_rows", &constants), &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
+        }
+    }
+}
+
+/// Queries of zeros give all keys that they see the same weight: the result is the mean of their values.
+#[test]
+fn attention_sees_keys_up_to_its_own_or_all() {
+    const D: usize = 64;
+    for (m, n, causal) in [(5, 70, 1), (5, 70, 0), (70, 5, 0), (130, 131, 0)] {
+        let keys: Vec<bf16> = drawn(n * D, 9).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
+        let values: Vec<bf16> = drawn(n * D, 17).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
+        let queries = vec![bf16::from_f32(0.0); m * D];
+        let rows = |of, rows| Arg::tensor(of, [rows, D, 1]).strides([D, 1, rows * D]);
+        let args = [
+            rows(&queries, m),
+            rows(&keys, n),
+            rows(&values, n),
+            Arg::output::<bf16>([m, D, 1]).strides([D, 1, m * D]),
+            Arg::number(1.0f32),
+        ];
+        for outcome in every(&shipped("attention", &[("CAUSAL", causal)]), &args) {
+            let got = outcome.get::<bf16>("o").unwrap();
+            for (row, l) in (0..m).flat_map(|row| (0..D).map(move |l| (row, l))) {
+                let seen = if causal == 1 { row + 1 + n - m } else { n };
+                let sum: f32 = (0..seen).map(|key| values[key * D + l].to_f32()).sum();
+                let (got, wanted) = (got[row * D + l].to_f32(), sum / seen as f32);
+                assert!(
+                    (got - wanted).abs() <= 0.005 * wanted + 1e-6,
+                    "{m}x{n} ({row}, {l}): {got}, {wanted}"
+                );
+            }
         }
     }
 }

@@ -1,0 +1,196 @@
+//! The command line of `tilewright bench`.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::{Result, memory};
+
+const METHOD: &str = "\
+How it is measured:
+  Every result is compared with double precision before and after it is timed, on poisoned outputs.
+  Inputs are random and seeded; sets of data rotate, three times the cache together, so that no launch hits its data there.
+  Contenders alternate, A B A B …, in one run; all launches of a sample are queued before the first one starts.
+  Times are medians of CUDA events over rounds; `speed` is the median of the rounds' ratios, with its spread.
+  Memory-bound works are compared with a copy of as many bytes; untimed launches before each sample warm the cache up.
+  cuBLASLt is the fastest of its heuristic's first eight algorithms, for the same types and its own epilogue. It multiplies
+  f32 strictly, without TF32, also where a kernel has another `precision`; narrow weights are compared with wide ones.
+  The allowed error follows from the types: 1e-5 of the norm for f32 and f32x3, 1e-3 where tensor cores truncate sums of f16,
+  bf16 and tf32, 5e-3 and 5e-2 for 8-bit floats without and with fast accumulation; and the rounding of C.";
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright bench gemm --sizes 1024,2048,4096
+  tilewright bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
+  tilewright bench gemm --dtype e4m3 --sizes 4096 --kernel 'arch=90 out=bf16' --kernel 'arch=90 out=bf16 fast_accum=true'
+  tilewright bench gemm --dtype bf16 --layouts tn --kernel 'arch=90 bias=rows epilogue=gelu'
+  tilewright bench gemm --kernel 'vec=4 bk=16 stages=3' --kernel 'vec=4 bk=16' --layouts nn,nt,tn,tt
+  tilewright bench ladder --plot ladder.svg
+  tilewright bench batched --sizes 64x128x128x128
+  tilewright bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'
+  tilewright bench jit";
+
+pub(crate) fn command() -> Command {
+    let sizes = |default: &'static str, help: &'static str| {
+        option("sizes", "SIZES", help).value_delimiter(',').default_value(default)
+    };
+    let kernels = option("kernel", "KEYS", "Keys of `matmul_kernel!`; may be given several times")
+        .action(ArgAction::Append);
+    let dtype = || option("dtype", "TYPE", "Element type of A and B").default_value("f32");
+    Command::new("bench")
+        .about("Measure kernels against their peers on a GPU")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help(format!("{EXAMPLES}\n\n{METHOD}"))
+        .subcommand(
+            common(Command::new("gemm"))
+                .about("Matrix products: C (M, N) = A (M, K) · B (K, N)")
+                .arg(dtype())
+                .arg(sizes("1024,2048,4096", "n, MxNxK or LxMxNxK, separated by commas"))
+                .arg(
+                    option(
+                        "layouts",
+                        "LAYOUTS",
+                        "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous [default: tn for tf32 and 8 bits, else nt]",
+                    )
+                    .value_delimiter(','),
+                )
+                .arg(kernels.clone()),
+        )
+        .subcommand(
+            common(Command::new("ladder"))
+                .about("The steps of a tutorial, from naive to fast, with the reasons")
+                .arg(sizes("4096", "n or MxNxK, separated by commas")),
+        )
+        .subcommand(
+            common(Command::new("batched"))
+                .about("Many small products at once")
+                .arg(dtype())
+                .arg(sizes("64x128x128x128,64x256x256x256,64x512x512x512", "LxMxNxK, separated by commas"))
+                .arg(kernels),
+        )
+        .subcommand(
+            quick_and_json(Command::new("memory"))
+                .about("Memory-bound works, against a copy of as many bytes")
+                .arg(
+                    Arg::new("works")
+                        .value_name("WORK")
+                        .help(format!("Some of {}; all without any", memory::names().join(", ")))
+                        .num_args(0..),
+                )
+                .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
+                .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
+                .arg(
+                    option("kernel", "KERNEL", "A kernel and its constants in place of the chooser's; may be given several times")
+                        .action(ArgAction::Append),
+                ),
+        )
+        .subcommand(
+            quick_and_json(Command::new("attention"))
+                .about("Attention on tensor cores, bf16: softmax(Q·Kᵀ)·V for each head")
+                .arg(sizes("16x4096x4096x64,16x4096x4096x128", "heads x queries x keys x D, separated by commas"))
+                .arg(
+                    option("mask", "MASKS", "causal, none, separated by commas")
+                        .value_delimiter(',')
+                        .value_parser(["causal", "none"])
+                        .default_value("causal,none"),
+                )
+                .arg(
+                    option("kernel", "CONSTANTS", "Constants of the kernel `attention`; may be given several times")
+                        .action(ArgAction::Append),
+                ),
+        )
+        .subcommand(
+            Command::new("launch")
+                .about("Launch kernels once, unmeasured: for profilers and sanitizers")
+                .arg(
+                    Arg::new("kernels")
+                        .value_name("KERNEL")
+                        .help("A kernel that comes with tilewright, or keys of `matmul_kernel!`; all of both without it")
+                        .num_args(0..),
+                )
+                .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
+                .arg(
+                    Arg::new("every-variant")
+                        .long("every-variant")
+                        .help("Each variant that can run at a size, not only the one that a launch takes")
+                        .action(ArgAction::SetTrue),
+                ),
+        )
+        .subcommand(
+            Command::new("counters")
+                .about("Launch small kernels whose accesses the simulator counts: bench/gpu/counters.py compares")
+                .arg(option("simulated", "FILE", "Write what the simulator counts, and launch nothing")),
+        )
+        .subcommand(
+            Command::new("jit")
+                .about("How long kernels take from their definition to a binary and from the cache; to a GPU, where there is one")
+                .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
+                .arg(option("json", "FILE", "Write the results as JSON")),
+        )
+}
+
+pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn common(command: Command) -> Command {
+    let against = option("against", "PEER", "cublas, or none").value_parser(["cublas", "none"]);
+    quick_and_json(command.arg(against.default_value("cublas"))).arg(option(
+        "plot",
+        "FILE",
+        "Draw a roofline as SVG",
+    ))
+}
+
+fn quick_and_json(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .help("Fewer rounds: a first impression")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(option("json", "FILE", "Write the results as JSON"))
+}
+
+/// The values of an option.
+pub(crate) fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
+    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+}
+
+/// Batch, M, N, K: from `LxMxNxK`, or, where there need be no batch, `n` or `MxNxK`.
+pub(crate) fn sizes(texts: &[&str], parts: usize) -> Result<Vec<[i64; 4]>> {
+    let one = |text: &&str| {
+        let numbers: Option<Vec<i64>> = text
+            .split('x')
+            .map(|part| part.trim().parse().ok().filter(|n| (1..=1 << 20).contains(n)))
+            .collect();
+        match (numbers.as_deref(), parts) {
+            (Some([n]), 3) => Ok([1, *n, *n, *n]),
+            (Some([m, n, k]), 3) => Ok([1, *m, *n, *k]),
+            (Some([l, m, n, k]), _) => Ok([*l, *m, *n, *k]),
+            (_, 4) => Err(format!("`{text}` is no size; write LxMxNxK, such as 64x128x128x128")),
+            _ => Err(format!("`{text}` is no size; write n or MxNxK, such as 4096 or 4096x4096x512")),
+        }
+    };
+    texts.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_size(text: &str, parts: usize, expected: std::result::Result<[i64; 4], &str>) {
+        assert_eq!(sizes(&[text], parts).map(|sizes| sizes[0]), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        check_size("1024", 3, Ok([1, 1024, 1024, 1024]));
+        check_size("100x77x33", 3, Ok([1, 100, 77, 33]));
+        check_size("64x1x2x3", 4, Ok([64, 1, 2, 3]));
+        check_size("0", 3, Err("`0` is no size; write n or MxNxK, such as 4096 or 4096x4096x512"));
+        check_size("4x4", 3, Err("`4x4` is no size; write n or MxNxK, such as 4096 or 4096x4096x512"));
+        check_size("128", 4, Err("`128` is no size; write LxMxNxK, such as 64x128x128x128"));
+    }
+}
