@@ -553,6 +553,28 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
+    /// The elements of a view of one mode, in order, for those of a layout that have different offsets: broadcast
+    /// along its modes of stride 0.
+    pub fn repeated(&self, like: &Layout) -> Result<View> {
+        let mut step = 1;
+        let mut counted = |(extent, stride): (Value, Value)| -> Result<Layout> {
+            let Value::Int(count) = extent else {
+                return Err(
+                    Problem::new("a part of a tensor has a number of elements known at launch").arg(1)
+                );
+            };
+            let (own, moves) = (step, !stride.is_zero());
+            step *= if moves { count } else { 1 };
+            Ok(Layout::new(count, if moves { own } else { 0 })?)
+        };
+        let mut mode = |mode: Layout| -> Result<Layout> {
+            let mut leaves = mode.leaves().map(&mut counted).collect::<Result<Vec<_>>>()?;
+            Ok(if leaves.len() == 1 { leaves.remove(0) } else { Layout::from_modes(leaves)? })
+        };
+        let modes = like.modes().map(&mut mode).collect::<Result<Vec<_>>>()?;
+        Ok(self.rearranged(self.layout.composition(Layout::from_modes(modes)?)?))
+    }
+
     /// Is it broadcast: do several of its elements alias one of the tensor?
     pub fn repeats(&self) -> bool {
         self.layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1))

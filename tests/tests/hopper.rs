@@ -256,6 +256,28 @@ fn batches_are_a_third_mode_of_tensor_maps() {
     }
 }
 
+/// A number for each row or column of C: along wgmma's rows or columns, by the order of C.
+#[test]
+fn a_bias_is_added() {
+    for keys in [
+        "dtype=bf16 bm=128 bn=32 b=k_major c=n_major bias=columns",
+        "dtype=bf16 bm=64 bn=128 bias=rows",
+        "dtype=f16 bm=256 bn=64 c=n_major bias=rows a=k_major",
+        "dtype=bf16 bm=64 bn=64 out=f32 bias=columns b=k_major alpha_beta=true",
+        "dtype=tf32 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns",
+        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 bias=rows batched=true",
+        "dtype=i8 bm=64 bn=64 a=k_major b=k_major bias=columns",
+        "dtype=bf16 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major bias=rows alpha_beta=true batched=true",
+    ] {
+        let elements = if keys.contains("a=k_major b=k_major") { 16 } else { 8 };
+        let mut sizes = sizes(elements);
+        // As many rows as columns would not tell a bias of rows from one of columns.
+        sizes[0].0[0] *= 2;
+        sizes[1].0[0] += 16;
+        check_numbers(&format!("{keys} arch=90"), &sizes);
+    }
+}
+
 #[test]
 fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
     for keys in ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"] {

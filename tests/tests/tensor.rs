@@ -295,7 +295,6 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("precision=exact", "`precision` has no such choice\n");
     check("bias=both", "write bias = none or rows or columns; none, rows or columns: an argument `bias`");
     check("epilogue=rleu", "`rleu`");
-    check("mma=wgmma arch=90 dtype=bf16 bias=rows", "a product by wgmma adds no bias yet");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
     check("dtype=bf16 b_dtype=f16", "write i8, u8, e4m3 or e5m2, with dtype = f16 or bf16");
     check(

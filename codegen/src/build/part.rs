@@ -345,6 +345,32 @@ impl Builder {
         view.regroup(shape)
     }
 
+    /// Loads a partition into registers, and returns them as a view of its shape. Elements that a broadcast repeats
+    /// are loaded once and take one register.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, view::At};
+    /// # use tilewright_layout::{Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// let bias = b.tensor("bias", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// let tile = b.tile(&bias, (32i64,), &[At::Index(0.into())])?;
+    /// let tile = b.broadcast(&tile, &[Some(64), None])?;
+    /// let part = b.parallelize(&tile, &layout!((16, 8)))?;
+    /// let held = b.hold(&part)?; // four numbers, each for four rows
+    /// assert_eq!(held.layout.to_string(), "(4,4):(0,1@0)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn hold(&mut self, part: &View) -> Result<View> {
+        let single = part.rearranged(part.layout.filter());
+        let count = single.layout.size()?;
+        let single = single.regroup((count,))?;
+        let elem = self.elem(part);
+        let name = format!("r_{}", part.name);
+        let registers = self.registers_in(&name, elem, (count,).into(), elem.bytes() < 4)?;
+        self.copy(&single, &registers)?;
+        registers.repeated(&part.layout)
+    }
+
     /// The same elements with their modes permuted.
     ///
     /// ```

@@ -14,7 +14,7 @@ mod tests;
 use tilewright_layout::{Composed, Layout, Swizzle, Value as Size, layout};
 
 use super::Config;
-use super::product::{argument, of_batch};
+use super::product::{Vectors, argument, of_batch};
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
 use crate::build::Builder;
@@ -49,6 +49,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let vectors = Vectors::of(b, c)?;
     // The transposed product, where columns of C are contiguous.
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
     let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.c_rows, by_rows) {
@@ -90,7 +91,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
     let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply };
-    let raster = Raster::Bands(sizes.band);
+    let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none());
 
     b.roles(vec![
         (
@@ -111,10 +112,13 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                         1 => multiply(b)?,
                         _ => b.ordered(&[consumers], multiply)?,
                     }
+                    let place = [At::Index(part.rows_of(at)?), At::Index(at[1].clone())];
+                    let vectors = b.within(warpgroups, |b| part.vectors(b, &vectors, &place, early))?;
                     part.finish(b, &sums, product)?;
-                    let (rows, out) = (part.rows_of(at)?, of_batch(b, c, &out, batch_of(at))?);
-                    let tile = b.tile(&out, (bm, bn), &[At::Index(rows), At::Index(at[1].clone())])?;
-                    b.within(warpgroups, |b| part.store(b, (c, &scalars), &sums.acc, &tile, &staging))
+                    let out = of_batch(b, c, &out, batch_of(at))?;
+                    let tile = b.tile(&out, (bm, bn), &place)?;
+                    let inputs = (&scalars, &vectors);
+                    b.within(warpgroups, |b| part.store(b, inputs, &sums.acc, &tile, &staging))
                 })?;
                 b.within(warpgroups, |b| staging.finish(b));
                 Ok(())

@@ -233,12 +233,6 @@ impl Reader<'_> {
                 "a product by wgmma multiplies operands of one type here".into(),
                 "leave b_dtype out, or write mma = mma_sync",
             ),
-            (
-                c.bias.is_some(),
-                "bias",
-                "a product by wgmma adds no bias yet".into(),
-                "leave bias out, or write mma = mma_sync",
-            ),
         ];
         let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
         Some((key, message, help))

@@ -70,7 +70,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let sums = deal([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
-    let of_sums = vectors.each(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
+    let of_sums = vectors.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -179,7 +179,7 @@ fn gather(
     let deal = Deal { values, ..Deal::default() };
     let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
     let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
-    let vectors = vectors.each(|view| b.parallelize_over(view, &layout, 0, &deal))?;
+    let vectors = vectors.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
     let sums = b.registers("sums", c.acc, out.shape())?;
     let first = part(b, 0)?;
@@ -228,11 +228,13 @@ impl Vectors {
 
     /// The same of each.
     pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
-        let mut one = |view: &Option<View>| -> Result<Option<View>> {
-            let Some(view) = view else { return Ok(None) };
-            Ok(Some(of(view)?.with_name(&format!("t_{}", view.name))))
-        };
+        let mut one = |view: &Option<View>| view.as_ref().map(&mut of).transpose();
         Ok(Vectors { scale: one(&self.scale)?, bias: one(&self.bias)? })
+    }
+
+    /// The parts of a thread.
+    pub(super) fn parts(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
+        self.each(|view| Ok(of(view)?.with_name(&format!("t_{}", view.name))))
     }
 }
 

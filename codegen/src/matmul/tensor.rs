@@ -190,7 +190,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         };
         let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
         let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
-        let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?.each(|view| {
+        let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?.parts(|view| {
             let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
             b.partition_accumulators(&plan.mma, &view)
         })?;

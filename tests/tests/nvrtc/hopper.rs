@@ -19,6 +19,11 @@ pub(crate) const PRODUCTS: &[&str] = &[
     "dtype=u8 a=k_major b=k_major out=f32 c=n_major",
     "dtype=bf16 out=f32 alpha_beta=true",
     "dtype=f16 out=bf16 a=k_major c=n_major",
+    "dtype=bf16 bias=columns epilogue=gelu a=k_major b=k_major c=n_major",
+    "dtype=bf16 bias=rows epilogue=gelu alpha_beta=true",
+    "dtype=bf16 out=f32 bias=rows epilogue=silu",
+    "dtype=tf32 a=k_major b=k_major bias=columns epilogue=relu c=n_major",
+    "dtype=e4m3 a=k_major b=k_major out=bf16 bias=rows epilogue=gelu",
 ];
 
 fn hopper(name: &str, threads: u32) -> Build {

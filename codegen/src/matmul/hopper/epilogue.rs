@@ -88,22 +88,46 @@ impl Staging {
 pub(super) type Scalars = Option<(Expr, Expr)>;
 
 impl Part<'_> {
+    /// What the epilogue of a tile adds to rows or columns, for each accumulator of a thread. It is loaded while the
+    /// last product runs, unless C is read too: then all loads are in flight together, in fewer registers.
+    pub(super) fn vectors(
+        &self,
+        b: &mut Builder,
+        vectors: &Vectors,
+        [row, column]: &[At; 2],
+        early: bool,
+    ) -> Result<Vectors> {
+        let ([bm, bn, _], c) = (self.sizes.tile, self.c);
+        let (tile, at) = if c.c_rows { ([bm, bn], [row, column]) } else { ([bn, bm], [column, row]) };
+        vectors.tile(b, c, tile, at)?.parts(|view| {
+            let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+            let share = [At::Index(self.share(b)), At::Index(0.into())];
+            let mine = b.tile(&view, (self.sizes.rows(), bn), &share)?.with_name(&view.name);
+            let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
+            let part = b.partition_mma(&mine, self.multiply, 'd', &alone)?;
+            if early { b.hold(&part) } else { Ok(part) }
+        })
+    }
+
     /// The epilogue of a tile, 64 rows and some columns at a time.
     pub(super) fn store(
         &self,
         b: &mut Builder,
-        (c, scalars): (&Config, &Scalars),
+        (scalars, vectors): (&Scalars, &Vectors),
         acc: &View,
         tile: &View,
         staging: &Staging,
     ) -> Result<()> {
-        let (bn, down) = (self.sizes.tile[1], self.sizes.rows() / ROWS);
+        let (c, bn, down) = (self.c, self.sizes.tile[1], self.sizes.rows() / ROWS);
         let (parts, wide) = self.sizes.store_parts(c.out);
         let (fragment, operand, _) = FRAGMENT;
         let by_warp = self.by_warp();
         // Accumulators of 16 columns, along M, along N.
-        let sums = b.regroup(acc, (8i64, bn / 16, down))?;
-        let sums = b.permute(&sums, &[0, 2, 1])?;
+        let by_columns = |b: &mut Builder, view: &View| {
+            let view = b.regroup(view, (8i64, bn / 16, down))?;
+            b.permute(&view, &[0, 2, 1])
+        };
+        let (sums, vectors) = (by_columns(b, acc)?, vectors.each(|view| by_columns(b, view))?);
         // Parts alternate buffers. With an odd number of parts a tile begins with the buffer of the last one.
         if parts % self.sizes.buffers(c.out) != 0 {
             staging.finish(b);
@@ -114,7 +138,10 @@ impl Part<'_> {
             let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
             let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
             let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
+            let vectors = vectors.each(|view| b.tile(view, (8i64, 1i64, wide / 16), &at))?;
             let elements = b.partition_mma(&out, row_of(fragment)?, operand, &by_warp)?.with_name("out");
+            let of_part =
+                |b: &mut Builder, to: &View| scaled(b, c, (scalars, &vectors), &sums, &elements, to);
             let buffers = self.sizes.buffers(c.out);
             let buffer =
                 shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
@@ -128,14 +155,14 @@ impl Part<'_> {
             };
             match &staging.packed {
                 Some(packed) => {
-                    scaled(b, c, scalars, &sums, &elements, packed)?;
+                    of_part(b, packed)?;
                     freed(b);
                     self.store_matrices(b, packed, &buffer)?;
                 }
                 None => {
                     let rows = b.partition_mma(&buffer, row_of(fragment)?, operand, &by_warp)?;
                     freed(b);
-                    scaled(b, c, scalars, &sums, &elements, &rows.with_name("rows"))?;
+                    of_part(b, &rows.with_name("rows"))?;
                 }
             }
             b.sync();
@@ -169,17 +196,17 @@ fn row_of(name: &str) -> Result<&'static Atom> {
 fn scaled(
     b: &mut Builder,
     c: &Config,
-    scalars: &Scalars,
+    (scalars, vectors): (&Scalars, &Vectors),
     sums: &View,
     before: &View,
     to: &View,
 ) -> Result<()> {
     let plain = Expr::In(0);
     match scalars {
-        None => epilogue(b, c, sums, (before, to), &Vectors::default(), plain, None),
+        None => epilogue(b, c, sums, (before, to), vectors, plain, None),
         Some((alpha, beta)) => {
             let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
-            epilogue(b, c, sums, (before, to), &Vectors::default(), scaled, Some(beta.clone()))
+            epilogue(b, c, sums, (before, to), vectors, scaled, Some(beta.clone()))
         }
     }
 }
