@@ -317,7 +317,10 @@ fn by_wgmma(
     }
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     others.push(of(wide.clone(), &[Policy::General]));
-    others.push(of(program(first, true)?, &[Policy::Aligned, Policy::Small]));
+    // Threads that store single elements have guards and addresses in registers, and so have a bias and C.
+    let reads = config.bias.is_some() || config.alpha_beta;
+    let direct = sizes.iter().find(|sizes| !reads || sizes.leaves_registers()).unwrap_or(first);
+    others.push(of(program(direct, true)?, &[Policy::Aligned, Policy::Small]));
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None })
 }

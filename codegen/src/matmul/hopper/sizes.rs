@@ -98,6 +98,11 @@ impl Sizes {
         self.rows() * self.tile[1] / 128
     }
 
+    /// Do accumulators leave registers for an epilogue with many addresses?
+    pub(in crate::matmul) fn leaves_registers(&self) -> bool {
+        self.sums() < MOST_SUMS
+    }
+
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
     /// a swizzle.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
