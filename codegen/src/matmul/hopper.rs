@@ -11,14 +11,14 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-use tilewright_layout::{Composed, Layout, Swizzle, Value as Size, layout};
+use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
+use super::bulk::{REGISTERS, SWIZZLED, batch_of, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
 use crate::build::Builder;
-use crate::elem::Elem;
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Cost, Id, Unroll};
@@ -31,10 +31,6 @@ pub(super) use sizes::{Sizes, row, unfit};
 const ROWS: i64 = 64;
 /// Threads of a warpgroup.
 const THREADS: i64 = 128;
-/// Bytes of a row of shared memory as wgmma and bulk copies swizzle it.
-const SWIZZLED: i64 = 128;
-/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
-const REGISTERS: (u32, u32) = (232, 40);
 
 /// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store C, for one that
 /// bulk copies do not support.
@@ -69,8 +65,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         1 => b.family("warpgroups", (0, warps), warps / 4, None),
         _ => consumers,
     };
-    let sl = slots(b, "left", c.dtype, (bm, left_rows), sizes)?;
-    let sr = slots(b, "right", c.dtype, (bn, right_rows), sizes)?;
+    let sl = slots(b, "left", c.dtype, ([bm, bk], left_rows), sizes.stages)?;
+    let sr = slots(b, "right", c.dtype, ([bn, bk], right_rows), sizes.stages)?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
@@ -125,52 +121,6 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             }),
         ),
     ])
-}
-
-/// The batch of a tile.
-fn batch_of(at: &[Affine]) -> Affine {
-    at.get(2).cloned().unwrap_or_default()
-}
-
-fn shifted(x: &Affine, by: &Affine) -> Result<Affine> {
-    x.plus(by, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
-}
-
-fn times(x: &Affine, by: i64) -> Result<Affine> {
-    x.times(by).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
-}
-
-/// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
-/// exchanged among rows.
-fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
-    let group = (16 / elem.bytes()).trailing_zeros();
-    Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
-}
-
-/// The ring slots of an operand, in rows of 128 bytes: K-major, or in MN-major blocks.
-fn slots(
-    b: &mut Builder,
-    name: &str,
-    elem: Elem,
-    (rows, along_k): (i64, bool),
-    sizes: &Sizes,
-) -> Result<View> {
-    let across = sizes.tile[2];
-    let layout = match along_k {
-        true => Layout::new((rows, across, sizes.stages), (across, 1i64, rows * across))?,
-        false => Layout::new(
-            ((across, rows / across), across, sizes.stages),
-            ((1i64, across * across), across, rows * across),
-        )?,
-    };
-    b.shared(name, elem, swizzled(elem, SWIZZLED, layout)?)
-}
-
-/// A view at one index of its last mode.
-fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
-    let mut coord = vec![At::All; view.rank() - 1];
-    coord.push(At::Index(at.clone()));
-    b.slice(view, &coord)
 }
 
 /// Adds sums of a step to those of the tile.

@@ -288,11 +288,15 @@ impl TiledMma {
 
     /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).
     fn part(&self, view: &View, operand: char) -> Result<View> {
+        self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).digit(i64::from(WARP), None))
+    }
+
+    /// The same of a given warp.
+    pub(crate) fn part_of(&self, view: &View, operand: char, warp: &Affine) -> Result<View> {
         let (tile, modes) = self.tile_of(operand);
         let extents = view.extents().filter(|extents| extents.len() == 2).ok_or_else(|| {
             Problem::new(format!("`{}` is no tile of two known extents: {}", view.name, view.shape()))
         })?;
-        let warp = Affine::from(Coord::Thread(self.of)).digit(i64::from(WARP), None);
         let (mut tiler, mut at) = (Vec::new(), Vec::new());
         for (mode, ((extent, size), along)) in extents.iter().zip(tile).zip(modes).enumerate() {
             let groups = self.groups.mode(along)?;
@@ -306,7 +310,7 @@ impl TiledMma {
                 .help(format!("use a multiple of {}", count * size)));
             }
             tiler.push((extent / count).into());
-            at.push(At::Index(position(&groups, &warp)?));
+            at.push(At::Index(position(&groups, warp)?));
         }
         view.tile(&Tiler::Modes(tiler), &at)
     }
