@@ -128,6 +128,40 @@ fn every_instruction_of_f64() {
     }
 }
 
+/// On architectures with bulk copies, those fill a ring for aligned operands that ldmatrix reads.
+#[test]
+fn fed_by_bulk_copies() {
+    let sizes = [([128, 192, 64], 0), ([72, 136, 48], 8), ([160, 80, 208], 16)];
+    for keys in [
+        "dtype=bf16",
+        "dtype=bf16 a=k_major",
+        "dtype=bf16 b=k_major c=n_major",
+        "dtype=bf16 a=k_major b=k_major bk=32 alpha_beta=true",
+        "dtype=f16 a=k_major b=k_major c=n_major bias=rows epilogue=|x|x+1.0-1.0",
+        "dtype=bf16 a=k_major b=k_major bias=columns bk=128",
+        "dtype=bf16 a=k_major b=k_major batched=true bm=64 bn=96 stages=3",
+        "dtype=bf16 a=k_major b=k_major batched=true out=f32 alpha_beta=true",
+        "dtype=i8 a=k_major b=k_major",
+        "dtype=e4m3 a=k_major b=k_major out=bf16",
+        "dtype=tf32 a=k_major b=k_major bm=128",
+        "dtype=f32 precision=f32x3 a=k_major b=k_major bm=64 bn=32",
+        "dtype=bf16 a=k_major b=k_major bm=128 bn=256 warps=8",
+        "dtype=bf16 warps=((2,2),2) bm=128 bn=64",
+    ] {
+        let tile = if keys.contains("bm=") { "" } else { "bm=64 bn=64 " };
+        let keys = format!("{tile}arch=90 mma=mma_sync {keys}");
+        let sources: Vec<String> = kernel(&keys).variants.into_iter().map(|variant| variant.source).collect();
+        assert!(sources[0].contains("bulk_load") && sources[0].contains("mma.sync"), "{keys}: no ring");
+        let mut ran = sources.iter().zip(check(&keys, &sizes));
+        assert!(ran.any(|(source, ran)| ran && source.contains("bulk_load")), "{keys}: the ring never ran");
+    }
+    // Not where fragments would be loaded element by element, with bank conflicts, or are converted.
+    for keys in ["dtype=f64", "dtype=i8", "dtype=tf32", "dtype=bf16 b_dtype=i8 out=f32 a=k_major b=k_major"] {
+        let keys = format!("arch=90 mma=mma_sync bm=64 bn=32 {keys}");
+        assert!(!kernel(&keys).variants[0].source.contains("bulk_load"), "{keys}");
+    }
+}
+
 #[test]
 fn tiles_warps_and_stages() {
     for keys in [

@@ -5,9 +5,12 @@
 //! columns of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are
 //! then adjacent in C.
 
+mod ring;
+
 use tilewright_layout::Value as Size;
 
 use super::Config;
+use super::bulk::SWIZZLED;
 use super::product::{Vectors, argument, epilogue, of_batch};
 use crate::affine::Coord;
 use crate::build::Builder;
@@ -47,15 +50,20 @@ pub(super) struct Usual {
     pub(super) sums: i64,
 }
 
-/// Good sizes for a type of the operands on every architecture: less than 99 KiB of shared memory.
+/// Good sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows of
+/// 128 bytes along K where four stages of them fit.
 pub(super) fn usual(c: &Config) -> Usual {
     let (elem, terms) = (c.dtype, c.precision.terms());
     let square = 64 * 64;
+    let long = Usual { tile: [128, 256, SWIZZLED / i64::from(elem.bytes())], stages: 4, sums: square };
+    let fits =
+        (long.tile[0] + long.tile[1]) * SWIZZLED * long.stages <= i64::from(Target::of(c.arch).block_shared);
     match (elem, elem.bytes()) {
         // Elements take registers before and after their conversion.
         _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        (_, 1 | 2) if fits => long,
         (_, 1) => Usual { tile: [128, 256, 64], stages: 4, sums: square },
         (_, 2) => Usual { tile: [128, 256, 32], stages: 4, sums: square },
         // Fragments take registers for both terms, and so do sums of a k-step.
@@ -105,11 +113,11 @@ impl Config {
     }
 }
 
-/// The programs of a plan, from copies of 16 bytes to those of single elements.
+/// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
 pub(super) fn programs(c: &Config, plan: &Plan) -> Result<Vec<crate::tile::Program>> {
     let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
     let widths = [WIDE, WORD, bytes];
-    let mut all = Vec::new();
+    let mut all: Vec<_> = ring::program(c, plan)?.into_iter().collect();
     for (at, &width) in widths.iter().enumerate() {
         if width < bytes || widths[..at].contains(&width) {
             continue;

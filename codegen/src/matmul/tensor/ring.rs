@@ -1,0 +1,318 @@
+//! The product by mma.sync on architectures with bulk copies: warp-specialized and persistent. One warp fills a ring
+//! by bulk copies, which take no instructions of the warps that multiply; those wait for slots of the ring, and never
+//! for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of this
+//! one, and each warp stores its part of C from shared memory by bulk copies of its own.
+
+use tilewright_layout::{Layout, Value as Size, layout};
+
+use super::{BAND, Plan};
+use crate::affine::Affine;
+use crate::build::Builder;
+use crate::matmul::Config;
+use crate::matmul::bulk::{REGISTERS, batch_of, last, row_of, shifted, slots, swizzled, times};
+use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
+use crate::problem::{Problem, Result};
+use crate::target::{Target, WARP};
+use crate::thread::{Bin, Id, Unroll};
+use crate::tile::{Expr, How, Program, Raster, Ring};
+use crate::tiled::{Route, TiledMma};
+use crate::view::{At, View};
+
+/// The first architecture with bulk copies.
+const BULK: u32 = 90;
+/// Bytes of a swizzled row, at least.
+const LEAST: i64 = 32;
+/// Most rows or columns of a bulk copy.
+const BOX: i64 = 256;
+/// Bytes for mbarriers and the alignment of swizzles.
+const MBARRIERS: i64 = 1024;
+
+/// Slots of the ring, and buffers of each warp in the epilogue.
+#[derive(Clone, Copy)]
+struct Rooms {
+    stages: i64,
+    buffers: i64,
+}
+
+/// What both roles know.
+struct Part<'p> {
+    c: &'p Config,
+    plan: &'p Plan,
+    ring: Id,
+    steps: Size,
+    /// The product of the consumers, and that of one of their warps alone.
+    mma: TiledMma,
+    alone: TiledMma,
+}
+
+/// An operand: the argument, its slots in shared memory, and the rows of its tiles.
+struct Operand {
+    from: View,
+    to: View,
+    rows: i64,
+}
+
+/// Alpha and beta.
+type Scalars = Option<(Expr, Expr)>;
+
+/// The epilogue's shared memory, and the token of the bulk stores.
+struct Staging {
+    buffers: View,
+    count: i64,
+    stores: Id,
+}
+
+/// The program, if bulk copies and ldmatrix support the types, orders and sizes.
+pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
+    let [left, right] = c.operands_of(plan.tile);
+    let bytes = i64::from(c.dtype.bytes());
+    let row = |along_k: bool, rows: i64| row_of(if along_k { plan.tile[2] } else { rows }, bytes) * bytes;
+    let [left_rows, right_rows] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
+    let narrow = [row(left_rows, left), row(right_rows, right), wide(c, plan)? * i64::from(c.out.bytes())];
+    let Some(rooms) = rooms(c, plan)? else { return Ok(None) };
+    if c.arch < BULK
+        || c.mixed()
+        || left.max(right).max(plan.tile[2]) > BOX
+        || narrow.iter().any(|row| *row < LEAST)
+    {
+        return Ok(None);
+    }
+    let mut b = Builder::new(&c.name);
+    Ok(product(&mut b, c, plan, rooms)?.then(|| b.finish()))
+}
+
+/// Columns of C that a warp stores at once.
+fn wide(c: &Config, plan: &Plan) -> Result<i64> {
+    let [_, right] = c.operands_of(plan.tile);
+    Ok(row_of(right / plan.mma.groups.mode(1)?.size()?, i64::from(c.out.bytes())))
+}
+
+/// Does C go through shared memory? Not if fragments already write whole sectors.
+fn stages_result(c: &Config) -> bool {
+    c.out.bytes() < 4
+}
+
+/// What fits in shared memory: two buffers, so that one is written while the other is stored, unless that leaves
+/// fewer slots than copies need to run ahead.
+fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
+    let warps = plan.mma.threads()? / i64::from(WARP);
+    let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());
+    let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
+    let slot = plan.bytes(c) / plan.stages;
+    let of = |buffers: i64| {
+        let leaving = if stages_result(c) { buffers * buffer } else { 0 };
+        Rooms { stages: ((room - leaving) / slot).min(plan.stages), buffers }
+    };
+    let fits = |rooms: &Rooms, least: i64| rooms.stages >= least;
+    Ok([(of(2), plan.stages.min(3)), (of(1), 2)]
+        .into_iter()
+        .find(|(rooms, least)| fits(rooms, *least))
+        .map(|of| of.0))
+}
+
+/// Builds the program; `false` if the operands' fragments are not loaded by ldmatrix, which alone reads swizzled rows
+/// without bank conflicts.
+fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<bool> {
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    b.arch(c.arch).persistent();
+    if c.overlaps {
+        b.overlaps();
+    }
+    let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
+    let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let vectors = Vectors::of(b, c)?;
+    let [left, right] = c.operands_of(plan.tile);
+    let bk = plan.tile[2];
+    let sides = [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)];
+    let [first, second] = if c.c_rows {
+        sides
+    } else {
+        let [a, bt] = sides;
+        [bt, a]
+    };
+    let order: &[usize] = match (c.c_rows, c.batched) {
+        (true, false) => &[0, 1],
+        (true, true) => &[0, 1, 2],
+        (false, false) => &[1, 0],
+        (false, true) => &[1, 0, 2],
+    };
+    let out = b.permute(&out, order)?;
+
+    let warps = (plan.mma.threads()? / i64::from(WARP)) as u32;
+    // With two consumer warpgroups, registers of the producer's warps go to them: each part of a multiprocessor has
+    // registers for 255 in two warps, and for 168 in three.
+    let (registers, filling) = if warps == 8 { (Some(REGISTERS), 4) } else { (None, 1) };
+    let consumers = b.group("consumers", (0, warps), registers.map(|all| all.0));
+    let producer = b.group("producer", (warps, warps + filling), registers.map(|all| all.1));
+    let each = b.family("warps", (0, warps), warps, None);
+    let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
+    let mut tiles = vec![("row", count(first.2, left)?), ("column", count(second.2, right)?)];
+    tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
+    let raster = Raster::Bands((BAND / left).clamp(1, 64) as u32);
+    let steps = count(k, bk)?;
+
+    let mma = plan.mma.clone().by(consumers);
+    let mut operands = Vec::new();
+    for ((name, from, _, along_k), (rows, letter)) in
+        [first, second].into_iter().zip([(left, 'a'), (right, 'b')])
+    {
+        let to = slots(b, &format!("s{name}"), c.dtype, ([rows, bk], along_k), rooms.stages)?;
+        let slot = last(b, &to, &0.into())?;
+        if !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
+            return Ok(false);
+        }
+        operands.push(Operand { from: from.with_name(&format!("g{name}")), to, rows });
+    }
+    let ring = b.ring(Ring {
+        name: "ring".into(),
+        slots: rooms.stages as u32,
+        buffers: operands.iter().map(|operand| operand.to.tensor).collect(),
+        from: producer,
+        to: consumers,
+        arrivals: 1,
+        over_cluster: None,
+    });
+    let alone = TiledMma::new(plan.mma.row.name, &layout!((1, 1)), each)?;
+    let part = Part { c, plan, ring, steps, mma, alone };
+    b.roles(vec![
+        (producer, Box::new(|b: &mut Builder| b.tiles(&tiles, raster, |b, at| part.fill(b, at, &operands)))),
+        (
+            consumers,
+            Box::new(|b: &mut Builder| {
+                let staging = if stages_result(c) { Some(part.staging(b, rooms.buffers)?) } else { None };
+                b.tiles(&tiles, raster, |b, at| -> Result<()> {
+                    let acc = part.multiply(b, &operands)?;
+                    let out = of_batch(b, c, &out, batch_of(at))?;
+                    let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
+                    let gc = b.tile(&out, (left, right), &[row.clone(), column.clone()])?.with_name("gc");
+                    let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
+                    let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?;
+                    let vectors = vectors
+                        .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
+                    part.store(b, &acc, &gc, (&vectors, &scalars), staging.as_ref())
+                })?;
+                // The block must not exit before bulk stores have read its shared memory.
+                b.within(each, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
+                Ok(())
+            }),
+        ),
+    ])?;
+    Ok(true)
+}
+
+impl Part<'_> {
+    /// The producer's main loop of a tile.
+    fn fill(&self, b: &mut Builder, at: &[Affine], operands: &[Operand]) -> Result<()> {
+        let bk = self.plan.tile[2];
+        let load = How::Atom(if self.c.batched { "bulk_load_3d" } else { "bulk_load_2d" });
+        let mut tiles = Vec::new();
+        for (operand, place) in operands.iter().zip(at) {
+            let from = of_batch(b, self.c, &operand.from, batch_of(at))?;
+            tiles.push(b.tile(&from, (operand.rows, bk), &[At::Index(place.clone()), At::All])?);
+        }
+        let bytes = self.plan.bytes(self.c) / self.plan.stages;
+        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
+            b.acquire(self.ring);
+            b.publish(self.ring, Some(bytes as u32));
+            let slot = b.slot(self.ring);
+            for (tile, operand) in tiles.iter().zip(operands) {
+                let (from, to) = (last(b, tile, &k)?, last(b, &operand.to, &slot)?);
+                b.copy_how(&from, &to, load, None)?;
+            }
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// The consumers' main loop of a tile; returns its sums.
+    fn multiply(&self, b: &mut Builder, operands: &[Operand]) -> Result<View> {
+        let acc = b.accumulators("acc", &self.mma, self.c.operands_of(self.plan.tile))?;
+        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
+            b.await_slot(self.ring);
+            let slot = b.slot(self.ring);
+            let (left, right) = (last(b, &operands[0].to, &slot)?, last(b, &operands[1].to, &slot)?);
+            b.multiply_in(&self.mma, &left, &right, &acc, self.c.precision.terms())?;
+            b.release(self.ring);
+            b.advance(self.ring);
+            Ok(())
+        })?;
+        Ok(acc)
+    }
+
+    /// Buffers of each warp for rows of one instruction.
+    fn staging(&self, b: &mut Builder, count: i64) -> Result<Staging> {
+        let (rows, wide, out) = (self.mma.shape()[0], wide(self.c, self.plan)?, self.c.out);
+        let warps = self.mma.groups.size()?;
+        let layout = Layout::new((rows, wide, count * warps), (wide, 1i64, rows * wide))?;
+        let layout = swizzled(out, wide * i64::from(out.bytes()), layout)?;
+        Ok(Staging { buffers: b.shared("leaving", out, layout)?, count, stores: b.token() })
+    }
+
+    /// The epilogue of a tile.
+    fn store(
+        &self,
+        b: &mut Builder,
+        acc: &View,
+        gc: &View,
+        (vectors, scalars): (&Vectors, &Scalars),
+        staging: Option<&Staging>,
+    ) -> Result<()> {
+        let (c, plain) = (self.c, Expr::In(0));
+        let (scaled, beta) = match scalars {
+            None => (plain, None),
+            Some((alpha, beta)) => {
+                (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain)), Some(beta.clone()))
+            }
+        };
+        let Some(staging) = staging else {
+            let out = b.partition_accumulators(&self.mma, gc)?.with_name("out");
+            let vectors = vectors.each(|view| b.partition_accumulators(&self.mma, view))?;
+            return epilogue(b, c, acc, (&out, &out), &vectors, scaled, beta);
+        };
+        let ([rows, columns, _], wide) = (self.mma.shape(), wide(c, self.plan)?);
+        let [_, down, across] = acc.extents().unwrap_or_default()[..] else {
+            return Err(Problem::new("accumulators have three modes"));
+        };
+        let along = across * columns / wide;
+        b.within(self.alone.of, |b| {
+            b.repeat("part", Size::Int(down * along), Unroll::Full, |b, part| -> Result<()> {
+                let at = [part.digit(along, None), part.digit(1, Some(along))].map(At::Index);
+                let [row, column] = &at;
+                let sums = [At::Index(0.into()), row.clone(), column.clone()];
+                let sums =
+                    b.tile(acc, (acc.extents().map_or(1, |all| all[0]), 1i64, wide / columns), &sums)?;
+                let warp = b.member(self.alone.of);
+                let mine = |b: &mut Builder, view: &View| {
+                    let mine = self.mma.part_of(view, 'd', &warp)?;
+                    b.tile(&mine, (rows, wide), &at)
+                };
+                let out = mine(b, gc)?;
+                let before = b.partition_accumulators(&self.alone, &out)?.with_name("before");
+                let vectors = vectors.each(|view| {
+                    let view = mine(b, view)?;
+                    b.partition_accumulators(&self.alone, &view)
+                })?;
+                let buffer = shifted(&times(&warp, staging.count)?, &part.digit(1, Some(staging.count)))?;
+                let buffer = last(b, &staging.buffers, &buffer)?;
+                let to = b.partition_accumulators(&self.alone, &buffer)?.with_name("to");
+                // The previous bulk store from this buffer must have read it.
+                b.wait_all_but(staging.stores, staging.count as u32 - 1);
+                b.sync();
+                epilogue(
+                    b,
+                    c,
+                    &sums.with_name("sums"),
+                    (&before, &to),
+                    &vectors,
+                    scaled.clone(),
+                    beta.clone(),
+                )?;
+                b.sync();
+                let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
+                b.copy_how(&buffer, &out, How::Atom(store), Some(staging.stores))
+            })
+        })
+    }
+}
