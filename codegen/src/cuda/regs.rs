@@ -41,11 +41,26 @@ impl Printer<'_> {
         format!("{name}[{}]", self.int(at))
     }
 
-    /// A pointer to where a fragment begins.
+    /// A pointer to where a fragment begins: a word, or an element where the fragment is a part of one.
     pub(super) fn pointer(&mut self, frag: Frag) -> String {
         match self.exprs.constant(frag.at) {
             Some(0) if !self.is_scalar(frag.reg) => self.names.regs[frag.reg as usize].clone(),
+            _ if frag.len < self.per_word(frag.reg) => format!("&{}", self.element(frag.reg, frag.at)),
             _ => format!("&{}", self.word(frag)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::words::Words;
+
+    /// Two elements of eight bits are half a word: the other half has an address of its own.
+    #[test]
+    fn a_part_of_a_word_has_its_own_address() {
+        let keys = "dtype=bf16 b_dtype=i8 a=k_major b=k_major";
+        let kernel = Words::read(keys).and_then(Words::matmul).unwrap();
+        let loads = "*(unsigned short*)&((signed char*)sb_frag)[j * 2 + l * 4 + m * 8]";
+        assert!(kernel.source().contains(loads), "{}", kernel.source());
     }
 }
