@@ -330,6 +330,8 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (from, _) if is_bits(from) => convert(&call("to_float", &[piece]), F32, to),
         (F32, to) if is_narrow(to) => rounded(piece.clone(), to),
         (F64, to) if is_narrow(to) => call(&format!("double_to_{to}"), &[piece]),
+        // Exact, and much faster than by way of `double`.
+        (I8 | U8, to) if is_narrow(to) => rounded(cast(F32, piece), to),
         (_, to) if is_narrow(to) => narrowed_int(piece, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),
