@@ -3,7 +3,12 @@
 use tilewright_layout::{Symbol, Value};
 
 use super::Limits;
-use crate::thread::Kernel;
+use crate::thread::{Kernel, Param};
+
+/// Rows of 128 bytes that the L2 cache of an H100 delivers in 100 clocks, if they begin at multiples of so many
+/// bytes and no more: two lines for each, and a sector more where the 32 bytes of a sector are cut. Rows of
+/// whole lines are no limit.
+const ROWS: [(u64, u128); 2] = [(32, 2400), (128, 3500)];
 
 /// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
 /// where the kernel has no cost model.
@@ -26,11 +31,36 @@ pub(super) fn clocks(
     }
     let cluster = launch.cluster.iter().product::<u32>().max(1);
     let blocks = limits.multiprocessors.saturating_mul(launch.blocks_per_sm.max(1));
-    let rounds = tiles.div_ceil(u128::from((blocks / cluster).max(1)));
+    let clusters = u128::from((blocks / cluster).max(1));
+    let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;
-    let of_tile = steps.saturating_mul(cost.step.into()).saturating_add(cost.tile.into());
+    let rows = tiles.min(clusters).saturating_mul((cluster * cost.rows).into());
+    let step = u128::from(cost.step).max(copies(rows, alignment(program, lookup)?));
+    let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
     let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into());
     Some(rounds.saturating_mul(of_tile).saturating_add(of_edges).saturating_add(cost.launch.into()))
+}
+
+/// Clocks in which the L2 cache delivers so many rows that begin at multiples of so many bytes.
+fn copies(rows: u128, alignment: u64) -> u128 {
+    let limit = ROWS.iter().find(|(aligned, _)| alignment < *aligned);
+    limit.map_or(0, |(_, per_100)| rows.saturating_mul(100) / per_100)
+}
+
+/// The largest power of two, of bytes, that divides the strides of all tensors from which bulk copies load.
+fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<u64> {
+    let mut all = 1 << 16;
+    for param in &program.params {
+        let Param::TensorMap { tensor, modes, .. } = param else { continue };
+        let Some(Param::Pointer { stride, elem, write: false, .. }) = program.params.get(*tensor as usize)
+        else {
+            continue;
+        };
+        for &mode in &modes[1..] {
+            all |= stride[usize::from(mode)].evaluate(lookup)?.unsigned_abs() * u64::from(elem.bytes());
+        }
+    }
+    Some(1 << all.trailing_zeros())
 }
 
 /// The first variant that fits, or, where it has a cost model, the fastest of those with one.
@@ -57,6 +87,13 @@ mod tests {
         let first = all.iter().position(Option::is_some).expect("one that serves");
         let clocks = |place: usize| all[place].filter(|&clocks| clocks > 0);
         assert_eq!(quickest(first, &refused, clocks), expected);
+    }
+
+    #[test]
+    fn rows_that_cut_lines_take_longer() {
+        assert_eq!(copies(132 * 256, 128), 0);
+        assert!(copies(132 * 256, 64) > 900);
+        assert!(copies(132 * 256, 16) > copies(132 * 256, 32));
     }
 
     #[test]

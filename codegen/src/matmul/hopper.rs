@@ -82,8 +82,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
     let pairs = count(k, 2 * bk)?;
     let steps = if c.promotes() { twice(pairs)? } else { count(k, bk)? };
-    if let (Some([step, tile]), false) = (sizes.clocks, direct) {
-        b.cost(Cost { steps, step, beyond: sizes::BEYOND, tile, launch: sizes::LAUNCH });
+    if let (Some(clocks), false) = (sizes.clocks, direct) {
+        let rows = (bm + bn / sizes.cluster) as u32;
+        b.cost(Cost { steps, rows, ..clocks });
     }
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
     let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply };

@@ -88,6 +88,9 @@ pub struct Cost {
     pub step: u32,
     /// Further clocks of an iteration for each row and column of an edge tile that is out of bounds.
     pub beyond: u32,
+    /// Rows of 128 bytes that a block copies in an iteration: where they begin in the middle of a line of the
+    /// L2 cache, it may limit the iteration.
+    pub rows: u32,
     /// Further clocks of a tile.
     pub tile: u32,
     /// Further clocks of a launch.

@@ -7,6 +7,7 @@ use crate::elem::Elem;
 use crate::matmul::Config;
 use crate::problem::Problem;
 use crate::target::Target;
+use crate::thread::Cost;
 
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
@@ -24,32 +25,35 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(in crate::matmul) ping_pong: bool,
-    /// Measured clocks, if any: of a main loop step, and the overhead of a tile.
-    pub(in crate::matmul) clocks: Option<[u32; 2]>,
+    /// Measured clocks, if any; of how many steps, and of how many rows, the program adds.
+    pub(in crate::matmul) clocks: Option<Cost>,
 }
 
-/// Tiles of the default variants, rows and columns, with the clocks of a step: of an H100 at 1.98 GHz, see
-/// bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all multiprocessors; small ones
-/// for products of few rows, which memory limits.
-const SHIPPED: [([i64; 2], u32); 11] = [
-    ([128, 256], 1266),
-    ([128, 224], 1085),
-    ([128, 192], 931),
-    ([128, 160], 805),
-    ([128, 128], 696),
-    ([256, 128], 1266),
-    ([64, 256], 700),
-    ([64, 128], 457),
-    ([64, 64], 429),
-    ([64, 32], 432),
-    ([64, 16], 387),
+/// Tiles of the default variants, rows and columns, and the blocks of a cluster, with the clocks of a step: of
+/// an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all
+/// multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy fewer rows,
+/// for rows that begin in the middle of a line of the L2 cache.
+const SHIPPED: [([i64; 2], i64, u32); 13] = [
+    ([128, 256], 1, 1266),
+    ([128, 224], 1, 1085),
+    ([128, 192], 1, 931),
+    ([128, 160], 1, 805),
+    ([128, 128], 1, 696),
+    ([256, 128], 1, 1266),
+    ([64, 256], 1, 700),
+    ([64, 128], 1, 457),
+    ([64, 64], 1, 429),
+    ([64, 32], 1, 432),
+    ([64, 16], 1, 387),
+    ([128, 256], 2, 1266),
+    ([64, 128], 2, 457),
 ];
 /// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
-pub(super) const BEYOND: u32 = 2;
+const BEYOND: u32 = 2;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 const TILE: [u32; 2] = [182, 94];
-/// Clocks of a launch beside its tiles.
-pub(super) const LAUNCH: u32 = 4130;
+/// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
+const LAUNCH: [u32; 2] = [4130, 3000];
 
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
@@ -57,13 +61,15 @@ const MOST_SUMS: i64 = 128;
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], step): ([i64; 2], u32)| {
-            let tiles = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
-            let sizes = Sizes { tile: tiles, stages: 1, cluster: 1, band: 8, ping_pong: false, clocks: None };
+        let of = |([bm, bn], cluster, step): ([i64; 2], i64, u32)| {
+            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+            let sizes = Sizes { tile, stages: 1, cluster, band: 8, ping_pong: false, clocks: None };
             // Sums of a step are zeroed and added.
             let step = step + if c.promotes() { 2 * sizes.sums() as u32 } else { 0 };
             let tile = TILE[0] + TILE[1] * (bm * bn) as u32 / 1000;
-            Sizes { stages: sizes.most_stages(c), clocks: Some([step, tile]), ..sizes }
+            let launch = LAUNCH[0] + if cluster > 1 { LAUNCH[1] } else { 0 };
+            let clocks = Cost { steps: 0.into(), step, beyond: BEYOND, rows: 0, tile, launch };
+            Sizes { stages: sizes.most_stages(c), clocks: Some(clocks), ..sizes }
         };
         SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none()).collect()
     }

@@ -210,7 +210,12 @@ fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
 fn a_launch_chooses_among_tiles() {
     check_chosen([4096, 4096, 4096], [128, 256]);
     check_chosen([1024, 1024, 1024], [64, 128]);
-    check_chosen([1536, 1536, 1536], [128, 192]);
+    check_chosen([1536, 1536, 1536], [128, 160]);
+    // Few rows, which memory limits.
+    check_chosen([16, 4096, 4096], [64, 32]);
+    check_chosen([4096, 16, 4096], [64, 16]);
+    // Rows that begin in the middle of a line: blocks of a cluster share copies.
+    check_chosen([3000, 3000, 3000], [256, 256]);
     check_chosen([3072, 3072, 3072], [128, 192]);
     check_chosen([11264, 384, 2048], [256, 128]);
     // Leading dimensions that bulk copies do not support.
