@@ -15,6 +15,9 @@ pub mod choose;
 #[allow(dead_code)]
 #[path = "../examples/ladder/steps.rs"]
 pub mod ladder;
+#[allow(dead_code)]
+#[path = "../examples/linear.rs"]
+pub mod linear;
 pub mod memory;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]

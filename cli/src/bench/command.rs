@@ -32,8 +32,12 @@ pub(crate) fn command() -> Command {
     let sizes = |default: &'static str, help: &'static str| {
         option("sizes", "SIZES", help).value_delimiter(',').default_value(default)
     };
-    let kernels = option("kernel", "KEYS", "Keys of `matmul_kernel!`; may be given several times")
-        .action(ArgAction::Append);
+    let kernels = option(
+        "kernel",
+        "KEYS",
+        "Keys of `matmul_kernel!`, or `linear` and its constants; may be given several times",
+    )
+    .action(ArgAction::Append);
     let dtype = || option("dtype", "TYPE", "Element type of A and B").default_value("f32");
     Command::new("bench")
         .about("Measure kernels against their peers on a GPU")

@@ -66,7 +66,7 @@ pub(super) struct Task<'k> {
     pub(super) suite: String,
     /// Batch, M, N, K.
     pub(super) sizes: [i64; 4],
-    /// All of one form.
+    /// All of forms with the same peer.
     pub(super) ours: &'k [Ours],
     /// Are they products that the chooser knows?
     pub(super) predict: bool,
@@ -76,32 +76,14 @@ pub(super) struct Task<'k> {
 pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
     let (device, on) = (place.device, place.on());
     let Some(first) = task.ours.first() else { return Ok(Vec::new()) };
-    let operands = &Operands::new(on, first.form, task.sizes)?;
+    let common = Operands::new(on, first.form, task.sizes)?;
     let peer = match place.cublas {
-        Some(cublas) => Peer::fastest(place, cublas, operands, task.sizes)?,
+        Some(cublas) => Peer::fastest(place, cublas, &common, task.sizes)?,
         None => None,
     };
     let mut contenders: Vec<Contender> = peer.iter().map(|peer| peer.contender(on)).collect();
-    let mut loaded: Vec<Loaded> = task.ours.iter().map(|ours| Loaded::new(&ours.kernel)).collect();
-    for (ours, loaded) in task.ours.iter().zip(&mut loaded) {
-        let launches = if ours.is_batched() { 1 } else { task.sizes[0] };
-        let prepared: Vec<Vec<Prepared>> = operands
-            .sets
-            .iter()
-            .map(|set| (0..launches).map(|at| prepare(place, loaded, ours, set, task.sizes, at)).collect())
-            .collect::<Result<_>>()?;
-        let note = prepared[0][0].note.clone();
-        let begin = Rc::new(move |at: usize| {
-            prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
-        });
-        let (running, checked, reads_c) = (begin.clone(), begin, ours.reads_c());
-        contenders.push(Contender {
-            name: ours.name.clone(),
-            note,
-            begin: Box::new(move |at| running(at)),
-            check: Box::new(move || operands.check(on, reads_c, &*checked)),
-            bound: ours.form.bound(),
-        });
+    for ours in task.ours {
+        contenders.push(contender(place, ours, common.of(on, ours.form, task.sizes)?, task.sizes)?);
     }
     let [batch, m, n, k] = task.sizes;
     let [batch_f, m_f, n_f, k_f] = task.sizes.map(|n| n as f64);
@@ -119,6 +101,35 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// One of our kernels on its operands.
+fn contender<'a>(
+    place: &Place<'a>,
+    ours: &Ours,
+    operands: Operands,
+    sizes: [i64; 4],
+) -> Result<Contender<'a>> {
+    let (device, on) = (place.device, place.on());
+    let mut loaded = Loaded::new(&ours.kernel);
+    let launches = if ours.is_batched() { 1 } else { sizes[0] };
+    let prepared: Vec<Vec<Prepared>> = operands
+        .sets
+        .iter()
+        .map(|set| (0..launches).map(|at| prepare(place, &mut loaded, ours, set, sizes, at)).collect())
+        .collect::<Result<_>>()?;
+    let note = prepared[0][0].note.clone();
+    let begin = Rc::new(move |at: usize| {
+        prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
+    });
+    let (running, checked, reads_c) = (begin.clone(), begin, ours.reads_c());
+    Ok(Contender {
+        name: ours.name.clone(),
+        note,
+        begin: Box::new(move |at| running(at)),
+        check: Box::new(move || operands.check(on, reads_c, &*checked)),
+        bound: ours.form.bound(),
+    })
 }
 
 /// The chooser's predicted seconds for a kernel here; `None` where it takes several launches, or more arguments than the
@@ -203,7 +214,7 @@ impl<'l> Peer<'l> {
             Ok(form) => form,
             Err(why) => return without(why),
         };
-        let operands = ours.of_peer(place.on(), form, sizes)?;
+        let operands = ours.of(place.on(), form, sizes)?;
         let (mut problem, swapped) = Problem::of(&form, sizes);
         problem.bias = operands.sets[0].bias.as_ref().map(|bias| bias.address);
         let products = match cublas.products(&problem, TRIED) {

@@ -2,6 +2,8 @@
 
 /// The longest name in a table.
 const LONGEST: usize = 32;
+/// Keys that the title of a table says: they come last in a name, and are the first to be left out.
+const TITLED: [&str; 5] = ["dtype", "a", "b", "c", "batched"];
 
 /// A name for each text of keys: the key `name`, or the keys that not all of them have. No two names are the same unless
 /// their keys are.
@@ -34,7 +36,9 @@ fn shortened(words: &[&str]) -> String {
     }
     let most = LONGEST - 2;
     let mut kept = String::new();
-    for word in words {
+    let titled = |word: &&&str| word.split_once('=').is_some_and(|(key, _)| TITLED.contains(&key));
+    let others = words.iter().filter(|word| !titled(word));
+    for word in others.chain(words.iter().filter(titled)) {
         if kept.chars().count() + 1 + word.chars().count() > most {
             break;
         }
@@ -85,6 +89,10 @@ mod tests {
             &["no further keys", "bm=64 bn=128 stages=4 …"],
         );
         check(&["epilogue=|x| max(x, 0.0) bm=64", "bm=64 bn=32"], &["epilogue=|x| max(x, 0.0)", "bn=32"]);
+        check(
+            &["linear BM=128", "dtype=bf16 a=k_major b=k_major c=n_major mma=mma_sync warps=8"],
+            &["linear BM=128", "mma=mma_sync warps=8 …"],
+        );
         let long = "tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64)))";
         check(&[&format!("{long} bk=8"), &format!("{long} bk=16 {long}1")], &["bk=8", "bk=16 …"]);
         check(

@@ -81,23 +81,27 @@ impl Operands {
         Ok(Operands { form, sets, expected })
     }
 
-    /// The operands of a peer's form: the same, except for those of other types.
-    pub(super) fn of_peer(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
+    /// The operands of another form: the same, except for those of other types.
+    pub(super) fn of(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let [batch, _, n, k] = sizes;
-        let Form { b, scale, bias, .. } = self.form;
-        let own_bias = if form.bias == bias { None } else { on.vector(form.bias, sizes, BIAS)? };
-        let peer = |(at, set): (usize, &Set)| {
-            let mut set = Set { scale: None, ..set.clone() };
-            if form.b != b {
+        let known = &self.form;
+        if *known == form {
+            return Ok(self.clone());
+        }
+        let vectors = |of: &Form| (of.scale, of.bias);
+        let (scale, bias) = (on.vector(form.scale, sizes, SCALE)?, on.vector(form.bias, sizes, BIAS)?);
+        let other = |(at, set): (usize, &Set)| {
+            let mut set = set.clone();
+            if form.b != known.b {
                 set.b = on.filled(form.b, batch * n * k, 2 * at as u64 + 1)?;
             }
-            if let Some(bias) = &own_bias {
-                set.bias = Some(bias.clone());
+            if vectors(&form) != vectors(known) {
+                (set.scale, set.bias) = (scale.clone(), bias.clone());
             }
             Ok(set)
         };
-        let sets: Vec<Set> = self.sets.iter().enumerate().map(peer).collect::<Result<_>>()?;
-        let same = (form.b, form.scale, form.bias) == (b, scale, bias);
+        let sets: Vec<Set> = self.sets.iter().enumerate().map(other).collect::<Result<_>>()?;
+        let same = (form.b, vectors(&form)) == (known.b, vectors(known));
         let expected = if same { self.expected.clone() } else { expected(on, &form, &sets, sizes)? };
         Ok(Operands { form, sets, expected })
     }

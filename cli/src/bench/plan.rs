@@ -1,8 +1,8 @@
-//! What a comparison of products measures: kernels, grouped by form, and sizes.
+//! What a comparison of products measures: kernels, grouped by their peer, and sizes.
 
 use clap::ArgMatches;
 use tilewright::kernels::choose::{self, Problem, candidates};
-use tilewright::kernels::{DOUBLE, FASTEST};
+use tilewright::kernels::{DOUBLE, FASTEST, linear};
 use tilewright_codegen::Elem;
 use tilewright_codegen::words::Words;
 
@@ -24,7 +24,7 @@ const BEST: &[(Elem, &[&str])] = &[
     (Elem::E5m2, &["arch=90", "arch=90 fast_accum=true"]),
 ];
 
-/// A plan of measurements: kernels of one form each, and sizes for all of them.
+/// A plan of measurements: kernels with one peer each, and sizes for all of them.
 pub(super) struct Plan {
     pub(super) groups: Vec<(String, Vec<Ours>)>,
     pub(super) sizes: Vec<[i64; 4]>,
@@ -41,11 +41,21 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
-/// The product of these keys; the comparison sets the keys that they leave open.
+/// Products that are written as a `#[kernel]`: the name, and keys that say what they compute besides their arguments.
+const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu")];
+
+/// The product of these keys, or the kernel of this name and these constants; the comparison sets the keys that they leave
+/// open.
 fn product(keys: &str, problem: &Problem) -> Result<Ours> {
+    let read = |keys: &str| Words::read(keys).map_err(|why| why.to_string());
+    let (name, constants) = keys.split_once(' ').unwrap_or((keys, ""));
+    if let Some((_, meaning)) = WRITTEN.iter().find(|row| row.0 == name) {
+        let def = Words::specialize(linear::linear().def(), constants).map_err(|why| why.to_string())?;
+        let kernel = def.generate().map_err(|why| why.to_string())?;
+        return Ours::new(keys, kernel, read(meaning)?.args());
+    }
     let (_, kernel) = choose::kernel(keys, problem).map_err(|why| why.to_string())?;
-    let words = Words::read(keys).map_err(|why| why.to_string())?;
-    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel, words.args())
+    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel, read(keys)?.args())
 }
 
 /// The products of these keys, with short names.
@@ -77,7 +87,7 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let mut groups = Vec::new();
     for letters in layouts {
         let problem = Problem::new(elem, 1, 1, 1).layouts(letters).map_err(|why| why.to_string())?;
-        groups.extend(by_form("gemm", products(&keys, &problem)?));
+        groups.extend(by_peer("gemm", products(&keys, &problem)?));
     }
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
 }
@@ -95,20 +105,26 @@ pub(super) fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
         true => (candidates(&one.batched(1)), one.batched(1)),
         false => (given, one),
     };
-    let groups = by_form("batched", products(&keys, &problem)?);
+    let groups = by_peer("batched", products(&keys, &problem)?);
     plan(groups, sizes(&texts(matches, "sizes"), 4)?, None)
 }
 
-/// Kernels of the same form, in the order of their first: each form has its own peer.
-fn by_form(suite: &str, all: Vec<Ours>) -> Vec<(String, Vec<Ours>)> {
-    let mut groups: Vec<(String, Vec<Ours>)> = Vec::new();
+/// Kernels with the same peer, in the order of their first.
+fn by_peer(suite: &str, all: Vec<Ours>) -> Vec<(String, Vec<Ours>)> {
+    let peer = |ours: &Ours| ours.form.peer().unwrap_or(ours.form);
+    let mut groups: Vec<Vec<Ours>> = Vec::new();
     for ours in all {
-        match groups.iter_mut().find(|(_, group)| group[0].form == ours.form) {
-            Some((_, group)) => group.push(ours),
-            None => groups.push((format!("{suite} {}", ours.form), vec![ours])),
+        match groups.iter_mut().find(|group| peer(&group[0]) == peer(&ours)) {
+            Some(group) => group.push(ours),
+            None => groups.push(vec![ours]),
         }
     }
-    groups
+    let named = |group: Vec<Ours>| {
+        let one = group.iter().all(|ours| ours.form == group[0].form);
+        let form = if one { group[0].form } else { peer(&group[0]) };
+        (format!("{suite} {form}"), group)
+    };
+    groups.into_iter().map(named).collect()
 }
 
 fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<Explain>) -> Result<Plan> {
@@ -151,6 +167,21 @@ mod tests {
         }
         let plan = batched_tasks(matches("bench batched").subcommand().unwrap().1).unwrap();
         assert_eq!(plan.sizes[0], [64, 128, 128, 128]);
+    }
+
+    /// A kernel that is written by hand stands beside the product of the same meaning, whose bias has another type.
+    #[test]
+    fn written_kernels_stand_beside_products() {
+        let product = "dtype=bf16 a=k_major b=k_major c=n_major bias=columns epilogue=gelu mma=mma_sync";
+        let problem = Problem::new(Elem::F32, 1, 1, 1);
+        let groups = by_peer("gemm", products(&["linear BM=128", product], &problem).unwrap());
+        let names: Vec<&str> = groups[0].1.iter().map(|ours| &*ours.name).collect();
+        assert_eq!((groups.len(), names), (1, vec!["linear BM=128", "bias=columns epilogue=gelu …"]));
+        assert_eq!(groups[0].0, "gemm bf16 tn, rows of C contiguous, bias, gelu");
+        let narrow = ["dtype=bf16 b_dtype=i8", "dtype=bf16", "precision=f32x3", "dtype=f32"];
+        let suites: Vec<String> =
+            by_peer("gemm", products(&narrow, &problem).unwrap()).into_iter().map(|group| group.0).collect();
+        assert_eq!(suites, ["gemm bf16 nt", "gemm f32 nt"]);
     }
 
     #[test]
