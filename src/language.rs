@@ -235,6 +235,45 @@
 //! assert!(clipped().source().contains("expf"));
 //! ```
 //!
+//! # Functions that kernels share
+//!
+//! `#[device]` makes a function of numbers that any kernel can call, in closures and outside of them. Its body
+//! is that of a closure; its parameters and its value have types. A kernel, or another such function, names
+//! what it uses by `use` in its first lines: paths are Rust's, to this module, another one, or another crate.
+//! There is no call at run time: the body is inlined. Mistakes in it are errors where it is defined.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! mod activations {
+//!     use tilewright::prelude::*;
+//!
+//!     #[device]
+//!     pub fn softplus(x: f32) -> f32 {
+//!         max(x, 0.0) + log(1.0 + exp(-abs(x)))
+//!     }
+//!
+//!     #[device]
+//!     pub fn mish(x: f32) -> f32 {
+//!         use self::softplus;
+//!         x * tanh(softplus(x))
+//!     }
+//! }
+//!
+//! #[kernel]
+//! fn activated(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//!     use crate::activations::mish;
+//!     map(tile(x, 1024, block.x), tile(y, 1024, block.x), |x| mish(x));
+//! }
+//!
+//! # fn main() -> Result<(), tilewright::sim::Error> {
+//! let done = activated().simulate(&[Arg::tensor(&[0.0f32, 1.0], [2]), Arg::output::<f32>([2])])?;
+//! let y = done.get::<f32>("y")?;
+//! assert!(y[0] == 0.0 && (y[1] - 0.86509836).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Coordinates of elements
 //!
 //! A closure may have one more parameter than [`map`] has tiles: the element's coordinates in the user's

@@ -109,6 +109,37 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - The functions that the body can call are listed in [`language`].
 pub use tilewright_macros::kernel;
 
+/// Makes a function of numbers that kernels share.
+///
+/// Parameters and result are numbers; the body is an expression with `let`, as that of a closure. A kernel names
+/// the functions that it uses by `use` in its first lines: a path as anywhere in Rust, to this module, another one
+/// or another crate. The function is inlined; other functions may use it in the same way.
+///
+/// ```
+/// mod shrink {
+///     use tilewright::prelude::*;
+///
+///     /// Moves a number towards 0, by at most `by`.
+///     #[device]
+///     pub fn soft(x: f32, by: f32) -> f32 {
+///         let rest = abs(x) - by;
+///         if rest > 0.0 { copysign(rest, x) } else { 0.0 }
+///     }
+/// }
+///
+/// use tilewright::prelude::*;
+///
+/// #[kernel]
+/// fn denoise(by: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+///     use crate::shrink::soft;
+///     map(tile(x, 1024, block.x), tile(y, 1024, block.x), |x| soft(x, by));
+/// }
+/// # fn main() {
+/// # assert!(denoise().source().contains("copysignf"));
+/// # }
+/// ```
+pub use tilewright_macros::device;
+
 /// A matrix product, C = A·Bᵀ unless configured otherwise, from a list of keys. An expression, usable in a
 /// `const`.
 ///
@@ -139,7 +170,7 @@ pub mod __private {
     pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};
-    pub use tilewright_macros::__specialize;
+    pub use tilewright_macros::{__specialize, __with_device};
     #[cfg(feature = "cuda")]
     pub use tilewright_runtime::{
         Argument, Launch, LaunchError, Launched, ReadTensor, Stream, TensorMut, TensorRef, WriteTensor,

@@ -5,4 +5,4 @@ pub use crate::language::*;
 pub use crate::{Arg, Simulate};
 #[cfg(feature = "cuda")]
 pub use crate::{Device, DeviceTensor, Launch, LaunchMatmul, Stream, TensorMut, TensorRef};
-pub use crate::{Layout, MatmulKernel, bf16, e4m3, e5m2, f16, kernel, layout, matmul_kernel, tf32};
+pub use crate::{Layout, MatmulKernel, bf16, device, e4m3, e5m2, f16, kernel, layout, matmul_kernel, tf32};

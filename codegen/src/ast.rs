@@ -33,6 +33,8 @@ pub struct Kernel {
     pub types: Vec<TypeParam>,
     /// The arguments.
     pub params: Vec<Param>,
+    /// The functions that it uses.
+    pub devices: Vec<Device>,
     /// The statements.
     pub body: Vec<Stmt>,
     /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
@@ -41,6 +43,22 @@ pub struct Kernel {
     pub keys: Vec<Arg>,
     /// Does the attribute enable programmatic dependent launch: `#[kernel(overlaps)]`?
     pub overlaps: bool,
+}
+
+/// A function of numbers that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans are those of its own
+/// text, which is elsewhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Device {
+    /// Its name where it is used.
+    pub name: Name,
+    /// Its parameters, all scalars.
+    pub params: Vec<Param>,
+    /// The element type of its value.
+    pub result: Name,
+    /// The functions that it uses.
+    pub devices: Vec<Device>,
+    /// Its value.
+    pub body: Expr,
 }
 
 /// The level of a lint.
@@ -325,7 +343,8 @@ pub enum Binary {
 wire! {
     struct Span(a);
     struct Name { text, span }
-    struct Kernel { name, is_unsafe, consts, types, params, body, levels, keys, overlaps }
+    struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps }
+    struct Device { name, params, result, devices, body }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }
@@ -413,14 +432,22 @@ impl Expr {
 }
 
 impl Kernel {
-    /// The expressions of its head: defaults of constants, extents and strides.
+    /// The expressions outside of its body: defaults of constants, extents and strides, functions.
     pub(crate) fn sizes(&self) -> Vec<&Expr> {
         let defaults = self.consts.iter().filter_map(|constant| constant.default.as_ref());
         let shapes = self.params.iter().flat_map(|param| match &param.kind {
             ParamKind::Tensor { shape, stride, .. } => [Some(shape), stride.as_ref()],
             ParamKind::Scalar => [None, None],
         });
-        defaults.chain(shapes.flatten()).collect()
+        let functions = self.devices.iter().flat_map(Device::bodies);
+        defaults.chain(shapes.flatten()).chain(functions).collect()
+    }
+}
+
+impl Device {
+    /// Its value, and those of the functions that it uses.
+    pub(crate) fn bodies(&self) -> Vec<&Expr> {
+        [&self.body].into_iter().chain(self.devices.iter().flat_map(Device::bodies)).collect()
     }
 }
 

@@ -298,6 +298,7 @@ fn deep_blocks_need_little_stack() {
             consts: vec![],
             types: vec![],
             params: vec![],
+            devices: vec![],
             body,
             levels: vec![],
             keys: vec![],

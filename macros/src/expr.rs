@@ -379,7 +379,10 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
     if path.leading_colon.is_some() || path.segments.len() != 1 {
         let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let what = "functions of the language are called by their names alone";
-        text.wrong(Place::of(path), what, &format!("import it, and write `{last}(…)`"));
+        let instead = format!(
+            "import it, a `#[device]` function by `use` at the top of the kernel, and write `{last}(…)`"
+        );
+        text.wrong(Place::of(path), what, &instead);
         return None;
     }
     let segment = &path.segments[0];
@@ -440,7 +443,7 @@ fn argument(from: &Expr, text: &mut Text) -> Arg {
 }
 
 /// A block with a value: `let` statements for subexpressions, then an expression.
-fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
+pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Expr> {
     let whole = around(block.brace_token.span);
     let Some((syn::Stmt::Expr(value, None), before)) = block.stmts.split_last() else {
         let instead = match block.stmts.last() {

@@ -2,6 +2,7 @@
 
 use crate::attribute::{Attribute, attribute};
 use crate::deliver::{self, Made, Said};
+use crate::device::{self, Fetched};
 use crate::guard;
 use crate::text::{Place, Text};
 use crate::{carry, generate, launch, levels, names, signature, specialize, stmt};
@@ -24,8 +25,18 @@ struct Head {
     takes: Option<(bool, Vec<ast::Param>)>,
 }
 
-/// Expands the attribute.
+/// Expands the attribute: at once, or after the functions that the kernel uses have been fetched.
 pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) -> TokenStream {
+    device::User::new("kernel", attr, item).expand(lints)
+}
+
+/// Expands a kernel with the functions that it uses.
+pub(crate) fn expand_with(
+    attr: TokenStream,
+    item: TokenStream,
+    fetched: Fetched,
+    lints: Option<&str>,
+) -> TokenStream {
     let Some(mut head) = head(item.clone()) else {
         let first = item.into_iter().next().map_or(Span::call_site(), |token| token.span());
         let said =
@@ -34,13 +45,15 @@ pub(crate) fn expand(attr: TokenStream, item: TokenStream, lints: Option<&str>) 
     };
     let mut text = Text::new(head.name.span());
     let kernel = read(attr, item.clone(), &mut text);
+    let broken = fetched.broken;
+    let kernel = kernel.map(|kernel| ast::Kernel { devices: fetched.named(&mut text), ..kernel });
     let set = levels::levels(lints, &mut text);
     let mut outcome = None;
     if let Some(kernel) = kernel {
         head.types.clone_from(&kernel.types);
         head.takes = Some((kernel.is_unsafe, kernel.params.clone()));
         let definition = Definition::Function(kernel, Settings::default());
-        if text.problems.is_empty() {
+        if text.problems.is_empty() && !broken {
             outcome = Some((generate::generate(&definition, &set), definition));
         }
     }
@@ -95,10 +108,10 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let name = text.name(&sig.ident);
     let (consts, types) = signature::generics(&sig.generics, &attribute, text);
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
-    let body = stmt::block(&function.block, text);
+    let body = stmt::block(&device::without_uses(&function.block, text), text);
     let is_unsafe = sig.unsafety.is_some();
     let Attribute { levels, keys, overlaps, .. } = attribute;
-    ast::Kernel { name, is_unsafe, consts, types, params, body, levels, keys, overlaps }
+    ast::Kernel { name, is_unsafe, consts, types, params, devices: Vec::new(), body, levels, keys, overlaps }
 }
 
 /// Attributes, visibility and name: the tokens before `fn`, and the word after it.
@@ -120,6 +133,9 @@ fn head(item: TokenStream) -> Option<Head> {
     .ok()?;
     Some(Head { attrs, vis, name, types: Vec::new(), takes: None })
 }
+
+/// The largest number of functions that a kernel or another function uses.
+pub(crate) const MOST_DEVICES: usize = 64;
 
 /// The largest number of element types: [`tilewright_codegen::kernel_value::Specialized`] has no room for
 /// more.

@@ -10,6 +10,7 @@ mod carry;
 #[cfg(test)]
 mod compact;
 mod deliver;
+mod device;
 #[cfg(test)]
 mod drawn;
 mod expr;
@@ -43,6 +44,19 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attr.into(), item.into(), lints().as_deref()).into()
+}
+
+/// See `tilewright::device`.
+#[proc_macro_attribute]
+pub fn device(attr: TokenStream, item: TokenStream) -> TokenStream {
+    device::User::new("device", attr.into(), item.into()).expand(lints().as_deref()).into()
+}
+
+/// Called by the macro of a `#[device]` function, for what uses it.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __with_device(tokens: TokenStream) -> TokenStream {
+    device::with(tokens.into(), lints().as_deref()).into()
 }
 
 /// See `tilewright::matmul_kernel`.

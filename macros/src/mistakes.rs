@@ -2,11 +2,12 @@
 //! without a compiler, and must report the messages of its `.stderr` file. Fast enough to run at every
 //! change; the compiler's own run also checks the spans.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::{function, matmul};
+use crate::{device, matmul};
 use proc_macro2::{Group, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 
 /// The messages of `compile_error!` in the expansion.
 fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
@@ -31,20 +32,54 @@ fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
 fn said(file: &str) -> Vec<String> {
     let mut found = Vec::new();
     let Ok(file) = syn::parse_file(file) else { return found };
+    let mut devices = BTreeMap::new();
     for item in file.items {
         if let syn::Item::Fn(function) = &item
-            && let Some(at) = function.attrs.iter().position(|attr| attr.path().is_ident("kernel"))
+            && let Some((at, kind)) = function.attrs.iter().enumerate().find_map(|(at, attr)| {
+                let kinds = ["kernel", "device"].into_iter();
+                kinds.filter(|kind| attr.path().is_ident(kind)).map(|kind| (at, kind)).next()
+            })
         {
             let mut function = function.clone();
             let attr = match function.attrs.remove(at).meta {
                 syn::Meta::List(list) => list.tokens,
                 _ => TokenStream::new(),
             };
-            errors_in(function::expand(attr, function.into_token_stream(), None), &mut found);
+            let name = function.sig.ident.to_string();
+            let user = device::User::new(kind, attr, function.into_token_stream());
+            let expanded = expanded(user.expand(None), &devices);
+            if kind == "device" {
+                devices.extend(definition(expanded.clone()).map(|bytes| (name, bytes)));
+            }
+            errors_in(expanded, &mut found);
         }
         keys_in(item.into_token_stream(), &mut found);
     }
     found
+}
+
+/// What uses functions, once all of them have been fetched.
+fn expanded(mut tokens: TokenStream, devices: &BTreeMap<String, TokenTree>) -> TokenStream {
+    loop {
+        let all: Vec<TokenTree> = tokens.clone().into_iter().collect();
+        let [.., TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Group(user)] = &all[..] else {
+            return tokens;
+        };
+        let Some(definition) = devices.get(&name.to_string()) else { return tokens };
+        let user = user.stream();
+        tokens = device::with(quote!(#definition #user), None);
+    }
+}
+
+/// The definition that the macro of a function hands to its users.
+fn definition(tokens: TokenStream) -> Option<TokenTree> {
+    let all: Vec<TokenTree> = tokens.into_iter().collect();
+    let named = |at: usize| matches!(&all[at], TokenTree::Ident(name) if name == "__with_device");
+    all.iter().enumerate().find_map(|(at, token)| match token {
+        TokenTree::Group(group) if at >= 2 && named(at - 2) => group.stream().into_iter().next(),
+        TokenTree::Group(group) => definition(group.stream()),
+        _ => None,
+    })
 }
 
 /// `matmul_kernel!(…)` anywhere in the tokens.

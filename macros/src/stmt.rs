@@ -41,6 +41,11 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
             let value = expr(&item.expr, text);
             (Place::from(item.const_token.span).to(text.place(value.span)), StmtKind::Let { pattern, value })
         }
+        syn::Stmt::Item(syn::Item::Use(item)) => {
+            let what = "functions are imported at the top of a kernel";
+            text.wrong(item.use_token.span, what, "move this to its first lines");
+            return None;
+        }
         syn::Stmt::Item(item) => {
             text.wrong(
                 first(item),

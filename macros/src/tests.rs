@@ -190,8 +190,8 @@ fn mistakes_in_bodies() {
         "this pattern has no meaning here; help: write a name, `_`, or a tuple of them",
     );
     wrong(
-        "use a::b;",
-        "use",
+        "struct A;",
+        "struct",
         "a kernel holds statements and constants only; help: move this out of the kernel",
     );
     wrong(
@@ -202,7 +202,7 @@ fn mistakes_in_bodies() {
     wrong(
         "a::b(1);",
         "a::b",
-        "functions of the language are called by their names alone; help: import it, and write `b(…)`",
+        "functions of the language are called by their names alone; help: import it, a `#[device]` function by `use` at the top of the kernel, and write `b(…)`",
     );
     wrong("let x = *y;", "*", "there is nothing to dereference here; help: leave out the `*`");
     wrong(

@@ -116,9 +116,13 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
         return format!("`{name}` is {} here", value.kind());
     }
     let names = || FUNCTIONS.iter().map(|(known, _)| *known);
-    elsewhere(name).or_else(|| did_you_mean(name, names())).unwrap_or_else(|| {
+    let near = did_you_mean(name, names());
+    let near = near.map(|near| {
+        format!("{near}\nhelp: a `#[device]` function needs `use self::{name};` at the top of the kernel")
+    });
+    elsewhere(name).or(near).unwrap_or_else(|| {
         let known = by_likeness(name, names()).join(", ");
-        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x)\nhelp: what can be called: {known}")
+        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: what can be called: {known}")
     })
 }
 

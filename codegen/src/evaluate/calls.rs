@@ -157,6 +157,9 @@ impl Evaluator {
             self.naming = naming;
             return self.called(&closure, function, args, span);
         }
+        if let Some(device) = self.devices.iter().find(|device| device.name.text == function.text) {
+            return self.device_call(&device.clone(), args, span);
+        }
         let Some((known, _)) = FUNCTIONS.iter().find(|(name, _)| *name == function.text) else {
             let problem = Problem::new(format!("kernels have no function `{}`", function.text));
             let help = advice::function(&function.text, self.lookup(&function.text));

@@ -4,6 +4,7 @@
 
 mod advice;
 mod calls;
+mod device;
 mod elements;
 mod expression;
 mod function;
@@ -37,6 +38,7 @@ use crate::typing::Scalar;
 use crate::view::View;
 pub(crate) use advice::element;
 pub use calls::FUNCTIONS;
+pub use device::device;
 pub use keys::KEYS;
 pub(crate) use matmul_keys::Keys;
 use value::Value;
@@ -60,6 +62,7 @@ pub(crate) fn program(
     run.is_name("a kernel", &kernel.name.text, kernel.name.span);
     run.constants(kernel, settings);
     run.keys(kernel);
+    run.devices.clone_from(&kernel.devices);
     run.params(kernel);
     run.body(&kernel.body);
     let mut levels = kernel.levels.clone();
@@ -79,6 +82,10 @@ struct Evaluator {
     scope: Vec<(String, Value)>,
     /// The scopes of the callers of closures under evaluation, for messages.
     callers: Vec<Vec<(String, Value)>>,
+    /// The functions that the text under evaluation uses.
+    devices: Vec<ast::Device>,
+    /// The call of such a function, whose text is elsewhere, under evaluation.
+    called_at: Option<Span>,
     diagnostics: Vec<Diagnostic>,
     /// Which names are used.
     uses: uses::Uses,
@@ -108,6 +115,8 @@ impl Evaluator {
             builder: Builder::new(name),
             scope: Vec::new(),
             callers: Vec::new(),
+            devices: Vec::new(),
+            called_at: None,
             diagnostics: Vec::new(),
             uses: uses::Uses::default(),
             loaded: Vec::new(),
@@ -125,7 +134,7 @@ impl Evaluator {
 
     fn complain(&mut self, span: Span, problem: Problem) -> Value {
         if problem != Problem::said() {
-            self.diagnostics.push(problem.at(span));
+            self.diagnostics.push(problem.at(self.called_at.unwrap_or(span)));
         }
         Value::Poison
     }
@@ -208,14 +217,20 @@ impl Evaluator {
         let consts = kernel.consts.iter().map(|constant| (&constant.name, "constant"));
         let types = kernel.types.iter().map(|ty| (&ty.name, "element type"));
         let params = kernel.params.iter().map(|param| (&param.name, "argument"));
-        let all: Vec<(&Name, &str)> = consts.chain(types).chain(params).collect();
+        let devices = kernel.devices.iter().map(|device| (&device.name, "function"));
+        let all: Vec<(&Name, &str)> = consts.chain(types).chain(params).chain(devices).collect();
+        self.distinct(&all);
+    }
+
+    /// Names that must be distinct, with what they name.
+    fn distinct(&mut self, all: &[(&Name, &str)]) {
         for (at, (name, what)) in all.iter().enumerate() {
             let Some((_, first)) = all[..at].iter().find(|(earlier, _)| earlier.text == name.text) else {
                 continue;
             };
             let problem = Problem::new(match first == what {
                 true => format!("`{}` is the name of two {what}s", name.text),
-                false => format!("`{}` is the name of this {what} and of a {first}", name.text),
+                false => format!("`{}` is the name of this {what} and of an earlier {first}", name.text),
             });
             self.complain(name.span, problem.help("rename one of them"));
         }

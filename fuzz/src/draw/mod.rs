@@ -63,6 +63,7 @@ pub fn kernel(random: &mut Random) -> Kernel {
         consts,
         types: Vec::new(),
         params: std::mem::take(&mut scene.params),
+        devices: Vec::new(),
         body: scene.bodies.pop().unwrap_or_default(),
         levels: Vec::new(),
         keys: Vec::new(),

@@ -9,6 +9,12 @@ pub mod deep {
     pub mod inside {
         use tilewright::prelude::*;
 
+        /// The mean of two numbers.
+        #[device]
+        pub fn mean(x: f32, y: f32) -> f32 {
+            (x + y) / 2.0
+        }
+
         /// Copies a matrix.
         #[kernel(T = f32 | f64)]
         pub fn duplicate<T, const B: usize = 64>(from: &Tensor<T, (M, N)>, to: &mut Tensor<T, (M, N)>) {

@@ -1,0 +1,131 @@
+//! Functions of numbers that kernels share: checked once where they are defined, inlined where they are called.
+
+use super::value::Value;
+use super::{Evaluator, advice};
+use crate::ast::{Arg, Device, Expr, ExprKind, Span};
+use crate::diagnostic::Diagnostic;
+use crate::elem::Elem;
+use crate::problem::Problem;
+use crate::tile;
+use crate::typing::Scalar;
+
+/// The mistakes of a function, at its own tokens.
+pub fn device(device: &Device) -> Vec<Diagnostic> {
+    let mut run = Evaluator::new(&device.name.text);
+    run.devices.clone_from(&device.devices);
+    run.is_name("a function", &device.name.text, device.name.span);
+    let names: Vec<_> = device.params.iter().map(|param| (&param.name, "parameter")).collect();
+    run.distinct(&names);
+    for (n, param) in device.params.iter().enumerate() {
+        run.is_name("a parameter", &param.name.text, param.name.span);
+        let elem = run.elem(&param.elem);
+        let value = |elem| Value::Number(Scalar::new(tile::Expr::In(n as u8), elem));
+        run.scope.push((param.name.text.clone(), elem.map_or(Value::Poison, value)));
+    }
+    let result = run.elem(&device.result);
+    run.in_closure = true;
+    let value = run.expr(&device.body);
+    if let Some(elem) = result {
+        run.given(&value, elem, last(&device.body));
+    }
+    run.diagnostics
+}
+
+impl Evaluator {
+    /// A call, whose arguments are numbers of the parameters' types.
+    pub(super) fn device_call(&mut self, device: &Device, args: &[Arg], span: Span) -> Value {
+        if let Some(name) = args.iter().find_map(|arg| arg.name.as_ref()) {
+            let problem =
+                Problem::new(format!("`{}` has no argument named `{}`", device.name.text, name.text));
+            return self
+                .complain(name.span, problem.help("write values alone, in the order of its parameters"));
+        }
+        let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
+        if values.len() != device.params.len() {
+            let takes = advice::count(device.params.len(), "number");
+            let problem =
+                Problem::new(format!("`{}` takes {takes}, and is given {}", device.name.text, values.len()));
+            return self.complain(span, problem.help(format!("it is `{}`", head(device))));
+        }
+        let mut scope = Vec::new();
+        for ((value, arg), param) in values.iter().zip(args).zip(&device.params) {
+            let elem = Elem::named(&param.elem.text).unwrap_or(Elem::F32);
+            let value = self.taken(device, value, elem, arg.value.span);
+            scope.push((param.name.text.clone(), value));
+        }
+        if scope.iter().any(|(_, value)| matches!(value, Value::Poison)) {
+            return Value::Poison;
+        }
+        // It sees its parameters and nothing of its caller, and its mistakes are about the call.
+        self.callers.push(std::mem::replace(&mut self.scope, scope));
+        let devices = std::mem::replace(&mut self.devices, device.devices.clone());
+        let called = self.called_at;
+        self.called_at = called.or(Some(span));
+        let in_closure = std::mem::replace(&mut self.in_closure, true);
+        let captured = self.captured.take();
+        let value = self.expr(&device.body);
+        let value = self.given(&value, Elem::named(&device.result.text).unwrap_or(Elem::F32), span);
+        self.captured = captured;
+        self.in_closure = in_closure;
+        self.called_at = called;
+        self.devices = devices;
+        self.scope = self.callers.pop().unwrap_or_default();
+        self.naming.clear();
+        value
+    }
+
+    /// An argument as a number of its parameter's type.
+    fn taken(&mut self, device: &Device, value: &Value, elem: Elem, at: Span) -> Value {
+        let name = &device.name.text;
+        match (value, value.as_number()) {
+            (Value::Poison, _) => Value::Poison,
+            (_, Some(number)) => match number.into_elem(elem) {
+                Ok(expr) => Value::Number(Scalar::new(expr, elem)),
+                Err(problem) => self.complain(at, problem),
+            },
+            (other, None) => {
+                let problem = Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
+                let help = match other {
+                    Value::View(view) => {
+                        format!("call it for each element: map({}, |x| {name}(x))", view.name)
+                    }
+                    _ => format!("it is `{}`", head(device)),
+                };
+                self.complain(at, problem.help(help))
+            }
+        }
+    }
+
+    /// The value of a function, which is of its result's type.
+    fn given(&mut self, value: &Value, elem: Elem, at: Span) -> Value {
+        match (value, value.as_number()) {
+            (Value::Poison, _) => Value::Poison,
+            (_, Some(number)) => match number.into_elem(elem) {
+                Ok(expr) => Value::Number(Scalar::new(expr, elem)),
+                Err(problem) => self.complain(at, problem),
+            },
+            (other, None) => {
+                let problem = Problem::new(format!(
+                    "a function for kernels gives a number, and this is {}",
+                    other.kind()
+                ));
+                self.complain(at, problem.help("end it with arithmetic on its parameters"))
+            }
+        }
+    }
+}
+
+/// How it is declared.
+fn head(device: &Device) -> String {
+    let params: Vec<_> =
+        device.params.iter().map(|param| format!("{}: {}", param.name.text, param.elem.text)).collect();
+    format!("fn {}({}) -> {}", device.name.text, params.join(", "), device.result.text)
+}
+
+/// Where the value of a body stands.
+fn last(body: &Expr) -> Span {
+    match &body.kind {
+        ExprKind::Block { value, .. } => last(value),
+        _ => body.span,
+    }
+}

@@ -1,0 +1,88 @@
+use tilewright::prelude::*;
+
+#[device]
+fn no_result(x: f32) {}
+
+#[device]
+fn of_tensors(x: &Tensor<f32, N>) -> f32 {
+    1.0
+}
+
+#[device]
+fn another_type(x: f32, n: i32) -> f32 {
+    let y = x * 2.0;
+    n
+}
+
+#[device]
+fn two_types(x: f32, n: i32) -> f32 {
+    x * n
+}
+
+#[device(inline)]
+fn generic<T>(x: T) -> f32 {
+    x
+}
+
+#[device]
+fn unknown(x: f32, x: f32) -> f32 {
+    let y = sotf(x, 1.0);
+    x + z
+}
+
+#[device]
+fn soft(x: f32, by: f32) -> f32 {
+    max(abs(x) - by, 0.0)
+}
+
+#[kernel]
+fn not_imported(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| soft(x, 1.0));
+}
+
+#[kernel]
+fn called_wrongly(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, n: i32) {
+    use self::soft;
+    let (x, y) = (tile(x, 256, block.x), tile(y, 256, block.x));
+    map(x, y, |x| soft(x));
+    map(x, y, |x| soft(x, n));
+    map(x, y, |x| soft(x, by = 1.0));
+    copy(soft(x, 1.0), y);
+}
+
+#[kernel]
+fn constants(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use std::f32::consts::{E, PI};
+    use tilewright::prelude::*;
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| x * PI);
+}
+
+#[kernel]
+fn late(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    for k in 0..2 {
+        use self::soft;
+    }
+    copy(tile(x, 256, block.x), tile(y, 256, block.x));
+}
+
+#[kernel]
+fn twice(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, soft: f32) {
+    use self::soft;
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| soft(x, 1.0));
+}
+
+#[kernel]
+fn of_a_broken_one(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::two_types;
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| two_types(x, 1));
+}
+
+#[kernel]
+fn nowhere(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::softer;
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| softer(x));
+}
+
+fn main() {
+    let _ = of_a_broken_one();
+}
