@@ -36,9 +36,26 @@
 //! nobody writes `if i < N`: out-of-bounds elements are read as 0, or as `fill = …` says, and not written.
 //!
 //! **The grid follows from the tiles**: where `block.x` alone is a coordinate, the grid has as many blocks along
-//! x as there are tiles, here ceil(M/64). All tiles that `block.x` numbers must have the same count. An
-//! expression, such as `block.x / 2` or `block.x + 1`, numbers nothing and may be out of bounds. Where one
-//! axis has to number two things, [`walk`] splits it.
+//! x as there are tiles, here ceil(M/64). All tiles that `block.x` numbers must have the same count; a tensor
+//! that is only read may be longer, by its extent, `Tensor<f32, {N + 64}>`, or by an assertion, `assert(M >=
+//! N)`. An expression, such as `block.x / 2` or `block.x + 1`, numbers nothing and may be out of bounds. Where
+//! one axis has to number two things, [`walk`] splits it.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// What each element grows by, a tile later.
+//! #[kernel]
+//! fn growth(x: &Tensor<f32, {N + 64}>, y: &mut Tensor<f32, N>) {
+//!     let (now, later) = (tile(x, 64, block.x), tile(x, 64, block.x + 1));
+//!     map((now, later), tile(y, 64, block.x), |now, later| later - now);
+//! }
+//!
+//! let x: Vec<f32> = (0..164).map(|n| n as f32).collect();
+//! let done = growth().simulate(&[Arg::tensor(&x, [164]), Arg::output::<f32>([100])])?;
+//! assert!(done.get::<f32>("y")? == [64.0; 100] && done.grid() == [2, 1, 1]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -309,8 +326,8 @@
 //! Out-of-bounds elements are left out. The generator finds them: it tracks edges as it does coordinates. A
 //! sum over a loop (`acc += x`, `acc = map((acc, x), |a, x| max(a, x))`) stays correct where the
 //! out-of-bounds value is the identity, as 0 is for a sum. Where edges are not known, an error says so; then
-//! set those elements yourself, and declare their value with `beyond = 0.0`: all elements are combined as
-//! they are.
+//! set those elements yourself, and declare their value with `beyond = 0.0`, of [`reduce`] with tuples
+//! `beyond = (0.0, 0)`: all elements are combined as they are.
 //!
 //! ```
 //! use tilewright::prelude::*;

@@ -1,12 +1,13 @@
 //! Interval analysis of coordinates: the possible values of a tile program's numbers, over mathematical
 //! integers. Independent of how they are computed later; queries are pure.
 
-use tilewright_layout::Value;
+use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Arith, Coord};
+use crate::condition::Test;
 use crate::elem::Elem;
 use crate::number;
-use crate::tile::Program;
+use crate::tile::{Program, Require};
 
 /// Largest extent that a launch accepts: whole tiles that reach beyond it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
@@ -94,9 +95,9 @@ impl Range {
         self.lo >= i128::from(i32::MIN) && self.hi <= i128::from(i32::MAX)
     }
 
-    /// Do 64 bits hold every number, with room for a few sums of such?
+    /// Do 64 bits hold every number and the sum of two? A product of two sizes is one such.
     pub fn is_wide(self) -> bool {
-        const ROOM: i128 = 1 << 61;
+        const ROOM: i128 = 1 << 62;
         self.lo >= -ROOM && self.hi <= ROOM
     }
 }
@@ -120,6 +121,13 @@ impl Program {
                 let all = Range::of(self.reads[*number as usize].elem);
                 Range { lo: all.lo.min(-1), ..all }
             }
+            Coord::Two(Arith::Div, of) => {
+                let all = self.range(&of[0]).two(Arith::Div, self.range(&of[1]));
+                match self.scaled(&of[0], &of[1]) {
+                    Some(scaled) => Range { lo: all.lo.max(scaled.lo), hi: all.hi.min(scaled.hi) },
+                    None => all,
+                }
+            }
             Coord::Two(with, of) => self.range(&of[0]).two(*with, self.range(&of[1])),
             Coord::Thread(group) => Range::below(self.threads_of(*group).into()),
             Coord::Swizzled(group, _) => {
@@ -141,6 +149,42 @@ impl Program {
                 }
             }
         }
+    }
+
+    /// Is a size, or a count of tiles, known to be at least another: by how they are computed, or by an assertion?
+    pub(crate) fn is_at_least(&self, longer: Value, shorter: Value) -> bool {
+        let (Value::Sym { times, of, over }, Value::Sym { times: other, of: than, over: tile }) =
+            (longer, shorter)
+        else {
+            return false;
+        };
+        if (times, over) != (other, tile) {
+            return false;
+        }
+        let size = |of: Symbol| Affine::from(Value::Sym { times: 1, of, over: 1 });
+        let computed = |of: Symbol| match self.requires.iter().find(|require| require.of == Some(of)) {
+            Some(Require { test: Test::Equal(_, computed), .. }) => computed.clone(),
+            _ => size(of),
+        };
+        let apart = computed(of).plus(&computed(than), -1);
+        let said = Test::Less(size(of), size(than)).negated();
+        apart.is_some_and(|apart| self.range(&apart).lo >= 0)
+            || self.requires.iter().any(|require| require.test == said)
+    }
+
+    /// The range of `a * b / size`, where `a` is below the size: not above that of `b`.
+    fn scaled(&self, product: &Affine, by: &Affine) -> Option<Range> {
+        let ([(Coord::Two(Arith::Mul, of), 1)], 0) = (&product.terms[..], product.constant) else {
+            return None;
+        };
+        let size = by.size()?;
+        let below = |a: &Affine| match (&a.terms[..], a.constant) {
+            ([(coord, 1)], 0) => self.below(coord) == Some(size) && self.range_of(coord).lo >= 0,
+            _ => false,
+        };
+        let [a, b] = &**of;
+        let other = if below(a) { b } else { below(b).then_some(a)? };
+        Some(self.range(other)).filter(|range| range.lo >= 0).map(|range| Range { lo: 0, ..range })
     }
 
     /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile
@@ -250,5 +294,19 @@ mod tests {
         let range = program().range(&far);
         assert!(!range.is_narrow() && !range.is_wide());
         assert_eq!(most(Value::symbol("M")), MOST_EXTENT);
+    }
+
+    #[test]
+    fn products_of_sizes() {
+        let mut program = program();
+        program.grid[1] = Some(Value::symbol("U"));
+        let size = |name: &str| Affine::from(Value::symbol(name));
+        let product = Affine::two(Arith::Mul, &Coord::Block(1).into(), &size("W")).unwrap();
+        assert!(program.range(&product).is_wide());
+        // Coordinates of a tensor that is W long, scaled from those of one that is U long.
+        let scaled = Affine::two(Arith::Div, &product, &size("U")).unwrap();
+        assert_eq!(program.range(&scaled), Range { lo: 0, hi: MOST_EXTENT.into() });
+        let other = Affine::two(Arith::Div, &product, &size("V")).unwrap();
+        assert!(program.range(&other).hi > MOST_EXTENT.into());
     }
 }

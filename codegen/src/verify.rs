@@ -380,15 +380,21 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
             (by, Some(n)) => format!("`{of} / {by} % {n}`"),
         };
     }
-    let mut parts: Vec<String> = affine
-        .terms
-        .iter()
-        .map(|(of, by)| if *by == 1 { coord(of) } else { format!("{} * {by}", coord(of)) })
-        .collect();
+    let term = |(of, by): &(Coord, i64)| match by {
+        1 => coord(of),
+        -1 => format!("-{}", coord(of)),
+        ..=-2 => format!("-{} * {}", coord(of), by.unsigned_abs()),
+        _ => format!("{} * {by}", coord(of)),
+    };
+    let mut parts: Vec<String> = affine.terms.iter().map(term).collect();
     if affine.constant != 0 || parts.is_empty() {
         parts.push(affine.constant.to_string());
     }
-    format!("`{}`", parts.join(" + "))
+    let sum = parts.into_iter().reduce(|sum, part| match part.strip_prefix('-') {
+        Some(less) => format!("{sum} - {less}"),
+        None => format!("{sum} + {part}"),
+    });
+    format!("`{}`", sum.unwrap_or_default())
 }
 
 #[cfg(test)]

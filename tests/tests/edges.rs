@@ -105,3 +105,96 @@ fn modes_of_an_input_may_overlap() {
         }
     }
 }
+
+/// Sums of exponentials of rows whose halves are written to a shared tile one after the other, and by functions.
+#[test]
+fn edges_are_followed_through_parts_of_a_shared_tile() {
+    #[kernel]
+    fn halves(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+        at_most(N, 64);
+        let s = shared::<f32>((16, 64));
+        copy(tile(x, (16, 32), (block.x, 0)), tile(s, (16, 32), (0, 0)));
+        map(tile(x, (16, 32), (block.x, 1)), tile(s, (16, 32), (0, 1)), |x| x);
+        let grown = map(s, |x, at| exp(x) + (at.1 as f32));
+        copy(sum(grown, 1)[(_, 0)], tile(y, 16, block.x));
+    }
+    for (m, n) in [(16, 64), (17, 33), (5, 31), (1, 1), (40, 50), (3, 32)] {
+        let x: Vec<f32> = (0..m * n).map(|at| ((at * 13) % 29) as f32 / 10.0 - 1.0).collect();
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
+        for outcome in every_variant(halves().def(), &args) {
+            for (row, sum) in outcome.get::<f32>("y").unwrap().into_iter().enumerate() {
+                let of = |at: usize| f64::from(x[row * n + at]).exp() + at as f64;
+                let wanted = (0..n).map(of).sum::<f64>();
+                assert!(
+                    (f64::from(sum) - wanted).abs() < 1e-5 * wanted.abs().max(1.0),
+                    "{m} {n}: {sum} {wanted}"
+                );
+            }
+        }
+    }
+}
+
+/// Elements beyond the edge are set by their author, who says so: products, and pairs.
+#[test]
+fn reductions_by_closures_take_the_authors_word() {
+    #[kernel]
+    fn products(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>, last: &mut Tensor<i32, M>) {
+        at_most(N, 32);
+        let s = shared::<f32>((16, 32));
+        let part = map(tile(x, (16, 32), (block.x, 0)), |x| x);
+        map(part, s, |x, at| select(at.1 < N, x, 1.0));
+        let all = map(s, |x| x);
+        copy(reduce(all, 1.0, |a, b| a * b, mode = 1, beyond = 1.0)[(_, 0)], tile(y, 16, block.x));
+        let places = map(part, |x, at| select((at.1 < N) & (x > 0.0), at.1, -1));
+        let best =
+            reduce((part, places), (0.0, -1), |(x, i), (y, j)| if j > i { (y, j) } else { (x, i) }, mode = 1);
+        copy(best.1[(_, 0)], tile(last, 16, block.x));
+    }
+    for (m, n) in [(16, 32), (17, 31), (1, 1), (33, 7)] {
+        let x: Vec<f32> = (0..m * n).map(|at| [1.0, 2.0, -1.0, 0.5, -0.5][at * 7 % 5]).collect();
+        let args =
+            [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
+        for outcome in every_variant(products().def(), &args) {
+            let (y, last) = (outcome.get::<f32>("y").unwrap(), outcome.get::<i32>("last").unwrap());
+            for row in 0..m {
+                let of = &x[row * n..][..n];
+                assert_eq!(y[row], of.iter().product::<f32>(), "{m} {n}");
+                assert_eq!(
+                    last[row],
+                    of.iter().rposition(|x| *x > 0.0).map_or(-1, |at| at as i32),
+                    "{m} {n}"
+                );
+            }
+        }
+    }
+}
+
+/// Coordinates scaled from one extent to another, and tiles beside that of the block, of a longer tensor.
+#[test]
+fn coordinates_of_longer_tensors() {
+    #[kernel(allow(uncoalesced))]
+    fn scaled(x: &Tensor<f32, W>, y: &mut Tensor<f32, U>) {
+        copy(tile(x, 1, block.x * x.size(0) / y.size(0)), tile(y, 1, block.x));
+    }
+    for (w, u) in [(7, 20), (20, 7), (1, 5), (5, 5), (100, 33)] {
+        let x: Vec<f32> = (0..w).map(|at| at as f32).collect();
+        let wanted: Vec<f32> = (0..u).map(|at| x[at * w / u]).collect();
+        for outcome in every_variant(scaled().def(), &[Arg::tensor(&x, [w]), Arg::output::<f32>([u])]) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+        }
+    }
+
+    #[kernel]
+    fn differences(x: &Tensor<f32, { N + 64 }>, y: &mut Tensor<f32, N>) {
+        let y = tile(y, 64, block.x);
+        map((tile(x, 64, block.x + 1), tile(x, 64, block.x)), y, |later, now| later - now);
+    }
+    for n in [1, 63, 64, 65, 200] {
+        let x: Vec<f32> = (0..n + 64).map(|at| (at * at) as f32).collect();
+        let wanted: Vec<f32> = (0..n).map(|at| x[at + 64] - x[at]).collect();
+        let args = [Arg::tensor(&x, [n + 64]), Arg::output::<f32>([n])];
+        for outcome in every_variant(differences().def(), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+        }
+    }
+}

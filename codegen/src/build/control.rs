@@ -243,7 +243,7 @@ impl Builder {
                 "-" => "minus",
                 "/" => "over",
                 "%" => "mod",
-                word => word.trim_start_matches('-'),
+                word => &word.replace('-', "minus_"),
             };
             name = if name.is_empty() { word.to_owned() } else { format!("{name}_{word}") };
         }

@@ -95,6 +95,15 @@ use crate::tiled::TiledMma;
 use crate::view::View;
 pub use group::Role;
 
+/// What an axis of the grid numbers.
+#[derive(Clone, Debug)]
+struct Numbered {
+    /// What first used it.
+    by: String,
+    /// Is any of it written? The grid then covers all of it.
+    written: bool,
+}
+
 /// A program under construction.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -103,8 +112,8 @@ pub struct Builder {
     open: Vec<Vec<Stmt>>,
     span: Span,
     by: Id,
-    /// What first used each axis of the grid, for messages.
-    axes: [Option<String>; 3],
+    /// What the axes of the grid number.
+    axes: [Option<Numbered>; 3],
     /// The first partition of each group, for messages.
     partitions: Vec<Option<String>>,
     /// Statements so far.

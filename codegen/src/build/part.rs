@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
-use super::Builder;
+use super::{Builder, Numbered};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Cause, Problem, Result};
 use crate::target::BLOCK_THREADS;
@@ -94,7 +94,7 @@ impl Builder {
     fn axes_of(&mut self, rest: &Layout, coord: &[At], view: &View) -> Result<()> {
         for (mode, at) in rest.modes().zip(coord) {
             let At::Index(index) = at else { continue };
-            let [(Coord::Block(axis), 1)] = index.terms[..] else {
+            let ([(Coord::Block(axis), 1)], 0) = (&index.terms[..], index.constant) else {
                 continue;
             };
             let extent = match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
@@ -102,26 +102,56 @@ impl Builder {
                 (_, [(extent, _)]) => *extent,
                 (Err(e), _) => return Err(e.into()),
             };
-            let axis = usize::from(axis);
-            let letter = ["x", "y", "z"][axis];
-            match self.program.grid[axis] {
-                None => {
-                    self.program.grid[axis] = Some(extent);
-                    self.axes[axis] = Some(view.name.clone());
-                }
-                Some(known) if known == extent && self.program.more[axis].is_empty() => {}
-                Some(known) => {
-                    let first = self.axes[axis].clone().unwrap_or_default();
-                    return Err(Problem::new(format!(
-                        "`block.{letter}` numbers {extent} tiles of `{}`, and {known} of `{first}`",
-                        view.name
-                    ))
-                    .help("use another axis of `block`, or tiles that have the same count")
-                    .arg(2));
-                }
-            }
+            let written = matches!(self.space(view), Space::Global { mutable: true });
+            self.numbered(usize::from(*axis), extent, view, written)?;
         }
         Ok(())
+    }
+
+    /// An axis numbers so many tiles of a view. All views that it numbers have as many, or more if they are only read:
+    /// of those the block takes the tile of its own number.
+    fn numbered(&mut self, axis: usize, tiles: Value, view: &View, written: bool) -> Result<()> {
+        let program = &mut self.program;
+        let (Some(known), Some(first)) = (program.grid[axis], &mut self.axes[axis]) else {
+            program.grid[axis] = Some(tiles);
+            self.axes[axis] = Some(Numbered { by: view.name.clone(), written });
+            return Ok(());
+        };
+        let is_walk = !program.more[axis].is_empty();
+        if known == tiles && !is_walk {
+            first.written |= written;
+            return Ok(());
+        }
+        if !is_walk && !written && program.is_at_least(tiles, known) {
+            return Ok(());
+        }
+        if !is_walk && !first.written && program.is_at_least(known, tiles) {
+            program.grid[axis] = Some(tiles);
+            *first = Numbered { by: view.name.clone(), written };
+            return Ok(());
+        }
+        let letter = ["x", "y", "z"][axis];
+        let sizes = match (tiles, known) {
+            (Value::Sym { of: one, over, .. }, Value::Sym { of: other, over: same, .. })
+                if over == same
+                    && written != first.written
+                    && !program
+                        .requires
+                        .iter()
+                        .any(|require| [Some(one), Some(other)].contains(&require.of)) =>
+            {
+                let (more, less) = if written { (other, one) } else { (one, other) };
+                let (more, less) = (more.name(), less.name());
+                format!("; if what is read is never shorter, say so: assert({more} >= {less})")
+            }
+            _ => String::new(),
+        };
+        Err(Problem::new(format!(
+            "`block.{letter}` numbers {tiles} tiles of `{}`, and {known} of `{}`",
+            view.name, first.by
+        ))
+        .help(format!("use another axis of `block`, or tiles that have the same count{sizes}"))
+        .arg(2))
     }
 
     /// Partitions a view over threads: the part of each thread; see [`View::parallelize`].
@@ -278,13 +308,13 @@ impl Builder {
             None => {
                 self.program.grid[axis] = Some(*first);
                 self.program.more[axis] = more.to_vec();
-                self.axes[axis] = Some("a walk over tiles".into());
+                self.axes[axis] = Some(Numbered { by: "a walk over tiles".into(), written: true });
                 Ok(())
             }
             Some(known) if known == *first && self.program.more[axis] == more => Ok(()),
             Some(known) => {
                 let letter = ["x", "y", "z"][axis];
-                let user = self.axes[axis].clone().unwrap_or_default();
+                let user = self.axes[axis].as_ref().map_or("", |first| &first.by);
                 let all: Vec<String> = sizes.iter().map(Value::to_string).collect();
                 Err(Problem::new(format!(
                     "`block.{letter}` numbers {} tiles here, and {known} of `{user}`",

@@ -521,13 +521,7 @@ impl Builder {
     ) -> Result<()> {
         let nothing = crate::lower::identity(with, self.elem(to)).unwrap_or_default();
         if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
-            return Err(Problem::new(format!(
-                "elements beyond the edge hold {beyond}, which would count: {} changes nothing here",
-                Number::from(nothing)
-            ))
-            .help(format!(
-                "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing:?}))`, and say so: beyond = {nothing:?}"
-            )));
+            return Err(would_count(beyond, nothing));
         }
         self.reducible(from, to)?;
         self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, beyond });
@@ -562,6 +556,28 @@ impl Builder {
         nothing: Vec<Number>,
         across: Across,
     ) -> Result<()> {
+        self.fold_beyond((from, to), with, nothing, across, None)
+    }
+
+    /// The same, of elements that hold these values where they are out of bounds: the identity.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, sum) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("sum", Elem::F32, (1i64,))?);
+    /// # let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+    /// # b.fill(&sum, Expr::lit(0.0))?;
+    /// b.fold_beyond((&[x], &[sum]), vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fold_beyond(
+        &mut self,
+        (from, to): (&[View], &[View]),
+        with: Vec<Expr>,
+        nothing: Vec<Number>,
+        across: Across,
+        beyond: Option<&[Number]>,
+    ) -> Result<()> {
         let count = from.len();
         if to.len() != count {
             return Err(Problem::new(
@@ -574,7 +590,13 @@ impl Builder {
             crate::lower::same_shape(&to[n], &to[0])?;
         }
         self.combinable(from, &elems, &with, &nothing)?;
-        self.push(Op::Fold { from: from.to_vec(), to: to.to_vec(), with, nothing, across });
+        for (held, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
+            if held.to_f64() != nothing.to_f64() {
+                return Err(would_count(*held, nothing.to_f64()));
+            }
+        }
+        let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());
+        self.push(Op::Fold { from, to, with, nothing, across, beyond });
         Ok(())
     }
 
@@ -632,4 +654,15 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// Elements beyond the edge that are no identity.
+fn would_count(beyond: Number, nothing: f64) -> Problem {
+    Problem::new(format!(
+        "elements beyond the edge hold {beyond}, which would count: {} changes nothing here",
+        Number::from(nothing)
+    ))
+    .help(format!(
+        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing:?}))`, and say so: beyond = {nothing:?}"
+    ))
 }

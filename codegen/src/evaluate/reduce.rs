@@ -100,18 +100,8 @@ impl Evaluator {
                 return Ok(self.complain(span, problem.help(help)));
             }
         };
-        let beyond = match named(args, "beyond") {
-            None => None,
-            Some((Value::Int(n), _)) => Some(Number::from(*n)),
-            Some((Value::Float(x), _)) => Some(Number::from(*x)),
-            Some((other, span)) => {
-                let problem = Problem::new(format!(
-                    "`beyond` is what elements beyond the edge hold, and this is {}",
-                    other.kind()
-                ));
-                return Ok(self.complain(span, problem.help("write a number, such as beyond = 0.0")));
-            }
-        };
+        let Some(beyond) = self.beyond(args, 1) else { return Ok(Value::Poison) };
+        let beyond = beyond.map(|held| held[0]);
         let name = naming.first().map_or("fragment", String::as_str);
         let whole = self.is_whole(from);
         let (from, across) = match whole {
@@ -130,6 +120,29 @@ impl Evaluator {
                 Ok(self.complain(at, problem))
             }
             done => done.map(|()| Value::View(to)),
+        }
+    }
+
+    /// What elements beyond the edge hold, a number for each of so many tensors, where a call says it; nothing where an
+    /// error has been reported.
+    fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
+        let Some((given, span)) = named(args, "beyond") else { return Some(None) };
+        match numbers(given).filter(|held| held.len() == count) {
+            Some(held) => Some(Some(held)),
+            None => {
+                let problem = Problem::new(format!(
+                    "`beyond` is what elements beyond the edge hold, and this is {}",
+                    given.kind()
+                ));
+                self.complain(
+                    span,
+                    problem.help(match count {
+                        1 => "write a number, such as beyond = 0.0",
+                        _ => "write a number for each tensor, such as beyond = (0.0, 0.0)",
+                    }),
+                );
+                None
+            }
         }
     }
 
@@ -154,7 +167,14 @@ impl Evaluator {
             self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
             to.push(made);
         }
-        self.builder.fold(&from, &to, with, nothing, across)?;
+        let Some(beyond) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
+        match self.builder.fold_beyond((&from, &to), with, nothing, across, beyond.as_deref()) {
+            Err(problem) if beyond.is_some() && problem.arg.is_none() => {
+                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
+                return Ok(self.complain(at, problem));
+            }
+            done => done?,
+        }
         Ok(match is_tuple {
             true => Value::Tuple(to.into_iter().map(Value::View).collect()),
             false => Value::View(to.remove(0)),
@@ -171,17 +191,7 @@ impl Evaluator {
             return Err(usage());
         };
         let from = views(given).filter(|from| !from.is_empty()).ok_or_else(|| usage().arg(0))?;
-        let entries = match nothing {
-            Value::Tuple(entries) => &entries[..],
-            one => std::slice::from_ref(one),
-        };
-        let number = |value: &Value| match value {
-            Value::Int(n) => Some(Number::from(*n)),
-            Value::Float(x) => Some(Number::from(*x)),
-            _ => None,
-        };
-        let nothing: Vec<Number> =
-            entries.iter().map(number).collect::<Option<_>>().ok_or_else(|| usage().arg(1))?;
+        let nothing = numbers(nothing).ok_or_else(|| usage().arg(1))?;
         if nothing.len() != from.len() {
             let (has, given) = (advice::count(nothing.len(), "number"), advice::count(from.len(), "tensor"));
             return Err(Problem::new(format!("what changes nothing has {has}, and {given} are combined"))
@@ -248,6 +258,19 @@ impl Evaluator {
             }
         }
         Ok(Some(functions))
+    }
+}
+
+/// A number, or a tuple of them.
+fn numbers(value: &Value) -> Option<Vec<Number>> {
+    let number = |value: &Value| match value {
+        Value::Int(n) => Some(Number::from(*n)),
+        Value::Float(x) => Some(Number::from(*x)),
+        _ => None,
+    };
+    match value {
+        Value::Tuple(entries) => entries.iter().map(number).collect(),
+        one => number(one).map(|number| vec![number]),
     }
 }
 

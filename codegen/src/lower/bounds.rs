@@ -224,10 +224,7 @@ impl Lower<'_> {
                 let at = self.at(from, to, state);
                 let beyond =
                     Beyond { edges, holds: kept(holds), begun: kept(begun), at, age: found.loops.len() };
-                match self.in_shared(stmt.by, &beyond, to) {
-                    Some(beyond) => drop(state.insert(to.tensor, beyond)),
-                    None => self.update(to, beyond, state),
-                }
+                self.written(stmt.by, to, beyond, state);
             }
             Op::Fill { to, value } => {
                 let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
@@ -238,7 +235,7 @@ impl Lower<'_> {
                 if value.any(&|part| matches!(part, Expr::At(_))) {
                     found.coordinates.insert(stmt.id, beyond.at.clone().unwrap_or_default());
                 }
-                self.update(to, beyond, state);
+                self.written(stmt.by, to, beyond, state);
             }
             Op::Follows { a, b, acc } => {
                 found.followed.push(acc.tensor);
@@ -254,7 +251,7 @@ impl Lower<'_> {
                 }
                 self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
             }
-            Op::Fold { from, to, across, .. } => {
+            Op::Fold { from, to, across, beyond, .. } => {
                 let all: Option<Vec<Vec<Edge>>> = from
                     .iter()
                     .map(|view| {
@@ -264,6 +261,7 @@ impl Lower<'_> {
                     })
                     .collect();
                 let mask = match all {
+                    _ if *beyond => Ok(Vec::new()),
                     Some(all) => Ok(union(all)),
                     None => Err(unknown(&from[0].name).at(stmt.span)),
                 };
@@ -395,6 +393,16 @@ impl Lower<'_> {
             },
             _ => state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING),
         }
+    }
+
+    /// Updates the state of what threads write, each its part.
+    fn written(&mut self, by: Id, to: &View, part: Beyond, state: &mut State) {
+        let Some((beyond, all)) = self.in_shared(by, &part, to) else {
+            return self.update(to, part, state);
+        };
+        let known = state.get(&to.tensor).filter(|_| !all);
+        let beyond = known.map_or_else(|| beyond.clone(), |known| known.join(&beyond));
+        state.insert(to.tensor, beyond);
     }
 
     /// Updates a tensor's state: a partial write joins with what was known.

@@ -169,27 +169,26 @@ impl Lower<'_> {
         all
     }
 
-    /// What is known about a shared tensor of which all threads together write every element. It follows from
-    /// one thread's part, where elements keep their coordinates.
-    pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<Beyond> {
+    /// What is known about the elements of a shared tensor that all threads together write, in terms of the whole
+    /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
+    /// coordinates.
+    pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads());
         let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
         let all = sizes.iter().product::<i64>();
         let only_threads = |base: &Affine| {
-            base.constant == 0
-                && !base.any(&|coord| {
-                    !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..))
-                })
+            !base.any(&|coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..)))
         };
-        let whole = matches!(tensor.space, Space::Shared { .. })
+        let known = matches!(tensor.space, Space::Shared { .. })
             && by == 0
-            && to.layout.size().ok()?.checked_mul(threads) == Some(all)
             && to.base.iter().all(only_threads)
             && to.limits.iter().all(Option::is_none);
-        if !whole {
+        if !known {
             return None;
         }
+        let whole = to.layout.size().ok()?.checked_mul(threads) == Some(all)
+            && to.base.iter().all(|base| base.constant == 0);
         let of = |edge: &Edge| edge.of_whole(to, &sizes);
         let edges = match &part.edges {
             Some(edges) => edges.iter().map(of).collect::<Option<Vec<_>>>(),
@@ -203,7 +202,7 @@ impl Lower<'_> {
             }
             all
         });
-        Some(Beyond { edges, at, ..part.clone() })
+        Some((Beyond { edges, at, ..part.clone() }, whole))
     }
 }
 

@@ -78,7 +78,7 @@ impl Lower<'_> {
                 let edges = self.found.masks[&stmt.id].clone()?;
                 self.reduce(from, to, *with, *across, &edges).map_err(problem)?
             }
-            tile::Op::Fold { from, to, with, nothing, across } => {
+            tile::Op::Fold { from, to, with, nothing, across, .. } => {
                 let edges = self.found.masks[&stmt.id].clone()?;
                 self.fold((from, to), with, nothing, *across, &edges).map_err(problem)?
             }

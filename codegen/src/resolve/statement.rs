@@ -78,7 +78,9 @@ impl Resolve {
             }
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
             Op::Reduce { from, to, with, beyond, .. } => self.reduce(stmt, from, to, (*with, *beyond))?,
-            Op::Fold { from, to, with, nothing, .. } => self.fold(stmt, (from, to), with, nothing)?,
+            Op::Fold { from, to, with, nothing, beyond, .. } => {
+                self.fold(stmt, (from, to), (with, *beyond), nothing)?
+            }
             Op::Gemm { a, b, acc, with, order, .. } => self.product(stmt, [a, b, acc], *with, *order)?,
             _ => self.body.push(stmt.clone()),
         }
@@ -158,13 +160,8 @@ impl Resolve {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;
-        if beyond.is_some() && combined.overshoots() {
-            return Err(Problem::new(format!(
-                "`beyond` is about elements beyond the tensor, and the threads do not divide `{}`, {}: some have elements beyond the tile",
-                from.name,
-                from.shape()
-            ))
-            .help("use a tile whose extents the threads divide"));
+        if beyond.is_some() {
+            combined.all_in_tile(from)?;
         }
         let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
         let source = self.side(stmt, from, &combined.all, false)?;
@@ -181,18 +178,23 @@ impl Resolve {
         &mut self,
         stmt: &Stmt,
         (from, to): (&[View], &[View]),
-        with: &[Expr],
+        (with, beyond): (&[Expr], bool),
         nothing: &[Number],
     ) -> Result<()> {
         let combined = self.combined(&from[0], &to[0])?;
+        if beyond {
+            combined.all_in_tile(&from[0])?;
+        }
         let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
         for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
             own.push(self.accumulator(stmt, to, nothing, &combined)?);
             sources.push(self.side(stmt, from, &combined.all, false)?);
             out.push(self.side(stmt, to, &combined.rest, true)?);
         }
-        let fold =
-            |from, to, across| Op::Fold { from, to, with: with.to_vec(), nothing: nothing.to_vec(), across };
+        let fold = |from, to, across| {
+            let (with, nothing) = (with.to_vec(), nothing.to_vec());
+            Op::Fold { from, to, with, nothing, across, beyond }
+        };
         self.push(stmt, fold(sources, own.clone(), combined.across));
         self.push(stmt, fold(own, out, Across::Thread));
         Ok(())
@@ -253,9 +255,19 @@ struct Combined {
 }
 
 impl Combined {
-    /// Do threads have elements beyond the tile?
-    fn overshoots(&self) -> bool {
-        self.all.tile().iter().enumerate().any(|(mode, extent)| self.all.reach(mode) > *extent)
+    /// Refuses threads with elements beyond the tile, which a claim about elements beyond the tensor does not cover.
+    fn all_in_tile(&self, from: &View) -> Result<()> {
+        let overshoots =
+            self.all.tile().iter().enumerate().any(|(mode, extent)| self.all.reach(mode) > *extent);
+        match overshoots {
+            false => Ok(()),
+            true => Err(Problem::new(format!(
+                "`beyond` is about elements beyond the tensor, and the threads do not divide `{}`, {}: some have elements beyond the tile",
+                from.name,
+                from.shape()
+            ))
+            .help("use a tile whose extents the threads divide")),
+        }
     }
 }
 

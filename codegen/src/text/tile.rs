@@ -137,7 +137,7 @@ variants! {
         "follows" Follows { a, b, acc },
         "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, beyond = None },
-        "fold" Fold { from, to, with, nothing, across },
+        "fold" Fold { from, to, with, nothing, across, beyond = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
         "atomic" Atomic { from, to, update },
         "signal" Signal { flag, add },

@@ -363,6 +363,9 @@ pub enum Op {
         nothing: Vec<Number>,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
+        /// Do out-of-bounds elements of the user's tensor hold the identity, as its author says? Otherwise they are
+        /// found and left out.
+        beyond: bool,
     },
     /// Combines each element, or tuple, with all elements before it.
     Scan {

@@ -29,7 +29,7 @@ impl Cluster<'_> {
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
             Op::Gemm { a, b, acc, with, .. } => self.gemm(step, [a, b, acc], *with)?,
             Op::Reduce { from, to, with, across, .. } => self.reduce(step, from, to, *with, *across)?,
-            Op::Fold { from, to, with, nothing, across } => {
+            Op::Fold { from, to, with, nothing, across, .. } => {
                 self.fold(step, (from, to), with, nothing, *across)?
             }
             Op::Scan { from, to, carry, how } if carry.is_empty() => self.scan(step, (from, to), how)?,
