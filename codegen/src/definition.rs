@@ -55,8 +55,22 @@ pub struct Generated {
     pub variants: Vec<Variant>,
     /// Requirements on sizes, for all variants.
     pub requires: Vec<tile::Require>,
+    /// Kernels that pack arguments, for variants that allow it ([`thread::Launch::packs`]).
+    pub packs: Vec<Pack>,
     /// The static report of the first variant.
     pub report: Report,
+}
+
+/// A kernel that copies an argument to memory with aligned rows. A launch runs it first where a variant's
+/// facts do not hold of the argument itself.
+#[derive(Clone, Debug)]
+pub struct Pack {
+    /// The argument.
+    pub arg: usize,
+    /// Its modes in the order of the copying kernel, the contiguous one first.
+    pub modes: Vec<usize>,
+    /// The kernel, with the arguments `from` and `to`.
+    pub kernel: Generated,
 }
 
 /// One variant of a kernel.

@@ -8,6 +8,7 @@ use crate::definition::{Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::limits;
 use crate::lower::{Policy, lower_expanded};
+use crate::pack;
 use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
@@ -118,6 +119,8 @@ fn checked(
         Ok(others) => others,
         Err(why) => return refuse(diagnostics, checked, why),
     };
+    let all = std::iter::once(&first).chain(others.iter().map(|(other, _)| other));
+    let packs = pack::kernels(all.map(Expanded::program));
     let last = [Policy::Small, Policy::General];
     let last = if others.is_empty() { &last[..] } else { &[] };
     let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first));
@@ -165,7 +168,7 @@ fn checked(
         return Outcome { kernel: None, diagnostics };
     }
     let (name, requires) = (program.name.clone(), program.requires.clone());
-    Outcome { kernel: Some(Generated { name, params, variants, requires, report }), diagnostics }
+    Outcome { kernel: Some(Generated { name, params, variants, requires, packs, report }), diagnostics }
 }
 
 /// A program before and after its pipelined loops are lowered.

@@ -30,6 +30,7 @@ pub mod matmul;
 mod mention;
 pub mod narrow;
 pub mod number;
+pub(crate) mod pack;
 pub mod pipeline;
 pub mod problem;
 pub mod range;

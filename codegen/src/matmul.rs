@@ -89,7 +89,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32 and 8-bit numbers, else mma.sync; sizes and alignments that its copies do not support run on mma.sync with narrower copies",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32 and 8-bit numbers, else mma.sync; operands whose rows or addresses its copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
     ),
     (
         "warps",
@@ -244,8 +244,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     match machine {
         Machine::Threads => {}
         Machine::MmaSync(plan) => {
-            let mut all =
-                tensor::programs(&config, &plan).map_err(|problem| vec![problem.at(Span::default())])?;
+            let mut all = tensor::programs(&config, &plan, false)
+                .map_err(|problem| vec![problem.at(Span::default())])?;
             let wide = all.remove(0);
             return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels, why });
         }
@@ -302,7 +302,9 @@ fn by_wgmma(
     let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
     let wrong = |problem: Problem| vec![problem.at(Span::default())];
     let plan = reader.by_mma_sync(&config).map_err(wrong)?;
-    let narrower = tensor::programs(&config, &plan).map_err(wrong)?;
+    // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
+    let measured = sizes.iter().all(|sizes| sizes.clocks.is_some());
+    let narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
     config.overlaps = overlaps;
     let program = |sizes: &hopper::Sizes, direct: bool| {
         let mut builder = Builder::new(&config.name);
@@ -320,8 +322,10 @@ fn by_wgmma(
     others.push(of(wide.clone(), &[Policy::General]));
     // Threads that store single elements have guards and addresses in registers, and so have a bias and C.
     let reads = config.bias.is_some() || config.alpha_beta;
-    let direct = sizes.iter().find(|sizes| !reads || sizes.leaves_registers()).unwrap_or(first);
-    others.push(of(program(direct, true)?, &[Policy::Aligned, Policy::Small]));
+    let direct: Vec<_> = sizes.iter().filter(|sizes| !reads || sizes.leaves_registers()).collect();
+    for sizes in if direct.is_empty() { vec![first] } else { direct } {
+        others.push(of(program(sizes, true)?, &[Policy::Small]));
+    }
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None })
 }

@@ -19,6 +19,9 @@ pub struct Report {
     pub intensity: Option<f64>,
     /// Facts that the fastest variant assumes and launch checks.
     pub needs: Vec<String>,
+    /// Arguments that a launch copies to aligned rows first, where the needs do not hold of them and the copy is
+    /// worth its time.
+    pub packs: Vec<String>,
     /// What the checks left undecided.
     pub undecided: Vec<String>,
     /// Results of the compiler, once it has been run.
@@ -103,6 +106,13 @@ impl fmt::Display for Report {
             for (place, line) in lines.iter().enumerate() {
                 writeln!(f, "{:<15}{line}", if place == 0 { label } else { "" })?;
             }
+        }
+        if !self.packs.is_empty() {
+            let names = self.packs.join(", ");
+            writeln!(
+                f,
+                "packs          {names}: copied to aligned rows first, where these needs do not hold of them and that takes less time"
+            )?;
         }
         for Compiled { arch, registers, spilled, inner } in &self.compiled {
             let spills =

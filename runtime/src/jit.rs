@@ -27,6 +27,8 @@ pub(crate) struct Made {
     /// A unique number.
     number: u64,
     pub(crate) generated: Generated,
+    /// Its packs' kernels, in their order.
+    pub(crate) packs: Vec<Arc<Made>>,
     /// Was it written as an `unsafe fn`?
     pub(crate) is_unsafe: bool,
 }
@@ -83,19 +85,20 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     if known.len() >= MOST_KNOWN {
         known.clear();
     }
-    let made = Arc::new(Made { number: number(), generated, is_unsafe });
+    let made = numbered(generated, is_unsafe);
     known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
     Ok(made)
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.
 pub(crate) fn built(generated: Generated) -> Arc<Made> {
-    Arc::new(Made { number: number(), generated, is_unsafe: false })
+    numbered(generated, false)
 }
 
-fn number() -> u64 {
+fn numbered(generated: Generated, is_unsafe: bool) -> Arc<Made> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
+    let packs = generated.packs.iter().map(|pack| numbered(pack.kernel.clone(), false)).collect();
+    Arc::new(Made { number: NUMBER.fetch_add(1, Ordering::Relaxed), generated, packs, is_unsafe })
 }
 
 /// The compilation of one variant for one device.
@@ -254,7 +257,11 @@ pub(crate) fn prepare(device: &Device, made: &Made) -> Result<Vec<Compiled>, Err
     let runs =
         |program: &thread::Kernel| program.arch <= arch && (!program.arch_specific || program.arch == arch);
     let variants = made.generated.variants.iter().enumerate().filter(|(_, variant)| runs(&variant.program));
-    variants.map(|(place, _)| Ok(loaded(device, made, place)?.compiled.clone())).collect()
+    let compiled = variants.map(|(place, _)| Ok(loaded(device, made, place)?.compiled.clone())).collect();
+    for pack in &made.packs {
+        prepare(device, pack)?;
+    }
+    compiled
 }
 
 #[cfg(test)]

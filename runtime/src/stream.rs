@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
@@ -11,9 +11,12 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaEvent, CudaGraph, CudaStream, DriverError};
 
+use tilewright_codegen::launch::Refusal;
+
 use crate::device::Device;
 use crate::driver::{GRAPH_FUNCTIONS, driver};
 use crate::error::{Error, While};
+use crate::tensor::DeviceTensor;
 
 /// A stream of a device: launches on it run in order.
 ///
@@ -33,7 +36,14 @@ struct Inner {
     cuda: Arc<CudaStream>,
     /// Is work of this stream being captured into a graph, by [`Stream::capture`]?
     recording: AtomicBool,
+    /// Memory for launches that copy arguments first, one launch after the other.
+    workspace: Mutex<Option<Arc<Workspace>>>,
+    /// The workspaces of launches that are being captured.
+    captured: Mutex<Vec<Arc<Workspace>>>,
 }
+
+/// Memory of a stream that a launch owns from its first kernel to its last.
+pub(crate) type Workspace = DeviceTensor<u8, 1>;
 
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Stream, Error> {
@@ -42,7 +52,10 @@ impl Stream {
     }
 
     fn around(device: Device, cuda: Arc<CudaStream>) -> Stream {
-        Stream { inner: Arc::new(Inner { device, cuda, recording: AtomicBool::new(false) }) }
+        let (workspace, captured) = Default::default();
+        Stream {
+            inner: Arc::new(Inner { device, cuda, recording: AtomicBool::new(false), workspace, captured }),
+        }
     }
 
     /// A stream of cudarc, or of another library through cudarc.
@@ -112,7 +125,8 @@ impl Stream {
     /// Captures what `work` launches on this stream into a graph, instead of running it.
     ///
     /// Kernels must have run, or been compiled, on this device before: nothing is loaded while a stream is
-    /// captured.
+    /// captured. A launch that copies arguments first must have run on this stream: nothing is allocated
+    /// either.
     ///
     /// # Safety
     /// A graph keeps addresses, not tensors. For as long as it may run,
@@ -126,6 +140,7 @@ impl Stream {
         if let Some(lacks) = GRAPH_FUNCTIONS.iter().find(|name| !driver.has(name)) {
             return Err(crate::Absence::OldDriver { version: driver.version, lacks }.into());
         }
+        locked(&self.inner.captured).clear();
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.cuda().begin_capture(mode).doing(DOING)?;
         self.inner.recording.store(true, Ordering::SeqCst);
@@ -144,7 +159,39 @@ impl Stream {
         drop(ends);
         let graph = end_capture(self.cuda()).doing(DOING)?;
         let graph = graph.ok_or_else(|| Error::refused("nothing was captured"))?;
-        Ok(Graph { graph, stream: self.clone() })
+        let workspaces = std::mem::take(&mut *locked(&self.inner.captured));
+        Ok(Graph { graph, stream: self.clone(), _workspaces: workspaces })
+    }
+
+    /// Runs `submit` with the address of a workspace of so many bytes, which belongs to what it submits to this
+    /// stream; no other thread's launches come between. The stream keeps the memory for the next launch.
+    pub(crate) fn with_workspace<T>(
+        &self,
+        bytes: u64,
+        submit: impl FnOnce(u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if bytes == 0 {
+            return submit(0);
+        }
+        let mut workspace = locked(&self.inner.workspace);
+        if workspace.as_ref().is_none_or(|known| known.stored_len() < bytes) {
+            if self.is_recording() {
+                let message = format!(
+                    "the launch first copies arguments to {bytes} bytes of memory, which the stream does not have yet"
+                );
+                return Err(Refusal::new(message)
+                    .help("run it once on this stream before it is captured")
+                    .into());
+            }
+            // The previous one is freed in stream order, unless a graph keeps it.
+            *workspace = None;
+            *workspace = Some(Arc::new(Workspace::uninitialised(self, bytes)?));
+        }
+        if let (true, Some(known)) = (self.is_recording(), &*workspace) {
+            locked(&self.inner.captured).push(known.clone());
+        }
+        submit(workspace.as_ref().map_or(0, |known| known.address()))
     }
 
     /// Is work of this stream being captured by [`Stream::capture`]?
@@ -163,6 +210,11 @@ impl fmt::Debug for Stream {
 pub struct Graph {
     graph: CudaGraph,
     stream: Stream,
+    _workspaces: Vec<Arc<Workspace>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Graph {
@@ -212,7 +264,7 @@ pub(crate) fn is_same(one: &CudaStream, other: &CudaStream) -> bool {
 
 pub(crate) fn per_thread(what: &str) -> Error {
     Error::Refused(
-        tilewright_codegen::launch::Refusal::new(format!(
+        Refusal::new(format!(
             "{what} is cudarc's per-thread stream, which is another stream in every thread: nothing can be ordered by it"
         ))
         .help("use a stream that `new_stream` of the context makes"),

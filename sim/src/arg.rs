@@ -103,6 +103,31 @@ impl Arg {
         self
     }
 
+    /// The same tensor with its modes in another order.
+    pub(crate) fn permuted(&self, modes: &[usize]) -> Arg {
+        let (mut arg, all) = (self.clone(), self.all_strides());
+        if let Kind::Tensor { extents, strides, .. } = &mut arg.kind {
+            *strides = Some(modes.iter().map(|&mode| all[mode]).collect());
+            *extents = modes.iter().map(|&mode| extents[mode]).collect();
+        }
+        arg
+    }
+
+    /// Uninitialised memory for a tensor of a plan.
+    pub(crate) fn uninitialised(tensor: Tensor) -> Arg {
+        Arg::planned(tensor, None)
+    }
+
+    /// A tensor of a plan with these bytes.
+    pub(crate) fn copied(tensor: Tensor, bytes: Vec<u8>) -> Arg {
+        Arg::planned(tensor, Some(bytes))
+    }
+
+    fn planned(tensor: Tensor, data: Option<Vec<u8>>) -> Arg {
+        let Tensor { elem, mutable, extents, strides, .. } = tensor;
+        Arg { elem, kind: Kind::Tensor { data, mutable, extents, strides: Some(strides), offset: 0 } }
+    }
+
     /// Is it an uninitialised tensor?
     pub(crate) fn is_output(&self) -> bool {
         matches!(self.kind, Kind::Tensor { data: None, .. })

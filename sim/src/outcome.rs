@@ -46,12 +46,24 @@ impl AccessCount {
     }
 }
 
+/// An argument that was copied to aligned rows before the kernel ran, which read the copy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copied {
+    /// The argument.
+    pub argument: String,
+    /// What does not hold of the argument itself.
+    pub why: String,
+    /// The run of the copying kernel.
+    pub outcome: Outcome,
+}
+
 /// The outcome of a run. `Display` prints its cost as a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub(crate) kernel: String,
     pub(crate) variant: usize,
     pub(crate) passed_over: Vec<String>,
+    pub(crate) copies: Vec<Copied>,
     pub(crate) grid: [u32; 3],
     pub(crate) seed: u64,
     pub(crate) results: Vec<(String, Elem, Vec<u8>)>,
@@ -96,6 +108,11 @@ impl Outcome {
         &self.passed_over
     }
 
+    /// Arguments that were copied first, in this order.
+    pub fn copies(&self) -> &[Copied] {
+        &self.copies
+    }
+
     /// Blocks along x, y, z.
     pub fn grid(&self) -> [u32; 3] {
         self.grid
@@ -128,6 +145,11 @@ impl fmt::Display for Outcome {
                 if place == 0 { "not applicable" } else { "" },
                 place + 1
             )?;
+        }
+        for (place, Copied { argument, why, outcome }) in self.copies.iter().enumerate() {
+            let label = if place == 0 { "packed first" } else { "" };
+            let [x, y, z] = outcome.grid;
+            writeln!(f, "{label:<15}{argument}, by {x} x {y} x {z} blocks: {why}")?;
         }
         writeln!(f, "blocks         {x} x {y} x {z}")?;
         for (place, (name, count)) in self.operations().enumerate() {

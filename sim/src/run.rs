@@ -21,7 +21,7 @@ use crate::fault::{Fault, FaultKind, Party};
 use crate::global::{Buffer, Clash, Merged, Overlay, World};
 use crate::machine::{self, Context};
 use crate::options::{Options, Progress};
-use crate::outcome::{AccessCount, Outcome};
+use crate::outcome::{AccessCount, Copied, Outcome};
 use crate::shadow::Stamp;
 use crate::table::tables;
 
@@ -39,7 +39,7 @@ use crate::table::tables;
 /// ```
 pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
     let plan = plan(kernel, &given(args), &options.limits)?;
-    execute(&kernel.name, &kernel.variants[plan.variant].program, plan, args, options)
+    launches(kernel, &kernel.variants[plan.variant].program, plan, args, options)
 }
 
 /// Runs one variant of a kernel; refuses where its facts do not hold.
@@ -66,7 +66,7 @@ pub fn run_variant(
     };
     let alone = Generated { variants: vec![chosen.clone()], ..shell(kernel) };
     let plan = Plan { variant, ..plan(&alone, &given(args), &options.limits)? };
-    execute(&kernel.name, &chosen.program, plan, args, options)
+    launches(kernel, &chosen.program, plan, args, options)
 }
 
 /// Runs every variant of a kernel whose facts hold, fastest first.
@@ -125,6 +125,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         params: params.collect(),
         variants: vec![Variant { source: String::new(), program: program.clone() }],
         requires: Vec::new(),
+        packs: Vec::new(),
         report: Default::default(),
     };
     run(&kernel, args, options)
@@ -137,12 +138,36 @@ fn shell(kernel: &Generated) -> Generated {
         params: kernel.params.clone(),
         variants: Vec::new(),
         requires: kernel.requires.clone(),
+        packs: kernel.packs.clone(),
         report: Default::default(),
     }
 }
 
 fn given(args: &[Arg]) -> Vec<Given> {
     args.iter().enumerate().map(|(place, arg)| arg.given(place)).collect()
+}
+
+/// Runs the launches of a plan, one after the other: copies into an uninitialised workspace, then the kernel
+/// on them.
+fn launches(
+    kernel: &Generated,
+    program: &Kernel,
+    mut plan: Plan,
+    args: &[Arg],
+    options: &Options,
+) -> Result<Outcome, Error> {
+    let (mut read, mut copies) = (args.to_vec(), Vec::new());
+    for packed in std::mem::take(&mut plan.packed) {
+        let pack = &kernel.packs[packed.pack];
+        let [_, to] = packed.arguments(kernel, &given(args), 0);
+        let (from, to) = (args[packed.arg].permuted(&pack.modes), Arg::uninitialised(to));
+        let copier = &pack.kernel.variants[packed.plan.variant].program;
+        let outcome = execute(&pack.kernel.name, copier, packed.plan, &[from, to], options)?;
+        let bytes = outcome.results.first().map(|(_, _, bytes)| bytes.clone()).unwrap_or_default();
+        read[packed.arg] = Arg::copied(packed.copy, bytes);
+        copies.push(Copied { argument: kernel.params[packed.arg].name.clone(), why: packed.why, outcome });
+    }
+    Ok(Outcome { copies, ..execute(&kernel.name, program, plan, &read, options)? })
 }
 
 /// A long unoptimised run prints how to make it faster.
@@ -228,6 +253,7 @@ fn execute(
     let (merged, counts) = first.unwrap_or_else(|| (Merged::new(&[]), Counts::default()));
     hint(begun.elapsed());
     Ok(Outcome {
+        copies: Vec::new(),
         kernel: name.into(),
         variant: plan.variant,
         passed_over: plan.passed_over,

@@ -23,6 +23,7 @@ impl Hand {
             threads,
             shared_bytes: 0,
             blocks_per_sm: 0,
+            packs: Vec::new(),
             overlaps: false,
             persistent: false,
         };

@@ -9,6 +9,7 @@ pub mod hand;
 pub mod integers;
 pub mod memory;
 pub mod number;
+pub mod packed;
 pub mod problem;
 pub mod programs;
 pub mod rows;

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::launch::{Given, Passed, Tensor, plan};
+use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan};
 use tilewright_codegen::number::Number;
 use tilewright_codegen::{Elem, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -26,24 +26,34 @@ pub(super) enum Operand {
 pub(super) struct Loaded<'k> {
     kernel: &'k Generated,
     functions: Vec<Option<(Function, String)>>,
+    /// The kernels that pack its arguments.
+    packs: Vec<Loaded<'k>>,
+    /// Memory for packed arguments; launches follow one another.
+    workspace: Option<Rc<Memory>>,
 }
 
 /// A kernel with its arguments.
 pub(super) struct Prepared {
-    function: Function,
-    grid: [u32; 3],
-    arguments: Vec<Argument>,
+    /// Kernels that run one after the other.
+    steps: Vec<Step>,
     /// The variant and its resources: `variant 1 of 3, 128 registers`.
     pub(super) note: String,
     _memory: Vec<Rc<Memory>>,
 }
 
+struct Step {
+    function: Function,
+    grid: [u32; 3],
+    arguments: Vec<Argument>,
+}
+
 impl<'k> Loaded<'k> {
     pub(super) fn new(kernel: &'k Generated) -> Loaded<'k> {
-        Loaded { kernel, functions: vec![None; kernel.variants.len()] }
+        let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
+        Loaded { kernel, functions: vec![None; kernel.variants.len()], packs, workspace: None }
     }
 
-    /// Plans a launch, and compiles its variant.
+    /// Plans a launch, and compiles its variant, and the kernels that pack its arguments.
     pub(super) fn prepare(
         &mut self,
         device: &Device,
@@ -54,6 +64,51 @@ impl<'k> Loaded<'k> {
             self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
         let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
         let plan = plan(self.kernel, &given, &device.limits).map_err(|why| refused(why.to_string()))?;
+        let workspace = self.workspace(device, plan.workspace())?;
+        let scalars: Vec<u64> = self
+            .kernel
+            .params
+            .iter()
+            .zip(operands)
+            .map(|(param, operand)| scalar(operand, param.elem))
+            .collect();
+        let mut steps = Vec::new();
+        for packed in &plan.packed {
+            let arguments = packed.arguments(self.kernel, &given, workspace).map(Given::Tensor);
+            let pack = &mut self.packs[packed.pack];
+            steps.push(pack.step(device, nvrtc, &packed.plan, &arguments, &[])?.0);
+        }
+        let arguments = plan.arguments(&given, workspace);
+        let (step, resources) = self.step(device, nvrtc, &plan, &arguments, &scalars)?;
+        steps.push(step);
+        let names: Vec<&str> =
+            plan.packed.iter().map(|packed| &*self.kernel.params[packed.arg].name).collect();
+        let packs = if names.is_empty() { String::new() } else { format!(", packs {}", names.join(" and ")) };
+        Ok(Prepared {
+            steps,
+            note: format!("variant {} of {}{resources}{packs}", plan.variant + 1, self.kernel.variants.len()),
+            _memory: operands.iter().filter_map(memory).chain(self.workspace.clone()).collect(),
+        })
+    }
+
+    /// The address of a workspace of so many bytes.
+    fn workspace(&mut self, device: &Device, bytes: u64) -> Result<u64> {
+        if bytes > self.workspace.as_ref().map_or(0, |known| known.bytes as u64) {
+            self.workspace = Some(device.memory(bytes as usize)?);
+        }
+        Ok(self.workspace.as_ref().map_or(0, |known| known.address))
+    }
+
+    /// A planned launch of the kernel alone, and the resources of its variant.
+    fn step(
+        &mut self,
+        device: &Device,
+        nvrtc: &Nvrtc,
+        plan: &Plan,
+        given: &[Given],
+        scalars: &[u64],
+    ) -> Result<(Step, String)> {
+        let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
         let program = &self.kernel.variants[plan.variant].program;
         if self.functions[plan.variant].is_none() {
             let source = &self.kernel.variants[plan.variant].source;
@@ -71,23 +126,21 @@ impl<'k> Loaded<'k> {
         let Some((function, note)) = &self.functions[plan.variant] else {
             unreachable!("it was just loaded")
         };
-        let elem = |place: usize| self.kernel.params[place].elem;
+        let address = |place: usize| match &given[place] {
+            Given::Tensor(tensor) => tensor.address,
+            Given::Scalar(_) => 0,
+        };
         let argument = |passed: &Passed| match passed {
-            Passed::Tensor(place) => Ok(Argument::word(address(&operands[*place], elem(*place)))),
-            Passed::Scalar(place) => Ok(Argument::word(scalar(&operands[*place], elem(*place)))),
+            Passed::Tensor(place) => Ok(Argument::word(address(*place))),
+            Passed::Scalar(place) => Ok(Argument::word(scalars[*place])),
             Passed::Int { value, .. } => Ok(Argument::word(*value as u64)),
             Passed::Map(map) => {
-                let (param, elem) = (&self.kernel.params[map.arg], elem(map.arg));
-                Argument::map(&param.name, elem, address(&operands[map.arg], elem), map)
+                let param = &self.kernel.params[map.arg];
+                Argument::map(&param.name, param.elem, address(map.arg), map)
             }
         };
-        Ok(Prepared {
-            function: function.clone(),
-            grid: plan.grid,
-            arguments: plan.passed.iter().map(argument).collect::<Result<_>>()?,
-            note: format!("variant {} of {}{note}", plan.variant + 1, self.kernel.variants.len()),
-            _memory: operands.iter().filter_map(memory).collect(),
-        })
+        let arguments = plan.passed.iter().map(argument).collect::<Result<_>>()?;
+        Ok((Step { function: function.clone(), grid: plan.grid, arguments }, note.clone()))
     }
 }
 
@@ -100,8 +153,10 @@ pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand])
 
 impl Prepared {
     pub(super) fn begin(&self, device: &Device) -> Result {
-        // SAFETY: the plan was made for these arguments, whose memory is kept alive.
-        unsafe { device.launch(&self.function, self.grid, &self.arguments) }
+        self.steps.iter().try_for_each(|Step { function, grid, arguments }| {
+            // SAFETY: the plan was made for these arguments, whose memory is kept alive.
+            unsafe { device.launch(function, *grid, arguments) }
+        })
     }
 }
 

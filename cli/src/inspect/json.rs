@@ -58,6 +58,7 @@ pub(crate) fn report(report: &Report) -> Value {
         "shared_bytes": report.shared_bytes,
         "operations_per_byte": report.intensity,
         "needs": report.needs,
+        "packs": report.packs,
         "undecided": report.undecided,
         "accesses": report.accesses.iter().map(access).collect::<Vec<_>>(),
         "compiled": compiled.collect::<Vec<_>>(),

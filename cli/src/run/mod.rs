@@ -160,6 +160,7 @@ fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
     let json = json!({
         "variant": outcome.variant() + 1,
         "passed_over": outcome.passed_over(),
+        "packed": outcome.copies().iter().map(|copy| json!([copy.argument, copy.why])).collect::<Vec<_>>(),
         "grid": outcome.grid(),
         "schedules": schedules,
         "operations": operations,
@@ -177,6 +178,7 @@ fn on_device(ran: device::Ran) -> Shown {
     let json = json!({
         "variant": launched.variant.map(|variant| variant + 1),
         "passed_over": launched.passed_over,
+        "packed": launched.packed,
         "grid": launched.grid,
         "microseconds": ran.time.as_secs_f64() * 1e6,
     });

@@ -414,6 +414,26 @@ impl Builder {
         self
     }
 
+    /// A launch may pass a copy of this argument, which it makes before: where a variant's facts about strides
+    /// and addresses do not hold of the argument, and the copy costs less than a variant without these facts.
+    /// Rows of the copy begin at multiples of 128 bytes.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("product");
+    /// let a = b.tensor("a", Elem::Bf16, (Value::symbol("M"), Value::symbol("K")), None, false)?;
+    /// b.packs(&a);
+    /// assert_eq!(b.finish().packs, [a.tensor]);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn packs(&mut self, argument: &View) -> &mut Builder {
+        if !self.program.packs.contains(&argument.tensor) {
+            self.program.packs.push(argument.tensor);
+        }
+        self
+    }
+
     pub(crate) fn statements(&self) -> u64 {
         self.statements
     }

@@ -152,6 +152,7 @@ pub(crate) fn kernel(
         accesses: lines,
         intensity: intensity::main_loop(kernel),
         needs: crate::cuda::needs(kernel),
+        packs: program.packs.iter().map(|&id| program.tensor(id).name.clone()).collect(),
         undecided,
         compiled: Vec::new(),
     }

@@ -284,6 +284,7 @@ mod tests {
             threads: 256,
             shared_bytes: 0,
             blocks_per_sm: 0,
+            packs: Vec::new(),
             overlaps: false,
             persistent: false,
         };

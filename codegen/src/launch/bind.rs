@@ -34,7 +34,6 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
     if given.len() != names.len() {
         return Err(count(&names, given.len()));
     }
-    let mut bound = Vec::new();
     for (param, given) in kernel.params.iter().zip(given) {
         match (param.tensor, given) {
             (Some((mutable, rank)), Given::Tensor(tensor)) => {
@@ -54,6 +53,20 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
             }
         }
     }
+    let bound = bound(kernel, given)?;
+    required(kernel, &bound)?;
+    written_extents(kernel, given)?;
+    overlaps(&names, given)?;
+    Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+}
+
+/// The values of the symbols for arguments that have been checked, some of them replaced by copies.
+pub(super) fn symbols(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
+    Ok(bound(kernel, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+}
+
+fn bound<'k>(kernel: &'k Generated, given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
+    let mut bound = Vec::new();
     // All variants have the same tensors.
     let params = || kernel.variants[0].program.params.iter().zip(given);
     // Plain symbols first, so that expressions of them can be evaluated.
@@ -64,10 +77,7 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
             }
         }
     }
-    required(kernel, &bound)?;
-    written_extents(kernel, given)?;
-    overlaps(&names, given)?;
-    Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+    Ok(bound)
 }
 
 fn count(names: &[&str], given: usize) -> Refusal {

@@ -63,15 +63,11 @@ fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option
     Some(1 << all.trailing_zeros())
 }
 
-/// The first variant that fits, or, where it has a cost model, the fastest of those with one.
-pub(super) fn quickest(
-    first: usize,
-    refused: &[Option<String>],
-    clocks: impl Fn(usize) -> Option<u128>,
-) -> usize {
-    let Some(least) = clocks(first) else { return first };
-    let serves = (first + 1..refused.len()).filter(|&place| refused[place].is_none());
-    let others = serves.filter_map(|place| Some((clocks(place)?, place)));
+/// The first variant that fits, or, where it has a cost model, the fastest of those with one. Variants that
+/// do not fit have no clocks.
+pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
+    let Some(least) = clocks[first] else { return first };
+    let others = (first + 1..clocks.len()).filter_map(|place| Some((clocks[place]?, place)));
     others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
 }
 
@@ -82,11 +78,9 @@ mod tests {
     /// The chosen variant, of those that fit with so many clocks; 0 is one without a cost model.
     #[track_caller]
     fn check(all: &[Option<u128>], expected: usize) {
-        let refused: Vec<Option<String>> =
-            all.iter().map(|of| of.is_none().then(|| "it does not serve".into())).collect();
         let first = all.iter().position(Option::is_some).expect("one that serves");
-        let clocks = |place: usize| all[place].filter(|&clocks| clocks > 0);
-        assert_eq!(quickest(first, &refused, clocks), expected);
+        let clocks: Vec<_> = all.iter().map(|of| of.filter(|&clocks| clocks > 0)).collect();
+        assert_eq!(quickest(first, &clocks), expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod bind;
 mod cost;
+mod pack;
 mod refusal;
 
 use tilewright_layout::Symbol;
@@ -12,6 +13,9 @@ use crate::elem::Elem;
 use crate::target::{BLOCK_THREADS, GRID, Target};
 use crate::thread::{Fact, Id, Kernel, Param};
 
+use pack::{Candidate, Packing};
+
+pub use pack::Packed;
 pub use refusal::Refusal;
 
 /// What is given for one argument of the user's function.
@@ -96,6 +100,8 @@ pub struct Plan {
     pub symbols: Vec<(Symbol, i64)>,
     /// The parameters of the variant's program.
     pub passed: Vec<Passed>,
+    /// Arguments that are copied before, in this order. The kernel reads the copies: see [`Plan::arguments`].
+    pub packed: Vec<Packed>,
 }
 
 impl Plan {
@@ -157,39 +163,59 @@ pub struct Map {
 /// ```
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
     let symbols = bind::arguments(kernel, given)?;
-    let lookup = |symbol: Symbol| symbols.iter().find(|known| known.0 == symbol).map(|known| known.1);
+    let lookup = |symbol: Symbol| value(&symbols, symbol);
     // Facts that all variants need are reported once.
     if let Some(first) = kernel.variants.first() {
         let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
         broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
     }
-    let mut refused = Vec::new();
+    let mut packing = Packing::new(kernel, given, limits);
+    let mut tried: Vec<Result<Candidate, String>> = Vec::new();
     for variant in &kernel.variants {
-        let why = why_not(variant, given, limits, &lookup);
+        let one = match why_not(variant, given, limits, &lookup) {
+            None => Ok(Candidate::default()),
+            Some(why) => packing.candidate(variant, &symbols, why),
+        };
         // Only variants with a cost model compete.
-        let settled = why.is_none() && variant.program.launch.cost.is_none();
-        refused.push(why);
+        let settled = one.is_ok() && variant.program.launch.cost.is_none();
+        tried.push(one);
         if settled {
             break;
         }
     }
-    let Some(first) = refused.iter().position(Option::is_none) else {
-        return Err(Refusal::none_fits(&refused.into_iter().flatten().collect::<Vec<_>>()));
+    let Some(first) = tried.iter().position(Result::is_ok) else {
+        return Err(Refusal::none_fits(&tried.into_iter().filter_map(Result::err).collect::<Vec<_>>()));
     };
-    let clocks = |place: usize| cost::clocks(&kernel.variants[place].program, limits, &lookup);
-    let place = cost::quickest(first, &refused, clocks);
-    let passed_over = refused[..place].iter().map(|why| match why {
-        Some(why) => why.clone(),
-        None => "another variant takes less time for these sizes".into(),
+    let clocks = |(variant, one): (&Variant, &Result<Candidate, String>)| {
+        let one = one.as_ref().ok()?;
+        let symbols = one.symbols.as_ref().unwrap_or(&symbols);
+        let clocks = cost::clocks(&variant.program, limits, &|symbol| value(symbols, symbol))?;
+        Some(clocks.saturating_add(packing.clocks(one)))
+    };
+    let clocks: Vec<Option<u128>> = kernel.variants.iter().zip(&tried).map(clocks).collect();
+    let place = cost::quickest(first, &clocks);
+    let passed_over = tried[..place].iter().map(|one| match one {
+        Err(why) => why.clone(),
+        Ok(_) => "another variant takes less time for these sizes".into(),
     });
+    let passed_over = passed_over.collect();
+    let chosen = tried.swap_remove(place).unwrap_or_default();
+    let packed = packing.packed(&chosen);
+    let symbols = chosen.symbols.unwrap_or(symbols);
+    let lookup = |symbol: Symbol| value(&symbols, symbol);
     let program = &kernel.variants[place].program;
     let grid = match given.iter().any(Given::is_empty) {
         true => [0; 3],
         false => grid(program, limits, &lookup)?,
     };
     let passed = passed(program, given, &lookup);
-    Ok(Plan { variant: place, passed_over: passed_over.collect(), grid, symbols, passed })
+    Ok(Plan { variant: place, passed_over, grid, symbols, passed, packed })
+}
+
+/// The value of a symbol.
+fn value(symbols: &[(Symbol, i64)], symbol: Symbol) -> Option<i64> {
+    symbols.iter().find(|known| known.0 == symbol).map(|known| known.1)
 }
 
 /// Why a variant cannot run, if it cannot.

@@ -148,6 +148,7 @@ impl<'p> Lower<'p> {
                 overlaps: program.overlaps,
                 persistent: program.launch == tile::LaunchRule::Persistent,
                 cost: program.cost,
+                packs: Vec::new(),
             },
             needs: Vec::new(),
             params: Vec::new(),
@@ -192,6 +193,9 @@ impl<'p> Lower<'p> {
                         continue;
                     };
                     self.places[*id as usize] = self.kernel.params.len() as Id;
+                    if self.program.packs.contains(id) {
+                        self.kernel.launch.packs.push(self.places[*id as usize]);
+                    }
                     self.kernel.params.push(Param::Pointer {
                         name: tensor.name.clone(),
                         elem: tensor.elem,

@@ -21,11 +21,11 @@ use crate::atom::Atom;
 use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Cost, Id, Unroll};
+use crate::thread::{Bin, Id, Unroll};
 use crate::tile::{Expr, How, Op, Order, Raster, Ring};
 use crate::view::{At, View};
 use epilogue::Staging;
-pub(super) use sizes::{Sizes, row, unfit};
+pub(super) use sizes::{LAUNCH, Sizes, row, unfit};
 
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
@@ -44,6 +44,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
     let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
+    b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let vectors = Vectors::of(b, c)?;
     // The transposed product, where columns of C are contiguous.
@@ -82,10 +83,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
     let pairs = count(k, 2 * bk)?;
     let steps = if c.promotes() { twice(pairs)? } else { count(k, bk)? };
-    if let (Some(clocks), false) = (sizes.clocks, direct) {
-        let rows = (bm + bn / sizes.cluster) as u32;
-        b.cost(Cost { steps, rows, ..clocks });
-    }
+    b.cost(sizes.cost(c, steps));
     let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
     let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply };
     let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none());

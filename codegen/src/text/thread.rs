@@ -57,7 +57,7 @@ lines! { name arch arch_specific launch needs params shared regs bars vars sites
 records! {
     Launch {
         grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false,
-        cost = None
+        cost = None, packs = Vec::new()
     }
     Cost { steps, step, beyond, rows, tile, launch }
     Shared { name, elem, len, offset, align, note }

@@ -76,6 +76,9 @@ pub struct Launch {
     pub overlaps: bool,
     /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
+    /// Arguments of which it may read a copy with aligned rows, made by a launch before it where its facts do
+    /// not hold of the argument.
+    pub packs: Vec<Id>,
 }
 
 /// The cost model of a persistent kernel, in clocks of a tile: a launch multiplies it by the tiles of the

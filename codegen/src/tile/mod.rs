@@ -64,6 +64,8 @@ pub struct Program {
     pub overlaps: bool,
     /// The cost model, for a choice among programs that fit the same launch.
     pub cost: Option<Cost>,
+    /// Arguments of which a launch may pass a copy with aligned rows; see [`crate::thread::Launch::packs`].
+    pub packs: Vec<Id>,
     /// Oldest compute capability.
     pub arch: u32,
     /// What is done.

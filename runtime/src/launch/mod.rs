@@ -6,7 +6,9 @@
 //!   stream;
 //! - nothing is captured into a graph, which could run after the buffers are freed: the launch's stream is
 //!   private, and events show reliably whether the streams of the buffers were captured;
-//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant;
+//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant; copies
+//!   that it makes of arguments are in a workspace of the stream, which nothing else uses until the kernel has
+//!   ended;
 //! - the kernel waits for the stream of each buffer, and that stream for the kernel, by our own events: a
 //!   buffer that is freed or used in the order of its own stream is freed or used after the kernel;
 //! - once the kernel is submitted, an error is reported only after the kernel has ended.
@@ -26,7 +28,7 @@ use tilewright_codegen::launch::{Given, Plan, Refusal, plan};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};
-use crate::jit::{self, Made};
+use crate::jit::{self, Loaded, Made};
 use crate::raw::Shape;
 use crate::stream::Stream;
 use crate::tensor::Owner;
@@ -43,6 +45,8 @@ pub struct Launched {
     pub variants: usize,
     /// Why faster variants could not run, one line for each.
     pub passed_over: Vec<String>,
+    /// Arguments that were copied to aligned rows first, each with what does not hold of the argument itself.
+    pub packed: Vec<(String, String)>,
     /// Blocks along x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block.
@@ -70,6 +74,9 @@ impl fmt::Display for Launched {
         )?;
         for (place, why) in self.passed_over.iter().enumerate() {
             write!(f, "\n  not variant {}: {why}", place + 1)?;
+        }
+        for (name, why) in &self.packed {
+            write!(f, "\n  `{name}` is packed first: {why}")?;
         }
         Ok(())
     }
@@ -116,28 +123,63 @@ pub(crate) fn launch(
     if plan.is_empty() {
         return Ok(Launched::nothing(&made.generated, plan));
     }
-    let start = Instant::now();
-    let loaded = jit::loaded(stream.device(), made, plan.variant)?;
-    let prepared = start.elapsed();
-    let program = &made.generated.variants[plan.variant].program;
-    let mut passed = Passed::new(program, &plan, &given, &scalars)?;
-    let mut shape = Shape::of(program, plan.grid).on(stream.device().properties().arch());
-    shape.overlaps &= order.overlaps();
-    order.before()?;
-    // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they are
-    // in this context. They stay allocated until it has ended: they are borrowed for this call, and
-    // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
-    // otherwise, or after any error, `after` waits for it. `passed` matches the program's parameters. A
-    // dependent launch is one of our kernels, and waits itself; callers that submit foreign dependent
-    // launches to a stream are responsible for their order.
-    let submitted = unsafe { submit::submit(&loaded, &shape, stream, &mut passed) };
-    if let Err(error) = submitted {
-        // The driver may report an earlier error here; it is unknown whether the kernel was submitted.
-        let _ = stream.cuda().synchronize();
-        return Err(error);
-    }
+    let prepared = stream.with_workspace(plan.workspace(), |workspace| {
+        let (mut steps, prepared) = steps(made, stream, &plan, (&given, &scalars), workspace)?;
+        order.before()?;
+        for Step { loaded, shape, passed } in &mut steps {
+            shape.overlaps &= order.overlaps();
+            // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they
+            // are in this context. They stay allocated until it has ended: they are borrowed for this call, and
+            // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
+            // otherwise, or after any error, `after` waits for it. Copies are in the workspace, which is freed in
+            // the order of this stream. `passed` matches the program's parameters. A dependent launch is one of
+            // our kernels, and waits itself; callers that submit foreign dependent launches to a stream are
+            // responsible for their order.
+            let submitted = unsafe { submit::submit(loaded, shape, stream, passed) };
+            if let Err(error) = submitted {
+                // The driver may report an earlier error here; it is unknown whether the kernel was submitted.
+                let _ = stream.cuda().synchronize();
+                return Err(error);
+            }
+        }
+        Ok(prepared)
+    })?;
     let waited = order.after(|| drop(tracked))?;
     Ok(Launched { waited, prepared, ..Launched::of(&made.generated, plan) })
+}
+
+/// One kernel of a launch, ready for submission.
+struct Step {
+    loaded: Arc<Loaded>,
+    shape: Shape,
+    passed: Passed,
+}
+
+/// The kernels of a plan, in order, with copies in a workspace at this address; and the time to load them.
+fn steps(
+    made: &Made,
+    stream: &Stream,
+    plan: &Plan,
+    (given, scalars): (&[Given], &[u64]),
+    workspace: u64,
+) -> Result<(Vec<Step>, Duration), Error> {
+    let (device, mut prepared) = (stream.device(), Duration::ZERO);
+    let mut step = |made: &Made, plan: &Plan, given: &[Given], scalars: &[u64]| {
+        let start = Instant::now();
+        let loaded = jit::loaded(device, made, plan.variant)?;
+        prepared += start.elapsed();
+        let program = &made.generated.variants[plan.variant].program;
+        let passed = Passed::new(program, plan, given, scalars)?;
+        let shape = Shape::of(program, plan.grid).on(device.properties().arch());
+        Ok::<_, Error>(Step { loaded, shape, passed })
+    };
+    let mut all = Vec::new();
+    for packed in &plan.packed {
+        let arguments = packed.arguments(&made.generated, given, workspace).map(Given::Tensor);
+        all.push(step(&made.packs[packed.pack], &packed.plan, &arguments, &[])?);
+    }
+    all.push(step(made, plan, &plan.arguments(given, workspace), scalars)?);
+    Ok((all, prepared))
 }
 
 fn own_stream(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
@@ -154,6 +196,11 @@ impl Launched {
             variant: Some(plan.variant),
             variants: kernel.variants.len(),
             passed_over: plan.passed_over,
+            packed: plan
+                .packed
+                .into_iter()
+                .map(|packed| (kernel.params[packed.arg].name.clone(), packed.why))
+                .collect(),
             grid: plan.grid,
             threads: launch.threads,
             shared_bytes: launch.shared_bytes,

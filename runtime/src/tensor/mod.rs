@@ -297,6 +297,17 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     }
 }
 
+impl DeviceTensor<u8, 1> {
+    /// Memory of so many bytes, with whatever was there.
+    pub(crate) fn uninitialised(stream: &Stream, bytes: usize) -> Result<DeviceTensor<u8, 1>, Error> {
+        DeviceTensor::allocated(stream, Place::whole([bytes], [1]), bytes)
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.storage.address()
+    }
+}
+
 impl<T: Element, const R: usize> fmt::Debug for DeviceTensor<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { extents, strides, .. } = self.place;

@@ -5,8 +5,8 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::{Elem, generate, tile};
 use tilewright_codegen::{affine::Coord, view::At};
 use tilewright_layout::{Value, layout};
-use tilewright_runtime::{Argument, Built, Device, DeviceTensor, Stream};
-use tilewright_tests::programs;
+use tilewright_runtime::{Argument, Built, Device, DeviceTensor, Error, Launched, Stream};
+use tilewright_tests::{gallery, programs};
 
 use crate::harness::{Fake, Run, launched};
 
@@ -194,4 +194,67 @@ fn launches_that_wait_or_are_captured_do_not_overlap() {
     let run = run.sound();
     let overlaps: Vec<&str> = launches(&run).iter().map(|launch| launch[1]).collect();
     assert_eq!(overlaps, ["1", "", "", "1"]);
+}
+
+/// A product whose operands have rows of 71 elements.
+fn packing(kernel: &Built, stream: &Stream, rows: usize) -> Result<Launched, Error> {
+    let (a, b) = (zeros(stream, [71, rows]), zeros(stream, [71, 80]));
+    let mut c = zeros(stream, [rows, 80]);
+    let (a, b) = (a.view().transposed(), b.view().transposed());
+    kernel.launch_with(stream, &mut [a.into(), b.into(), (&mut c).into()])
+}
+
+fn product() -> Built {
+    let keys = "dtype=bf16 arch=90 a=k_major b=k_major bm=64 bn=64";
+    // SAFETY: the kernel was generated from keys.
+    unsafe { Built::new(gallery::matmul(keys).kernel.unwrap()) }
+}
+
+/// Operands are copied to the stream's workspace, which is allocated once, and again where it is too small.
+#[test]
+fn operands_are_packed_into_the_workspace_of_a_stream() {
+    let run = Fake::new().run(|| {
+        let (stream, kernel) = (stream(), product());
+        let first = packing(&kernel, &stream, 72).unwrap();
+        let names: Vec<&str> = first.packed.iter().map(|packed| &*packed.0).collect();
+        assert_eq!(names, ["a", "b"]);
+        let said = first.to_string();
+        assert!(said.ends_with("`b` is packed first: 8 does not divide ldb, which is 71"), "{said}");
+        packing(&kernel, &stream, 72).unwrap();
+        packing(&kernel, &stream, 200).unwrap();
+        stream.synchronize().unwrap();
+    });
+    let run = run.sound();
+    assert_eq!(run.launches(), 9);
+    let maps: Vec<_> = run.calls.iter().filter(|call| call.name == "cuTensorMapEncodeTiled").collect();
+    let of_a: Vec<_> = maps.iter().filter(|map| map.get("extents") == "[71,72]").collect();
+    assert!(maps.iter().all(|map| ["[256]", "[144]", "[400]"].contains(&map.get("strides"))), "{maps:?}");
+    assert_eq!((of_a.len(), of_a[0].get("address")), (2, of_a[1].get("address")));
+}
+
+/// A graph keeps the workspace of its launches, also where the stream gets a larger one.
+#[test]
+fn a_graph_keeps_its_workspace() {
+    let run = Fake::new().run(|| {
+        let (stream, kernel) = (stream(), product());
+        let (a, b) = (zeros(&stream, [71, 72]), zeros(&stream, [71, 80]));
+        let mut c = zeros(&stream, [72, 80]);
+        let mut launch = || {
+            let (a, b) = (a.view().transposed(), b.view().transposed());
+            kernel.launch_with(&stream, &mut [a.into(), b.into(), (&mut c).into()]).map(drop)
+        };
+        // Loads the kernels, and gives another stream its workspace.
+        packing(&kernel, &self::stream(), 72).unwrap();
+        // SAFETY: nothing is captured.
+        let refused = unsafe { stream.capture(&mut launch) }.expect_err("a refusal").to_string();
+        assert!(refused.contains("help: run it once on this stream before it is captured"), "{refused}");
+        launch().unwrap();
+        // SAFETY: the tensors outlive the graph, and nothing else uses them.
+        let graph = unsafe { stream.capture(&mut launch) }.unwrap();
+        packing(&kernel, &stream, 200).unwrap();
+        graph.launch().unwrap();
+        drop(graph);
+        stream.synchronize().unwrap();
+    });
+    run.sound();
 }

@@ -73,6 +73,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         params: program.params.iter().filter_map(tensor).collect(),
         requires: Vec::new(),
         variants: vec![Variant { source, program }],
+        packs: Vec::new(),
         report: Default::default(),
     };
     // SAFETY: by the caller's contract.

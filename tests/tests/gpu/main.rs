@@ -11,6 +11,7 @@ mod interop;
 mod kernels;
 mod narrow;
 mod ordering;
+mod packed;
 mod rows;
 
 use tilewright::{Device, Stream};

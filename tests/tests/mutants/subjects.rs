@@ -245,6 +245,7 @@ fn bulk_stores() -> Kernel {
             threads,
             shared_bytes,
             blocks_per_sm: 0,
+            packs: Vec::new(),
             overlaps: false,
             persistent: false,
         },

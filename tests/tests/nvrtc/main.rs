@@ -101,6 +101,8 @@ fn products_by_wgmma() {
         let outcome = gallery::matmul(&format!("arch=90 {keys}"));
         let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
         let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
+        let packs = kernel.packs.into_iter().flat_map(|pack| pack.kernel.variants);
+        programs.extend(packs.map(|variant| Program::shown(variant.program)));
         let by_wgmma = kernel.variants.into_iter().filter(|variant| variant.program.arch_specific);
         programs.extend(by_wgmma.map(|variant| Program::shown(variant.program)));
     }

@@ -1,5 +1,7 @@
 //! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and what the hardware allows.
 
+use tilewright_layout::Value as Size;
+
 use super::{ROWS, SWIZZLED};
 use crate::atom::Atom;
 use crate::atoms;
@@ -25,8 +27,8 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(in crate::matmul) ping_pong: bool,
-    /// Measured clocks, if any; of how many steps, and of how many rows, the program adds.
-    pub(in crate::matmul) clocks: Option<Cost>,
+    /// Measured clocks of a main loop step, if any.
+    pub(in crate::matmul) clocks: Option<u32>,
 }
 
 /// Tiles of the default variants, rows and columns, and the blocks of a cluster, with the clocks of a step: of
@@ -48,12 +50,14 @@ const SHIPPED: [([i64; 2], i64, u32); 13] = [
     ([128, 256], 2, 1266),
     ([64, 128], 2, 457),
 ];
+/// Clocks of a step beside its products, of tiles that have not been measured.
+const STEP: u32 = 250;
 /// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
 const BEYOND: u32 = 2;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 const TILE: [u32; 2] = [182, 94];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
-const LAUNCH: [u32; 2] = [4130, 3000];
+pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
@@ -63,13 +67,9 @@ impl Sizes {
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
         let of = |([bm, bn], cluster, step): ([i64; 2], i64, u32)| {
             let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
-            let sizes = Sizes { tile, stages: 1, cluster, band: 8, ping_pong: false, clocks: None };
-            // Sums of a step are zeroed and added.
-            let step = step + if c.promotes() { 2 * sizes.sums() as u32 } else { 0 };
-            let tile = TILE[0] + TILE[1] * (bm * bn) as u32 / 1000;
-            let launch = LAUNCH[0] + if cluster > 1 { LAUNCH[1] } else { 0 };
-            let clocks = Cost { steps: 0.into(), step, beyond: BEYOND, rows: 0, tile, launch };
-            Sizes { stages: sizes.most_stages(c), clocks: Some(clocks), ..sizes }
+            let clocks = Some(step);
+            let sizes = Sizes { tile, stages: 1, cluster, band: 8, ping_pong: false, clocks };
+            Sizes { stages: sizes.most_stages(c), ..sizes }
         };
         SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none()).collect()
     }
@@ -77,6 +77,18 @@ impl Sizes {
     /// Defaults of keys that are not given.
     pub(in crate::matmul) fn usual(c: &Config) -> Sizes {
         Sizes { clocks: None, ..Sizes::shipped(c).swap_remove(0) }
+    }
+
+    /// The cost model, with K in so many steps. It is the same where threads store C: that takes no longer.
+    pub(super) fn cost(&self, c: &Config, steps: Size) -> Cost {
+        let elements = (self.tile[0] * self.tile[1]) as u32;
+        let step = self.clocks.unwrap_or(elements / 32 + STEP);
+        // Sums of a step are zeroed and added.
+        let step = step + if c.promotes() { 2 * self.sums() as u32 } else { 0 };
+        let tile = TILE[0] + TILE[1] * elements / 1000;
+        let rows = (self.tile[0] + self.tile[1] / self.cluster) as u32;
+        let launch = LAUNCH[0] + if self.cluster > 1 { LAUNCH[1] } else { 0 };
+        Cost { steps, step, beyond: BEYOND, rows, tile, launch }
     }
 
     /// As many slots as fit in shared memory beside the epilogue's buffers.

@@ -1,0 +1,82 @@
+//! Products by wgmma whose operands or results have rows or addresses that bulk copies do not take.
+
+use crate::number::Random;
+use crate::problem::{Problem, Setting, Values};
+use crate::tensor::Room;
+use tilewright_codegen::Generated;
+
+/// A product.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its keys.
+    pub keys: String,
+    /// M, N, K.
+    pub sizes: [usize; 3],
+    /// Gaps and offsets of A, B and C; the last is that of all others.
+    pub rooms: Vec<Room>,
+    /// Decides the elements.
+    pub seed: u64,
+}
+
+impl Case {
+    /// Its arguments, in buffers of poison.
+    pub fn problem(&self, kernel: &Generated) -> Problem {
+        let [m, n, k] = self.sizes;
+        let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
+        let (rooms, seed) = (&self.rooms[..], self.seed);
+        Problem::of(kernel, &Setting { sizes, rooms, values: Values::Whole, seed, alpha: 0.5, beta: 2.0 })
+    }
+}
+
+/// The keys of an order of operands and result.
+fn order(bits: usize) -> String {
+    let choice = |bit: usize, key: &'static str| if bits >> bit & 1 == 1 { key } else { "" };
+    [choice(0, "a=k_major"), choice(1, "b=k_major"), choice(2, "c=n_major")].join(" ")
+}
+
+/// Every order of operands and result.
+pub fn orders() -> Vec<Case> {
+    let one = |bits: usize| Case {
+        keys: format!("dtype=bf16 arch=90 bm=64 bn=128 {}", order(bits)),
+        sizes: [67, 131, 69],
+        rooms: vec![Room::default()],
+        seed: bits as u64,
+    };
+    (0..8).map(one).collect()
+}
+
+/// Every type.
+pub fn types() -> Vec<Case> {
+    let all = [
+        "dtype=f16",
+        "dtype=tf32",
+        "dtype=tf32 c=n_major",
+        "dtype=e4m3 out=bf16",
+        "dtype=e5m2 c=n_major",
+        "dtype=i8",
+        "dtype=u8 out=f32",
+        "dtype=f16 alpha_beta=true out=f32",
+        "dtype=bf16 batched=true",
+        "dtype=i8 batched=true c=n_major",
+    ];
+    let one = |keys: &&str| Case {
+        keys: format!("{keys} arch=90 a=k_major b=k_major bm=64 bn=64"),
+        sizes: [66, 37, 45],
+        rooms: vec![Room { gap: 2, beyond: 5, offset: 1 }],
+        seed: 3,
+    };
+    all.iter().map(one).collect()
+}
+
+/// Random orders, sizes, gaps and offsets, up to these sizes.
+pub fn random(count: u64, [rows, terms]: [u32; 2]) -> Vec<Case> {
+    let mut random = Random::new(11);
+    let mut below = |n: u32| (random.word() % n) as usize;
+    let mut one = |seed| Case {
+        sizes: [1 + below(rows), 1 + below(rows), 1 + below(terms)],
+        rooms: (0..3).map(|_| Room::new(below(9), below(9))).collect(),
+        keys: format!("dtype=bf16 arch=90 bm=64 bn=64 {}", order(below(8))),
+        seed,
+    };
+    (0..count).map(&mut one).collect()
+}

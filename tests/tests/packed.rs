@@ -1,0 +1,110 @@
+//! Products whose operands have rows or addresses that bulk copies do not take: operands are packed first, and
+//! only those that need it.
+
+use tilewright_codegen::launch::{Limits, plan};
+use tilewright_sim::{Options, Outcome, run, run_every};
+use tilewright_tests::gallery;
+use tilewright_tests::packed::{self, Case};
+use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::tensor::Room;
+
+const NONE: Room = Room::new(0, 0);
+
+/// Runs the chosen variant, which is one by wgmma, on the poisoned buffers of a case.
+#[track_caller]
+fn product(case: &Case, schedules: u32) -> Outcome {
+    let outcome = gallery::matmul(&case.keys);
+    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
+    let problem = case.problem(&kernel);
+    let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+    let options = Options { seed: case.seed, limits, schedules, ..Options::default() };
+    let outcome = run(&kernel, &problem.args(), &options).unwrap_or_else(|fault| panic!("{case:?}: {fault}"));
+    let wrong = problem.wrong_outcome(&outcome);
+    assert!(wrong.is_none(), "{case:?}: {wrong:?}");
+    let program = &kernel.variants[outcome.variant()].program;
+    assert!(program.arch_specific, "{case:?}: variant {}", outcome.variant() + 1);
+    outcome
+}
+
+/// The operands that are packed, each with the reason.
+#[track_caller]
+fn check(keys: &str, sizes: [usize; 3], rooms: &[Room], expected: &[(&str, &str)]) {
+    let case = Case { keys: keys.into(), sizes, rooms: rooms.to_vec(), seed: 1 };
+    let outcome = product(&case, 2);
+    let copies = outcome.copies().iter();
+    let packed: Vec<(&str, &str)> = copies.map(|copy| (&*copy.argument, &*copy.why)).collect();
+    assert_eq!(packed, expected, "{keys}, {sizes:?}");
+}
+
+#[test]
+fn only_operands_that_need_it_are_packed() {
+    let keys = "dtype=bf16 arch=90 a=k_major b=k_major bm=64 bn=64";
+    let odd = [("a", "8 does not divide lda, which is 71"), ("b", "8 does not divide ldb, which is 71")];
+    check(keys, [72, 80, 72], &[NONE], &[]);
+    check(keys, [72, 80, 71], &[NONE], &odd);
+    check(keys, [72, 80, 71], &[NONE, Room::new(1, 0), NONE], &odd[..1]);
+    let shifted = [("b", "`b` does not begin at a multiple of 16 bytes, but 6 bytes past one")];
+    check(keys, [72, 80, 72], &[NONE, Room::new(0, 3), NONE], &shifted);
+    // C needs no copy, whatever its rows and its address are.
+    check(keys, [71, 80, 72], &[NONE], &[]);
+    check(keys, [72, 80, 72], &[NONE, NONE, Room::new(3, 5)], &[]);
+}
+
+#[test]
+fn every_order_of_operands_and_result() {
+    for case in packed::orders() {
+        product(&case, 1);
+    }
+}
+
+#[test]
+fn every_type() {
+    for case in packed::types() {
+        assert_eq!(product(&case, 1).copies().len(), 2, "{case:?}");
+    }
+}
+
+#[test]
+fn random_sizes_gaps_and_offsets() {
+    for case in packed::random(12, [140, 300]) {
+        product(&case, 2);
+    }
+}
+
+/// Every variant that can run on odd rows computes the same product, the one without packing too.
+#[test]
+fn all_variants_agree() {
+    let kernel = gallery::matmul("dtype=bf16 arch=90 a=k_major").kernel.unwrap();
+    let sizes: &[(&str, usize)] = &[("M", 65), ("N", 67), ("K", 33)];
+    let setting = Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+    let problem = Problem::of(&kernel, &setting);
+    let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+    let outcomes = run_every(&kernel, &problem.args(), &Options { limits, ..Options::default() }).unwrap();
+    for outcome in &outcomes {
+        assert_eq!(problem.wrong_outcome(outcome), None);
+    }
+    let packed = outcomes.iter().filter(|outcome| !outcome.copies().is_empty()).count();
+    assert!(packed >= 5 && packed < outcomes.len(), "{packed} of {}", outcomes.len());
+}
+
+/// Does the product of these sizes pack its operands? Decided by clocks.
+#[track_caller]
+fn check_packs(keys: &str, [m, n, k]: [usize; 3], expected: usize) {
+    let kernel = gallery::matmul(keys).kernel.unwrap();
+    let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
+    let setting = Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+    let params = &kernel.variants[0].program.params;
+    let problem = Problem::new(params, &setting, |_, _| Vec::new());
+    let plan = plan(&kernel, &problem.given(), &Limits::HOPPER).unwrap();
+    assert_eq!(plan.packed.len(), expected, "{keys}, {m} {n} {k}: variant {}", plan.variant + 1);
+}
+
+#[test]
+fn small_products_are_not_packed() {
+    let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
+    check_packs(keys, [1023, 1025, 513], 2);
+    check_packs(keys, [1024, 1024, 1024], 0);
+    // Copies would take longer than the product by mma.sync.
+    check_packs(keys, [33, 33, 33], 0);
+}
