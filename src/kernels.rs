@@ -123,6 +123,7 @@ pub fn all() -> Vec<Shipped> {
         one("scaled_tile", "C = αA·B + βC, tiles in shared memory", ladder::scaled_tile().def()),
         one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
         one("softmax", "softmax of each row", softmax::softmax().def()),
+        one("linear", "C = gelu(A·Wᵀ + bias) on tensor cores, from whole tiles", linear::linear().def()),
         one("attention", "softmax(Q·Kᵀ)·V, causal, from whole tiles", attention::attention().def()),
         one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
         one("softmax_row", "softmax of each row, a block per row", memory::rows::softmax_row().def()),

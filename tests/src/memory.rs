@@ -21,6 +21,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
+        ("linear", ["a", "w", "bias", "c"]) => Some(linear),
         ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
         ("gravity", ["bodies", "others", "pull", "softening"]) => Some(gravity),
         _ => None,
@@ -167,6 +168,37 @@ pub fn softmax(operands: &[Operand], _: Values) -> Vec<Wanted> {
         row.iter().map(|x| about(given.result(), value(x), (1e-5 * value(x) + 1e-9).min(1e-6))).collect()
     };
     by_columns(m, n, (0..m).map(one).collect())
+}
+
+/// gelu(a·wᵀ + bias), a (M, K), w (N, K).
+fn linear(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [a, w, bias, c] = given.tensors[..] else { panic!("four tensors") };
+    let (m, n, k) = (c.extents[0], c.extents[1], a.extents[1]);
+    let one = |at: usize| {
+        let (row, column) = (at % m, at / m);
+        let terms = (0..k).map(|k| a.values[k * m + row] * w.values[k * n + column]);
+        let (dot, size) = terms.fold((0.0, 0.0f64), |(dot, size), x| (dot + x, size + x.abs()));
+        let x = dot + bias.values[column];
+        let value = 0.5 * x * (1.0 + erf(x / 2f64.sqrt()));
+        let rounding = number::roundoff(Elem::F32) * (2.0 * (k as f64).sqrt() + 8.0);
+        about(given.result(), value, 1.2 * rounding * (size + bias.values[column].abs()) + 1e-6)
+    };
+    (0..m * n).map(one).collect()
+}
+
+/// The error function, by its series or its continued fraction.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 3.0 {
+        let fraction = (1..60).rev().fold(x.abs(), |rest, n| x.abs() + f64::from(n) / 2.0 / rest);
+        return x.signum() * (1.0 - (-x * x).exp() / fraction / std::f64::consts::PI.sqrt());
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..100 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt()
 }
 
 /// softmax(scale · q·kᵀ)·v for each head: q and o (M, D, L), k and v (N, D, L). A query sees the keys up to its own

@@ -18,6 +18,10 @@
 //! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
 //! partial K tile comes first: only the copies in the prologue then depend on where K ends.
 //!
+//! Copies through registers are split: their loads are issued early, and their stores come late. Many of them beside
+//! fragments that are loaded ahead would not fit in registers, so they are loaded and stored in batches, and the
+//! fragments of a tile are loaded ahead within that tile only.
+//!
 //! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded
 //! while those of this one are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
 //! `steps`.
@@ -28,7 +32,7 @@ mod steps;
 
 use std::borrow::Cow;
 
-use tilewright_layout::{Composed, Layout, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -36,12 +40,17 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Ahead, How, LaunchRule, Op, Past, Program, Space, Stmt, Tensor};
-use crate::view::View;
+use crate::view::{At, View};
 use fragments::Product;
 use steps::Steps;
 
 /// More stages than this hide no more latency.
 const MOST_STAGES: u32 = 16;
+
+/// Elements of a thread in flight through registers, beside accumulators and fragments.
+const IN_FLIGHT: i64 = 32;
+/// Elements of a batch, if there are more: addresses of 64 bits take registers as well.
+const BATCH: i64 = 16;
 
 /// The program with its pipelined loops expanded.
 pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
@@ -339,7 +348,10 @@ impl Write {
             [stmt] if stages > 1 => Steps::of(&write.program, stmt).map_err(|problem| problem.at(span)),
             _ => Ok(None),
         };
-        let flat = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
+        let both = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
+        // Fragments that are loaded ahead and many elements in flight do not fit in registers together.
+        let crowded = both && ahead.iter().map(in_flight).sum::<i64>() > IN_FLIGHT;
+        let flat = both && !crowded;
         if !flat {
             work = self.body(work, true)?;
         }
@@ -404,7 +416,7 @@ impl Write {
                 }
             });
         }
-        let (reads, writes) = self.staged(ahead).map_err(|problem| problem.at(span))?;
+        let (reads, writes) = self.staged(ahead, crowded).map_err(|problem| problem.at(span))?;
         let step = |at: &Affine, past: Past, body: &[Stmt]| {
             let step = Op::Step { var: iteration, at: at.clone(), past, body: body.to_vec() };
             (!body.is_empty()).then(|| stmt(step))
@@ -448,8 +460,8 @@ impl Write {
 
 impl Write {
     /// Splits copies through registers into their loads, which are issued early, and their stores to shared
-    /// memory, which come late.
-    fn staged(&mut self, fetches: Vec<Stmt>) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
+    /// memory, which come late. If `crowded`, they are loaded and stored in batches instead.
+    fn staged(&mut self, fetches: Vec<Stmt>, crowded: bool) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for stmt in fetches {
             let Op::Copy { from, to, how: How::Staged, fill, token } = stmt.op else {
@@ -465,6 +477,14 @@ impl Write {
                 );
                 return Err(Problem::new(message).help("use a tile whose extents are integers"));
             };
+            if crowded {
+                let copy = |from, to| {
+                    let op = Op::Copy { from, to, how: How::Plain, fill, token };
+                    Stmt { id: 0, span: stmt.span, by: stmt.by, op }
+                };
+                reads.push(self.in_batches([&from, &to], &extents, copy)?);
+                continue;
+            }
             let shape = Tuple::flat(&extents);
             let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
             let fragment = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
@@ -476,6 +496,37 @@ impl Write {
             writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(fragment, to, 0.0.into()) });
         }
         Ok((reads, writes))
+    }
+
+    /// A copy as a loop over parts of a few elements, along its longest mode.
+    fn in_batches(
+        &mut self,
+        both: [&View; 2],
+        extents: &[i64],
+        copy: impl FnOnce(View, View) -> Stmt,
+    ) -> Result<Stmt> {
+        let all: i64 = extents.iter().product();
+        let longest = (0..extents.len()).rev().max_by_key(|&mode| extents[mode]).unwrap_or(0);
+        let extent = extents.get(longest).copied().unwrap_or(1);
+        let fits = |count: &i64| extent % count == 0 && all / count <= BATCH;
+        let count = (1..=extent).find(fits).unwrap_or(extent);
+        let var = self.var("batch", Value::Int(count));
+        let tiler = (0..extents.len()).map(|mode| extents[mode] / if mode == longest { count } else { 1 });
+        let tiler = Tiler::Modes(tiler.map(Into::into).collect());
+        let at = |mode: usize| if mode == longest { Coord::Var(var).into() } else { Affine::default() };
+        let at: Vec<At> = (0..extents.len()).map(|mode| At::Index(at(mode))).collect();
+        let [from, to] = both.map(|view| view.tile(&tiler, &at));
+        let part = copy(from?, to?);
+        let (span, by) = (part.span, part.by);
+        Ok(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: vec![part] } })
+    }
+}
+
+/// Elements that a copy through registers has in flight in each thread.
+fn in_flight(stmt: &Stmt) -> i64 {
+    match &stmt.op {
+        Op::Copy { to, how: How::Staged, .. } => to.extents().map_or(0, |all| all.iter().product()),
+        _ => 0,
     }
 }
 

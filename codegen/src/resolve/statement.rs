@@ -4,7 +4,7 @@ use tilewright_layout::{Distribution, Layout, Tuple};
 
 use super::forms::{kept, spread};
 use super::part::{self, seen, wanted};
-use super::{Resolve, extents};
+use super::{Resolve, Width, extents};
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::lower::identity;
@@ -13,6 +13,9 @@ use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor, Update};
 use crate::view::View;
+
+/// Bytes of the narrowest asynchronous copy.
+const WORD: u32 = 4;
 
 impl Resolve {
     /// Every tile in registers becomes the fragment of a thread.
@@ -48,7 +51,8 @@ impl Resolve {
                     _ => None,
                 };
                 let (from, into) = (self.side(stmt, from, &d, false)?, self.target(stmt, to, &d, &stage)?);
-                push(self, Op::Copy { from, to: into, how: *how, fill: *fill, token: *token });
+                let how = if *how == How::Derive { self.mechanism(&from, &into) } else { *how };
+                push(self, Op::Copy { from, to: into, how, fill: *fill, token: *token });
                 self.unstage(stmt, stage)?;
             }
             Op::Fill { to, value } => {
@@ -85,6 +89,15 @@ impl Resolve {
             _ => self.body.push(stmt.clone()),
         }
         Ok(())
+    }
+
+    /// How a whole tile is copied. Single elements that cp.async does not move go through registers, and the loads of a
+    /// pipelined loop are issued early.
+    fn mechanism(&self, from: &View, to: &View) -> How {
+        let [from, to] = [from, to].map(|view| self.program.tensor(view.tensor));
+        let fills = matches!((from.space, to.space), (Space::Global { .. }, Space::Shared { .. }));
+        let narrow = self.width == Width::One && from.elem.bytes() < WORD;
+        if fills && narrow && from.elem == to.elem { How::Staged } else { How::Derive }
     }
 
     pub(super) fn push(&mut self, stmt: &Stmt, op: Op) {

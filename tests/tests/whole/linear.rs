@@ -21,11 +21,10 @@ fn gelu(x: f32) -> f32 {
     (0.5 * f64::from(x) * (1.0 + erf)) as f32
 }
 
-#[test]
-fn the_example_is_right() {
-    let kernel = example::linear().specialize(&[("BM", 64), ("BN", 128), ("BK", 32)]).unwrap();
-    let kernel = kernel.def().generate().unwrap();
-    for (m, n, k) in [(64, 128, 64), (65, 130, 33), (3, 8, 100)] {
+#[track_caller]
+fn check(tile: &[(&str, usize)], sizes: &[(usize, usize, usize)]) {
+    let kernel = example::linear().specialize(tile).unwrap().def().generate().unwrap();
+    for &(m, n, k) in sizes {
         let a: Vec<f32> = numbers(m * k, 1).iter().map(|x| x / 8.0).collect();
         let w: Vec<f32> = numbers(n * k, 2).iter().map(|x| x / 16.0).collect();
         let bias = numbers(n, 3);
@@ -49,6 +48,13 @@ fn the_example_is_right() {
             }
         }
     }
+}
+
+#[test]
+fn the_example_is_right() {
+    check(&[("BM", 64), ("BN", 128), ("BK", 32)], &[(64, 128, 64), (65, 130, 33), (3, 8, 100)]);
+    // Copies of single elements, more of them than are in flight together.
+    check(&[], &[(65, 130, 325)]);
 }
 
 #[test]
