@@ -133,8 +133,11 @@ fn contender<'a>(
 }
 
 /// The chooser's predicted seconds for a kernel here; `None` where it takes several launches, or more arguments than the
-/// chooser knows.
+/// chooser knows, or has a cost model of its own: the chooser's is about products on CUDA cores.
 fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option<f64> {
+    if ours.kernel.variants.iter().any(|variant| variant.program.launch.cost.is_some()) {
+        return None;
+    }
     let Order { a_rows, b_rows, c_rows } = ours.form.order;
     let wanted = Wanted {
         batch: ours.is_batched().then_some(batch),
