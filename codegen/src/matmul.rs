@@ -51,7 +51,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "precision",
         "strict",
-        "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
+        "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
     ),
     ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
     ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
@@ -89,7 +89,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "mma",
         "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32 and 8-bit numbers, else mma.sync; operands whose rows or addresses its copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
+        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; operands whose rows or addresses its copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
     ),
     (
         "warps",

@@ -278,6 +278,21 @@ fn a_bias_is_added() {
     }
 }
 
+/// A warpgroup splits the right operand, consumers the left one.
+#[test]
+fn operands_in_two_terms() {
+    for keys in [
+        "bm=64 bn=64",
+        "bm=128 bn=128 c=n_major bias=columns",
+        "bm=128 bn=64 stages=2 alpha_beta=true",
+        "bm=64 bn=128 cluster=2 batched=true c=n_major out=bf16",
+    ] {
+        let mut sizes = sizes(4);
+        sizes[0].0[0] *= 2;
+        check_numbers(&format!("precision=f32x3 arch=90 a=k_major b=k_major {keys}"), &sizes);
+    }
+}
+
 #[test]
 fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
     for keys in ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"] {

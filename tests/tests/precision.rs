@@ -90,14 +90,25 @@ fn strict(a: &[f32], b: &[f32], k: usize) -> f64 {
 
 #[test]
 fn errors_of_three_products_are_bounded() {
-    for k in [256, 512, 2048] {
+    check_bounds("precision=f32x3", &[256, 512, 2048]);
+}
+
+/// Sums of 32 products, longer ones than by mma.sync, are promoted.
+#[test]
+fn errors_of_three_products_by_wgmma_are_bounded() {
+    check_bounds("precision=f32x3 arch=90", &[256, 512]);
+}
+
+#[track_caller]
+fn check_bounds(keys: &str, lengths: &[usize]) {
+    for &k in lengths {
         for inputs in ALL {
             // The mean of a few matrices: the greatest error of one is a matter of luck.
             const SEEDS: u64 = 2;
             let (mut got, mut least) = (0.0, 0.0);
             for seed in 0..SEEDS {
                 let (a, b) = (inputs.matrix(k, seed, true), inputs.matrix(k, seed + 100, false));
-                let one = simulated("precision=f32x3", &a, &b, k);
+                let one = simulated(keys, &a, &b, k);
                 let bound = (14.0 + k as f64 / 16.0) * 2f64.powi(-23);
                 assert!(one <= bound, "{inputs:?}, K = {k}: {one:e}, and the bound is {bound:e}");
                 got += one / SEEDS as f64;
@@ -130,4 +141,6 @@ fn strict_is_the_default() {
     for keys in ["precision=tf32", "precision=f32x3", "precision=f32x3 arch=90"] {
         assert!(kernel(keys).source().contains("mma_m16n8k8_tf32"), "{keys}");
     }
+    let keys = "precision=f32x3 arch=90 a=k_major b=k_major";
+    assert!(kernel(keys).source().contains("k8_ra_tf32"), "{keys}");
 }

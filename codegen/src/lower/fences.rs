@@ -5,7 +5,7 @@
 //! A forward dataflow pass over the thread program, as for commits of copies, inserts a fence where an array
 //! that both proxies access was touched since the last one.
 
-use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt};
+use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt, Unroll};
 
 /// Inserts fences.
 pub(super) fn place(kernel: &mut Kernel) {
@@ -67,7 +67,7 @@ impl Walk {
     fn block(&self, block: &mut Vec<Stmt>, mut open: bool, write: bool) -> bool {
         let mut at = 0;
         while at < block.len() {
-            if open && publishes(&block[at].op) {
+            if open && (publishes(&block[at].op) || self.only_publishes(&mut block[at].op)) {
                 if write {
                     let site = block[at].site;
                     block.insert(at, Stmt { site, op: Op::Fence(Fence::ProxyAsync) });
@@ -79,6 +79,12 @@ impl Walk {
             at += 1;
         }
         open
+    }
+
+    /// An unrolled loop that publishes and accesses nothing: one fence before it, instead of one in each iteration.
+    fn only_publishes(&self, op: &mut Op) -> bool {
+        let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };
+        body.iter().any(|stmt| publishes(&stmt.op)) && !self.block(body, false, false)
     }
 
     fn inside(&self, op: &mut Op, open: bool, write: bool) -> bool {
@@ -127,7 +133,7 @@ mod tests {
     use crate::atoms;
     use crate::index::Ix;
     use crate::lower::{Lower, Policy};
-    use crate::thread::{Frag, Unroll};
+    use crate::thread::Frag;
     use crate::tile::Program;
 
     fn at(array: Id) -> Mem {
@@ -178,6 +184,20 @@ mod tests {
         check(
             vec![looped(vec![Op::Sync(0), bulk(), store(0)])],
             vec![looped(vec![FENCE, Op::Sync(0), bulk(), store(0)])],
+        );
+    }
+
+    #[test]
+    fn one_fence_stands_before_an_unrolled_loop() {
+        let unrolled = |body: Vec<Op>| {
+            let at = Ix::default();
+            Op::For { var: 0, from: at, to: at, step: 1, unroll: Unroll::Full, body: block(body) }
+        };
+        check(vec![store(0), unrolled(vec![bulk()])], vec![store(0), FENCE, unrolled(vec![bulk()])]);
+        // Here each iteration stores what the next one publishes.
+        check(
+            vec![store(0), unrolled(vec![bulk(), store(0)])],
+            vec![store(0), unrolled(vec![FENCE, bulk(), store(0)])],
         );
     }
 

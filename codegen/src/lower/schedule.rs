@@ -4,6 +4,7 @@
 use tilewright_layout::Value;
 
 use super::Lower;
+use super::uses::drop_unread;
 use crate::affine::Coord;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
@@ -56,7 +57,7 @@ impl Lower<'_> {
         let last = self.kernel.exprs.get(rounds).hi.max(1) - 1;
         let round = self.var("round", last > i64::from(i32::MAX));
         let at = self.exprs().leaf(Int::Var(round), 0, last, 1, Scope::Cluster);
-        let (body, ()) = self.nested(|lower| {
+        let (mut body, ()) = self.nested(|lower| {
             let far = lower.exprs().mul(at, apart);
             let tile = lower.exprs().add(first, far);
             let hi = lower.kernel.exprs.get(all).hi - 1;
@@ -74,6 +75,8 @@ impl Lower<'_> {
             others.iter().for_each(|&(ring, slots)| lower.skip(ring, slots));
             Ok::<(), Diagnostic>(())
         })?;
+        // A role that only passes tiles on does not need to know which they are.
+        drop_unread(&self.kernel.exprs, &mut body);
         let zero = self.int(0);
         self.emit(Op::For { var: round, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
         Ok(())

@@ -4,15 +4,13 @@ use crate::index::{Exprs, Int, Ix};
 use crate::mention::blocks;
 use crate::thread::{AtomArg, Frag, Id, Mem, Op, Stmt, Val};
 
-/// Removes unused names from this list; nothing outside of it can use them.
+/// Removes unused names from this list, and those that only they use; nothing outside of it can use them.
 pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
-    let mut at = 0;
-    while at < list.len() {
-        match list[at].op {
-            Op::Let(id, _) if !list[at + 1..].iter().any(|stmt| reads(exprs, stmt, id)) => {
-                drop(list.remove(at))
-            }
-            _ => at += 1,
+    for at in (0..list.len()).rev() {
+        if let Op::Let(id, _) = list[at].op
+            && !list[at + 1..].iter().any(|stmt| reads(exprs, stmt, id))
+        {
+            list.remove(at);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod epilogue;
 mod sizes;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -18,14 +19,16 @@ use super::bulk::{REGISTERS, SWIZZLED, batch_of, last, shifted, slots, swizzled,
 use super::product::{Vectors, argument, of_batch};
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
-use crate::build::Builder;
+use crate::build::{Builder, Role};
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Id, Unroll};
 use crate::tile::{Expr, How, Op, Order, Raster, Ring};
+use crate::tiled::Terms;
 use crate::view::{At, View};
 use epilogue::Staging;
 pub(super) use sizes::{LAUNCH, Sizes, row, unfit};
+use split::Split;
 
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
@@ -58,7 +61,10 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         if c.batched { b.permute(&out, &[first, second, 2])? } else { b.permute(&out, &[first, second])? };
 
     let warps = (sizes.warpgroups() * 4) as u32;
-    let registers = (sizes.warpgroups() > 1).then_some(REGISTERS);
+    let registers = match c.precision.terms() {
+        Terms::One => (sizes.warpgroups() > 1).then_some(REGISTERS),
+        Terms::Two => Some(split::REGISTERS),
+    };
     let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
     let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
@@ -84,11 +90,15 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let pairs = count(k, 2 * bk)?;
     let steps = if c.promotes() { twice(pairs)? } else { count(k, bk)? };
     b.cost(sizes.cost(c, steps));
-    let multiply = row(c.dtype, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply };
+    let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
+    let split = match c.precision.terms() {
+        Terms::One => None,
+        Terms::Two => Some(Split::new(b, sizes, consumers)?),
+    };
+    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split };
     let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none());
 
-    b.roles(vec![
+    let mut roles: Vec<(Id, Role<'_>)> = vec![
         (
             producer,
             Box::new(|b: &mut Builder| {
@@ -119,7 +129,12 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                 Ok(())
             }),
         ),
-    ])
+    ];
+    if let Some(split) = &part.split {
+        let body = |b: &mut Builder| b.tiles(&tiles, raster, |b, _| part.split(b, split, &sr));
+        roles.push((split.by, Box::new(body)));
+    }
+    b.roles(roles)
 }
 
 /// Adds sums of a step to those of the tile.
@@ -153,6 +168,8 @@ struct Part<'s> {
     /// The same threads, as a family of single warpgroups.
     warpgroups: Id,
     multiply: &'static Atom,
+    /// Operands in two terms.
+    split: Option<Split>,
 }
 
 impl Part<'_> {
@@ -224,9 +241,10 @@ impl Part<'_> {
     /// The consumers' main loop of a tile; returns a product that is still in flight.
     fn multiply(&self, b: &mut Builder, sums: &Sums, from: [&View; 2], product: Id) -> Result<()> {
         b.fill(&sums.acc, Expr::lit(0.0))?;
-        match &sums.partial {
-            None => self.multiply_in_flight(b, &sums.acc, from, product),
-            Some(partial) => self.multiply_and_add(b, &sums.acc, partial, from, product),
+        match (&sums.partial, &self.split) {
+            (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
+            (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
+            (Some(partial), None) => self.multiply_and_add(b, &sums.acc, partial, from, product),
         }
     }
 
@@ -291,6 +309,9 @@ impl Part<'_> {
 
     /// Waits for the last product of a tile, and releases its slot.
     fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
+        if self.split.is_some() {
+            return Ok(());
+        }
         b.wait(product);
         let phase = self.previous_phase(b)?;
         b.statement(Op::Release { ring: self.ring, phase });

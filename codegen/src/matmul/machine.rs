@@ -194,10 +194,19 @@ impl Reader<'_> {
         let missing = [
             (c.arch != 90, "arch", "wgmma is an instruction of sm_90a".into(), "write arch = 90"),
             (
-                hopper::row(c.dtype, 16).is_none(),
+                hopper::row(c, 16).is_none(),
                 "dtype",
                 format!("wgmma does not multiply {}", c.dtype),
-                "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
+                match c.dtype {
+                    Elem::F32 => "write precision = f32x3, or dtype = tf32",
+                    _ => "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
+                },
+            ),
+            (
+                c.precision == Precision::Tf32,
+                "precision",
+                "wgmma reads an operand from shared memory, where nothing rounds it to tf32".into(),
+                "write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync",
             ),
             (
                 c.acc != c.dtype.accumulator(),

@@ -29,19 +29,29 @@ pub enum Terms {
 impl Builder {
     /// The fragments of a k-step as the instruction takes them, highest terms first.
     pub(super) fn terms(&mut self, operand: &Operand, fragment: View, terms: Terms) -> Result<Vec<View>> {
-        let (stored, elem) = (self.elem(&fragment), operand.multiplied);
-        if stored == elem {
-            return Ok(vec![fragment]);
+        let elem = operand.multiplied;
+        match terms {
+            _ if self.elem(&fragment) == elem => Ok(vec![fragment]),
+            Terms::One => Ok(vec![self.rounded(&operand.name, &fragment, elem)?]),
+            Terms::Two => Ok(self.two_terms(&operand.name, &fragment, elem)?.into()),
         }
-        let high = self.converted(&fragment, elem, &operand.name)?;
-        self.map(std::slice::from_ref(&fragment), &high, Expr::In(0).cast(elem))?;
-        if terms == Terms::One {
-            return Ok(vec![high]);
-        }
-        let low = self.converted(&fragment, elem, &format!("{}_low", operand.name))?;
-        let rest = Expr::Bin(Bin::Sub, Box::new(Expr::In(0)), Box::new(Expr::In(1).cast(stored)));
-        self.map(&[fragment, high.clone()], &low, rest.cast(elem))?;
-        Ok(vec![high, low])
+    }
+
+    /// Elements in registers as sums of two terms of a narrower type: rounded, and the rest rounded.
+    pub(crate) fn two_terms(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<[View; 2]> {
+        let high = self.rounded(name, fragment, elem)?;
+        let low = self.converted(fragment, elem, &format!("{name}_low"))?;
+        let high_again = Expr::In(1).cast(self.elem(fragment));
+        let rest = Expr::Bin(Bin::Sub, Box::new(Expr::In(0)), Box::new(high_again));
+        self.map(&[fragment.clone(), high.clone()], &low, rest.cast(elem))?;
+        Ok([high, low])
+    }
+
+    /// Elements in registers, rounded to another type.
+    fn rounded(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<View> {
+        let high = self.converted(fragment, elem, name)?;
+        self.map(std::slice::from_ref(fragment), &high, Expr::In(0).cast(elem))?;
+        Ok(high)
     }
 
     /// Registers for a converted fragment.

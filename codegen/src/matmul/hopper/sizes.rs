@@ -10,6 +10,7 @@ use crate::matmul::Config;
 use crate::problem::Problem;
 use crate::target::Target;
 use crate::thread::Cost;
+use crate::tiled::Terms;
 
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
@@ -83,8 +84,13 @@ impl Sizes {
     pub(super) fn cost(&self, c: &Config, steps: Size) -> Cost {
         let elements = (self.tile[0] * self.tile[1]) as u32;
         let step = self.clocks.unwrap_or(elements / 32 + STEP);
-        // Sums of a step are zeroed and added.
-        let step = step + if c.promotes() { 2 * self.sums() as u32 } else { 0 };
+        // Sums of a step are zeroed and added. Of the three products of two terms, the clocks above have one.
+        let more = match c.precision.terms() {
+            Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
+            Terms::One if c.promotes() => 2 * self.sums(),
+            Terms::One => 0,
+        };
+        let step = step + more as u32;
         let tile = TILE[0] + TILE[1] * elements / 1000;
         let rows = (self.tile[0] + self.tile[1] / self.cluster) as u32;
         let launch = LAUNCH[0] + if self.cluster > 1 { LAUNCH[1] } else { 0 };
@@ -93,7 +99,7 @@ impl Sizes {
 
     /// As many slots as fit in shared memory beside the epilogue's buffers.
     pub(in crate::matmul) fn most_stages(&self, c: &Config) -> i64 {
-        (self.room(c.out) / self.slot(c.dtype).max(1)).clamp(1, STAGES)
+        (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
     }
 
     /// Consumer warpgroups.
@@ -141,19 +147,22 @@ impl Sizes {
         i64::from(Target::of(90).block_shared) - 1024 - self.warpgroups() * self.buffers(out) * part
     }
 
-    /// Bytes of a slot of the ring.
-    fn slot(&self, elem: Elem) -> i64 {
-        (self.tile[0] + self.tile[1]) * self.tile[2] * i64::from(elem.bytes())
+    /// Bytes of a slot of the ring, with that of lower terms.
+    fn slot(&self, c: &Config) -> i64 {
+        let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
+        (self.tile[0] + columns * self.tile[1]) * self.tile[2] * i64::from(c.dtype.bytes())
     }
 }
 
 fn most_sums(c: &Config) -> i64 {
-    if c.promotes() { MOST_SUMS / 2 } else { MOST_SUMS }
+    let partial = c.promotes() || c.precision.terms() == Terms::Two;
+    if partial { MOST_SUMS / 2 } else { MOST_SUMS }
 }
 
-/// The wgmma instruction for an element type and so many columns.
-pub(in crate::matmul) fn row(elem: Elem, columns: i64) -> Option<&'static Atom> {
-    atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}_{elem}", 32 / elem.bytes()))
+/// The wgmma instruction of a product, for so many columns. In two terms, the left operand is in registers.
+pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
+    let (elem, source) = (c.multiplied(), if c.precision.terms() == Terms::Two { "_ra" } else { "" });
+    atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}{source}_{elem}", 32 / elem.bytes()))
 }
 
 /// Why wgmma does not support these sizes, and the key that is wrong.
@@ -178,6 +187,10 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             &format!("write {of_rows} = 64, {of_rows} = 128 or {of_rows} = 256"),
         );
     }
+    if sizes.ping_pong && config.precision.terms() == Terms::Two {
+        let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
+        return wrong("ping_pong", message.into(), "leave ping_pong out");
+    }
     if bk != across {
         return wrong(
             "bk",
@@ -187,7 +200,7 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             "leave bk out",
         );
     }
-    if row(elem, bn).is_none() || bn % 16 != 0 {
+    if row(config, bn).is_none() || bn % 16 != 0 {
         return wrong(
             of_columns,
             format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
@@ -223,7 +236,7 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
         );
         return wrong(of_columns, message, &format!("write a multiple of {step}"));
     }
-    let (bytes, room) = (sizes.slot(elem) * sizes.stages, sizes.room(config.out));
+    let (bytes, room) = (sizes.slot(config) * sizes.stages, sizes.room(config.out));
     if bytes > room {
         return wrong(
             "stages",

@@ -128,6 +128,34 @@ fn sums_that_are_promoted_have_half_as_many_accumulators() {
 }
 
 #[test]
+fn products_in_two_terms() {
+    const ROWS: &str = "precision=f32x3 arch=90 a=k_major b=k_major";
+    for keys in ["", "bm=128 bn=128", "c=n_major bm=64 bn=96 cluster=2", "alpha_beta=true bias=rows"] {
+        assert_eq!(made(&format!("{ROWS} {keys}")), Ok(true), "{keys}");
+    }
+    for keys in ["precision=f32x3 arch=90 a=k_major", "precision=tf32 arch=90 a=k_major b=k_major"] {
+        assert_eq!(made(keys), Ok(false), "{keys}");
+    }
+    let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma a=k_major b=k_major")).unwrap_err();
+    assert_eq!(
+        wrong("precision=f32x3 ping_pong=true"),
+        "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first\nhelp: leave ping_pong out"
+    );
+    assert_eq!(
+        wrong("precision=f32x3 c=n_major bm=128 bn=256"),
+        "a thread has 128 accumulators of a tile of 128 by 256, and at most 64 fit\nhelp: write bn = 128, or a smaller bm"
+    );
+    assert_eq!(
+        wrong("precision=tf32"),
+        "wgmma reads an operand from shared memory, where nothing rounds it to tf32\nhelp: write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync"
+    );
+    assert_eq!(
+        wrong("dtype=f32"),
+        "wgmma does not multiply f32\nhelp: write precision = f32x3, or dtype = tf32"
+    );
+}
+
+#[test]
 fn the_report_says_why_it_is_not_wgmma() {
     let report = |keys: &str| {
         let kernel = Definition::Matmul(Words::read(keys).unwrap().args().to_vec()).generate().kernel;
