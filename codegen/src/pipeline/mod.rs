@@ -498,7 +498,8 @@ impl Write {
         Ok((reads, writes))
     }
 
-    /// A copy as a loop over parts of a few elements, along its longest mode.
+    /// A copy as a loop over parts of a few elements, along the longest run of equal steps: what is adjacent to it, such
+    /// as the elements of a vector, stays together.
     fn in_batches(
         &mut self,
         both: [&View; 2],
@@ -506,8 +507,17 @@ impl Write {
         copy: impl FnOnce(View, View) -> Stmt,
     ) -> Result<Stmt> {
         let all: i64 = extents.iter().product();
-        let longest = (0..extents.len()).rev().max_by_key(|&mode| extents[mode]).unwrap_or(0);
-        let extent = extents.get(longest).copied().unwrap_or(1);
+        let mut runs = Vec::new();
+        for mode in 0..extents.len() {
+            let last = |view: &View| {
+                Ok(view.layout.mode(mode)?.leaves().last().and_then(|(extent, _)| extent.int()))
+            };
+            let [from, to]: [Result<Option<i64>>; 2] = both.map(last);
+            let (from, to) = (from?.unwrap_or(1), to?.unwrap_or(1));
+            runs.push((1..=from).rev().find(|n| from % n == 0 && to % n == 0).unwrap_or(1));
+        }
+        let longest = (0..runs.len()).rev().max_by_key(|&mode| runs[mode]).unwrap_or(0);
+        let extent = runs.get(longest).copied().unwrap_or(1);
         let fits = |count: &i64| extent % count == 0 && all / count <= BATCH;
         let count = (1..=extent).find(fits).unwrap_or(extent);
         let var = self.var("batch", Value::Int(count));
