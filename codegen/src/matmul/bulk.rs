@@ -1,5 +1,5 @@
 //! What kernels with a ring that bulk copies fill have in common: its slots, in rows of at most 128 bytes with the
-//! hardware swizzle, and the registers of both roles.
+//! hardware swizzle.
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
@@ -11,9 +11,6 @@ use crate::view::{At, View};
 
 /// Bytes of the longest row of shared memory that bulk copies swizzle.
 pub(super) const SWIZZLED: i64 = 128;
-
-/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
-pub(super) const REGISTERS: (u32, u32) = (232, 40);
 
 /// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
 /// exchanged among rows.

@@ -15,7 +15,7 @@ mod tests;
 use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
-use super::bulk::{REGISTERS, SWIZZLED, batch_of, last, shifted, slots, swizzled, times};
+use super::bulk::{SWIZZLED, batch_of, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
 use crate::affine::{Affine, Coord};
 use crate::atom::Atom;
@@ -34,6 +34,8 @@ use split::Split;
 const ROWS: i64 = 64;
 /// Threads of a warpgroup.
 const THREADS: i64 = 128;
+/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
+const REGISTERS: (u32, u32) = (232, 40);
 
 /// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store C, for one that
 /// bulk copies do not support.

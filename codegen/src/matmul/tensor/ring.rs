@@ -9,7 +9,7 @@ use super::{BAND, Plan};
 use crate::affine::Affine;
 use crate::build::Builder;
 use crate::matmul::Config;
-use crate::matmul::bulk::{REGISTERS, batch_of, last, row_of, shifted, slots, swizzled, times};
+use crate::matmul::bulk::{batch_of, last, row_of, shifted, slots, swizzled, times};
 use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
@@ -26,6 +26,12 @@ const LEAST: i64 = 32;
 const BOX: i64 = 256;
 /// Bytes for mbarriers and the alignment of swizzles.
 const MBARRIERS: i64 = 1024;
+
+/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups: the producer only needs
+/// some for coordinates.
+const REGISTERS: (u32, u32) = (240, 24);
+/// Accumulators of a thread that leave registers for addresses of a bias, or of C, beside those of direct stores.
+const MOST_SUMS: i64 = 128;
 
 /// Slots of the ring, and buffers of each warp in the epilogue.
 #[derive(Clone, Copy)]
@@ -65,18 +71,22 @@ struct Staging {
 /// The program, if bulk copies and ldmatrix support the types, orders and sizes.
 pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
+    let [along_left, along_right] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
+    let mut fits = c.arch >= BULK && !c.mixed() && left.max(right).max(plan.tile[2]) <= BOX;
     let bytes = i64::from(c.dtype.bytes());
-    let row = |along_k: bool, rows: i64| row_of(if along_k { plan.tile[2] } else { rows }, bytes) * bytes;
-    let [left_rows, right_rows] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
-    let narrow = [row(left_rows, left), row(right_rows, right), wide(c, plan)? * i64::from(c.out.bytes())];
-    let Some(rooms) = rooms(c, plan)? else { return Ok(None) };
-    if c.arch < BULK
-        || c.mixed()
-        || left.max(right).max(plan.tile[2]) > BOX
-        || narrow.iter().any(|row| *row < LEAST)
-    {
-        return Ok(None);
+    for (along_k, rows, mode) in [(along_left, left, 0), (along_right, right, 1)] {
+        let run = row_of(if along_k { plan.tile[2] } else { rows }, bytes);
+        let part = rows / plan.mma.groups.mode(mode)?.size()?;
+        // A warp's part of rows in blocks is one of whole blocks, or lies in one.
+        let divides = along_k || part % run == 0 || run % part == 0;
+        fits &= run * bytes >= LEAST && divides;
     }
+    if stages_result(c) {
+        fits &= wide(c, plan)? * i64::from(c.out.bytes()) >= LEAST;
+    } else if c.bias.is_some() || c.alpha_beta {
+        fits &= left * right / plan.mma.threads()? < MOST_SUMS;
+    }
+    let (true, Some(rooms)) = (fits, rooms(c, plan)?) else { return Ok(None) };
     let mut b = Builder::new(&c.name);
     Ok(product(&mut b, c, plan, rooms)?.then(|| b.finish()))
 }
