@@ -33,11 +33,16 @@ impl Draw {
             ("dtype=i8", 32),
             ("dtype=u8", 32),
             ("dtype=e4m3 arch=89", 32),
+            ("dtype=e4m3 arch=90", 32),
             ("dtype=e5m2 arch=89 out=bf16", 32),
             ("dtype=bf16 b_dtype=i8 out=f32", 16),
             ("dtype=f16 b_dtype=e4m3 out=f32", 16),
         ]);
         let mut keys = format!("{types} mma=mma_sync");
+        // From there on aligned operands come from a ring of bulk copies.
+        if !types.contains("arch") && self.one(&[true, false]) {
+            keys += " arch=90";
+        }
         let (bm, bn) = (16 * self.one(&[1, 2, 3, 4, 6, 8]), 16 * self.one(&[1, 2, 3, 4, 6, 8]));
         let bk = k * self.one(&[1, 1, 2, 3, 4]);
         keys += &format!(" bm={bm} bn={bn} bk={bk} stages={}", self.one(&[1, 2, 3, 4]));
