@@ -107,6 +107,9 @@ pub use tilewright_sim::{Arg, Simulate};
 ///   Tensors are column-major with their own leading dimensions; other strides are written in a layout,
 ///   `Tensor<f32, layout!((M, N) : (ldc, 1))>`, or after the extents, `Tensor<f32, (M, N), (ldc, _1)>`.
 /// - The functions that the body can call are listed in [`language`].
+/// - In an editor with rust-analyzer, definitions, references, renaming and hover work for the names of a kernel: arguments,
+///   constants, sizes, `let`, closures, `#[device]` functions. Hover shows whether a name is a tile, a layout or a number,
+///   not its shape, and `block`, `thread` and methods are unknown to it.
 pub use tilewright_macros::kernel;
 
 /// Makes a function of numbers that kernels share.

@@ -82,7 +82,11 @@ pub const LINTS: &[Lint] = &[
         level: Level::Warn,
         about: "an argument, or a tile in shared memory or registers, that no statement reads",
     },
-    Lint { name: "unused", level: Level::Warn, about: "a name that `let` gives, and that nothing uses" },
+    Lint {
+        name: "unused",
+        level: Level::Warn,
+        about: "a name that `let` gives, or a number that is an argument, and that nothing uses",
+    },
 ];
 
 impl Lint {

@@ -9,7 +9,7 @@ use crate::deliver::{Made, Said};
 use crate::expr::{block_value, element};
 use crate::function::{self, MOST_DEVICES};
 use crate::text::{Place, Text};
-use crate::{guard, names, signature};
+use crate::{guard, names, shadow, signature};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{ItemFn, Stmt, UseTree};
@@ -168,9 +168,19 @@ pub(crate) fn without_uses(block: &syn::Block, text: &mut Text) -> syn::Block {
     for (place, what, instead) in wrong {
         text.wrong(place, what, &instead);
     }
-    let is_use = |stmt: &Stmt| matches!(stmt, Stmt::Item(syn::Item::Use(_)));
-    let stmts = block.stmts.iter().filter(|stmt| !is_use(stmt)).cloned().collect();
+    let stmts = block.stmts.iter().filter(|stmt| !is_import(stmt)).cloned().collect();
     syn::Block { stmts, ..block.clone() }
+}
+
+/// The imports of what uses functions.
+pub(crate) fn imports(devices: &[Device], item: &TokenStream) -> TokenStream {
+    let function = syn::parse2::<ItemFn>(item.clone()).ok().filter(|_| !devices.is_empty());
+    let stmts = function.into_iter().flat_map(|function| function.block.stmts);
+    stmts.filter(is_import).map(|stmt| quote!(#stmt)).collect()
+}
+
+fn is_import(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Item(syn::Item::Use(_)))
 }
 
 /// The items of `#[device]`.
@@ -197,9 +207,11 @@ fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStrea
     }
     let name = &function.sig.ident;
     let said = Said::of(&text.problems, Made::Kernel(&name.to_string()), &text).items();
+    let shadow =
+        read.as_ref().map(|device| shadow::of_device(device, &imports(&device.devices, &item), &text));
     let bytes = read.filter(|_| text.problems.is_empty()).map_or_else(Vec::new, |device| encode(&device));
     let (items, names) = (items(&function, &bytes, &text), names::used(&item));
-    quote!(#said #items #names)
+    quote!(#said #items #names #shadow)
 }
 
 /// The function as a tree.

@@ -5,7 +5,7 @@ use crate::deliver::{self, Made, Said};
 use crate::device::{self, Fetched};
 use crate::guard;
 use crate::text::{Place, Text};
-use crate::{carry, generate, launch, levels, names, signature, specialize, stmt};
+use crate::{carry, generate, launch, levels, names, shadow, signature, specialize, stmt};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{ParseStream, Parser};
@@ -48,6 +48,8 @@ pub(crate) fn expand_with(
     let broken = fetched.broken;
     let kernel = kernel.map(|kernel| ast::Kernel { devices: fetched.named(&mut text), ..kernel });
     let set = levels::levels(lints, &mut text);
+    let shadow =
+        kernel.as_ref().map(|kernel| shadow::of(kernel, &device::imports(&kernel.devices, &item), &text));
     let mut outcome = None;
     if let Some(kernel) = kernel {
         head.types.clone_from(&kernel.types);
@@ -69,7 +71,7 @@ pub(crate) fn expand_with(
     };
     let used = guard::check(item.clone()).is_ok().then(|| names::used(&item));
     let (said, tracked) = (said.items(), levels::tracked());
-    quote!(#said #items #used #tracked)
+    quote!(#said #items #used #shadow #tracked)
 }
 
 /// The kernel, as far as it can be parsed; errors are recorded in the text.

@@ -31,6 +31,7 @@ mod names;
 #[cfg(test)]
 mod newcomer;
 mod pattern;
+mod shadow;
 mod signature;
 mod specialize;
 mod stmt;

@@ -246,6 +246,7 @@ impl Evaluator {
             self.builder.at(param.name.span);
             let value = match &param.kind {
                 ParamKind::Scalar => {
+                    self.uses.bind(&param.name, self.scope.len());
                     Value::Number(Scalar::new(self.builder.scalar(&param.name.text, elem), elem))
                 }
                 ParamKind::Tensor { mutable, shape, stride } => {

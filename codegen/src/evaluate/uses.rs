@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::ast::{Level, Name, Span};
 use crate::diagnostic::{Diagnostic, Lint};
 
-/// Names bound by `let`.
+/// Names bound by `let`, and scalar arguments.
 #[derive(Default)]
 pub(super) struct Uses {
     /// Each binding, and whether it has been used.

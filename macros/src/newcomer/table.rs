@@ -198,6 +198,14 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Kernel, "fn k<const B: usize = 4, const B: usize = 8>(B: f32) {}"),
     (
         Kernel,
+        "fn k(a: &Tensor<f32, N>, extra: &Tensor<f32, N>, alpha: f32, b: &mut Tensor<f32, N>) { copy(tile(a, 256, block.x), tile(b, 256, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, N>, b: &mut Tensor<f32, N>) { copy(tile(a, 256, block.x / 2), tile(b, 256, block.x / 2)); }",
+    ),
+    (
+        Kernel,
         "fn k(a: &Tensor<f32, (N)>, b: &mut Tensor<f32, (N)>) { let t = layout!((256)); let x = map(parallelize(tile(a, (256), (block.x)), t, thread.x), |x| x + 1.0); }",
     ),
     (Kernel, "fn k(b: &mut Tensor<f32, {(N / 0)}>, a: &Tensor<f32, (N)>) {}"),
