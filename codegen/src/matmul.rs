@@ -322,8 +322,10 @@ fn by_wgmma(
     others.push(of(wide.clone(), &[Policy::General]));
     // Threads that store single elements have guards and addresses in registers, and so have a bias and C.
     let reads = config.bias.is_some() || config.alpha_beta;
-    let direct: Vec<_> = sizes.iter().filter(|sizes| !reads || sizes.leaves_registers()).collect();
-    for sizes in if direct.is_empty() { vec![first] } else { direct } {
+    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!reads || sizes.leaves_registers());
+    let direct: Vec<_> = sizes.iter().filter(suits).collect();
+    let direct = if direct.is_empty() { vec![first] } else { direct };
+    for sizes in direct {
         others.push(of(program(sizes, true)?, &[Policy::Small]));
     }
     others.extend(Alternative::narrower(narrower));

@@ -122,6 +122,12 @@ impl Sizes {
         self.rows() * self.tile[1] / 128
     }
 
+    /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
+    /// compile.
+    pub(in crate::matmul) fn is_common(&self) -> bool {
+        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0
+    }
+
     /// Do accumulators leave registers for an epilogue with many addresses?
     pub(in crate::matmul) fn leaves_registers(&self) -> bool {
         self.sums() < MOST_SUMS
