@@ -255,48 +255,45 @@ impl Part<'_> {
     fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
             self.start(b, acc, from, product)?;
-            self.release_previous(b, Some(&k), product)?;
+            b.wait_all_but(product, 1);
+            let phase = self.previous_phase(b)?;
+            b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
+                b.statement(Op::Release { ring: self.ring, phase });
+                Ok(())
+            })?;
             b.advance(self.ring);
             Ok(())
         })
     }
 
-    /// The sums of each step start at zero and are added to the others in f32, while the next step's product
-    /// runs.
+    /// The sums of each step start at zero and are added to the others in f32: those of even steps while the
+    /// product of the odd one runs, those of odd ones while the other warpgroup multiplies. No product is in
+    /// flight at the end of an iteration: the compiler would wait for it there, as its registers are carried
+    /// from one iteration to the next.
     fn multiply_and_add(
         &self,
         b: &mut Builder,
         acc: &View,
-        partial: &[View; 2],
+        [even, odd]: &[View; 2],
         from: [&View; 2],
         product: Id,
     ) -> Result<()> {
-        b.fill(&partial[1], Expr::lit(0.0))?;
-        b.repeat("pair", self.pairs, Unroll::No, |b, pair| -> Result<()> {
-            for (half, first) in [(0, Some(&pair)), (1, None)] {
-                b.fill(&partial[half], Expr::lit(0.0))?;
-                self.start(b, &partial[half], from, product)?;
-                self.release_previous(b, first, product)?;
-                add(b, &partial[1 - half], acc)?;
-                b.advance(self.ring);
-            }
+        b.repeat("pair", self.pairs, Unroll::No, |b, _| -> Result<()> {
+            b.fill(even, Expr::lit(0.0))?;
+            b.fill(odd, Expr::lit(0.0))?;
+            self.start(b, even, from, product)?;
+            b.advance(self.ring);
+            self.start(b, odd, from, product)?;
+            b.wait_all_but(product, 1);
+            let phase = self.previous_phase(b)?;
+            b.statement(Op::Release { ring: self.ring, phase });
+            add(b, even, acc)?;
+            b.wait(product);
+            b.release(self.ring);
+            add(b, odd, acc)?;
+            b.advance(self.ring);
             Ok(())
         })
-    }
-
-    /// Waits until the previous product is done, and releases the slot that it read; `first` is zero in the
-    /// first step of a tile, if that can be this one.
-    fn release_previous(&self, b: &mut Builder, first: Option<&Affine>, product: Id) -> Result<()> {
-        b.wait_all_but(product, 1);
-        let phase = self.previous_phase(b)?;
-        let release = |b: &mut Builder| {
-            b.statement(Op::Release { ring: self.ring, phase });
-            Ok(())
-        };
-        match first {
-            Some(step) => b.condition(&step.times(-1).unwrap_or_default(), Size::Int(0), release),
-            None => release(b),
-        }
     }
 
     /// Starts the product of the current slot once that is full.
@@ -309,15 +306,15 @@ impl Part<'_> {
         b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))
     }
 
-    /// Waits for the last product of a tile, and releases its slot.
+    /// Waits for the last product of a tile, if it is in flight, and releases its slot.
     fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
-        if self.split.is_some() {
+        if self.split.is_some() || sums.partial.is_some() {
             return Ok(());
         }
         b.wait(product);
         let phase = self.previous_phase(b)?;
         b.statement(Op::Release { ring: self.ring, phase });
-        sums.partial.iter().try_for_each(|[_, odd]| add(b, odd, &sums.acc))
+        Ok(())
     }
 
     /// The previous phase.

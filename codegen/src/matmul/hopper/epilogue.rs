@@ -38,7 +38,7 @@ enum Leave {
     /// By bulk stores, under this token.
     Bulk(Id),
     /// By the threads of a warpgroup, element by element.
-    Threads(Fill),
+    Threads(Box<Fill>),
 }
 
 impl Staging {
@@ -70,7 +70,7 @@ impl Staging {
                 // Rows of a swizzled buffer, or of one of its blocks.
                 let run = if packed.is_some() { wide } else { BLOCK };
                 let fill = Fill::of([ROWS, run], 1, THREADS, 1)?;
-                Leave::Threads(Fill { of: warpgroups, how: How::Plain, ..fill })
+                Leave::Threads(Box::new(Fill { of: warpgroups, how: How::Plain, ..fill }))
             }
         };
         Ok(Staging { buffers, packed, leave })
