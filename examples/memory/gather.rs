@@ -4,7 +4,7 @@ use tilewright::prelude::*;
 
 /// Row i of y is row `ids[i]` of the table, zeros where there is no such row: R rows for each block.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn gather_rows<T, const R: usize = 4, const W: usize = 1024, const L: usize = 128, const V: usize = 4>(
+pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize = 256, const V: usize = 4>(
     table: &Tensor<T, (K, N), (ldt, _1)>,
     ids: &Tensor<i32, M>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
@@ -22,7 +22,7 @@ pub fn gather_rows<T, const R: usize = 4, const W: usize = 1024, const L: usize 
 /// Adds to each of B bins how often its number occurs in x (N, M); other numbers are not counted. One block
 /// for each of M columns; each of its warps counts by itself in shared memory.
 #[kernel]
-pub fn histogram<const B: usize = 256, const L: usize = 256, const V: usize = 4>(
+pub fn histogram<const B: usize = 256, const L: usize = 256, const V: usize = 8>(
     x: &Tensor<i32, (N, M), (_1, ldx)>,
     bins: &mut Tensor<i32, B>,
 ) {

@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 
 /// y = centre · x + side · (the four neighbours of x): R rows for each thread.
 #[kernel]
-pub fn stencil_5<const R: usize = 8, const L: usize = 256>(
+pub fn stencil_5<const R: usize = 8, const L: usize = 512>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, (M, N), (ldy, _1)>,
     centre: f32,
@@ -24,7 +24,7 @@ pub fn stencil_5<const R: usize = 8, const L: usize = 256>(
 
 /// The same of the six neighbours in three dimensions: R elements along the first for each thread.
 #[kernel]
-pub fn stencil_7<const R: usize = 8, const Y: usize = 8>(
+pub fn stencil_7<const R: usize = 4, const Y: usize = 16>(
     x: &Tensor<f32, (L, M, N), (ldd, ldx, _1)>,
     y: &mut Tensor<f32, (L, M, N), (lde, ldy, _1)>,
     centre: f32,

@@ -198,9 +198,9 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {
-            // Four rows for each block, one or two accesses of each.
-            let width = columns.next_multiple_of(128 * wide).min(256 * wide);
-            own("gather_rows", &[("R", 4), ("W", width), ("L", 128), ("V", wide)])
+            // Two rows for each block, one access of each by a thread; short rows take fewer threads.
+            let threads = if columns > 128 * wide { 256 } else { 128 };
+            own("gather_rows", &[("R", 512 / threads), ("W", threads * wide), ("L", threads), ("V", wide)])
         }
         Work::Histogram => own("histogram", &[]),
         Work::Stencil5 => own("stencil_5", &[]),

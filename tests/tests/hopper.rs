@@ -302,5 +302,5 @@ fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
         let keys = "dtype=e4m3 arch=90 a=k_major b=k_major bm=64 bn=64 fast_accum=";
         gallery::matmul(&format!("{keys}{fast}")).kernel.unwrap().variants.swap_remove(0).source
     };
-    assert!(source(false).contains("partial") && !source(true).contains("partial"));
+    assert!(source(false).contains("even") && !source(true).contains("even"));
 }

@@ -115,12 +115,12 @@ impl Lower<'_> {
         extents: &[Value],
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
-        let counts: Vec<Ix> = counts.into_iter().map(|count| self.name(count, "tiles")).collect();
         let axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
         let places = match raster {
             Raster::Plain => axes,
             Raster::Bands(_) => {
+                let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+                let counts: Vec<Ix> = counts.into_iter().map(|count| self.name(count, "tiles")).collect();
                 let (mut tile, mut step) = (self.int(0), self.int(1));
                 for (&axis, &count) in axes.iter().zip(&counts) {
                     let term = self.exprs().mul(axis, step);
