@@ -148,8 +148,14 @@ impl Definition {
         if wrong {
             return Err(diagnostics);
         }
-        let resolved = crate::resolve::resolve(&program);
-        resolved.map(|program| program.into_owned()).map_err(|said| vec![said])
+        let resolved = crate::resolve::resolve(&program).map(|program| program.into_owned());
+        let of_arch = |mut resolved: tile::Program| {
+            if !program.open.is_empty() {
+                resolved.arch = crate::generate::oldest(&resolved)?;
+            }
+            Ok(resolved)
+        };
+        resolved.and_then(of_arch).map_err(|said| vec![said])
     }
 
     /// A definition without spans of its own refers to the whole use.

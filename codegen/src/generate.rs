@@ -202,6 +202,11 @@ impl Expanded {
     }
 }
 
+/// The oldest architecture for a program whose tiles have been resolved.
+pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> {
+    Ok(raised(Expanded::new(program.clone())?.program()))
+}
+
 /// The oldest architecture from a program's own on whose blocks hold its shared tiles; its own where none does.
 fn raised(program: &Program) -> u32 {
     let needed = program.shared_bytes();

@@ -6,7 +6,8 @@ use tilewright_codegen::{Definition, Outcome, cuda, generate, thread};
 use tilewright_tests::{gallery, programs};
 
 fn sources(outcome: &Outcome) -> Vec<&str> {
-    let kernel = outcome.kernel.as_ref().expect("it was generated before");
+    let said = || outcome.diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n");
+    let kernel = outcome.kernel.as_ref().unwrap_or_else(|| panic!("{}", said()));
     kernel.variants.iter().map(|variant| variant.source.as_str()).collect()
 }
 
