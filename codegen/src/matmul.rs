@@ -320,9 +320,10 @@ fn by_wgmma(
     }
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     others.push(of(wide.clone(), &[Policy::General]));
-    // Threads that store single elements have guards and addresses in registers, and so have a bias and C.
-    let reads = config.bias.is_some() || config.alpha_beta;
-    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!reads || sizes.leaves_registers());
+    // Threads that store single elements have guards and addresses in registers, and so have a bias, C, and sums
+    // of single steps.
+    let many = config.bias.is_some() || config.alpha_beta || config.promotes();
+    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(&config));
     let direct: Vec<_> = sizes.iter().filter(suits).collect();
     let direct = if direct.is_empty() { vec![first] } else { direct };
     for sizes in direct {

@@ -125,12 +125,12 @@ impl Sizes {
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
     /// compile.
     pub(in crate::matmul) fn is_common(&self) -> bool {
-        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0
+        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0 && self.cluster == 1
     }
 
     /// Do accumulators leave registers for an epilogue with many addresses?
-    pub(in crate::matmul) fn leaves_registers(&self) -> bool {
-        self.sums() < MOST_SUMS
+    pub(in crate::matmul) fn leaves_registers(&self, c: &Config) -> bool {
+        self.sums() < most_sums(c)
     }
 
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
