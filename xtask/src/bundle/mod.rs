@@ -25,8 +25,18 @@ struct Build {
 const BUILDS: &[Build] = &[
     Build { what: "the command", arguments: &["build", "-p", "tilewright-cli"], source: "cli/src/main.rs" },
     Build {
-        what: "the examples",
-        arguments: &["build", "-p", "tilewright", "--examples"],
+        what: "the examples that launch kernels",
+        arguments: &[
+            "build",
+            "-p",
+            "tilewright",
+            "--example",
+            "cudarc_program",
+            "--example",
+            "matmul",
+            "--example",
+            "own_kernel",
+        ],
         source: "examples",
     },
     Build {
