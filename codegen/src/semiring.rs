@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::elem::Elem;
-use crate::lower::identity;
 use crate::number::Number;
 use crate::problem::Result;
 use crate::thread::{Bin, Id};
@@ -55,8 +54,8 @@ impl Semiring {
 
     /// A value for each operand whose product changes no sum: the same for both if there is one.
     pub fn fills(self, elem: Elem) -> Option<[f64; 2]> {
-        let nothing = identity(self.add, elem)?;
-        let all = [[nothing, nothing], [nothing, identity(self.mul, elem)?]];
+        let nothing = self.add.identity(elem)?;
+        let all = [[nothing, nothing], [nothing, self.mul.identity(elem)?]];
         all.into_iter().find(|[x, y]| self.is_nothing(*x, *y, elem))
     }
 
@@ -74,7 +73,7 @@ impl Semiring {
             Bin::Xor => bits(|x, y| x ^ y),
             _ => return false,
         };
-        identity(self.add, elem) == Some(product)
+        self.add.identity(elem) == Some(product)
     }
 }
 

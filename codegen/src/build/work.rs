@@ -519,7 +519,7 @@ impl Builder {
         across: Across,
         beyond: Option<Number>,
     ) -> Result<()> {
-        let nothing = crate::lower::identity(with, self.elem(to)).unwrap_or_default();
+        let nothing = with.identity(self.elem(to)).unwrap_or_default();
         if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
             return Err(would_count(beyond, nothing));
         }

@@ -7,7 +7,6 @@ use super::elements::views;
 use super::value::{Closure, Value};
 use super::{Evaluator, advice};
 use crate::elem::Elem;
-use crate::lower::identity;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::thread::Bin;
@@ -113,7 +112,7 @@ impl Evaluator {
             true => self.builder.distributed(name, elem, &extents)?,
             false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
         };
-        self.builder.fill(&to, tile::Expr::lit(identity(with, elem).unwrap_or_default()))?;
+        self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or_default()))?;
         match self.builder.reduce_beyond(from, &to, with, across, beyond) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
                 let at = named(args, "beyond").map_or(args.call, |(_, span)| span);

@@ -12,130 +12,16 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use super::address::leaves;
+use super::beyond::{Beyond, Coordinates, Edge, State, along, apart, forget, join, taken_over, union};
 use super::transfer::align;
-use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
-use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
 use crate::problem::Problem;
 use crate::semiring::{self, Semiring};
-use crate::target::BLOCK_THREADS;
-use crate::thread::{Bin, Id};
+use crate::thread::Id;
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
-
-/// A coordinate of a fragment's elements and its bound: `0..end` is in bounds.
-#[derive(Clone, Debug)]
-pub(super) struct Edge {
-    /// The user's name of the coordinate.
-    pub(super) name: String,
-    pub(super) base: Affine,
-    /// For each mode of the fragment its digits, leftmost first: extent and stride.
-    pub(super) modes: Vec<Vec<(i64, i64)>>,
-    pub(super) end: Value,
-}
-
-impl PartialEq for Edge {
-    /// Names are ignored: two tensors may share a coordinate.
-    fn eq(&self, other: &Edge) -> bool {
-        (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
-    }
-}
-
-/// For each mode of a fragment the coordinate of its elements, where it is known.
-pub(super) type Coordinates = Vec<Option<Edge>>;
-
-/// What the analysis knows about a tensor.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Beyond {
-    /// Its edges: empty if no element is out of bounds, `None` if unknown.
-    pub(super) edges: Option<Vec<Edge>>,
-    /// The value of every out-of-bounds element, or of all elements right after a fill.
-    pub(super) holds: Option<f64>,
-    /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
-    /// of bounds.
-    pub(super) begun: Option<f64>,
-    /// Its coordinates; `None` if it corresponds to no tensor's elements, as after a fill.
-    pub(super) at: Option<Coordinates>,
-    /// The loop nesting depth at which its oldest part was written.
-    pub(super) age: usize,
-}
-
-impl Beyond {
-    pub(super) const NOTHING: Beyond =
-        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0 };
-    pub(super) const UNKNOWN: Beyond =
-        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0 };
-
-    pub(super) fn is_nothing(&self) -> bool {
-        self.edges.as_ref().is_some_and(Vec::is_empty)
-    }
-
-    /// Has it only been filled?
-    pub(super) fn is_filled(&self) -> bool {
-        self.is_nothing() && self.holds.is_some()
-    }
-
-    /// The join of two control-flow paths: what is known on both.
-    fn join(&self, other: &Beyond) -> Beyond {
-        let holds = match (self.holds, other.holds) {
-            (x, y) if x == y => x,
-            (x, None) if other.is_nothing() => x,
-            (None, y) if self.is_nothing() => y,
-            _ => None,
-        };
-        let (edges, begun) = match (&self.edges, &other.edges) {
-            (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
-            (Some(_), edges) if self.is_filled() => (edges.clone(), agreed(self.holds, other.begun)),
-            (edges, Some(_)) if other.is_filled() => (edges.clone(), agreed(self.begun, other.holds)),
-            _ => (None, Some(None)),
-        };
-        let at = match (&self.at, &other.at) {
-            (None, at) | (at, None) => at.clone(),
-            (Some(x), Some(y)) => {
-                let both = x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref()));
-                Some(both.collect())
-            }
-        };
-        let edges = edges.filter(|_| begun.is_some());
-        Beyond { edges, holds, begun: begun.flatten(), at, age: self.age.min(other.age) }
-    }
-}
-
-/// The value of both, or of the one that has a value; `None` where they differ.
-fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
-    match (x, y) {
-        (Some(x), Some(y)) if x != y => None,
-        (x, y) => Some(x.or(y)),
-    }
-}
-
-/// What is known about each tensor that may have been written.
-pub(super) type State = HashMap<Id, Beyond>;
-
-fn join(left: &State, right: &State) -> State {
-    let mut both = left.clone();
-    for (id, beyond) in right {
-        let joined = both.get(id).map_or_else(|| beyond.clone(), |known| known.join(beyond));
-        both.insert(*id, joined);
-    }
-    both
-}
-
-/// Forgets edges that depend on a loop's variable: after the loop and in its next iteration they are
-/// elsewhere.
-fn forget(state: &mut State, var: Id) {
-    for beyond in state.values_mut() {
-        let moves = |edge: &Edge| edge.base.any(&|coord| *coord == Coord::Var(var));
-        if beyond.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
-            beyond.edges = None;
-        }
-        for at in beyond.at.iter_mut().flatten() {
-            *at = at.take().filter(|at| !moves(at));
-        }
-    }
-}
 
 /// For each reduction the edges that mask its elements, or the error if they are unknown; for products of operands
 /// with fills of their own an error if those change the result.
@@ -153,35 +39,6 @@ pub(super) struct Found {
     followed: Vec<Id>,
     /// See [`semiring::operands`].
     operands: BTreeSet<Id>,
-}
-
-/// The identity element of an operation.
-///
-/// For minimum and maximum: the limits of an integer type, infinities of a floating-point type.
-pub(crate) fn identity(with: Bin, elem: Elem) -> Option<f64> {
-    let (least, most) = match elem {
-        Elem::I8 => (-128.0, 127.0),
-        Elem::U8 => (0.0, 255.0),
-        Elem::U32 => (0.0, f64::from(u32::MAX)),
-        Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        _ => (f64::NEG_INFINITY, f64::INFINITY),
-    };
-    match with {
-        Bin::Add | Bin::Or | Bin::Xor => Some(0.0),
-        Bin::Mul => Some(1.0),
-        Bin::Max => Some(least),
-        Bin::Min => Some(most),
-        Bin::And if matches!(elem, Elem::U8 | Elem::U32) => Some(most),
-        Bin::And => Some(-1.0),
-        _ => None,
-    }
-}
-
-impl Edge {
-    /// A coordinate with its bound.
-    pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
-        Edge { name, base, modes, end }
-    }
 }
 
 impl Lower<'_> {
@@ -272,7 +129,7 @@ impl Lower<'_> {
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
                 let elem = self.program.tensor(to.tensor).elem;
-                let same = identity(*with, elem);
+                let same = with.identity(elem);
                 let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
                 let begun = beyond.begun.is_none() || beyond.begun == same;
                 let mask = match &beyond.edges {
@@ -560,123 +417,6 @@ fn unknown(name: &str) -> Problem {
         "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
     ))
     .help("reduce what was copied from global memory in the same iteration, copy with a fill that changes nothing, such as fill = 0.0, or set those elements and say what they hold: sum(x, beyond = 0.0)")
-}
-
-/// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
-pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
-    let digits = |part: tilewright_layout::Layout| {
-        part.leaves()
-            .map(|(extent, stride)| match stride {
-                Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
-                    (extent.int().unwrap_or(1), times)
-                }
-                _ => (extent.int().unwrap_or(1), 0),
-            })
-            .collect()
-    };
-    view.layout.modes().map(digits).collect()
-}
-
-/// All edges, without duplicates.
-pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
-    let mut union: Vec<Edge> = Vec::new();
-    for edge in all.into_iter().flatten() {
-        if !union.contains(&edge) {
-            union.push(edge);
-        }
-    }
-    union
-}
-
-/// An edge of a fragment as an edge of a view of it.
-pub(super) fn taken_over(
-    edge: Edge,
-    view: &View,
-    along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
-) -> Option<Edge> {
-    let mut base = edge.base.clone();
-    let mut modes: Vec<Vec<(i64, i64)>> = view
-        .layout
-        .modes()
-        .map(|mode| mode.leaves().map(|(n, _)| (n.int().unwrap_or(1), 0)).collect())
-        .collect();
-    for (mode, digits) in edge.modes.iter().enumerate() {
-        match digits[..] {
-            [] => {}
-            // One stride: any view of it has one too.
-            [(_, step)] => {
-                base = base.plus(&view.base[mode], step)?;
-                for (to, from) in modes.iter_mut().zip(along(mode)) {
-                    if from.iter().all(|digit| digit.1 == 0) {
-                        continue;
-                    }
-                    // Another mode of the fragment may have contributed digits here, split differently.
-                    if to.len() != from.len() {
-                        return None;
-                    }
-                    to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
-                }
-            }
-            // Several digits: the view shows the whole mode as one of its own, or digit by digit.
-            _ => {
-                let extent: i64 = digits.iter().map(|digit| digit.0).product();
-                let mut shown =
-                    along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
-                let (place, part) = shown.next()?;
-                let taken = modes[place].iter().any(|digit| digit.1 != 0);
-                if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
-                    return None;
-                }
-                modes[place] = match part[..] == [(extent, 1)] {
-                    true => digits.clone(),
-                    false => part
-                        .iter()
-                        .map(|leaf| Some((leaf.0, step_of(digits, *leaf)?)))
-                        .collect::<Option<_>>()?,
-                };
-            }
-        }
-    }
-    Some(Edge { base, modes, ..edge })
-}
-
-/// How far a step along a leaf of a view goes, which runs through a mode of these digits.
-fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
-    let mut below = 1;
-    for (count, step) in digits {
-        // It stays within this digit.
-        if by % below == 0 && by / below * extent <= *count {
-            return Some(by / below * step);
-        }
-        below *= count;
-    }
-    (extent == 1 || by == 0).then_some(0)
-}
-
-/// Do threads that are combined have different values of this?
-fn apart(base: &Affine, across: Across) -> bool {
-    let lanes = match across {
-        Across::Thread => return false,
-        Across::Warp(lanes) => Some(i64::from(lanes)),
-        Across::Block => None,
-        Across::Digits(_) => {
-            // Evaluated for every thread: does it equal the value in the first thread of its group?
-            let at = |thread: u32| {
-                let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
-                base.eval(&lookup)
-            };
-            return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
-        }
-    };
-    base.terms.iter().any(|(coord, _)| match coord {
-        Coord::Thread(_) | Coord::Swizzled(..) => true,
-        // The index of a group of lanes is uniform within the group.
-        Coord::Digit { of, over, .. } => match (lanes, &of.terms[..]) {
-            (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
-            _ => of.any(&|coord| matches!(coord, Coord::Thread(_))),
-        },
-        coord => Affine::from(coord.clone()).per_thread(),
-    })
 }
 
 /// The target's leaf indices for an element of a reduction's source, mode by mode.

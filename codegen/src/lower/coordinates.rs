@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Value};
 
 use super::Lower;
-use super::bounds::{Beyond, Coordinates, Edge, State, along, taken_over, union};
+use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
 use super::transfer::align;
 use crate::affine::{Affine, Coord};
 use crate::elem::Elem;

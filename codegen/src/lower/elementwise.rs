@@ -2,7 +2,7 @@
 
 use super::Lower;
 use super::address::{Leaf, leaves};
-use super::bounds::Edge;
+use super::beyond::Edge;
 use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;

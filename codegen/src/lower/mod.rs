@@ -3,6 +3,7 @@
 
 mod address;
 mod atomic;
+mod beyond;
 mod bounds;
 mod bulk;
 mod collective;
@@ -86,7 +87,6 @@ pub(crate) fn lower_expanded(
     lower.finish()
 }
 
-pub(crate) use bounds::identity;
 pub(crate) use bulk::has_map;
 
 /// Rejects a pair of views whose shapes do not agree.

@@ -2,7 +2,8 @@
 
 use super::Lower;
 use super::address::leaves;
-use super::bounds::{Edge, identity, target_at};
+use super::beyond::Edge;
+use super::bounds::target_at;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
@@ -81,7 +82,7 @@ impl Lower<'_> {
         edges: &[Edge],
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let Some(neutral) = identity(with, elem) else {
+        let Some(neutral) = with.identity(elem) else {
             return Err(Problem::new(format!(
                 "elements cannot be combined by {with:?}: the order would matter"
             )));

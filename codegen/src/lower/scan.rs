@@ -8,7 +8,8 @@ use tilewright_layout::Layout;
 
 use super::Lower;
 use super::address::leaves;
-use super::bounds::{Edge, target_at};
+use super::beyond::Edge;
+use super::bounds::target_at;
 use super::reduce::{Combined, How, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;

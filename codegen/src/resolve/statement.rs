@@ -7,7 +7,6 @@ use super::part::{self, seen, wanted};
 use super::{Resolve, Width, extents};
 use crate::build::Builder;
 use crate::elem::Elem;
-use crate::lower::identity;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
@@ -169,7 +168,7 @@ impl Resolve {
         (with, beyond): (Bin, Option<Number>),
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let nothing = identity(with, elem).ok_or_else(|| {
+        let nothing = with.identity(elem).ok_or_else(|| {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;

@@ -54,6 +54,29 @@ pub enum Bin {
     CopySign,
 }
 
+impl Bin {
+    /// The identity element, for operations that combine elements in any order. For minimum and maximum: the limits
+    /// of an integer type, infinities of a floating-point type.
+    pub fn identity(self, elem: Elem) -> Option<f64> {
+        let (least, most) = match elem {
+            Elem::I8 => (-128.0, 127.0),
+            Elem::U8 => (0.0, 255.0),
+            Elem::U32 => (0.0, f64::from(u32::MAX)),
+            Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+            _ => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        match self {
+            Bin::Add | Bin::Or | Bin::Xor => Some(0.0),
+            Bin::Mul => Some(1.0),
+            Bin::Max => Some(least),
+            Bin::Min => Some(most),
+            Bin::And if matches!(elem, Elem::U8 | Elem::U32) => Some(most),
+            Bin::And => Some(-1.0),
+            Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr | Bin::Pow | Bin::CopySign => None,
+        }
+    }
+}
+
 /// How an atomic update changes an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
