@@ -938,7 +938,7 @@ language! {
     fn sigmoid(x: Number) -> Number;
     /// x / (1 + exp(-x)); NaN for -∞.
     fn silu(x: Number) -> Number;
-    /// x/2 (1 + erf(x/√2)); NaN for -∞.
+    /// x/2 (1 + erf(x/√2)), as GELU is usually defined; NaN for -∞.
     fn gelu(x: Number) -> Number;
     /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); NaN for -∞.
     fn gelu_tanh(x: Number) -> Number;

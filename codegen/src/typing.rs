@@ -317,7 +317,7 @@ pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
 }
 
 /// Functions of one value: what the user calls them.
-pub const ONE: [(&str, Un); 21] = [
+pub const ONE: [(&str, Un); 22] = [
     ("-", Un::Neg),
     ("!", Un::Not),
     ("abs", Un::Abs),
@@ -332,6 +332,7 @@ pub const ONE: [(&str, Un); 21] = [
     ("sin", Un::Sin),
     ("cos", Un::Cos),
     ("erf", Un::Erf),
+    ("gelu", Un::Gelu),
     ("floor", Un::Floor),
     ("ceil", Un::Ceil),
     ("trunc", Un::Trunc),

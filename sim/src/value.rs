@@ -189,6 +189,7 @@ fn un_double(f: Un, x: f64) -> f64 {
         Un::Sin => x.sin(),
         Un::Cos => x.cos(),
         Un::Erf => erf(x),
+        Un::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
         Un::Floor => x.floor(),
         Un::Ceil => x.ceil(),
         Un::Trunc => x.trunc(),

@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
 use tilewright_sim::Arg;
-use tilewright_tests::functions::{arguments, functions, wrong};
+use tilewright_tests::functions::{arguments, erf, functions, wrong};
 
 macro_rules! accurate {
     ($ty:ident, $of:expr, $back:expr, $digits:expr, $most:expr) => {{
@@ -24,6 +24,35 @@ fn functions_are_as_accurate_as_documents_say() {
     accurate!(f64, |x| x, |x| x, 53, f64::MAX);
     accurate!(f16, |x| f16::from_f32(x as f32), |x: f16| f64::from(x.to_f32()), 11, 65519.0);
     accurate!(bf16, |x| bf16::from_f32(x as f32), |x: bf16| f64::from(x.to_f32()), 8, 3.3961775e38);
+}
+
+/// The polynomial of generated code for gelu, in single precision as on a device, against double precision. An `ex2.approx`
+/// is within two units of the 23rd binary digit.
+#[test]
+fn the_polynomial_of_gelu_is_accurate() {
+    let source = functions!(T = f32).source().to_owned();
+    let (_, body) = source.split_once("float gelu(float x) {").expect("its function");
+    let (body, _) = body.split_once("\n}").expect("its end");
+    let number = |text: &str| text.trim().trim_end_matches([')', ';', 'f']).parse::<f32>().unwrap();
+    let after = |mark| body.split(mark).skip(1).map(|rest| number(rest.lines().next().unwrap()));
+    let (most, first) = (after("fabsf(x), ").next().unwrap(), after("float p = ").next().unwrap());
+    let terms: Vec<f32> = after("fmaf(p, u, ").collect();
+    assert_eq!(terms.len(), 6);
+    let check = |x: f32| {
+        let u = x.abs().min(most);
+        let power = terms.iter().fold(first, |p, &term| p.mul_add(u, term)).exp2();
+        assert!(!power.is_subnormal(), "{x}");
+        let got = f64::from((-u).mul_add(power, 0.5 * x + (0.5 * x).abs()));
+        let wanted = 0.5 * f64::from(x) * (1.0 + erf(f64::from(x) * std::f64::consts::FRAC_1_SQRT_2));
+        let error = (got - wanted).abs() + f64::from(u * power) * 2f64.powi(-22);
+        let within = 1.7e-7 + wanted.abs() * 2f64.powi(-24);
+        assert!(error <= within, "gelu({x:e}) is {got:e}, and {wanted:e} is right within {within:e}");
+    };
+    (0..=i32::MAX as u32).step_by(9973).map(f32::from_bits).filter(|x| x.is_finite()).for_each(|x| {
+        check(x);
+        check(-x);
+    });
+    (-140_000..140_000).for_each(|n| check(n as f32 * 1e-4));
 }
 
 #[kernel(T = i32 | u32 | i8 | u8)]

@@ -13,7 +13,7 @@ struct Typed {
 }
 
 /// Functions of one floating-point value: in `float`, in `double`.
-const FUNCTIONS: [(Un, &str, &str); 16] = [
+const FUNCTIONS: [(Un, &str, &str); 17] = [
     (Un::Abs, "fabsf", "fabs"),
     (Un::Exp, "expf", "exp"),
     (Un::Exp2, "exp2f", "exp2"),
@@ -25,6 +25,7 @@ const FUNCTIONS: [(Un, &str, &str); 16] = [
     (Un::Sin, "sinf", "sin"),
     (Un::Cos, "cosf", "cos"),
     (Un::Erf, "erff", "erf"),
+    (Un::Gelu, "gelu", "gelu_double"),
     (Un::Floor, "floorf", "floor"),
     (Un::Ceil, "ceilf", "ceil"),
     (Un::Trunc, "truncf", "trunc"),

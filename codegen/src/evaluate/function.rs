@@ -20,7 +20,6 @@ pub(super) fn of(name: &str) -> Kind {
     one.or_else(two).unwrap_or(match name {
         "sigmoid" => Kind::Made(sigmoid),
         "silu" => Kind::Made(silu),
-        "gelu" => Kind::Made(gelu),
         "gelu_tanh" => Kind::Made(gelu_tanh),
         _ => Kind::Two(Bin::Rem),
     })
@@ -59,23 +58,12 @@ fn silu(x: Scalar) -> Result<Scalar> {
     typing::bin(Bin::Div, x.clone(), one_and_decay(x)?)
 }
 
-/// x / 2 + x / 2 * f
-fn half_and(x: Scalar, f: Scalar) -> Result<Scalar> {
-    let half = typing::bin(Bin::Mul, lit(0.5), x)?;
-    typing::fma(half.clone(), f, half)
-}
-
-/// x / 2 (1 + erf(x / √2))
-fn gelu(x: Scalar) -> Result<Scalar> {
-    let scaled = typing::bin(Bin::Mul, x.clone(), lit(std::f64::consts::FRAC_1_SQRT_2))?;
-    half_and(x, typing::un(Un::Erf, scaled)?)
-}
-
 /// x / 2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
 fn gelu_tanh(x: Scalar) -> Result<Scalar> {
     let scale = (2.0 * std::f64::consts::FRAC_1_PI).sqrt();
     let square = typing::bin(Bin::Mul, x.clone(), x.clone())?;
     let factor = typing::fma(square, lit(0.044715 * scale), lit(scale))?;
     let inner = typing::bin(Bin::Mul, x.clone(), factor)?;
-    half_and(x, typing::un(Un::Tanh, inner)?)
+    let half = typing::bin(Bin::Mul, lit(0.5), x)?;
+    typing::fma(half.clone(), typing::un(Un::Tanh, inner)?, half)
 }

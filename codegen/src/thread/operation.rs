@@ -19,6 +19,8 @@ pub enum Un {
     Sin,
     Cos,
     Erf,
+    /// The number times the normal distribution at it.
+    Gelu,
     Floor,
     Ceil,
     Trunc,

@@ -141,20 +141,28 @@ impl Num {
             Un::Sin => x.sin(),
             Un::Cos => x.cos(),
             Un::Erf => erf(x),
+            Un::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
             _ => x,
         };
         let at = x.value;
         let (low, value, high) = (of(at - x.error), of(at), of(at + x.error));
         let periodic = matches!(f, Un::Sin | Un::Cos);
+        // Functions that are not monotonic, and whose error is absolute where they are near 0, by their largest slope.
+        let slope = match f {
+            Un::Sin | Un::Cos => Some(1.0),
+            Un::Gelu => Some(1.2),
+            _ => None,
+        };
         let near_pole = matches!(f, Un::Recip | Un::Rsqrt | Un::Log | Un::Log2) && at.abs() <= 2.0 * x.error;
         let negative = matches!(f, Un::Sqrt | Un::Rsqrt | Un::Log | Un::Log2) && at - x.error < 0.0;
         if !value.is_finite() || near_pole || negative || (periodic && at.abs() > 1000.0) {
             return Num::UNKNOWN;
         }
-        let spread = if periodic { x.error } else { (low - value).abs().max((high - value).abs()) };
+        let ends = (low - value).abs().max((high - value).abs());
+        let spread = slope.map_or(ends, |slope| slope * x.error);
         // Error bounds of a device's functions.
         let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
-        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(periodic))) + 1e-30 }
+        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(slope.is_some()))) + 1e-30 }
             .fit(elem, true)
     }
 
