@@ -15,7 +15,7 @@ pub struct Atom {
     /// The group of threads that executes it together.
     pub group: Scope,
     /// Its PTX template. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`:
-    /// without), a tensor map with its coordinates, addresses bare.
+    /// without; `#d1`: the second alone), a tensor map with its coordinates, addresses bare.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
@@ -86,6 +86,8 @@ pub enum Done {
 pub enum Effect {
     /// Copies elements from one operand to another.
     Copy,
+    /// Converts elements of one operand, in registers, to the type of another.
+    Convert,
     /// Combines elements of one operand with those of another, each atomically.
     Reduce(Change),
     /// `d += a · b`, of this shape.

@@ -13,6 +13,7 @@ use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Touch};
+use crate::value;
 use crate::warp::{LANES, Warp};
 
 /// Granularity of a bulk copy in bytes; swizzles keep these bytes together.
@@ -82,8 +83,14 @@ impl Cluster<'_> {
         if lanes == 0 || atom.row.effect == Effect::Hint {
             return Ok(());
         }
-        let product = matches!(atom.row.effect, Effect::Mma { .. });
-        self.operation(if product { Class::Product } else { Class::Copy }, w);
+        self.operation(
+            match atom.row.effect {
+                Effect::Mma { .. } => Class::Product,
+                Effect::Convert => Class::Conversion,
+                _ => Class::Copy,
+            },
+            w,
+        );
         if atom.row.group != Scope::Thread && lanes != u32::MAX {
             let party = self.party(w, lanes, format!("execute `{}`", atom.row.name), self.site(w));
             return Err(self.ctx.fault(
@@ -101,6 +108,7 @@ impl Cluster<'_> {
             (Effect::Mma { m, n, k }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
+            (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes),
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
             (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
                 for lane in lanes_of(lanes) {
@@ -240,6 +248,23 @@ impl Cluster<'_> {
         for lane in 0..LANES {
             for value in 0..tiles[to].values {
                 target.set(w, value, lane, line[tiles[to].at(lane, value) as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of one fragment become those of another, in its type.
+    fn convert(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+        let values = self.ctx.tables[atom.row.name][0].values;
+        let [to, from] = [self.fragment(w, atom, 0, values)?, self.fragment(w, atom, 1, values)?];
+        for n in 0..from.registers(values) {
+            self.need(w, from.slot + n, from.elem)?;
+        }
+        self.writable(w, to.slot, to.elem, to.registers(values))?;
+        for lane in lanes_of(lanes) {
+            for value in 0..values {
+                let bits = value::cast(from.get(w, value, lane as usize), from.of, to.of);
+                to.set(w, value, lane as usize, bits);
             }
         }
         Ok(())

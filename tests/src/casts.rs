@@ -2,6 +2,8 @@
 //! type, its inputs, and the expected results.
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::atom::{Atom, Effect};
+use tilewright_codegen::atoms;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::*;
@@ -59,6 +61,46 @@ pub fn kernel(elem: Elem) -> Kernel {
     hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect())
 }
 
+/// Instructions of the table that convert several elements at once.
+pub fn rows() -> impl Iterator<Item = &'static Atom> {
+    atoms::all().filter(|row| row.effect == Effect::Convert)
+}
+
+/// The types from which and to which a row converts.
+pub fn types(row: &'static Atom) -> [Elem; 2] {
+    ['a', 'd'].map(|name| row.operand(name).expect("a conversion has two operands").elem)
+}
+
+/// A kernel whose threads convert a fragment each by an instruction of the table, from `from` to `to`.
+pub fn by_row(row: &'static Atom) -> Kernel {
+    let mut hand = Hand::new(row.name, row.arch, THREADS as u32);
+    let n = Value::symbol("N");
+    let [from, to] = types(row);
+    let count = |name: char| row.tv(name).and_then(|tv| tv.mode(1).ok()?.size().ok()).expect("a layout");
+    let sizes = [count('a'), count('d')];
+    hand.k.launch.grid = [n.ceil_div(THREADS as i64 * sizes[0]).into_iter().collect(), vec![], vec![]];
+    let (thread, last) = (hand.thread(), (1 << 20) - 1);
+    let block = hand.e().leaf(Int::Block(0), 0, last, 1, Scope::Block);
+    let zero = hand.int(0);
+    let sides =
+        [("from", from, false), ("to", to, true)].into_iter().zip(sizes).map(|((name, elem, write), len)| {
+            let space = hand.tensor_of(name, elem, write, vec![n], vec![Value::Int(1)]);
+            let index = hand.sum(&[(block, THREADS as i64 * len), (thread, len)], 0);
+            hand.e().assume(index, 0, (1 << 30) - 1);
+            let reg = hand.reg(&format!("{name}_words"), elem, len as u32);
+            hand.k.regs[reg as usize].words = true;
+            (Frag { reg, at: zero, len: len as u32 }, Mem { space, index, peer: None })
+        });
+    let sides: Vec<_> = sides.collect();
+    let [(given, source), (made, target)] = <[_; 2]>::try_from(sides).expect("two sides");
+    let ops = [
+        Op::Load { to: given, from: source, guard: None, fill: 0.0.into(), stays: None },
+        Op::Atom { row, args: vec![AtomArg::Frag(made), AtomArg::Frag(given)], guard: None },
+        Op::Store { to: target, from: made, guard: None },
+    ];
+    hand.done(ops.map(|op| Stmt { site: 0, op }).into())
+}
+
 /// Elements to convert: all of narrow types; of others those around which the result changes, and random
 /// ones.
 pub fn given(elem: Elem) -> Vec<u64> {
@@ -67,7 +109,7 @@ pub fn given(elem: Elem) -> Vec<u64> {
         2 => (0..1 << 16).collect(),
         _ => chosen(elem),
     };
-    all.resize(all.len().next_multiple_of(THREADS), 0);
+    all.resize(all.len().next_multiple_of(4 * THREADS), 0);
     all
 }
 

@@ -26,6 +26,22 @@ fn conversions_round_once() {
     }
 }
 
+#[test]
+fn conversions_of_words_are_exact() {
+    for row in casts::rows() {
+        let [from, to] = casts::types(row);
+        let given = casts::given(from);
+        let args = [
+            typed!(from, T => Arg::tensor(&given.iter().map(|&bits| T::from_raw(bits)).collect::<Vec<T>>(), [given.len()])),
+            typed!(to, T => Arg::output::<T>([given.len()])),
+        ];
+        let done = run_program(&casts::by_row(row), &args, &Options::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let got: Vec<u64> = typed!(to, T => done.get::<T>("to").expect("a tensor").into_iter().map(Element::to_raw).collect());
+        assert_eq!(casts::wrong(&given, &got, from, to), None, "{}", row.name);
+    }
+}
+
 /// Rounds to eight bits after scaling.
 #[kernel(T = e4m3 | e5m2)]
 fn quantised<T>(x: &Tensor<f32, N>, y: &mut Tensor<T, N>, scale: f32) {

@@ -11,6 +11,7 @@
 
 mod bulk;
 mod cache;
+mod convert;
 mod matrix;
 mod mma;
 mod product;
@@ -28,7 +29,8 @@ use crate::elem::Elem;
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let products = mma::rows().chain(wgmma::rows());
-    let made: &'static [Atom] = Vec::leak(small::rows().chain(bulk::rows()).chain(products).collect());
+    let made: &'static [Atom] =
+        Vec::leak(small::rows().chain(bulk::rows()).chain(convert::rows()).chain(products).collect());
     matrix::ROWS.iter().chain(made).collect()
 });
 

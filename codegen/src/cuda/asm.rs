@@ -206,6 +206,9 @@ fn function(row: &Atom, by_number: bool) -> String {
             }
             _ => all.clone(),
         };
+        for at in (0..len).rev() {
+            text = text.replace(&format!("#{name}{at}"), &list(first + at, first + at + 1));
+        }
         text = text.replace(&format!("${name}"), &shown).replace(&format!("#{name}"), &all);
     }
 
@@ -223,11 +226,13 @@ fn function(row: &Atom, by_number: bool) -> String {
         !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
     });
     let clobber = if memory { "\"memory\"" } else { "" };
+    // Compilers may move or merge conversions, which depend on registers alone.
+    let keyword = if row.effect == Effect::Convert { "asm" } else { "asm volatile" };
     format!(
         "{}__device__ __forceinline__ {} {{\n{}}}\n",
         template,
         declaration(row.name, &params),
-        statement(&text, &lists[0], &lists[1], clobber)
+        statement(keyword, &text, &lists[0], &lists[1], clobber)
     )
 }
 
@@ -241,16 +246,16 @@ fn declaration(name: &str, params: &[String]) -> String {
 }
 
 /// The assembly, on one line if it fits.
-fn statement(text: &str, outputs: &[String], inputs: &[String], clobber: &str) -> String {
+fn statement(keyword: &str, text: &str, outputs: &[String], inputs: &[String], clobber: &str) -> String {
     let join = |list: &[String]| list.join(", ");
-    let short = format!("    asm volatile(\"{text}\" : {} : {} : {clobber});\n", join(outputs), join(inputs));
+    let short = format!("    {keyword}(\"{text}\" : {} : {} : {clobber});\n", join(outputs), join(inputs));
     let short = short.replace(" :  : );", ");").replace(" : );", ");").replace(":  :", "::");
     if short.len() <= WIDTH {
         return short;
     }
     let clobber = if clobber.is_empty() { String::new() } else { format!("\n        : {clobber}") };
     let operands = format!("        :{}\n        :{}{clobber});\n", wrapped(outputs), wrapped(inputs));
-    format!("    asm volatile(\n{}\n{operands}", quoted(text)).replace("        :\n        :", "        ::")
+    format!("    {keyword}(\n{}\n{operands}", quoted(text)).replace("        :\n        :", "        ::")
 }
 
 /// The assembly as string literals of readable length.

@@ -56,6 +56,12 @@ impl Lower<'_> {
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let value = types.typed(value, target.elem)?;
+        if let (Expr::Cast(elem, of), [from]) = (&value, ins)
+            && (**of == Expr::In(0) && *elem == target.elem)
+            && self.convert(from, to)?
+        {
+            return Ok(());
+        }
         let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
         let (ins, to) = refined(ins, to)?;
         let mut sides: Vec<Side> = ins

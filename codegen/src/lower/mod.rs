@@ -8,6 +8,7 @@ mod bounds;
 mod bulk;
 mod collective;
 mod commits;
+mod convert;
 mod coordinates;
 mod edges;
 mod elementwise;

@@ -87,6 +87,7 @@ impl Lower<'_> {
         self.comment(format!("{} <- {}, {}", note(to, target), note(from, source), pair.to.shape()));
         let registers = |space: Space| matches!(space, Space::Registers { .. });
         match (registers(source.space), registers(target.space)) {
+            (true, true) if self.convert(from, to)? => Ok(()),
             (true, true) => self.assign(&pair, &from_leaves, &to_leaves),
             (false, true) => self.load(&pair, &from_leaves, &to_leaves, how, fill),
             (true, false) => self.store(&pair, &from_leaves, &to_leaves),

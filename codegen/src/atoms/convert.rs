@@ -1,0 +1,105 @@
+//! Conversions of narrow elements in registers, a word of four at once, into the two words that an instruction takes.
+//! They are exact. Bytes are put into the fractions of 16-bit numbers whose unit in the last place is 1, from which what
+//! they have too much is subtracted, two at a time.
+
+use super::{frag, written};
+use crate::atom::{Atom, Done, Effect};
+use crate::elem::Elem;
+use crate::thread::Scope;
+
+/// The source and the destination type, the oldest architecture, and the instructions: registers used by both halves, then
+/// those of a half. `v` is the source. In a half, `$in` is that of the source, `$out` the word of results, `$to` and `$above` select its bytes
+/// for `prmt`: into the lower bytes of two numbers, whose upper ones come from the second operand, or into the upper ones.
+type Row = (Elem, Elem, u32, &'static str, &'static str);
+
+const ROWS: [Row; 8] = [
+    // 0x43_v is 128 + the lower seven bits of v, with an eighth bit 256 + them. The difference of 128 + the lower seven bits
+    // and of 128 or 256 is v.
+    (
+        Elem::I8,
+        Elem::Bf16,
+        80,
+        ".reg .b32 x, y, m; mov.b32 m, 0xbf80bf80; ",
+        "prmt.b32 x, v, 0x43434343, $to; and.b32 y, x, 0xff80ff80; and.b32 x, x, 0xff7fff7f; fma.rn.bf16x2 $out, y, m, x; ",
+    ),
+    // The same less 256, with the sum in place of the difference.
+    (
+        Elem::U8,
+        Elem::Bf16,
+        80,
+        ".reg .b32 x, y, o, m; mov.b32 o, 0x3f803f80; mov.b32 m, 0xc380c380; ",
+        "prmt.b32 x, v, 0x43434343, $to; and.b32 y, x, 0xff80ff80; and.b32 x, x, 0xff7fff7f; fma.rn.bf16x2 x, x, o, m; fma.rn.bf16x2 $out, y, o, x; ",
+    ),
+    // 0x64_v is 1024 + v; signed numbers are shifted by 128 before.
+    (
+        Elem::I8,
+        Elem::F16,
+        80,
+        ".reg .b32 x, y, m; mov.b32 m, 0xe480e480; xor.b32 y, v, 0x80808080; ",
+        "prmt.b32 x, y, 0x64646464, $to; add.rn.f16x2 $out, x, m; ",
+    ),
+    (
+        Elem::U8,
+        Elem::F16,
+        80,
+        ".reg .b32 x, m; mov.b32 m, 0xe400e400; ",
+        "prmt.b32 x, v, 0x64646464, $to; add.rn.f16x2 $out, x, m; ",
+    ),
+    // The upper half of an f16.
+    (Elem::E5m2, Elem::F16, 80, "", "prmt.b32 $out, v, 0, $above; "),
+    (
+        Elem::E5m2,
+        Elem::Bf16,
+        80,
+        ".reg .b32 x; .reg .b16 l, h; .reg .f32 y, z; ",
+        "prmt.b32 x, v, 0, $above; mov.b32 {l, h}, x; cvt.f32.f16 y, l; cvt.f32.f16 z, h; cvt.rn.bf16x2.f32 $out, z, y; ",
+    ),
+    (Elem::E4m3, Elem::F16, 89, ".reg .b16 p0, p1; mov.b32 {p0, p1}, v; ", "cvt.rn.f16x2.e4m3x2 $out, $in; "),
+    (
+        Elem::E4m3,
+        Elem::Bf16,
+        89,
+        ".reg .b32 x; .reg .b16 p0, p1, l, h; .reg .f32 y, z; mov.b32 {p0, p1}, v; ",
+        "cvt.rn.f16x2.e4m3x2 x, $in; mov.b32 {l, h}, x; cvt.f32.f16 y, l; cvt.f32.f16 z, h; cvt.rn.bf16x2.f32 $out, z, y; ",
+    ),
+];
+
+/// What `prmt` selects for each half: see [`Row`].
+const HALVES: [[(&str, &str); 4]; 2] = [
+    [("$in", "p0"), ("$out", "#d0"), ("$to", "0x4140"), ("$above", "0x1404")],
+    [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
+];
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    ROWS.into_iter().map(|(from, to, arch, both, half)| {
+        let halves =
+            HALVES.map(|row| row.iter().fold(half.to_owned(), |text, (name, by)| text.replace(name, by)));
+        // The source is read before the first result is written.
+        let ptx = format!("{{ .reg .b32 v; mov.b32 v, #a; {both}{}}}", halves.concat());
+        let operands = [written(frag('d', to, true, "(1,4):(0,1)")), frag('a', from, true, "(1,4):(0,1)")];
+        Atom {
+            name: format!("convert_{from}_{to}").leak(),
+            arch,
+            arch_specific: false,
+            group: Scope::Thread,
+            ptx: ptx.leak(),
+            operands: Vec::leak(operands.into()),
+            done: Done::Now,
+            async_proxy: false,
+            effect: Effect::Convert,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_complete() {
+        for row in rows() {
+            assert!(row.ptx.contains("#d0") && row.ptx.contains("#d1"), "{}", row.name);
+            assert!(!row.ptx.contains('$'), "{}", row.ptx);
+        }
+    }
+}
