@@ -94,7 +94,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "warps",
         "one for each 64x64 of a tile",
-        "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C",
+        "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C, or as (1, 1, 8) with warps that share K",
     ),
     ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share"),
     (
@@ -243,9 +243,15 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let why = reader.instead_of_wgmma(&config, &machine);
     match machine {
         Machine::Threads => {}
-        Machine::MmaSync(plan) => {
-            let mut all = tensor::programs(&config, &plan, false)
-                .map_err(|problem| vec![problem.at(Span::default())])?;
+        Machine::MmaSync(plans) => {
+            let mut all = Vec::new();
+            for (at, plan) in plans.iter().enumerate() {
+                let mut programs = tensor::programs(&config, plan, plans.len() > 1)
+                    .map_err(|problem| vec![problem.at(Span::default())])?;
+                // The last plan serves every launch.
+                programs.truncate(if at + 1 < plans.len() { 1 } else { programs.len() });
+                all.extend(programs);
+            }
             let wide = all.remove(0);
             return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels, why });
         }

@@ -147,6 +147,8 @@ fn fed_by_bulk_copies() {
         "dtype=f32 precision=f32x3 a=k_major b=k_major bm=64 bn=32",
         "dtype=bf16 a=k_major b=k_major bm=128 bn=256 warps=8",
         "dtype=bf16 warps=((2,2),2) bm=128 bn=64",
+        "dtype=bf16 b_dtype=i8 a=k_major b=k_major",
+        "dtype=f16 b_dtype=e4m3 b=k_major out=f32 c=n_major",
     ] {
         let tile = if keys.contains("bm=") { "" } else { "bm=64 bn=64 " };
         let keys = format!("{tile}arch=90 mma=mma_sync {keys}");
@@ -155,8 +157,8 @@ fn fed_by_bulk_copies() {
         let mut ran = sources.iter().zip(check(&keys, &sizes));
         assert!(ran.any(|(source, ran)| ran && source.contains("bulk_load")), "{keys}: the ring never ran");
     }
-    // Not where fragments would be loaded element by element, with bank conflicts, or are converted.
-    for keys in ["dtype=f64", "dtype=i8", "dtype=tf32", "dtype=bf16 b_dtype=i8 out=f32 a=k_major b=k_major"] {
+    // Not where fragments would be loaded element by element, with bank conflicts.
+    for keys in ["dtype=f64", "dtype=i8", "dtype=tf32", "dtype=bf16 b_dtype=i8 out=f32 a=k_major"] {
         let keys = format!("arch=90 mma=mma_sync bm=64 bn=32 {keys}");
         assert!(!kernel(&keys).variants[0].source.contains("bulk_load"), "{keys}");
     }
@@ -213,6 +215,34 @@ fn narrow_weights() {
         check(&format!("bm=64 bn=32 {keys}"), &[([64, 72, 40], 8), ([67, 33, 45], 1)]);
     }
     check("dtype=bf16 b_dtype=i8 out=f32 arch=90 a=k_major b=k_major", &[([40, 72, 64], 0)]);
+}
+
+/// Few rows: warps share K, and their sums are added in shared memory; rows from which bulk copies load, and others.
+#[test]
+fn warps_share_k() {
+    for keys in [
+        "dtype=bf16 b_dtype=i8 out=f32 bk=64 warps=(1,1,4)",
+        "dtype=bf16 b_dtype=i8 c=n_major bk=64 warps=(1,1,4)",
+        "dtype=f16 b_dtype=u8 out=f32 bk=128 warps=(1,2,4) arch=90",
+        "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 c=n_major",
+        "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 alpha_beta=true bias=rows",
+        "dtype=bf16 out=f32 bk=128 warps=(1,1,4) arch=90 mma=mma_sync",
+    ] {
+        let keys = format!("a=k_major b=k_major bm=16 bn=32 stages=2 {keys}");
+        let ran = check(&keys, &[([16, 64, 512], 0), ([13, 40, 144], 16), ([33, 31, 45], 1)]);
+        assert!(ran[0], "{keys}");
+        let ring = kernel(&keys).variants[0].source.contains("bulk_load");
+        assert_eq!(ring, keys.contains("arch=90"), "{keys}");
+    }
+}
+
+/// Without keys of tiles, a launch chooses the tile.
+#[test]
+fn few_rows_have_tiles_of_their_own() {
+    for (arch, rows) in [(80, 16), (90, 16), (90, 30), (90, 60)] {
+        let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch={arch}");
+        check(&keys, &[([rows, 96, 512], 0)]);
+    }
 }
 
 /// A bias, alone and with everything else, on tensor cores and on threads.

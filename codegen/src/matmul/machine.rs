@@ -21,7 +21,7 @@ pub(super) enum Machine {
     /// wgmma, fed by bulk copies.
     Wgmma(Vec<hopper::Sizes>),
     /// mma.sync.
-    MmaSync(Box<tensor::Plan>),
+    MmaSync(Vec<tensor::Plan>),
 }
 
 /// The instruction that the key `mma` requests.
@@ -58,7 +58,7 @@ impl Reader<'_> {
                 }
                 match self.by_mma_sync(config) {
                     Ok(plan) => match tensor::unfit(config, &plan) {
-                        None => return Machine::MmaSync(Box::new(plan)),
+                        None => return Machine::MmaSync(self.with_few_rows(config, plan)),
                         Some((key, problem)) if wanted != Wanted::Auto || self.find("warps").is_some() => {
                             let span = self.blamed(key);
                             self.errors.push(problem.at(span));
@@ -164,11 +164,17 @@ impl Reader<'_> {
                 let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
                 let groups =
                     layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
-                let groups = match (c.c_rows, groups.rank()) {
-                    (false, 2) => tilewright_layout::Layout::from_modes([groups.mode(1)?, groups.mode(0)?])?,
-                    _ => groups,
+                let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
+                let own = match (c.c_rows, groups.rank()) {
+                    (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
+                    (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
+                    _ => {
+                        return Err(Problem::new(format!(
+                            "{groups} does not number warps over rows and columns of C"
+                        )));
+                    }
                 };
-                TiledMma::new(row.name, &groups, 0)?
+                TiledMma::new(row.name, &tilewright_layout::Layout::from_modes(own)?, 0)?.over_k(over_k)?
             }
             Some(_) => arranged(c, row, tile, self.positive("warps", 4))?,
             None => {
@@ -185,6 +191,14 @@ impl Reader<'_> {
             plan.stages -= 1;
         }
         Ok(plan)
+    }
+
+    /// The plan, after those for products of few rows with narrow weights, among which a launch chooses unless keys
+    /// choose.
+    fn with_few_rows(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+        let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
+        let few = if c.mixed() && !given { tensor::of_few_rows(c, plan.mma.row) } else { Vec::new() };
+        few.into_iter().chain([plan]).collect()
     }
 
     /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help.

@@ -14,13 +14,14 @@ use super::bulk::SWIZZLED;
 use super::hopper::LAUNCH;
 use super::product::{Vectors, argument, epilogue, of_batch};
 use crate::affine::Coord;
+use crate::atom::Atom;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Bin, Cmp, Cost};
 use crate::tile::{Expr, How, Raster};
-use crate::tiled::{Fill, SharedUses, Terms, TiledMma};
+use crate::tiled::{Fill, Gathered, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
 
 /// Bytes of the widest copy.
@@ -74,7 +75,35 @@ pub(super) fn usual(c: &Config) -> Usual {
     }
 }
 
+/// Tiles for products of few rows with narrow weights: rows and columns of C, and K, which eight warps share. Narrow tiles
+/// spread the weights over all multiprocessors, and long steps keep many copies in flight.
+const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 256], [32, 32, 256], [64, 32, 256]];
+/// Warps that share K there.
+const OVER_K: i64 = 8;
+/// Most stages there.
+const FEW_STAGES: i64 = 8;
+
+/// The plans for products of few rows with narrow weights.
+pub(super) fn of_few_rows(c: &Config, row: &'static Atom) -> Vec<Plan> {
+    let plan = |tile: [i64; 3]| {
+        let mma = TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?;
+        let plan = Plan { tile, mma, stages: 1 };
+        let room = i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c)?;
+        Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
+    };
+    let plans = FEW_ROWS.into_iter().map(plan).filter_map(|plan: Result<Plan>| plan.ok());
+    plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
+}
+
 impl Plan {
+    /// Bytes of shared memory for sums of warps that share K.
+    fn gathered(&self, c: &Config) -> Result<i64> {
+        match self.mma.parts_of_k()? {
+            1 => Ok(0),
+            _ => self.mma.gathered_bytes(c.operands_of(self.tile)),
+        }
+    }
+
     /// Bytes of shared memory.
     pub(super) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
@@ -86,11 +115,17 @@ impl Plan {
     /// that of a product by wgmma.
     fn cost(&self, c: &Config, width: i64) -> Result<Cost> {
         let [bm, bn, bk] = self.tile;
-        let vectors = (bm + bn) * bk * i64::from(c.dtype.bytes()) / width;
+        let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * bk * i64::from(c.b_dtype.bytes())];
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2;
-        let step = (vectors * 4 / 9).max(products / 640) as u32;
         let steps = Size::symbol("K").ceil_div(bk).ok_or_else(|| Problem::new("no such tiles"))?;
-        Ok(Cost { steps, step, beyond: 0, rows: 0, tile: 3200, launch: LAUNCH[0] })
+        let (step, tile) = match c.mixed() {
+            false => ((a + b) / width * 4 / 9, 3200),
+            // Weights come from memory, activations mostly from the L2 cache.
+            true => (b * WIDE / width / 13 + a * WIDE / width / 45, 1500),
+        };
+        // Conversions take as long as products.
+        let step = step.max(products / if c.mixed() { 320 } else { 640 }) as u32;
+        Ok(Cost { steps, step, beyond: 0, rows: 0, tile, launch: LAUNCH[0] })
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
@@ -146,6 +181,35 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<cr
         all.push(b.finish());
     }
     Ok(all)
+}
+
+/// Alpha and beta.
+type Scalars = Option<(Expr, Expr)>;
+
+/// The epilogue of sums of warps that share K: each thread stores some elements.
+fn store_gathered(
+    b: &mut Builder,
+    c: &Config,
+    (mma, acc, gathered): (&TiledMma, &View, &Gathered),
+    gc: &View,
+    vectors: &Vectors,
+    scalars: &Scalars,
+) -> Result<()> {
+    let sums = b.gathered(mma, acc, gathered)?;
+    let out = b.gathered_part(gathered, gc)?;
+    let vectors = vectors.parts(|view| b.gathered_part(gathered, view))?;
+    let (scaled, beta) = scaled(scalars);
+    epilogue(b, c, &sums, (&out, &out), &vectors, scaled, beta)
+}
+
+/// An accumulator times alpha, and beta.
+fn scaled(scalars: &Scalars) -> (Expr, Option<Expr>) {
+    match scalars {
+        None => (Expr::In(0), None),
+        Some((alpha, beta)) => {
+            (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
+        }
+    }
 }
 
 /// One operand: its tiles in global and in shared memory, and how they are copied.
@@ -207,24 +271,24 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         let gc = b
             .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?
             .with_name("gc");
-        let (scaled, beta) = match &scalars {
-            None => (Expr::In(0), None),
-            Some((alpha, beta)) => {
-                (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
-            }
-        };
         let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
         let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
-        let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?.parts(|view| {
-            let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
-            b.partition_accumulators(&plan.mma, &view)
-        })?;
+        let vectors = vectors
+            .tile(b, c, [plan.tile[0], plan.tile[1]], place)?
+            .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
+        let (sa, sb) = (&both[0].to, &both[1].to);
+        if plan.mma.parts_of_k()? > 1 {
+            let gathered = b.gathering("parts", &plan.mma, [left, right], &[sa, sb])?;
+            return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &vectors, &scalars);
+        }
+        let vectors = vectors.parts(|view| b.partition_accumulators(&plan.mma, view))?;
+        let (scaled, beta) = scaled(&scalars);
         let vector = (width / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
             return epilogue(b, c, &acc, (&out, &out), &vectors, scaled, beta);
         }
-        let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[&both[0].to, &both[1].to])?;
+        let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[sa, sb])?;
         if let Some(beta) = &beta {
             let reads = Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(Expr::lit(0.0)));
             // Through registers, so that no wait is needed before the barrier.
@@ -269,13 +333,14 @@ fn fill(elem: Elem, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> R
 /// Why mma.sync does not support these sizes, and the key that is wrong.
 pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
     let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
-    let [_, _, k] = plan.mma.shape();
+    let ([_, _, k], parts) = (plan.mma.shape(), plan.mma.parts_of_k().unwrap_or(1));
     let bk = plan.tile[2];
-    if bk % k != 0 {
-        let nearest = (bk / k).max(1) * k;
+    if bk % (k * parts) != 0 {
+        let nearest = (bk / k / parts).max(1) * k * parts;
+        let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
         return wrong(
             "bk",
-            format!("`{}` takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
+            format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
             format!("write bk = {nearest}"),
         );
     }
@@ -288,7 +353,7 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
         );
     }
     let threads = plan.mma.threads().unwrap_or(0);
-    let sums = plan.tile[0] * plan.tile[1] / threads.max(1) * i64::from(c.acc.bytes()) / 4;
+    let sums = plan.tile[0] * plan.tile[1] * parts / threads.max(1) * i64::from(c.acc.bytes()) / 4;
     if sums > 224 {
         return wrong(
             "warps",

@@ -45,6 +45,7 @@
 
 mod fill;
 mod operand;
+mod over_k;
 mod shared;
 mod stage;
 mod terms;
@@ -64,6 +65,7 @@ use crate::view::{At, View, position};
 
 pub use fill::Fill;
 pub use operand::Route;
+pub use over_k::Gathered;
 pub use shared::SharedUses;
 pub use stage::Stage;
 pub use terms::Terms;

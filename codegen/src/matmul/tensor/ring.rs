@@ -5,7 +5,7 @@
 
 use tilewright_layout::{Layout, Value as Size, layout};
 
-use super::{BAND, Plan};
+use super::{BAND, Plan, Scalars, scaled, store_gathered};
 use crate::affine::Affine;
 use crate::build::Builder;
 use crate::matmul::Config;
@@ -13,8 +13,8 @@ use crate::matmul::bulk::{batch_of, last, row_of, shifted, slots, swizzled, time
 use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
-use crate::thread::{Bin, Id, Unroll};
-use crate::tile::{Expr, How, Program, Raster, Ring};
+use crate::thread::{Id, Unroll};
+use crate::tile::{How, Program, Raster, Ring};
 use crate::tiled::{Route, TiledMma};
 use crate::view::{At, View};
 
@@ -25,7 +25,7 @@ const LEAST: i64 = 32;
 /// Most rows or columns of a bulk copy.
 const BOX: i64 = 256;
 /// Bytes for mbarriers and the alignment of swizzles.
-const MBARRIERS: i64 = 1024;
+pub(super) const MBARRIERS: i64 = 1024;
 
 /// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups: the producer only needs
 /// some for coordinates.
@@ -58,9 +58,6 @@ struct Operand {
     rows: i64,
 }
 
-/// Alpha and beta.
-type Scalars = Option<(Expr, Expr)>;
-
 /// The epilogue's shared memory, and the token of the bulk stores.
 struct Staging {
     buffers: View,
@@ -72,16 +69,20 @@ struct Staging {
 pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
     let [along_left, along_right] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
-    let mut fits = c.arch >= BULK && !c.mixed() && left.max(right).max(plan.tile[2]) <= BOX;
-    let bytes = i64::from(c.dtype.bytes());
-    for (along_k, rows, mode) in [(along_left, left, 0), (along_right, right, 1)] {
+    let mut fits = c.arch >= BULK && left.max(right).max(plan.tile[2]) <= BOX;
+    let elems = if c.c_rows { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] };
+    let sides = [(along_left, left, 0), (along_right, right, 1)];
+    for ((along_k, rows, mode), elem) in sides.into_iter().zip(elems) {
+        let bytes = i64::from(elem.bytes());
+        // Elements that are converted are loaded in pairs along K.
+        fits &= along_k || elem == c.dtype || !c.mixed();
         let run = row_of(if along_k { plan.tile[2] } else { rows }, bytes);
         let part = rows / plan.mma.groups.mode(mode)?.size()?;
         // A warp's part of rows in blocks is one of whole blocks, or lies in one.
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
     }
-    if stages_result(c) {
+    if stages_result(c, plan)? {
         fits &= wide(c, plan)? * i64::from(c.out.bytes()) >= LEAST;
     } else if c.bias.is_some() || c.alpha_beta {
         fits &= left * right / plan.mma.threads()? < MOST_SUMS;
@@ -98,8 +99,8 @@ fn wide(c: &Config, plan: &Plan) -> Result<i64> {
 }
 
 /// Does C go through shared memory? Not if fragments already write whole sectors.
-fn stages_result(c: &Config) -> bool {
-    c.out.bytes() < 4
+fn stages_result(c: &Config, plan: &Plan) -> Result<bool> {
+    Ok(c.out.bytes() < 4 && plan.mma.parts_of_k()? == 1)
 }
 
 /// What fits in shared memory: two buffers, so that one is written while the other is stored, unless that leaves
@@ -109,9 +110,10 @@ fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
     let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());
     let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
     let slot = plan.bytes(c) / plan.stages;
-    let of = |buffers: i64| {
-        let leaving = if stages_result(c) { buffers * buffer } else { 0 };
-        Rooms { stages: ((room - leaving) / slot).min(plan.stages), buffers }
+    let (stages, gathered) = (stages_result(c, plan)?, plan.gathered(c)?);
+    let of = |buffers: i64| Rooms {
+        stages: ((room - if stages { buffers * buffer } else { gathered }) / slot).min(plan.stages),
+        buffers,
     };
     let fits = |rooms: &Rooms, least: i64| rooms.stages >= least;
     Ok([(of(2), plan.stages.min(3)), (of(1), 2)]
@@ -129,7 +131,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         b.overlaps();
     }
     let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let bt = argument(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let vectors = Vectors::of(b, c)?;
@@ -168,9 +170,11 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     for ((name, from, _, along_k), (rows, letter)) in
         [first, second].into_iter().zip([(left, 'a'), (right, 'b')])
     {
-        let to = slots(b, &format!("s{name}"), c.dtype, ([rows, bk], along_k), rooms.stages)?;
+        let elem = b.elem(&from);
+        let to = slots(b, &format!("s{name}"), elem, ([rows, bk], along_k), rooms.stages)?;
         let slot = last(b, &to, &0.into())?;
-        if !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
+        let converted = elem != c.dtype && along_k;
+        if !converted && !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
             return Ok(false);
         }
         operands.push(Operand { from: from.with_name(&format!("g{name}")), to, rows });
@@ -191,7 +195,14 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let staging = if stages_result(c) { Some(part.staging(b, rooms.buffers)?) } else { None };
+                let staging = match stages_result(c, plan)? {
+                    true => Some(part.staging(b, rooms.buffers)?),
+                    false => None,
+                };
+                let gathered = match plan.mma.parts_of_k()? {
+                    1 => None,
+                    _ => Some(b.gathering("parts", &part.mma, [left, right], &[])?),
+                };
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let acc = part.multiply(b, &operands)?;
                     let out = of_batch(b, c, &out, batch_of(at))?;
@@ -201,6 +212,9 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                     let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?;
                     let vectors = vectors
                         .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
+                    if let Some(gathered) = &gathered {
+                        return store_gathered(b, c, (&part.mma, &acc, gathered), &gc, &vectors, &scalars);
+                    }
                     part.store(b, &acc, &gc, (&vectors, &scalars), staging.as_ref())
                 })?;
                 // The block must not exit before bulk stores have read its shared memory.
@@ -269,13 +283,8 @@ impl Part<'_> {
         (vectors, scalars): (&Vectors, &Scalars),
         staging: Option<&Staging>,
     ) -> Result<()> {
-        let (c, plain) = (self.c, Expr::In(0));
-        let (scaled, beta) = match scalars {
-            None => (plain, None),
-            Some((alpha, beta)) => {
-                (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain)), Some(beta.clone()))
-            }
-        };
+        let c = self.c;
+        let (scaled, beta) = scaled(scalars);
         let Some(staging) = staging else {
             let out = b.partition_accumulators(&self.mma, gc)?.with_name("out");
             let vectors = vectors.each(|view| b.partition_accumulators(&self.mma, view))?;
