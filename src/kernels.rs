@@ -18,6 +18,9 @@ pub mod ladder;
 #[allow(dead_code)]
 #[path = "../examples/linear.rs"]
 pub mod linear;
+#[allow(dead_code)]
+#[path = "../examples/linear_hopper.rs"]
+pub mod linear_hopper;
 pub mod memory;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]
@@ -124,6 +127,11 @@ pub fn all() -> Vec<Shipped> {
         one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
         one("softmax", "softmax of each row", softmax::softmax().def()),
         one("linear", "C = gelu(A·Wᵀ + bias) on tensor cores, from whole tiles", linear::linear().def()),
+        one(
+            "linear_hopper",
+            "C = gelu(A·Wᵀ + bias) by wgmma, from whole tiles",
+            linear_hopper::linear_hopper().def(),
+        ),
         one("attention", "softmax(Q·Kᵀ)·V, causal, from whole tiles", attention::attention().def()),
         one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
         one("softmax_row", "softmax of each row, a block per row", memory::rows::softmax_row().def()),

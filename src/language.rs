@@ -794,7 +794,8 @@ language! {
     /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number);
     /// A matrix instruction, and the warps that it is tiled over: the best for these types with
-    /// `tiled_mma::<bf16, f32>(warps = 8)`, a row of the table by name with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`; wgmma with `tiled_mma::<bf16, f32>(warpgroups = 2)`, see
+    /// [Producers](self#producers); a row of the table by name with
     /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
     /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
     /// are the parts of a thread, and `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` the rows whose
@@ -887,6 +888,10 @@ language! {
     /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
     /// it to the compiler.
     fn blocks_per_sm(blocks: Number);
+    /// A persistent kernel: as many blocks as the device runs at once are launched, and each executes the kernel for one
+    /// tile of the grid after another. With a producer, its copies for the next tile overlap the end of this one: see
+    /// [Producers](self#producers).
+    fn persistent();
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

@@ -148,9 +148,11 @@ impl Definition {
         if wrong {
             return Err(diagnostics);
         }
-        let resolved = crate::resolve::resolve(&program).map(|program| program.into_owned());
+        let is_open = !program.open.is_empty();
+        let resolved = crate::project::projected(&program)
+            .and_then(|program| Ok(crate::resolve::resolve(&program)?.into_owned()));
         let of_arch = |mut resolved: tile::Program| {
-            if !program.open.is_empty() {
+            if is_open {
                 resolved.arch = crate::generate::oldest(&resolved)?;
             }
             Ok(resolved)

@@ -9,6 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::limits;
 use crate::lower::{Policy, lower_expanded};
 use crate::pack;
+use crate::project;
 use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
@@ -81,7 +82,7 @@ fn checked(
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
-    let (program, others) = match resolved(program, others) {
+    let (program, others) = match projected(program).and_then(|program| resolved(program, others)) {
         Ok(all) => all,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
@@ -213,6 +214,15 @@ fn raised(program: &Program) -> u32 {
     let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
     let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
     std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)
+}
+
+/// The program as roles, where it has a producer.
+fn projected(program: Program) -> std::result::Result<Program, Diagnostic> {
+    let written = match project::projected(&program)? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(written) => Some(written),
+    };
+    Ok(written.unwrap_or(program))
 }
 
 /// The program without whole tiles, and its alternatives; without alternatives but with whole tiles, the one

@@ -33,6 +33,7 @@ pub mod number;
 pub(crate) mod pack;
 pub mod pipeline;
 pub mod problem;
+mod project;
 pub mod range;
 pub mod report;
 pub mod resolve;

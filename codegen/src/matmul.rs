@@ -471,7 +471,7 @@ impl Reader<'_> {
                 self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
-        let ahead = Ahead { stages, fragments, exits };
+        let ahead = Ahead { stages, fragments, exits, producer: false };
         if let Some(problem) = crate::pipeline::unfit(&ahead) {
             let at = self.find(if fragments > 1 { "fragments" } else { "stages" });
             self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));

@@ -21,7 +21,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
-        ("linear", ["a", "w", "bias", "c"]) => Some(linear),
+        ("linear" | "linear_hopper", ["a", "w", "bias", "c"]) => Some(linear),
         ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
         ("gravity", ["bodies", "others", "pull", "softening"]) => Some(gravity),
         _ => None,

@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 use tilewright::kernels::choose::{self, Problem, candidates};
-use tilewright::kernels::{DOUBLE, FASTEST, linear};
+use tilewright::kernels::{self, DOUBLE, FASTEST};
 use tilewright_codegen::Elem;
 use tilewright_codegen::words::Words;
 
@@ -42,7 +42,7 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
 }
 
 /// Products that are written as a `#[kernel]`: the name, and keys that say what they compute besides their arguments.
-const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu")];
+const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu"), ("linear_hopper", "epilogue=gelu")];
 
 /// The product of these keys, or the kernel of this name and these constants; the comparison sets the keys that they leave
 /// open.
@@ -50,7 +50,8 @@ fn product(keys: &str, problem: &Problem) -> Result<Ours> {
     let read = |keys: &str| Words::read(keys).map_err(|why| why.to_string());
     let (name, constants) = keys.split_once(' ').unwrap_or((keys, ""));
     if let Some((_, meaning)) = WRITTEN.iter().find(|row| row.0 == name) {
-        let def = Words::specialize(linear::linear().def(), constants).map_err(|why| why.to_string())?;
+        let shipped = kernels::named(name).ok_or_else(|| format!("`{name}` is not shipped"))?;
+        let def = Words::specialize(&shipped.def, constants).map_err(|why| why.to_string())?;
         let kernel = def.generate().map_err(|why| why.to_string())?;
         return Ours::new(keys, kernel, read(meaning)?.args());
     }

@@ -63,6 +63,11 @@ impl Atom {
         self.operands.iter().find(|operand| operand.name == name)
     }
 
+    /// Does it have an operand of this name and element type?
+    pub fn has(&self, name: char, elem: Elem) -> bool {
+        self.operands.iter().any(|operand| operand.name == name && operand.elem == elem)
+    }
+
     /// The thread-value layout of an operand: (thread, value) to the element of its tile; `None` where the
     /// row leaves that open.
     pub fn tv(&self, operand: char) -> Option<Layout> {

@@ -63,6 +63,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("cp_async_commit", "cp_async_commit()"),
     ("at_most", "at_most(N, 8192)"),
     ("blocks_per_sm", "blocks_per_sm(4)"),
+    ("persistent", "persistent()"),
     ("padded", "padded((BM, BK), 1)"),
     ("row_major", "row_major((BM, BK))"),
     ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
@@ -189,8 +190,8 @@ impl Evaluator {
             "gemm" => &["order", "how", "with"],
             "copy" => &["how", "fill", "clamp"],
             "parallelize" => &["ragged", "values"],
-            "pipelined" => &["stages", "fragments", "exits"],
-            "tiled_mma" => &["warps"],
+            "pipelined" => &["stages", "fragments", "exits", "producer"],
+            "tiled_mma" => &["warps", "warpgroups"],
             "sum" | "block_sum" => &["acc", "beyond"],
             "maximum" | "minimum" | "block_maximum" | "block_minimum" => &["beyond"],
             "warp_sum" => &["acc", "lanes", "beyond"],
@@ -560,6 +561,11 @@ impl Evaluator {
                 most(1)?;
                 let blocks = u32::try_from(integer(0)?).map_err(|_| need(0, "a number of blocks"))?;
                 self.builder.blocks_per_sm(blocks);
+                Ok(Value::Unit)
+            }
+            "persistent" => {
+                most(0)?;
+                self.builder.persistent();
                 Ok(Value::Unit)
             }
             "padded" => {

@@ -6,6 +6,7 @@ use super::calls::Args;
 use super::value::{Mma, Value, Warps};
 use super::{Evaluator, instruction};
 use crate::ast::{Name, Span};
+use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::target::{BLOCK_THREADS, WARP};
@@ -26,16 +27,23 @@ impl Evaluator {
         let usage = |problem: Problem| problem.help(args.usage());
         let warps = match args.named.first() {
             None => None,
-            Some((_, Value::Int(warps), _)) if (1..=i64::from(BLOCK_THREADS / WARP)).contains(warps) => {
-                Some(*warps)
-            }
-            Some((_, other, span)) => {
-                let problem = Problem::new(format!(
-                    "a block has 1 to {} warps, and this is {}",
-                    BLOCK_THREADS / WARP,
-                    other.kind()
-                ));
-                return Ok(self.complain(*span, usage(problem)));
+            Some((name, value, span)) => {
+                let (what, size) =
+                    if name.text == "warps" { ("warps", WARP) } else { ("warpgroups", 4 * WARP) };
+                let most = i64::from(BLOCK_THREADS / size);
+                match value {
+                    Value::Int(count) if (1..=most).contains(count) => match what {
+                        "warps" => Some(*count),
+                        _ => return self.of_warpgroups(args, types, *count),
+                    },
+                    other => {
+                        let problem = Problem::new(format!(
+                            "a block has 1 to {most} {what}, and this is {}",
+                            other.kind()
+                        ));
+                        return Ok(self.complain(*span, usage(problem)));
+                    }
+                }
             }
         };
         // As many as the block has, where that is known.
@@ -81,7 +89,7 @@ impl Evaluator {
                 let one = Layout::compact((1i64, 1i64))?;
                 let arranged = match &groups {
                     Warps::Arranged(layout) => layout,
-                    Warps::Count(_) => &one,
+                    Warps::Count(_) | Warps::Warpgroups(_) => &one,
                 };
                 let row = TiledMma::new(name, arranged, 0).map_err(|problem| problem.arg(0))?.row;
                 Ok(Value::Mma(Mma { row, warps: groups }))
@@ -90,6 +98,22 @@ impl Evaluator {
                 "`tiled_mma` needs the types of operands and sums, or the name of an instruction",
             ))),
         }
+    }
+
+    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`: wgmma, of a width that suits the tile.
+    fn of_warpgroups(&mut self, args: &Args, types: &[Name], count: i64) -> Result<Value, Problem> {
+        let [elem, acc] = types else {
+            let problem = Problem::new("`tiled_mma` of warpgroups needs the types of operands and sums");
+            return Err(problem.help("write tiled_mma::<bf16, f32>(warpgroups = 2)"));
+        };
+        if !args.values.is_empty() {
+            return Err(Problem::new("`tiled_mma` of warpgroups finds its instruction by itself")
+                .help("write tiled_mma::<bf16, f32>(warpgroups = 2)")
+                .arg(0));
+        }
+        let (Some(elem), Some(acc)) = (self.elem(elem), self.elem(acc)) else { return Ok(Value::Poison) };
+        let row = TiledMma::of_warpgroups(elem, acc, [64, 8], 1)?.row;
+        Ok(Value::Mma(Mma { row, warps: Warps::Warpgroups(count) }))
     }
 
     /// A method of a tiled MMA.
@@ -165,6 +189,10 @@ impl Evaluator {
         };
         let tiled = match &mma.warps {
             Warps::Count(warps) => TiledMma::arranged(mma.row, [m, n], *warps),
+            Warps::Warpgroups(count) => {
+                let elem = |name| mma.row.operand(name).map_or(Elem::F32, |operand| operand.elem);
+                TiledMma::of_warpgroups(elem('a'), elem('d'), [m, n], *count)
+            }
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
         };
         let view = tiled
@@ -192,6 +220,10 @@ impl Evaluator {
     fn explicit(&self, mma: &Mma) -> Result<TiledMma, Problem> {
         match &mma.warps {
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
+            Warps::Warpgroups(_) => {
+                Err(Problem::new("products of warpgroups read whole tiles of shared memory")
+                    .help("leave the partition out: gemm(sa, sb, &mut acc)"))
+            }
             Warps::Count(warps) => {
                 Err(Problem::new("parts of threads need to know how the warps are arranged").help(format!(
                     "write tiled_mma({:?}, layout!((2, {})))",

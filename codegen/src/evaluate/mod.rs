@@ -697,8 +697,17 @@ impl Evaluator {
     /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and its stages.
     fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
-        let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
+        let (mut range, mut stages, mut fragments, mut exits, mut producer) = (None, None, None, None, false);
         for arg in args {
+            if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
+                if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
+                    let problem = Problem::new("the producer of a pipelined loop is a warp");
+                    self.complain(arg.value.span, problem.help("write producer = warp"));
+                    return None;
+                }
+                producer = true;
+                continue;
+            }
             let value = self.expr(&arg.value);
             match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
                 (_, Value::Poison) => return None,
@@ -720,7 +729,7 @@ impl Evaluator {
         match (range, stages) {
             (Some(range), Some(stages)) => {
                 let (fragments, exits) = (fragments.unwrap_or(1), exits.unwrap_or(true));
-                Some((range, Ahead { stages, fragments, exits }))
+                Some((range, Ahead { stages, fragments, exits, producer }))
             }
             _ => {
                 let problem = Problem::new("a pipelined loop needs a range and its stages");

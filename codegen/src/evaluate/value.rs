@@ -77,6 +77,8 @@ pub(super) struct Mma {
 pub(super) enum Warps {
     /// So many, arranged to suit a tile.
     Count(i64),
+    /// So many warpgroups, whose instruction depends on the tile too.
+    Warpgroups(i64),
     /// This arrangement.
     Arranged(Layout),
 }

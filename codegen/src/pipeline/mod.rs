@@ -336,7 +336,7 @@ impl Write {
     fn pipelined(
         &mut self,
         var: Id,
-        Ahead { stages, fragments, exits }: Ahead,
+        Ahead { stages, fragments, exits, .. }: Ahead,
         body: Vec<Stmt>,
         looped: bool,
         (span, by): (Span, Id),

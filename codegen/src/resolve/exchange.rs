@@ -10,7 +10,7 @@ use super::forms::{contiguous, spread};
 use super::{Resolve, each, part, shared};
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
-use crate::target::{STATIC_SHARED, WARP};
+use crate::target::{STATIC_SHARED, Target, WARP};
 use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::view::View;
@@ -18,6 +18,8 @@ use crate::view::View;
 /// How much more of the moved bytes a wide, coalesced store must use to be worth two accesses to shared
 /// memory and two barriers.
 const GAIN: f64 = 2.0;
+/// Bytes that are left to mbarriers.
+const BARRIERS: i64 = 1024;
 /// Bytes between neighbours along a mode that is not contiguous: more than a line.
 const FAR: i64 = 1 << 20;
 
@@ -205,12 +207,17 @@ impl Resolve {
         Ok(())
     }
 
-    /// Does a block need no more shared memory than before, or than every block has?
+    /// Does a block need no more shared memory than before, or than every block has? Where a producer fills a ring, one
+    /// block has a multiprocessor to itself.
     fn has_room(&self, stmt: &Stmt, bytes: i64) -> bool {
         let (free, shared) = (self.free(stmt), self.shared());
         let all: i64 = shared.iter().map(|(_, bytes)| bytes).sum();
         let live: i64 = shared.iter().filter(|(id, _)| !free.contains(id)).map(|(_, bytes)| bytes).sum();
-        live + bytes <= all.max(STATIC_SHARED.into())
+        let limit = match self.program.rings.is_empty() {
+            true => STATIC_SHARED.into(),
+            false => i64::from(Target::of(self.program.arch).block_shared) - BARRIERS,
+        };
+        live + bytes <= all.max(limit)
     }
 }
 

@@ -248,7 +248,7 @@ fn bytes(program: &Program, view: &View) -> i64 {
 }
 
 /// The mode along which a view is contiguous in memory.
-pub(super) fn contiguous(program: &Program, view: &View) -> Option<usize> {
+pub(crate) fn contiguous(program: &Program, view: &View) -> Option<usize> {
     let layout = program.tensor(view.tensor).plain();
     let mut all = view.layout.modes().enumerate().filter(|(_, mode)| {
         let Some((extent, Value::Basis { times: 1, path })) = mode.leaves().next() else { return false };

@@ -54,6 +54,7 @@ use crate::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 
+pub(crate) use forms::contiguous;
 pub(crate) use whole::{is_cooperative, is_whole};
 
 /// Threads of a group by default.

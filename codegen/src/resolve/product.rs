@@ -5,6 +5,7 @@ use tilewright_layout::{Digit, Distribution, Layout, Tuple};
 
 use super::part::{self, seen};
 use super::{Resolve, extents, shared};
+use crate::affine::{Affine, Coord};
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::semiring::Semiring;
@@ -36,7 +37,10 @@ impl Resolve {
                 .help("make the accumulator with `full::<f32>((BM, BN), f32::INFINITY)`, for CUDA cores")
                 .arg(2));
             }
-            return self.by_instruction(stmt, [a, b, acc], &sums, &mma);
+            return match mma.is_of_warpgroups() {
+                true => self.by_warpgroups(stmt, [a, b, acc], &sums, &mma),
+                false => self.by_instruction(stmt, [a, b, acc], &sums, &mma),
+            };
         }
         // Each thread needs its rows of one operand, and its columns of the other, along all of K.
         let k = extents(a)?[1];
@@ -74,6 +78,42 @@ impl Resolve {
         let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &out));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
+    }
+
+    /// A product by an instruction of warpgroups, which reads shared memory itself.
+    fn by_warpgroups(
+        &mut self,
+        stmt: &Stmt,
+        [a, b, acc]: [&View; 3],
+        sums: &Distribution,
+        mma: &TiledMma,
+    ) -> Result<()> {
+        let of = self.program.groups[mma.of as usize].warps;
+        let count = mma.groups.size()? as u32;
+        let family = self.program.groups.iter().position(|group| group.warps == of && group.members == count);
+        let (Some(family), Op::Gemm { token: token @ Some(_), .. }) =
+            (family.filter(|_| of.is_some()), &stmt.op)
+        else {
+            return Err(Problem::new("products of warpgroups read tiles that a producer copies in bulk")
+                .help("write for k in pipelined(0..n, stages = 4, producer = warp)"));
+        };
+        let k = extents(a)?[1];
+        let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
+        let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
+        let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
+        let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
+        self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
+        let [m, n, _] = mma.shape();
+        let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
+        let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
+        let (a, b) = (mma.part_of(&left, 'a', &member)?, mma.part_of(&right, 'b', &member)?);
+        let how = How::Atom(mma.row.name);
+        self.push(
+            stmt,
+            Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order: Order::Plain, token: *token },
+        );
+        Ok(())
     }
 
     /// A left operand whose threads hold what the instruction takes from each, such as the sums of a product before: its

@@ -23,7 +23,9 @@ type State = BTreeMap<Id, Since>;
 
 /// The statements with waits and barriers.
 pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
-    let mut filled = BTreeSet::new();
+    // Rings wait for their slots.
+    let mut filled: BTreeSet<Id> =
+        program.rings.iter().flat_map(|ring| ring.buffers.iter().copied()).collect();
     super::each(&body, &mut |stmt| {
         if let Op::Pipelined { body, .. } = &stmt.op {
             // The loop itself waits for its copies.
@@ -88,8 +90,13 @@ impl Sync<'_> {
                 *other = self.body(std::mem::take(other), &mut second);
                 join(state, &second);
             }
-            // Concurrent groups synchronize by rings.
-            Op::Roles(_) | Op::Ordered { .. } => {}
+            // Concurrent groups synchronize by rings, and the threads of each by barriers.
+            Op::Roles(roles) => {
+                for (_, body) in roles {
+                    *body = self.body(std::mem::take(body), &mut state.clone());
+                }
+            }
+            Op::Ordered { .. } => {}
             Op::Sync => state.retain(|_, since| {
                 since.read = false;
                 since.written = since.flying;

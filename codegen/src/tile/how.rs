@@ -26,12 +26,14 @@ pub struct Ahead {
     /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
     /// beyond K included.
     pub exits: bool,
+    /// A producer of its own issues the copies, in bulk; see [`crate::project`].
+    pub producer: bool,
 }
 
 impl From<u32> for Ahead {
     /// So many stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true }
+        Ahead { stages, fragments: 1, exits: true, producer: false }
     }
 }
 

@@ -1,5 +1,4 @@
-//! Products of whole tiles by the warps of a group: the instruction, the arrangement of warps over the tile,
-//! how fragments are loaded from shared memory ([`Route`]), and layouts of shared tiles without bank
+//! Products of whole tiles by the warps or warpgroups of a group: the instruction, their arrangement over the tile, how fragments are loaded from shared memory ([`Route`]), and layouts of shared tiles without bank
 //! conflicts ([`SharedUses`]).
 //!
 //! ```
@@ -43,6 +42,7 @@
 //! # Ok::<(), Problem>(())
 //! ```
 
+mod bulk;
 mod fill;
 mod operand;
 mod over_k;
@@ -53,7 +53,7 @@ mod terms;
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
-use crate::atom::{Atom, Effect};
+use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -63,6 +63,8 @@ use crate::thread::{Id, Scope};
 use crate::tile::{Expr, How, Order};
 use crate::view::{At, View, position};
 
+pub use bulk::swizzled_tile;
+pub(crate) use bulk::{SWIZZLED, row_of, swizzled};
 pub use fill::Fill;
 pub use operand::Route;
 pub use over_k::Gathered;
@@ -70,13 +72,13 @@ pub use shared::SharedUses;
 pub use stage::Stage;
 pub use terms::Terms;
 
-/// A matrix instruction of a warp, and the arrangement of warps over a tile of the accumulators: each warp
-/// has one contiguous part.
+/// A matrix instruction of a warp or a warpgroup, and their arrangement over a tile of the accumulators: each has one
+/// contiguous part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TiledMma {
     /// The instruction.
     pub row: &'static Atom,
-    /// From coordinates in (M, N, K) to the index of the warp.
+    /// From coordinates in (M, N, K) to the index of the warp or warpgroup.
     pub groups: Layout,
     /// The thread group.
     pub of: Id,
@@ -149,6 +151,37 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warps)
     }
 
+    /// The widest wgmma for a tile of the accumulators that so many warpgroups share, each with rows of its own.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// let mma = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2)?;
+    /// assert_eq!((mma.row.name, mma.threads()?), ("wgmma_m64n256k16_bf16", 256));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn of_warpgroups(elem: Elem, acc: Elem, tile: [i64; 2], warpgroups: i64) -> Result<TiledMma> {
+        let rows = |row: &&Atom| {
+            is_of_warpgroups(row) && row.has('a', elem) && row.has('b', elem) && row.has('d', acc)
+        };
+        let width = |row: &Atom| match row.effect {
+            Effect::Mma { n, .. } => i64::from(n),
+            _ => 0,
+        };
+        if !atoms::all().any(|row| rows(&row)) {
+            let problem = Problem::new(format!("no wgmma multiplies {elem} into sums of {acc}"));
+            return Err(problem.help("write tiled_mma with `warps = 8` for an instruction of warps"));
+        }
+        let fits = |row: &&Atom| width(row) <= tile[1] && tile[1] % width(row).max(1) == 0;
+        let Some(row) = atoms::all().filter(rows).filter(fits).max_by_key(|row| width(row)) else {
+            let problem = Problem::new(format!(
+                "a tile of {} columns is no multiple of what wgmma multiplies",
+                tile[1]
+            ));
+            return Err(problem.help("use a tile with a multiple of 8 columns, such as 256"));
+        };
+        TiledMma::arranged(row, tile, warpgroups)
+    }
+
     /// The arrangement of so many warps over a tile of the accumulators with the fewest fragment loads.
     ///
     /// ```
@@ -171,12 +204,13 @@ impl TiledMma {
             (part[0] + part[1], part[1] % (2 * n) != 0, part[0].abs_diff(part[1]), *over)
         };
         let Some(over) = (1..=warps).filter(|over| warps % over == 0).filter(fits).min_by_key(cost) else {
+            let what = if row.group == Scope::Warp { "warp" } else { "warpgroup" };
             let problem = Problem::new(format!(
-                "{warps} warps cannot share a tile of {}x{} by products of {m}x{n}",
+                "{warps} {what}s cannot share a tile of {}x{} by products of {m}x{n}",
                 tile[0], tile[1]
             ));
             return Err(problem.help(format!(
-                "use a tile whose extents are multiples of {m} and {n}, at least one for each warp"
+                "use a tile whose extents are multiples of {m} and {n}, at least one for each {what}"
             )));
         };
         Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
@@ -190,12 +224,9 @@ impl TiledMma {
     /// assert_eq!(TiledMma::row(Elem::F32, Elem::F32, 80), None); // only rounded, as tf32
     /// ```
     pub fn row(elem: Elem, acc: Elem, arch: u32) -> Option<&'static Atom> {
-        let is = |row: &Atom, name: char, elem: Elem| {
-            row.operands.iter().any(|o| o.name == name && o.elem == elem)
-        };
         atoms::all()
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
-            .filter(|row| is(row, 'a', elem) && is(row, 'b', elem) && is(row, 'd', acc))
+            .filter(|row| row.has('a', elem) && row.has('b', elem) && row.has('d', acc))
             .max_by_key(|row| match row.effect {
                 // Larger fragments leave too few registers for accumulators.
                 Effect::Mma { m, n, k } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
@@ -219,7 +250,17 @@ impl TiledMma {
 
     /// The number of threads.
     pub fn threads(&self) -> Result<i64> {
-        Ok(self.groups.size()? * i64::from(WARP))
+        Ok(self.groups.size()? * self.lanes())
+    }
+
+    /// Threads that execute one instruction together.
+    pub(crate) fn lanes(&self) -> i64 {
+        i64::from(if self.row.group == Scope::Warpgroup { 4 * WARP } else { WARP })
+    }
+
+    /// Does a warpgroup execute it, with operands in shared memory?
+    pub(crate) fn is_of_warpgroups(&self) -> bool {
+        self.row.group == Scope::Warpgroup
     }
 
     /// Rows, columns and K of one instruction.
@@ -290,7 +331,7 @@ impl TiledMma {
 
     /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).
     fn part(&self, view: &View, operand: char) -> Result<View> {
-        self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).digit(i64::from(WARP), None))
+        self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).digit(self.lanes(), None))
     }
 
     /// The same of a given warp.
@@ -319,13 +360,20 @@ impl TiledMma {
 
     /// The elements of this lane under a thread-value layout of tiles of this warp's part: `((values), rest, rest)`.
     fn lane(&self, part: &View, tile: [i64; 2], tv: &Layout) -> Result<View> {
-        let lane = Affine::from(Coord::Thread(self.of)).digit(1, Some(i64::from(WARP)));
+        let lane = Affine::from(Coord::Thread(self.of)).digit(1, Some(self.lanes()));
         part.partition(&tile, tv, &lane, &[])
     }
 }
 
 /// Bytes of a fragment of the left operand in a thread: four registers.
 const MOST_BYTES: u32 = 16;
+
+/// Is it a dense matrix product of a warpgroup from shared memory?
+fn is_of_warpgroups(row: &Atom) -> bool {
+    let from_registers =
+        row.operands.iter().any(|o| o.name == 'a' && matches!(o.kind, OperandKind::Frag { .. }));
+    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !from_registers
+}
 
 /// Is it a dense matrix product of one warp from registers?
 fn is_warp_product(row: &Atom) -> bool {

@@ -5,6 +5,7 @@ mod elements;
 mod learning;
 mod moves;
 mod neighbours;
+mod producers;
 mod products;
 mod rows;
 mod sparse;

@@ -1,0 +1,425 @@
+//! Projection onto roles. A loop `pipelined(…, producer = warp)` is one program of which two groups of threads run
+//! different parts: producer threads issue its bulk copies into the slots of a ring, and all other threads, the
+//! consumers, do everything else. This pass writes the two programs:
+//!
+//! ```text
+//! for k in pipelined(0..n, stages = 3, producer = warp) {
+//!     copy(ga[(_, _, k)], sa);      producer: for k { acquire; publish(bytes); copy, copy; advance }
+//!     copy(gb[(_, _, k)], sb);
+//!     gemm(sa, sb, &mut acc);       consumers: for k { await; gemm; release; advance }
+//! }
+//! copy(acc, gc);                    consumers: copy(acc, gc)
+//! ```
+//!
+//! Loops and conditions around such a loop are part of both programs, as are integers read from memory.
+//!
+//! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
+//! next is started, and a slot is released one iteration later; elsewhere a product is waited for at once.
+//!
+//! The body of a persistent kernel runs for each tile of its grid: block indices become those of the tile.
+
+mod tiles;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::affine::{Affine, Coord};
+use crate::ast::Span;
+use crate::atoms;
+use crate::build::alignment;
+use crate::condition::Test;
+use crate::diagnostic::Diagnostic;
+use crate::pipeline::with_slots;
+use crate::problem::{Problem, Result};
+use crate::resolve::{THREADS, contiguous};
+use crate::target::{REGISTERS, WARP};
+use crate::thread::{Id, Unroll};
+use crate::tile::{Ahead, Form, Group, How, LaunchRule, Op, Program, Ring, Space, Stmt};
+use crate::tiled::swizzled_tile;
+use crate::view::View;
+use tiles::over_tiles;
+
+/// Warps of a warpgroup, which shares its registers with others.
+const WARPGROUP: u32 = 4;
+/// Registers of a producer thread where consumers take the others (setmaxnreg).
+const OF_PRODUCER: u32 = 40;
+/// The most registers of a consumer thread: 255 can be addressed, in multiples of 8.
+const MOST_REGISTERS: u32 = 240;
+
+/// The program as roles; as it is where it has no producer and is no persistent kernel over its whole grid.
+pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let (mut loops, mut tiles) = (Vec::new(), false);
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            tiles |= matches!(stmt.op, Op::Tiles { .. });
+            if is_produced(stmt) {
+                loops.push(stmt);
+            }
+        });
+    }
+    let persistent = program.launch == LaunchRule::Persistent && !tiles;
+    if loops.is_empty() && !persistent {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut written = program.clone();
+    if let Some(first) = loops.first() {
+        let body = roles(&mut written, first.span)?;
+        written.body = body;
+    }
+    if persistent {
+        over_tiles(&mut written)?;
+    }
+    Ok(Cow::Owned(written))
+}
+
+/// Is it a loop whose copies a producer issues?
+fn is_produced(stmt: &Stmt) -> bool {
+    matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
+}
+
+/// The body as two roles.
+fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+    let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
+    let body = std::mem::take(&mut project.program.body);
+    let mut produced = Vec::new();
+    let consumed = project.body(body, &mut produced)?;
+    let Project { producer, consumers, .. } = project;
+    Ok(vec![Stmt { id: 0, span, by: 0, op: Op::Roles(vec![(producer, produced), (consumers, consumed)]) }])
+}
+
+/// A tensor of a ring.
+struct Buffer {
+    ring: Id,
+    slots: i64,
+}
+
+/// Writes both roles.
+struct Project<'p> {
+    program: &'p mut Program,
+    producer: Id,
+    consumers: Id,
+    /// The tensors that producers fill.
+    buffers: BTreeMap<Id, Buffer>,
+    /// The ring of the loop around.
+    inside: Option<Id>,
+}
+
+impl Project<'_> {
+    /// Adds the groups: consumers are the first warps, so that their thread indices are those of the block.
+    fn new(program: &mut Program) -> Result<Project<'_>> {
+        let threads = match program.groups[0].threads {
+            0 => THREADS,
+            threads => threads,
+        };
+        let warps = threads / WARP;
+        let multiply = by_warpgroups(program);
+        if threads % WARP != 0 || (multiply && warps % WARPGROUP != 0) {
+            let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
+            return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
+        }
+        // Registers move between whole warpgroups; a single one has as many as it needs.
+        let shares = multiply && warps > WARPGROUP;
+        let (more, own) = match shares {
+            true => (WARPGROUP, Some(OF_PRODUCER)),
+            false => (1, None),
+        };
+        let left = (REGISTERS - OF_PRODUCER * WARPGROUP * WARP) / threads / 8 * 8;
+        let registers = shares.then_some(left.min(MOST_REGISTERS));
+        let (block, thread) = (Coord::Thread(0), Coord::Thread(program.groups.len() as Id));
+        for var in &mut program.vars {
+            (var.from, var.to) = (var.from.replaced(&block, &thread), var.to.replaced(&block, &thread));
+        }
+        let mut add = |name: &str, warps: (u32, u32), members: u32, registers: Option<u32>| {
+            let threads = (warps.1 - warps.0) / members * WARP;
+            program.groups.push(Group { name: name.into(), warps: Some(warps), members, threads, registers });
+            program.groups.len() as Id - 1
+        };
+        let consumers = add("consumers", (0, warps), 1, registers);
+        let producer = add("producer", (warps, warps + more), 1, own);
+        if multiply {
+            add("warpgroups", (0, warps), warps / WARPGROUP, None);
+        }
+        program.arch = program.arch.max(90);
+        for form in program.forms.values_mut() {
+            if let Form::Sums(mma) = form {
+                mma.of = consumers;
+            }
+        }
+        Ok(Project { program, producer, consumers, buffers: BTreeMap::new(), inside: None })
+    }
+
+    /// The consumers' part of statements; the producer's is appended to `produced`.
+    fn body(
+        &mut self,
+        body: Vec<Stmt>,
+        produced: &mut Vec<Stmt>,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let mut consumed = Vec::new();
+        for mut stmt in body {
+            if is_produced(&stmt) {
+                consumed.extend(self.pipelined(stmt, produced)?);
+                continue;
+            }
+            if let Some(name) = self.used(&stmt) {
+                let problem = Problem::new(format!(
+                    "`{name}` is filled by the producer of a pipelined loop, and used outside of it"
+                ));
+                return Err(problem.help("use another shared tensor here").at(stmt.span));
+            }
+            let mut fills = matches!(stmt.op, Op::Take { .. });
+            stmt.each(&mut |inner| fills |= is_produced(inner));
+            // Loops and conditions around it, and what they depend on.
+            let mut twin = Stmt { by: self.producer, ..stmt.clone() };
+            for (inner, own) in stmt.bodies_mut().into_iter().zip(twin.bodies_mut()) {
+                own.clear();
+                *inner = self.body(std::mem::take(inner), own)?;
+            }
+            produced.extend(fills.then_some(twin));
+            consumed.extend(self.consumed(stmt, None));
+        }
+        Ok(consumed)
+    }
+
+    /// A buffer of another ring than that of the loop around.
+    fn used(&self, stmt: &Stmt) -> Option<String> {
+        let mut views = stmt.reads().into_iter().chain(stmt.writes());
+        let other = |view: &&View| {
+            self.buffers.get(&view.tensor).is_some_and(|buffer| Some(buffer.ring) != self.inside)
+        };
+        views.find(other).map(|view| view.name.clone())
+    }
+
+    /// A loop whose copies the producer issues.
+    fn pipelined(
+        &mut self,
+        stmt: Stmt,
+        produced: &mut Vec<Stmt>,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let Op::Pipelined { var, ahead, body } = stmt.op else { return Ok(vec![stmt]) };
+        let span = stmt.span;
+        let space = |view: &View| self.program.tensor(view.tensor).space;
+        let is_fill = |stmt: &Stmt| match &stmt.op {
+            Op::Copy { from, to, .. } => {
+                matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }))
+            }
+            _ => false,
+        };
+        let (fills, rest): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(is_fill);
+        let ring = self.ring(var, &ahead, &fills, span)?;
+        let by = self.producer;
+        let of = |op| Stmt { id: 0, span, by, op };
+        let phase = Affine::from(Coord::Phase(ring));
+        let mut bytes = 0;
+        let mut copies = Vec::new();
+        for fill in fills {
+            let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
+            copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
+        }
+        let mut filled = vec![
+            of(Op::Acquire { ring, phase: phase.clone() }),
+            of(Op::Publish { ring, phase, bytes: Some(bytes) }),
+        ];
+        filled.append(&mut copies);
+        filled.push(of(Op::Advance { ring }));
+        produced.push(of(Op::For { var, unroll: Unroll::No, body: filled }));
+        self.emptied(ring, var, rest, span)
+    }
+
+    /// The ring of a loop, and slots for its buffers.
+    fn ring(
+        &mut self,
+        var: Id,
+        ahead: &Ahead,
+        fills: &[Stmt],
+        span: Span,
+    ) -> std::result::Result<Id, Diagnostic> {
+        let program = &mut *self.program;
+        let refuse = |said: String, help: &str, span: Span| Err(Problem::new(said).help(help).at(span));
+        if fills.is_empty() {
+            let said = "this pipelined loop copies nothing from global to shared memory";
+            return refuse(said.into(), "copy tiles in its body, or leave the producer out", span);
+        }
+        if ahead.fragments > 1 {
+            let said = "fragments of a loop with a producer are not prefetched".to_owned();
+            return refuse(said, "leave `fragments` out", span);
+        }
+        let (id, slots) = (program.rings.len() as Id, i64::from(ahead.stages));
+        let mut buffers = Vec::new();
+        for fill in fills {
+            let Op::Copy { from, to, .. } = &fill.op else { continue };
+            let name = &to.name;
+            if self.buffers.insert(to.tensor, Buffer { ring: id, slots }).is_some() {
+                let said = format!("`{name}` is filled twice by producers");
+                return refuse(said, "use a shared tensor for each copy", fill.span);
+            }
+            let open = program.open.remove(&to.tensor);
+            let along = contiguous(program, from);
+            let tensor = program.tensor(to.tensor);
+            let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
+            let one = match (open, along, tile.as_deref()) {
+                (true, Some(along), Some(&[rows, columns])) => {
+                    swizzled_tile(tensor.elem, [rows, columns], along)
+                }
+                _ => Ok(tensor.layout.clone()),
+            };
+            let layout =
+                one.and_then(|one| with_slots(&one, slots)).map_err(|problem| problem.at(fill.span))?;
+            let tensor = &mut program.tensors[to.tensor as usize];
+            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
+            tensor.layout = layout;
+            buffers.push(to.tensor);
+            if !program.packs.contains(&from.tensor) {
+                program.packs.push(from.tensor);
+            }
+        }
+        let name = match id {
+            0 => "ring".to_owned(),
+            _ => format!("{}_ring", program.vars[var as usize].name),
+        };
+        let (from, to) = (self.producer, self.consumers);
+        program.rings.push(Ring {
+            name,
+            slots: ahead.stages,
+            buffers,
+            from,
+            to,
+            arrivals: 1,
+            over_cluster: None,
+        });
+        Ok(id)
+    }
+
+    /// A copy into a slot of the ring as a bulk copy; its bytes are added to those of the slot.
+    fn bulk(&self, op: Op, bytes: &mut u32) -> Result<Op> {
+        let Op::Copy { from, mut to, how, fill, token } = op else { return Ok(op) };
+        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
+        let refuse =
+            |said: String| Problem::new(said).help("leave the producer out: threads copy such tiles");
+        if source.elem != target.elem {
+            return Err(refuse(format!(
+                "`{}` holds {} and `{}` holds {}: a bulk copy does not convert",
+                source.name, source.elem, target.name, target.elem
+            )));
+        }
+        if how != How::Derive || token.is_some() || !fill.is_zero() {
+            return Err(refuse(
+                "a producer copies in bulk, and fills what is out of bounds with zeros".into(),
+            ));
+        }
+        let name = format!("bulk_load_{}d", source.rank());
+        let Some(row) = atoms::find(&name) else {
+            return Err(refuse(format!(
+                "`{}` has {} modes, and bulk copies take up to 5",
+                source.name,
+                source.rank()
+            )));
+        };
+        *bytes += (to.layout.size()? * i64::from(target.elem.bytes())) as u32;
+        self.at_slot(&mut to);
+        Ok(Op::Copy { from, to, how: How::Atom(row.name), fill, token })
+    }
+
+    /// A view of a buffer at the ring's current slot.
+    fn at_slot(&self, view: &mut View) {
+        let Some(Buffer { ring, slots }) = self.buffers.get(&view.tensor) else { return };
+        view.base.push(Affine::from(Coord::Phase(*ring)).digit(1, Some(*slots)));
+        view.limits.push(None);
+    }
+
+    /// The consumers' loop over the slots of a ring.
+    fn emptied(
+        &mut self,
+        ring: Id,
+        var: Id,
+        body: Vec<Stmt>,
+        span: Span,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let by = self.consumers;
+        let of = |op| Stmt { id: 0, span, by, op };
+        let phase = Affine::from(Coord::Phase(ring));
+        let mut inner = vec![of(Op::Await { ring, phase: phase.clone() })];
+        let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
+        if products == 0 || products < body.len() {
+            let around = self.inside.replace(ring);
+            let body = self.body(body, &mut Vec::new());
+            self.inside = around;
+            for stmt in body? {
+                inner.push(self.in_slot(stmt));
+            }
+            inner.extend([of(Op::Release { ring, phase }), of(Op::Advance { ring })]);
+            return Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
+        }
+        // One product stays in flight while the next is started.
+        let token = self.program.tokens;
+        self.program.tokens += 1;
+        for stmt in body {
+            let all = self.consumed(stmt, Some(token));
+            inner.extend(all.into_iter().map(|stmt| self.in_slot(stmt)));
+        }
+        let previous =
+            phase.plus(&1.into(), -1).ok_or_else(|| Problem::new("a phase passes 63 bits").at(span))?;
+        let release = || of(Op::Release { ring, phase: previous.clone() });
+        let (first, started) =
+            (Test::less(0, Coord::Var(var)), Test::less(0, self.program.vars[var as usize].to.clone()));
+        let if_so = |test, then| of(Op::If { test, then, other: Vec::new() });
+        inner.extend([
+            of(Op::Wait { token, but: products as u32 }),
+            if_so(first, vec![release()]),
+            of(Op::Advance { ring }),
+        ]);
+        let last = vec![of(Op::Wait { token, but: 0 }), release()];
+        Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner }), if_so(started, last)])
+    }
+
+    /// The same statement with its views of buffers at the ring's current slot.
+    fn in_slot(&self, mut stmt: Stmt) -> Stmt {
+        stmt.each_mut(&mut |stmt| {
+            for view in stmt.views_mut() {
+                self.at_slot(view);
+            }
+        });
+        stmt
+    }
+
+    /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
+    fn consumed(&mut self, mut stmt: Stmt, under: Option<Id>) -> Vec<Stmt> {
+        let by = self.consumers;
+        stmt.by = by;
+        let (block, thread) = (Coord::Thread(0), Coord::Thread(by));
+        each_integer(&mut stmt, &mut |at| *at = at.replaced(&block, &thread));
+        if !self.is_asynchronous(&stmt.op) {
+            return vec![stmt];
+        }
+        let span = stmt.span;
+        let token = under.unwrap_or_else(|| {
+            self.program.tokens += 1;
+            self.program.tokens - 1
+        });
+        if let Op::Gemm { token: own, .. } = &mut stmt.op {
+            *own = Some(token);
+        }
+        let wait = Stmt { id: 0, span, by, op: Op::Wait { token, but: 0 } };
+        if under.is_some() { vec![stmt] } else { vec![stmt, wait] }
+    }
+
+    /// Is it a product of warpgroups?
+    fn is_asynchronous(&self, op: &Op) -> bool {
+        let Op::Gemm { acc, .. } = op else { return false };
+        matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
+    }
+}
+
+/// Does the program multiply by instructions of warpgroups?
+fn by_warpgroups(program: &Program) -> bool {
+    program.forms.values().any(|form| matches!(form, Form::Sums(mma) if mma.is_of_warpgroups()))
+}
+
+/// All integers that a statement depends on, without those of its substatements.
+fn each_integer(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Affine)) {
+    for view in stmt.views_mut() {
+        view.base.iter_mut().for_each(&mut *f);
+        view.limits.iter_mut().flatten().for_each(|(at, _)| f(at));
+        view.peer.iter_mut().for_each(&mut *f);
+    }
+    stmt.each_integer_mut(f);
+}

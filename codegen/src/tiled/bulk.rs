@@ -1,0 +1,41 @@
+//! Layouts of shared tiles that bulk copies fill and wgmma reads: rows of at most 128 bytes with the hardware swizzle.
+
+use tilewright_layout::{Composed, Layout, Swizzle};
+
+use crate::elem::Elem;
+use crate::problem::Result;
+
+/// Bytes of the longest row of shared memory that bulk copies swizzle.
+pub(crate) const SWIZZLED: i64 = 128;
+
+/// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
+/// exchanged among rows.
+pub(crate) fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
+    let group = (16 / elem.bytes()).trailing_zeros();
+    Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
+}
+
+/// A tile whose mode `along` is contiguous, in blocks of a swizzled row.
+///
+/// ```
+/// use tilewright_codegen::{Elem, tiled::swizzled_tile};
+/// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 1)?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
+/// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 0)?.to_string(), "Sw<3,3,3> o 0 o ((64,2),64):((1,4096),64)");
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Result<Composed> {
+    let bytes = i64::from(elem.bytes());
+    let run = row_of(if along == 1 { columns } else { rows }, bytes);
+    let layout = match along {
+        1 if run == columns => Layout::new((rows, columns), (columns, 1i64))?,
+        1 => Layout::new((rows, (run, columns / run)), (run, (1i64, rows * run)))?,
+        _ => Layout::new(((run, rows / run), columns), ((1i64, run * columns), run))?,
+    };
+    swizzled(elem, run * bytes, layout)
+}
+
+/// Elements of a row: as many as the widest swizzle that divides the extent; 16 bytes where none does.
+pub(crate) fn row_of(extent: i64, bytes: i64) -> i64 {
+    let widths = [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|width| width / bytes);
+    widths.into_iter().find(|width| extent % width == 0).unwrap_or(16 / bytes)
+}

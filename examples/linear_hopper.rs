@@ -1,0 +1,41 @@
+//! A linear layer for Hopper: a product by wgmma with bias and activation, written with whole tiles. A producer warp
+//! copies tiles in bulk into a ring of shared memory, from which two warpgroups multiply; blocks are persistent, so that
+//! copies of the next tile overlap the epilogue of this one.
+//!
+//! ```console
+//! $ cargo run --release --example linear_hopper
+//! ```
+
+use tilewright::prelude::*;
+
+/// c = gelu(a·wᵀ + bias)
+#[kernel(arch = 90)]
+pub fn linear_hopper<const BM: usize = 128, const BN: usize = 256, const BK: usize = 64>(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    w: &Tensor<bf16, (N, K), (ldw, _1)>,
+    bias: &Tensor<f32, N>,
+    c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
+) {
+    persistent(); // as many blocks as are resident; each takes tiles of c in turn
+    let ga = tile(a, (BM, BK), (block.x, _)); // (BM, BK, k)
+    let gw = tile(w, (BN, BK), (block.y, _)); // (BN, BK, k)
+    let gc = tile(c, (BM, BN), (block.x, block.y));
+    let gb = tile(bias, BN, block.y);
+
+    let sa = shared::<bf16>((BM, BK)); // no layout: the swizzle that bulk copies and wgmma share
+    let sw = shared::<bf16>((BN, BK));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+    let mut acc = mma.accumulators((BM, BN), 0.0);
+
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        gemm(sa, sw, &mut acc);
+    }
+    copy(map((acc, gb.along(1)), |x, b| gelu(x + b)), gc);
+}
+
+fn main() {
+    println!("{}", linear_hopper().source());
+    println!("{}", linear_hopper().report());
+}

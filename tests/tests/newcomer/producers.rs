@@ -1,0 +1,173 @@
+//! Loops with a producer warp: products by warpgroups, by warps, and without instructions.
+
+use crate::{drawn, generated};
+use tilewright::prelude::*;
+use tilewright_codegen::Generated;
+use tilewright_sim::{Arg, Options, Outcome, run_every};
+
+/// The results of every variant in several schedules.
+#[track_caller]
+fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
+    let options = Options { schedules: 5, ..Options::default() };
+    run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn halves(count: usize, seed: u64) -> Vec<bf16> {
+    drawn(count, seed).into_iter().map(bf16::from_f32).collect()
+}
+
+/// a·bᵀ, of K-major operands, with C by rows.
+fn product(a: &[bf16], b: &[bf16], [m, n, k]: [usize; 3]) -> Vec<f64> {
+    let dot = |i: usize, j: usize| {
+        (0..k).map(|p| f64::from(a[i * k + p].to_f32()) * f64::from(b[j * k + p].to_f32())).sum()
+    };
+    (0..m * n).map(|at| dot(at / n, at % n)).collect()
+}
+
+#[track_caller]
+fn close(outcome: &Outcome, wanted: &[f64], within: f64) {
+    let got = outcome.get::<f32>("c").unwrap();
+    assert_eq!(got.len(), wanted.len());
+    for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        let error = (f64::from(*got) - wanted).abs();
+        assert!(error <= within * wanted.abs().max(1.0), "element {at}: {got}, and {wanted} is right");
+    }
+}
+
+type Kernels = [(&'static str, Generated)];
+
+/// Each kernel, of (a, b, c), with sizes that tiles divide and others; K of 0 to 3 tiles of 64.
+#[track_caller]
+fn products(kernels: &Kernels) {
+    for (name, kernel) in kernels {
+        for [m, n, k] in [[128, 64, 128], [70, 72, 72], [130, 40, 200], [1, 8, 8]] {
+            let (a, b) = (halves(m * k, 1), halves(n * k, 2));
+            let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
+            let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
+            let wanted = product(&a, &b, [m, n, k]);
+            for outcome in every(kernel.clone(), &args) {
+                println!("{name} {m}x{n}x{k}");
+                close(&outcome, &wanted, 1e-3);
+            }
+        }
+    }
+}
+
+/// One warpgroup, a block for each tile.
+#[kernel(arch = 90)]
+fn one_warpgroup(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut acc = mma.accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 64), (block.x, block.y)));
+}
+
+/// Two warpgroups, persistent, and two products of one operand.
+#[kernel(arch = 90)]
+fn two_products(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    let (ga, gb) = (tile(a, (128, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((128, 64)), shared::<bf16>((32, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+    let mut even = mma.accumulators((128, 32), 0.0);
+    let mut odd = mma.accumulators((128, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut even);
+        gemm(sa, sb, &mut odd);
+    }
+    copy(map((even, odd), |x, y| 0.5 * (x + y)), tile(c, (128, 32), (block.x, block.y)));
+}
+
+/// Sums of each step are used in the loop, so each product is waited for.
+#[kernel(arch = 90)]
+fn promoted(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut total = full::<f32>((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        let mut acc = mma.accumulators((64, 32), 0.0);
+        gemm(sa, sb, &mut acc);
+        total += acc;
+    }
+    copy(total, tile(c, (64, 32), (block.x, block.y)));
+}
+
+/// The same ring in front of mma.sync.
+#[kernel(arch = 90)]
+fn by_warps(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let mma = tiled_mma::<bf16, f32>(warps = 4);
+    let mut acc = mma.accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 64), (block.x, block.y)));
+}
+
+#[test]
+fn products_with_a_producer() {
+    products(&[
+        ("one_warpgroup", generated!(one_warpgroup())),
+        ("two_products", generated!(two_products())),
+        ("promoted", generated!(promoted())),
+        ("by_warps", generated!(by_warps())),
+    ]);
+}
+
+/// A sum of tiles that a producer copies, by threads, up to a limit that depends on the block.
+#[kernel(arch = 90)]
+fn triangular(x: &Tensor<f32, (M, N)>, c: &mut Tensor<f32, M>) {
+    persistent();
+    let gx = tile(x, (64, 16), (block.x, _));
+    let sx = shared::<f32>((64, 16));
+    let mut total = full::<f32>((64, 1), 0.0);
+    for k in pipelined(0..min(gx.size(2), block.x + 1), stages = 3, producer = warp) {
+        copy(gx[(_, _, k)], sx);
+        total += sum(sx, 1, beyond = 0.0);
+    }
+    copy(total, tile(c, 64, block.x).along(0));
+}
+
+#[test]
+fn loops_as_long_as_their_block_says() {
+    let (m, n) = (300, 52);
+    let x = drawn(m * n, 3);
+    let columns = |row: usize| n.min((row / 64 + 1) * 16);
+    let wanted: Vec<f64> =
+        (0..m).map(|row| (0..columns(row)).map(|column| f64::from(x[row + column * m])).sum()).collect();
+    let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
+    for outcome in every(generated!(triangular()), &args) {
+        close(&outcome, &wanted, 1e-5);
+    }
+}
