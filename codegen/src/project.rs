@@ -57,7 +57,9 @@ pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Progra
             }
         });
     }
-    let persistent = program.launch == LaunchRule::Persistent && !tiles;
+    // Programs with groups of their own have loops over tiles of their own.
+    let whole = program.groups.len() == 1 && !tiles;
+    let persistent = program.launch == LaunchRule::Persistent && whole;
     if loops.is_empty() && !persistent {
         return Ok(Cow::Borrowed(program));
     }

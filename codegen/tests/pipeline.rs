@@ -119,12 +119,16 @@ fn fragments_run_ahead() {
         {
             for (values, exits) in [(1, true), (4, true), (4, false)] {
                 let args = args(m, n, k);
-                let c = result(product(Ahead { stages, fragments: 2, exits }, values).unwrap(), &args, "c");
+                let c = result(
+                    product(Ahead { stages, fragments: 2, exits, producer: false }, values).unwrap(),
+                    &args,
+                    "c",
+                );
                 assert_close(&c, &expected(&args, m, n, k), 1e-6);
             }
         }
     }
-    let program = product(Ahead { stages: 3, fragments: 2, exits: true }, 4).unwrap();
+    let program = product(Ahead { stages: 3, fragments: 2, exits: true, producer: false }, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
     // The first fragment of the next iteration is loaded before this iteration's last product.
     let fetched = source.find("const int k_next = min(k + 1,").expect("the next iteration");
@@ -151,7 +155,7 @@ fn parts_of_tiles_are_in_place() {
             let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
             let left = b.parallelize_over(&shared[0], &layout!((8, 4)), 0, &keep([true, false])).unwrap();
             let right = b.parallelize_over(&shared[1], &layout!((8, 4)), 0, &keep([false, true])).unwrap();
-            let ahead = Ahead { stages: 2, fragments: 2, exits: true };
+            let ahead = Ahead { stages: 2, fragments: 2, exits: true, producer: false };
             b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
                 for (tiles, shared) in tiles.iter().zip(&shared) {
                     let tile = k_tile(b, tiles, &k)?;
@@ -317,7 +321,7 @@ fn refusals() {
     };
     for fragments in [0, 3] {
         check(
-            Ahead { stages: 3, fragments, exits: true },
+            Ahead { stages: 3, fragments, exits: true, producer: false },
             multiplies,
             &format!(
                 "a pipelined loop has 1 or 2 fragments, and this one {fragments}\nhelp: write stages = 3, fragments = 2"
@@ -325,12 +329,12 @@ fn refusals() {
         );
     }
     check(
-        Ahead { stages: 1, fragments: 2, exits: true },
+        Ahead { stages: 1, fragments: 2, exits: true, producer: false },
         multiplies,
         "`fragments = 2` loads across the barrier between two iterations, and needs two stages\n\
          help: write stages = 3, fragments = 2",
     );
-    let two = Ahead { stages: 3, fragments: 2, exits: true };
+    let two = Ahead { stages: 3, fragments: 2, exits: true, producer: false };
     const ALONE: &str =
         "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
     let twice: Body = |b, p, k| {
