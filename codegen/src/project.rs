@@ -212,8 +212,13 @@ impl Project<'_> {
         let of = |op| Stmt { id: 0, span, by, op };
         let phase = Affine::from(Coord::Phase(ring));
         let mut bytes = 0;
-        let mut copies = Vec::new();
+        let (mut copies, mut held) = (Vec::new(), Vec::new());
         for fill in fills {
+            if let Op::Copy { from, to, .. } = &fill.op {
+                let (from, mut to) = (from.clone(), to.clone());
+                self.at_slot(&mut to);
+                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Holds { from, to } });
+            }
             let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
             copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
         }
@@ -224,7 +229,7 @@ impl Project<'_> {
         filled.append(&mut copies);
         filled.push(of(Op::Advance { ring }));
         produced.push(of(Op::For { var, unroll: Unroll::No, body: filled }));
-        self.emptied(ring, var, rest, span)
+        self.emptied(ring, var, (held, rest), span)
     }
 
     /// The ring of a loop, and slots for its buffers.
@@ -333,13 +338,14 @@ impl Project<'_> {
         &mut self,
         ring: Id,
         var: Id,
-        body: Vec<Stmt>,
+        (held, body): (Vec<Stmt>, Vec<Stmt>),
         span: Span,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let by = self.consumers;
         let of = |op| Stmt { id: 0, span, by, op };
         let phase = Affine::from(Coord::Phase(ring));
         let mut inner = vec![of(Op::Await { ring, phase: phase.clone() })];
+        inner.extend(held);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
         if products == 0 || products < body.len() {
             let around = self.inside.replace(ring);

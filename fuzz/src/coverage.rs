@@ -341,7 +341,8 @@ impl Seen {
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster
-            | Op::Follows { .. } => return,
+            | Op::Follows { .. }
+            | Op::Holds { .. } => return,
         };
         self.has(what);
     }

@@ -165,6 +165,7 @@ impl<'p> Walk<'p, '_> {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
             Op::Take { .. }
+            | Op::Holds { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster

@@ -98,6 +98,13 @@ impl Lower<'_> {
                 found.followed.push(acc.tensor);
                 self.multiplied((a, b, acc), false, state);
             }
+            Op::Holds { from, to } => {
+                let edges = self.edges(from, to, state);
+                let edges = edges.and_then(|all| all.into_iter().map(|edge| edge.stored(to)).collect());
+                let at = self.at(from, to, state).map(|at| self.stored(at, to));
+                let age = found.loops.len();
+                state.insert(to.tensor, Beyond { edges, holds: Some(0.0), begun: None, at, age });
+            }
             Op::Gemm { acc, how: How::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, with, how, .. } => {
                 let other = [a, b].iter().any(|view| found.operands.contains(&view.tensor));

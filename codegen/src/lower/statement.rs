@@ -40,7 +40,7 @@ impl Lower<'_> {
                 let at = self.found.coordinates.get(&stmt.id).cloned().unwrap_or_default();
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
-            tile::Op::Follows { .. } => {}
+            tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
             tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
                 self.gemm_by(name, a, b, acc, token.is_some()).map_err(problem)?;
             }

@@ -90,7 +90,7 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
 
 /// Statements that make code. Coordinates are followed before loops are lowered.
 fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
-    body.retain(|stmt| !matches!(stmt.op, Op::Follows { .. }));
+    body.retain(|stmt| !matches!(stmt.op, Op::Follows { .. } | Op::Holds { .. }));
     for stmt in &mut body {
         for inner in stmt.bodies_mut() {
             *inner = without_annotations(std::mem::take(inner));

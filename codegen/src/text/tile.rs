@@ -135,6 +135,7 @@ variants! {
         "set" Fill { to, value },
         "map" Map { ins, to, value },
         "follows" Follows { a, b, acc },
+        "holds" Holds { from, to },
         "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across, beyond = false },

@@ -452,6 +452,14 @@ pub enum Op {
         /// The sums.
         acc: View,
     },
+    /// An annotation without code: until the ring advances, `to`, a slot of it, holds what another group has copied
+    /// from `from`, and zeros beyond the tensor.
+    Holds {
+        /// The elements.
+        from: View,
+        /// Where they are.
+        to: View,
+    },
     /// A software-pipelined loop whose copies from global to shared memory run so many stages ahead: each
     /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
     /// it.

@@ -106,7 +106,9 @@ impl Stmt {
     /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Copy { from, to, .. } | Op::Holds { from, to } | Op::Reduce { from, to, .. } => {
+                vec![from, to]
+            }
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),

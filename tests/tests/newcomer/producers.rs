@@ -154,7 +154,7 @@ fn triangular(x: &Tensor<f32, (M, N)>, c: &mut Tensor<f32, M>) {
     let mut total = full::<f32>((64, 1), 0.0);
     for k in pipelined(0..min(gx.size(2), block.x + 1), stages = 3, producer = warp) {
         copy(gx[(_, _, k)], sx);
-        total += sum(sx, 1, beyond = 0.0);
+        total += sum(sx, 1);
     }
     copy(total, tile(c, 64, block.x).along(0));
 }
@@ -169,5 +169,47 @@ fn loops_as_long_as_their_block_says() {
     let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
     for outcome in every(generated!(triangular()), &args) {
         close(&outcome, &wanted, 1e-5);
+    }
+}
+
+/// The greatest product of each row of `a` with the rows of `b` up to its own: coordinates and edges of elements are
+/// followed through the ring and through wgmma.
+#[kernel(arch = 90)]
+fn greatest(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, M>,
+) {
+    let ga = tile(a, (64, 32), (block.x, 0));
+    let gb = tile(b, (32, 32), (_, 0));
+    let (sa, sb) = (shared::<bf16>((64, 32)), shared::<bf16>((32, 32)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut best = full::<f32>((64, 1), f32::NEG_INFINITY);
+    for n in pipelined(0..gb.size(2), stages = 2, producer = warp) {
+        copy(ga, sa);
+        copy(gb[(_, _, n)], sb);
+        let mut products = mma.accumulators((64, 32), 0.0);
+        gemm(sa, sb, &mut products);
+        let lower = map(products, |x, at| select(at.1 > at.0, f32::NEG_INFINITY, x));
+        best = map((best, maximum(lower, 1)), |x, y| max(x, y));
+    }
+    copy(best, tile(c, 64, block.x).along(0));
+}
+
+#[test]
+fn coordinates_follow_through_rings() {
+    for [m, n, k] in [[100, 70, 24], [64, 64, 32], [1, 1, 8]] {
+        // All products are negative, unlike zeros beyond the edges.
+        let a: Vec<bf16> = drawn(m * k, 5).iter().map(|x| bf16::from_f32(x.abs() + 0.5)).collect();
+        let b: Vec<bf16> = drawn(n * k, 6).iter().map(|x| bf16::from_f32(-x.abs() - 0.5)).collect();
+        let all = product(&a, &b, [m, n, k]);
+        let wanted: Vec<f64> = (0..m)
+            .map(|row| all[row * n..][..n.min(row + 1)].iter().copied().fold(f64::NEG_INFINITY, f64::max))
+            .collect();
+        let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
+        let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m])];
+        for outcome in every(generated!(greatest()), &args) {
+            close(&outcome, &wanted, 1e-3);
+        }
     }
 }
