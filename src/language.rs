@@ -494,6 +494,47 @@
 //! assert!(layer().source().contains("mma.sync"));
 //! ```
 //!
+//! # Producers
+//!
+//! On sm_90 and later, `producer = warp` gives the copies of a pipelined loop to a warp of their own. It copies whole
+//! tiles in bulk into a ring of as many slots as the loop has stages, and waits where all are full; the other threads
+//! wait where the next is empty. The body says what is copied and what is done with it, as without a producer: there
+//! are no barriers, phases or arrivals to write. Elements beyond the edge of a tensor are 0, and reductions leave
+//! them out. Tiles have as many modes as their tensors. Tensors whose rows are not aligned to 16 bytes are
+//! copied to aligned rows before the launch.
+//!
+//! `tiled_mma::<bf16, f32>(warpgroups = 2)` multiplies by wgmma, 64 rows at once for each warpgroup of 128 threads, straight
+//! from the tiles that the producer has copied. Where a loop only multiplies, its products overlap; where it uses
+//! the sums, each product is waited for. [`persistent`] kernels have as many blocks as the device runs at once,
+//! and the producer is already copying for the next tile while the others are busy with the results of this one.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// c = max(a·bᵀ, 0)
+//! #[kernel(arch = 90)]
+//! fn product(
+//!     a: &Tensor<bf16, (M, K), (lda, _1)>,
+//!     b: &Tensor<bf16, (N, K), (ldb, _1)>,
+//!     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
+//! ) {
+//!     persistent();
+//!     let (ga, gb) = (tile(a, (128, 64), (block.x, _)), tile(b, (128, 64), (block.y, _)));
+//!     let (sa, sb) = (shared::<bf16>((128, 64)), shared::<bf16>((128, 64)));
+//!     let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+//!     let mut acc = mma.accumulators((128, 128), 0.0);
+//!     for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
+//!         copy(ga[(_, _, k)], sa);
+//!         copy(gb[(_, _, k)], sb);
+//!         gemm(sa, sb, &mut acc);
+//!     }
+//!     copy(map(acc, |x| max(x, 0.0)), tile(c, (128, 128), (block.x, block.y)));
+//! }
+//!
+//! let source = product().source().to_string();
+//! assert!(source.contains("wgmma_m64n128k16_bf16") && source.contains("bulk_load_2d"));
+//! ```
+//!
 //! # Explicit instructions
 //!
 //! One level down, the parts of threads, their fragments and the instructions are named, and the author writes
@@ -980,5 +1021,6 @@ language! {
     /// `fragments = 2`, where the body is one product, its operands are loaded from shared memory to
     /// registers one k-step ahead, across iterations too. A loop-exit test after each k-step then keeps nvcc
     /// from interleaving k-steps; `exits = false` omits it.
+    /// `producer = warp` a warp of its own copies in bulk: see [Producers](self#producers).
     fn pipelined(range: Number, stages: Number) -> Number;
 }

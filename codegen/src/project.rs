@@ -308,6 +308,14 @@ impl Project<'_> {
                 source.name, source.elem, target.name, target.elem
             )));
         }
+        if from.per_thread() || to.per_thread() {
+            return Err(Problem::new(format!(
+                "a producer copies whole tiles, and `{}`, {}, is the part of one thread",
+                from.name,
+                from.shape()
+            ))
+            .help("copy the tile without `parallelize`"));
+        }
         if how != How::Derive || token.is_some() || !fill.is_zero() {
             return Err(refuse(
                 "a producer copies in bulk, and fills what is out of bounds with zeros".into(),

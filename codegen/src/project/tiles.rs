@@ -17,7 +17,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     if program.more.iter().any(|more| !more.is_empty()) || program.grid[..axes].iter().any(Option::is_none) {
         let problem = Problem::new("the blocks of a persistent kernel take the tiles of one tensor in turn");
         let help = "number tiles by block.x, then block.y, then block.z, each along one mode";
-        return Err(problem.help(help).at(Span::default()));
+        return Err(problem.help(help).at(program.body.first().map_or(Span::default(), |stmt| stmt.span)));
     }
     let first = program.vars.len() as Id;
     let tile_of = |axis: u8| Coord::Var(first + Id::from(axis));
