@@ -141,14 +141,14 @@ fn every_statement_of_the_tutorial_is_needed() {
         "the first barrier",
         without(&[4]),
         "5: race: this reads `sa` and `sb` while other threads may still write them in the copy of `ta_ga` to `ta_sa`: \
-         `sa[0, 0, 0]` is written by thread 0 and read by thread 8\n\
+         `sa[0, 0, 0]` is written by thread 0 and read by thread 32\n\
          help: write sync_threads() between them",
     );
     check(
         "the second barrier",
         without(&[6]),
         "1: race: this overwrites `sa` while other threads may still read it in the product of `tc_sa` and `tc_sb` of \
-         the previous iteration: `sa[0, 0, 0]` is read by thread 8 and written by thread 0\n\
+         the previous iteration: `sa[0, 0, 0]` is read by thread 32 and written by thread 0\n\
          help: write sync_threads() at the end of the loop",
     );
     check(

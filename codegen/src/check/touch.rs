@@ -1,12 +1,13 @@
 //! Which threads access which elements of a shared tensor.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use tilewright_layout::{Layout, Value};
 
 use super::Budget;
-use super::races::Clash;
+use super::races::Env;
 use crate::affine::{Affine, Coord};
 use crate::thread::Id;
 use crate::tile::Program;
@@ -32,10 +33,36 @@ pub(super) struct Map {
 pub(super) struct Place {
     map: Rc<Map>,
     shift: i64,
+    /// The first thread: those of the map count from it.
+    thread: u32,
+    /// Elements that all accesses to the tensor have in common, along each mode; see [`Grains`].
+    grains: Rc<Grains>,
 }
 
-/// The key of a map: the tensor, the view's layout, each thread's start.
-type Known = (Id, Layout, Vec<Affine>, Option<Rc<Map>>);
+/// An element, and two different threads: of the earlier access, and of the later one.
+pub(super) type Clash = (i64, u32, u32);
+
+/// The threads that execute a statement.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Actors {
+    /// The group that the statement names.
+    pub(super) by: Id,
+    /// Those of its threads that execute it here.
+    pub(super) threads: Range<u32>,
+    /// One elected thread of each member executes it.
+    pub(super) elected: bool,
+}
+
+/// The key of a map: the tensor, the view's layout, each thread's start, and the threads.
+type Known = (Id, Layout, Vec<Affine>, Actors, Option<Rc<Map>>);
+
+/// The largest aligned blocks of a tensor that every view of it shows whole or not at all: elements of one block need
+/// no distinction.
+#[derive(Debug)]
+struct Grains {
+    /// For each mode the extent of a block, and how many blocks there are.
+    modes: Vec<(i64, i64)>,
+}
 
 /// Maps that have been made.
 pub(super) struct Maps<'p, 'b> {
@@ -43,17 +70,18 @@ pub(super) struct Maps<'p, 'b> {
     budget: &'b mut Budget,
     known: Vec<Known>,
     injective: HashMap<Id, bool>,
+    grains: HashMap<Id, Option<Rc<Grains>>>,
 }
 
 const TOO_MANY: &str = "it has too many elements to look at while compiling";
 
 impl<'p, 'b> Maps<'p, 'b> {
     pub(super) fn new(program: &'p Program, budget: &'b mut Budget) -> Maps<'p, 'b> {
-        Maps { program, budget, known: Vec::new(), injective: HashMap::new() }
+        Maps { program, budget, known: Vec::new(), injective: HashMap::new(), grains: HashMap::new() }
     }
 
-    /// The elements of a view for these values of the loop variables; or why they are not known.
-    pub(super) fn place(&mut self, view: &View, vars: &[i64]) -> Result<Place, &'static str> {
+    /// The elements of a view in this environment, by the threads that access them; or why they are not known.
+    pub(super) fn place(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Place, &'static str> {
         let tensor = self.program.tensor(view.tensor);
         let injective =
             *self.injective.entry(view.tensor).or_insert_with(|| tensor.layout.is_injective() == Some(true));
@@ -63,7 +91,13 @@ impl<'p, 'b> Maps<'p, 'b> {
         let unknown = |coord: &Coord| {
             !matches!(
                 coord,
-                Coord::Var(_) | Coord::Thread(_) | Coord::Swizzled(..) | Coord::Digit { .. } | Coord::Two(..)
+                Coord::Var(_)
+                    | Coord::Phase(_)
+                    | Coord::Thread(_)
+                    | Coord::Member(_)
+                    | Coord::Swizzled(..)
+                    | Coord::Digit { .. }
+                    | Coord::Two(..)
             )
         };
         if view.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. }))) {
@@ -76,72 +110,89 @@ impl<'p, 'b> Maps<'p, 'b> {
         if view.base.iter().flat_map(|base| &base.terms).any(mixed) {
             return Err("sizes or blocks say which of its elements are touched");
         }
-        let lookup = |coord: &Coord| match coord {
-            Coord::Var(var) => vars[*var as usize],
-            _ => 0,
-        };
+        let program = self.program;
+        let grains =
+            self.grains.entry(view.tensor).or_insert_with(|| Grains::of(program, view.tensor).map(Rc::new));
+        let grains = Rc::clone(grains.as_ref().ok_or("its size is not known")?);
         let (mut shift, mut step) = (0, 1);
-        let (mut by_thread, mut moved, mut steps, mut extents) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (mode, base) in tensor.plain().modes().zip(&view.base) {
-            let extent = mode.size().map_err(|_| "its size is not known")?;
+        let (mut by_thread, mut moved) = (Vec::new(), Vec::new());
+        for ((grain, count), base) in grains.modes.iter().zip(&view.base) {
             let (mut mine, mut all) = (Affine::default(), base.constant);
             for (coord, factor) in &base.terms {
                 let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
-                match term.per_thread() {
-                    true => mine.terms.push((known(coord, vars), *factor)),
-                    false => all += term.eval(&lookup),
+                match differs(self.program, &term, env) {
+                    true => mine.terms.push((known(self.program, coord, env), *factor)),
+                    false => all += env.value(self.program, &term),
                 }
             }
-            shift += all * step;
+            shift += all / grain * step;
             by_thread.push(mine);
             moved.push(all);
-            steps.push(step);
-            extents.push(extent);
-            step *= extent;
+            step *= count;
         }
-        let found = self
-            .known
-            .iter()
-            .find(|(id, layout, base, _)| *id == view.tensor && *base == by_thread && *layout == view.layout);
+        // Members of a family differ in their first thread only.
+        let first = crate::check::races::first_of_member(self.program, actors);
+        let threads = actors.threads.start - first..actors.threads.end - first;
+        let foreign =
+            |coord: &Coord| matches!(coord, Coord::Thread(of) | Coord::Member(of) if *of != actors.by);
+        let (first, threads) = match by_thread.iter().any(|base| base.any(&foreign)) {
+            true => (0, actors.threads.clone()),
+            false => (first, threads),
+        };
+        let relative = Actors { threads, ..actors.clone() };
+        let found = self.known.iter().find(|(id, layout, base, by, _)| {
+            *id == view.tensor && *base == by_thread && *by == relative && *layout == view.layout
+        });
         let map = match found {
             Some((.., map)) => map.clone(),
             None => {
-                let map = self.map(view, &by_thread, &steps).map(Rc::new);
-                self.known.push((view.tensor, view.layout.clone(), by_thread, map.clone()));
+                let map = self.map(view, &by_thread, &grains, &relative, first).map(Rc::new);
+                self.known.push((view.tensor, view.layout.clone(), by_thread, relative, map.clone()));
                 map
             }
         };
         let map = map.ok_or(TOO_MANY)?;
-        let inside = |((reach, moved), extent): ((&(i64, i64), &i64), &i64)| {
-            reach.0 + moved >= 0 && reach.1 + moved < *extent
+        let inside = |((reach, moved), (grain, count)): ((&(i64, i64), &i64), &(i64, i64))| {
+            reach.0 + moved >= 0 && reach.1 + moved < grain * count
         };
-        match map.reach.iter().zip(&moved).zip(&extents).all(inside) {
-            true => Ok(Place { map, shift }),
+        match map.reach.iter().zip(&moved).zip(&grains.modes).all(inside) {
+            true => Ok(Place { map, shift, thread: first, grains }),
             false => Err("a view reaches outside of it"),
         }
     }
 
-    fn map(&mut self, view: &View, base: &[Affine], steps: &[i64]) -> Option<Map> {
-        let threads = self.program.threads().max(1);
+    /// The map of a view; threads count from `first`.
+    fn map(
+        &mut self,
+        view: &View,
+        base: &[Affine],
+        grains: &Grains,
+        actors: &Actors,
+        first: u32,
+    ) -> Option<Map> {
         let mut reach = vec![(i64::MAX, i64::MIN); base.len()];
+        let threads: Vec<u32> = match (actors.elected, base.iter().all(|base| base.terms.is_empty())) {
+            (true, _) => elected(self.program, actors).collect(),
+            // Threads are alike: two of them are enough, and one of another warp.
+            (false, true) => {
+                let Range { start, end } = actors.threads;
+                [start, start + 1, end - 1].into_iter().filter(|thread| *thread < end).collect()
+            }
+            (false, false) => actors.threads.clone().collect(),
+        };
+        if !self.budget.take(threads.len()) {
+            return None;
+        }
         // Threads have few distinct starts: each is looked at once.
         let mut starts: Vec<(i64, u32)> = Vec::new();
         let mut known: HashMap<i64, usize> = HashMap::new();
-        let same = !base.iter().any(Affine::per_thread);
-        let looked_at = if same { threads.min(2) } else { threads };
-        if !self.budget.take(looked_at as usize) {
-            return None;
-        }
-        for thread in 0..looked_at {
-            let mut start = 0;
-            for (mode, base) in base.iter().enumerate() {
-                let at = base.eval(&|coord| match coord {
-                    Coord::Thread(_) => i64::from(thread),
-                    _ => 0,
-                });
+        for thread in threads {
+            let (mut start, mut step) = (0, 1);
+            for (mode, (base, (grain, count))) in base.iter().zip(&grains.modes).enumerate() {
+                let at = base.eval(&|coord| of_thread(self.program, coord, thread + first));
                 reach[mode] = (reach[mode].0.min(at), reach[mode].1.max(at));
-                start += at * steps[mode];
+                start += at.div_euclid(*grain) * step;
+                step *= count;
             }
             let place = *known.entry(start).or_insert(starts.len());
             match starts.get_mut(place) {
@@ -149,6 +200,7 @@ impl<'p, 'b> Maps<'p, 'b> {
                 None => starts.push((start, alone(thread))),
             }
         }
+        let steps: Vec<i64> = grains.steps();
         let mut offsets = vec![0i64];
         for (extent, stride) in view.layout.leaves() {
             let Value::Int(extent) = extent else { return None };
@@ -156,6 +208,12 @@ impl<'p, 'b> Maps<'p, 'b> {
             let mode = usize::from(path.steps()[0]);
             let far = (extent - 1) * times;
             reach[mode] = (reach[mode].0 + far.min(0), reach[mode].1 + far.max(0));
+            // Elements of one block are one.
+            let grain = grains.modes[mode].0;
+            let (extent, times) = match times.abs() < grain && times != 0 {
+                true => ((extent * times.abs() / grain).max(1), times.signum()),
+                false => (extent, times / grain),
+            };
             if extent.saturating_mul(offsets.len() as i64) > i64::from(self.budget.left) {
                 return None;
             }
@@ -188,14 +246,113 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 }
 
-/// The coordinate with loop variables replaced by their values.
-fn known(coord: &Coord, vars: &[i64]) -> Coord {
+impl Grains {
+    /// Those of a tensor; `None` if its size is not known.
+    fn of(program: &Program, tensor: Id) -> Option<Grains> {
+        let extents: Option<Vec<i64>> =
+            program.tensor(tensor).plain().modes().map(|mode| mode.size().ok()).collect();
+        let mut modes = extents?;
+        let whole = modes.clone();
+        for stmt in &program.body {
+            stmt.each(&mut |stmt| {
+                let views = stmt.reads().into_iter().chain(stmt.writes());
+                for view in views.filter(|view| view.tensor == tensor) {
+                    for (mode, grain) in modes.iter_mut().enumerate() {
+                        *grain = gcd(*grain, of_view(view, mode));
+                    }
+                }
+            });
+        }
+        Some(Grains { modes: modes.iter().zip(whole).map(|(&grain, all)| (grain, all / grain)).collect() })
+    }
+
+    /// The distance of blocks along each mode, when blocks are counted.
+    fn steps(&self) -> Vec<i64> {
+        let step = |step: &mut i64, (_, count): &(i64, i64)| Some(std::mem::replace(step, *step * count));
+        self.modes.iter().scan(1, step).collect()
+    }
+
+    /// The first element of a block.
+    fn element(&self, mut block: i64) -> i64 {
+        let (mut element, mut step) = (0, 1);
+        for (grain, count) in &self.modes {
+            element += block % count * grain * step;
+            block /= count;
+            step *= grain * count;
+        }
+        element
+    }
+}
+
+/// The largest block that a view shows whole along a mode of its tensor: the greatest common divisor of its consecutive
+/// elements and of all that it is moved by.
+fn of_view(view: &View, mode: usize) -> i64 {
+    let mut leaves: Vec<(i64, i64)> = Vec::new();
+    for (extent, stride) in view.layout.leaves() {
+        match (extent, stride) {
+            (Value::Int(extent), Value::Basis { times, path })
+                if usize::from(path.steps()[0]) == mode && extent > 1 =>
+            {
+                leaves.push((times.abs(), extent));
+            }
+            _ => {}
+        }
+    }
+    leaves.sort_unstable();
+    let (mut run, mut rest) = (1, 0);
+    for (times, extent) in leaves {
+        if times == run && rest == 0 { run *= extent } else { rest = gcd(rest, times) }
+    }
+    let Some(base) = view.base.get(mode) else { return 1 };
+    let moved = base.terms.iter().fold(base.constant.abs(), |all, (_, factor)| gcd(all, factor.abs()));
+    gcd(gcd(run, rest), moved)
+}
+
+/// The greatest common divisor; that of a number and 0 is the number.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Do threads that run this differ in a number?
+fn differs(program: &Program, of: &Affine, env: &Env) -> bool {
+    of.per_thread()
+        || of.any(&|coord| matches!(coord, Coord::Member(group) if env.member(program, *group).is_none()))
+}
+
+/// A coordinate of a thread of the block: its index in a group, or the member that it belongs to.
+fn of_thread(program: &Program, coord: &Coord, thread: u32) -> i64 {
+    let of = |group: Id| {
+        let first = program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
+        (i64::from(thread) - i64::from(first), i64::from(program.threads_of(group).max(1)))
+    };
+    match coord {
+        Coord::Thread(group) => {
+            let (thread, threads) = of(*group);
+            thread.rem_euclid(threads)
+        }
+        Coord::Member(group) => {
+            let (thread, threads) = of(*group);
+            thread.div_euclid(threads).rem_euclid(program.groups[*group as usize].members.max(1).into())
+        }
+        _ => 0,
+    }
+}
+
+/// The elected thread of each member, counted as the actors are.
+fn elected(program: &Program, actors: &Actors) -> impl Iterator<Item = u32> + use<> {
+    let Range { start, end } = actors.threads;
+    (start..end).step_by(program.threads_of(actors.by).max(1) as usize)
+}
+
+/// The coordinate with what is known replaced by its value.
+fn known(program: &Program, coord: &Coord, env: &Env) -> Coord {
     let sum = |of: &Affine| {
         let mut inner = Affine::from(of.constant);
         for (coord, factor) in &of.terms {
-            let term = match coord {
-                Coord::Var(var) => Affine::from(vars[*var as usize]),
-                coord => known(coord, vars).into(),
+            let term = Affine::from(coord.clone());
+            let term = match differs(program, &term, env) {
+                false => env.value(program, &term).into(),
+                true => known(program, coord, env).into(),
             };
             inner = inner.plus(&term, *factor).unwrap_or_default();
         }
@@ -218,13 +375,16 @@ fn halves(who: u32) -> (u16, u16) {
     (who as u16, (who >> 16) as u16)
 }
 
-/// Two of the threads of both.
+/// Two of the threads of both, of different warps if possible.
 fn both(x: u32, y: u32) -> u32 {
     let ((first, second), (third, fourth)) = (halves(x), halves(y));
-    if second != NO_THREAD {
-        return x;
-    }
-    let other = if third == first { fourth } else { third };
+    let apart = |other: u16| other != NO_THREAD && other / 32 != first / 32;
+    let other = match [second, third, fourth].into_iter().find(|other| apart(*other)) {
+        Some(other) => other,
+        None if second != NO_THREAD => second,
+        None if third == first => fourth,
+        None => third,
+    };
     u32::from(first) | u32::from(other) << 16
 }
 
@@ -234,7 +394,7 @@ impl Place {
         x: &Place,
         y: &Place,
         maps: &mut Maps<'_, '_>,
-        test: fn(u32, u32) -> Option<(u32, u32)>,
+        test: &dyn Fn([Option<u32>; 2], [Option<u32>; 2]) -> Option<(u32, u32)>,
     ) -> Option<Clash> {
         let (x_low, y_low) = (x.map.low + x.shift, y.map.low + y.shift);
         let from = x_low.max(y_low);
@@ -246,9 +406,9 @@ impl Place {
             let (a, b) = (x.map.who[(at - x_low) as usize], y.map.who[(at - y_low) as usize]);
             if a != NONE
                 && b != NONE
-                && let Some((first, second)) = test(a, b)
+                && let Some((first, second)) = test(threads(a, x.thread), threads(b, y.thread))
             {
-                return Some((at, first, second));
+                return Some((x.grains.element(at), first, second));
             }
             at += 1;
         }
@@ -257,19 +417,25 @@ impl Place {
 
     /// An element that both access.
     pub(super) fn meet(x: &Place, y: &Place, maps: &mut Maps<'_, '_>) -> Option<Clash> {
-        Place::common(x, y, maps, |a, b| Some((u32::from(halves(a).0), u32::from(halves(b).0))))
+        Place::common(x, y, maps, &|a, b| a[0].zip(b[0]))
     }
 
-    /// An element that different threads access.
-    pub(super) fn clash(x: &Place, y: &Place, maps: &mut Maps<'_, '_>) -> Option<Clash> {
-        Place::common(x, y, maps, |a, b| {
-            if a == b && a >> 16 == u32::from(NO_THREAD) {
-                return None;
-            }
-            let ((a, c), (b, d)) = (halves(a), halves(b));
+    /// An element that two threads access, the first earlier, between which nothing orders.
+    pub(super) fn clash(
+        x: &Place,
+        y: &Place,
+        maps: &mut Maps<'_, '_>,
+        unordered: &dyn Fn(u32, u32) -> bool,
+    ) -> Option<Clash> {
+        Place::common(x, y, maps, &|[a, c], [b, d]| {
             let pairs = [(a, b), (a, d), (c, b), (c, d)];
-            let found = pairs.into_iter().find(|&(x, y)| x != NO_THREAD && y != NO_THREAD && x != y)?;
-            Some((u32::from(found.0), u32::from(found.1)))
+            pairs.into_iter().filter_map(|(x, y)| x.zip(y)).find(|&(x, y)| unordered(x, y))
         })
     }
+}
+
+/// The threads of an element, counted from this one.
+fn threads(who: u32, from: u32) -> [Option<u32>; 2] {
+    let (first, second) = halves(who);
+    [first, second].map(|thread| (thread != NO_THREAD).then_some(u32::from(thread) + from))
 }
