@@ -358,7 +358,7 @@
 //!
 //! With `exclusive = true` a result leaves out its own element. `carry = &mut total` continues a scan: the
 //! carry comes before the first element, and becomes the combination of everything. It has extent 1 along
-//! scanned modes. Elements out of bounds are left out, as in [reductions](self#reductions).
+//! scanned modes. With `cluster = true` the tiles of a [cluster](self#clusters)'s blocks follow one another. Elements out of bounds are left out, as in [reductions](self#reductions).
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -393,6 +393,38 @@
 //!     copy(map((own.0, own.1, before.1), |b, y, x| b * x + y), y);
 //! }
 //! assert!(recurrence().source().contains("__shfl_xor_sync"));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! # Clusters
+//!
+//! What one block cannot hold may be shared by the blocks of a cluster, which run at the same time and read one
+//! another's shared memory: `cluster(4)` makes clusters of four blocks, neighbours along x. [`cluster_sum`] and its
+//! like combine over all their threads, [`cluster_scan`] runs over them, and a scan of whole tiles with `cluster =
+//! true` continues from the tile of one block to that of the next. Without [`cluster`] a block is a cluster of
+//! its own. A cluster combines in the order of its blocks, so results do not differ from run to run.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Rows divided by the sum of their magnitudes: C blocks for each row.
+//! #[kernel]
+//! fn normalized<const C: usize = 4>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+//!     at_most(N, 1024 * C);
+//!     cluster(C);
+//!     let (part, row) = walk((C, M), block.x);
+//!     let t = layout!((1, 128));
+//!     let x = parallelize(tile(x, (1, 1024), (row, part)), t, thread.x, values = (1, 4));
+//!     let y = parallelize(tile(y, (1, 1024), (row, part)), t, thread.x, values = (1, 4));
+//!     let own = map(x, |x| x);
+//!     let total = cluster_sum(sum(map(own, |x| abs(x))));
+//!     map((own, total), y, |x, total| x / total);
+//! }
+//!
+//! let x = vec![-2.0f32; 2 * 3001];
+//! let (x, y) = (Arg::tensor(&x, [2, 3001]), Arg::output::<f32>([2, 3001]));
+//! let done = normalized().simulate(&[x.strides([3001, 1]), y.strides([3001, 1])])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| (y + 1.0 / 3001.0).abs() < 1e-9));
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
@@ -908,6 +940,15 @@ language! {
     fn block_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of the block; every thread gets it.
     fn block_minimum(fragment: View) -> View;
+    /// Sums each element over all threads of the cluster; every thread of its blocks gets the sum. See
+    /// [Clusters](self#clusters).
+    fn cluster_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of the cluster; every thread gets the result.
+    fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// The largest of each element over the threads of the cluster; every thread gets it.
+    fn cluster_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of the cluster; every thread gets it.
+    fn cluster_minimum(fragment: View) -> View;
     /// Combines each element with those before it, by an associative closure with its identity:
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](self#scans).
     fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
@@ -915,6 +956,8 @@ language! {
     fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// [`scan`] of each element over the threads of the block.
     fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the threads of the cluster, its blocks in the order of their indices.
+    fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// Waits until all threads of the block have arrived.
     fn sync_threads();
     /// Waits until every copy in flight has landed.
@@ -933,6 +976,9 @@ language! {
     /// tile of the grid after another. With a producer, its copies for the next tile overlap the end of this one: see
     /// [Producers](self#producers).
     fn persistent();
+    /// Launches clusters of so many neighbouring blocks along x, from 1 to 16: see
+    /// [Clusters](self#clusters). More than 8 are not portable, and more than 1 need `sm_90`.
+    fn cluster(blocks: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
     /// A row-major layout.

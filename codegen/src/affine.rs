@@ -297,6 +297,19 @@ impl Affine {
         self.any(&|coord| matches!(coord, Coord::Thread(_) | Coord::Loaded { per_thread: true, .. }))
     }
 
+    /// May it differ among the blocks of a cluster of so many, which are neighbours along x?
+    pub fn per_block(&self, blocks: i64) -> bool {
+        self.terms.iter().any(|(coord, _)| match coord {
+            Coord::Block(_) | Coord::ClusterRank | Coord::Loaded { .. } => true,
+            Coord::Digit { of, over, .. } => {
+                let of_cluster =
+                    of.constant == 0 && matches!(of.terms[..], [(Coord::Block(0), 1)]) && over % blocks == 0;
+                !of_cluster && of.per_block(blocks)
+            }
+            coord => coord.inside().iter().any(|inner| inner.per_block(blocks)),
+        })
+    }
+
     /// Is it uniform in the block and loop-invariant: made of the block index, sizes and arguments alone?
     pub fn is_fixed(&self) -> bool {
         !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Phase(_) | Coord::Loaded { .. }))

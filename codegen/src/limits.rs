@@ -54,7 +54,7 @@ pub(crate) const MOST_THREADS: u32 = 1024;
 const MOST_SLOTS: u32 = 1024;
 
 /// The most blocks of a cluster.
-const MOST_BLOCKS: u32 = 16;
+pub(crate) const MOST_BLOCKS: u32 = 16;
 
 /// The deepest nesting of quotients and remainders in a coordinate.
 const DEEPEST_DIGITS: usize = 16;
@@ -362,6 +362,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     let across = match &stmt.op {
         Op::Reduce { across: Across::Block | Across::Digits(_), .. }
         | Op::Fold { across: Across::Block | Across::Digits(_), .. } => 8,
+        Op::Reduce { across: Across::Cluster(_), .. } | Op::Fold { across: Across::Cluster(_), .. } => 16,
         Op::Scan { how, .. } => 8 * how.levels.len() as u64,
         Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,

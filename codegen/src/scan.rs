@@ -30,6 +30,8 @@ pub enum Level {
     },
     /// The number of the thread.
     Threads(Across),
+    /// The rank of the block in its cluster of so many. All threads of a block are scanned before.
+    Blocks(u32),
 }
 
 impl Scan {
@@ -48,9 +50,17 @@ impl Scan {
     /// The threads that it runs over.
     pub fn across(&self) -> Vec<Across> {
         let threads = self.levels.iter().filter_map(|level| match level {
-            Level::Own { .. } => None,
+            Level::Own { .. } | Level::Blocks(_) => None,
             Level::Threads(across) => Some(*across),
         });
         threads.collect()
+    }
+
+    /// The blocks of a cluster that it runs over.
+    pub fn blocks(&self) -> Option<u32> {
+        self.levels.iter().find_map(|level| match level {
+            Level::Blocks(blocks) => Some(*blocks),
+            _ => None,
+        })
     }
 }

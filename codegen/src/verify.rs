@@ -35,16 +35,28 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
 enum Apart {
     Condition,
     Loop,
+    /// Blocks of a cluster may differ.
+    Blocks,
 }
 
 /// Collective statements must be reached by all threads of their group.
 fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
-        if let (Some(apart), Some(what)) = (apart, collective(&stmt.op)) {
+        let what = match apart {
+            Some(Apart::Blocks) => over_cluster(stmt),
+            _ => collective(&stmt.op),
+        };
+        if let (Some(apart), Some(what)) = (apart, what) {
             let (where_to, why) = match apart {
                 Apart::Condition => ("`if`", "the condition around it may differ from thread to thread"),
                 Apart::Loop => {
                     ("loop", "the loop around it may have another number of iterations in each thread")
+                }
+                Apart::Blocks => {
+                    let said = "needs all blocks of the cluster at once, and what is around it may differ from block to block";
+                    return Err(Problem::new(format!("{what} {said}"))
+                        .help("write it outside of the `if` or loop, or let sizes and loop variables decide")
+                        .at(stmt.span));
                 }
             };
             return Err(Problem::new(format!("{what} needs all threads at once, and {why}"))
@@ -54,13 +66,26 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> std::resu
                 .at(stmt.span));
         }
         let apart = match &stmt.op {
-            op if !program.diverges(op) => apart,
+            op if !program.diverges(op) => match apart {
+                None if program.blocks_diverge(op) => Some(Apart::Blocks),
+                _ => apart,
+            },
             Op::If { .. } => Some(Apart::Condition),
             _ => Some(Apart::Loop),
         };
         stmt.bodies().into_iter().try_for_each(|inner| together(program, inner, apart))?;
     }
     Ok(())
+}
+
+/// A statement that all blocks of a cluster execute together, in words.
+fn over_cluster(stmt: &Stmt) -> Option<&'static str> {
+    match &stmt.op {
+        Op::SyncCluster => collective(&stmt.op),
+        Op::Scan { .. } if stmt.is_over_cluster() => Some("a scan over a cluster"),
+        _ if stmt.is_over_cluster() => Some("a reduction over a cluster"),
+        _ => None,
+    }
 }
 
 /// A collective statement, in words.

@@ -1,24 +1,34 @@
-//! Rows kept in registers: each is read once and written once. The `…_row` kernels use one block per row, for
-//! long rows; the `…_rows` kernels use one warp for R rows at a time.
+//! Rows kept in registers: each is read once and written once. The `…_row` kernels use a cluster of C blocks
+//! for each row, which is one block up to some 32,768 elements; the `…_rows` kernels use one warp for R rows at
+//! a time.
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x) along rows: one block per row of at most W elements.
+/// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn softmax_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
+pub fn softmax_row<
+    T,
+    const W: usize = 8192,
+    const L: usize = 512,
+    const V: usize = 4,
+    const C: usize = 1,
+    const Q: usize = 0,
+>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
-    at_most(N, W);
+    at_most(N, C * W);
     blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
     copy(from, row);
-    let most = block_maximum(maximum(row));
+    let most = cluster_maximum(maximum(row));
     let grown = map((row, most), |x, most| exp(x - most));
-    let total = block_sum(sum(grown));
+    let total = cluster_sum(sum(grown));
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -42,13 +52,14 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// y = w · (x - mean x) / √(variance x + eps) + b along rows: one block per row of at most W elements.
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn layernorm_row<
     T,
     const W: usize = 8192,
     const L: usize = 512,
     const V: usize = 4,
+    const C: usize = 1,
     const Q: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -57,18 +68,20 @@ pub fn layernorm_row<
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
-    at_most(N, W);
+    at_most(N, C * W);
     blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
-    let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));
-    let bias = parallelize(tile(b, (1, W), (0, 0)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, part)), threads, thread.x, values = (1, V));
+    let bias = parallelize(tile(b, (1, W), (0, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
     copy(from, row);
-    let mean = map(block_sum(sum(row)), |total| total / N as f32);
+    let mean = map(cluster_sum(sum(row)), |total| total / N as f32);
     let off = map((row, mean), |x, mean| x - mean);
-    let squares = block_sum(sum(map(off, |d| d * d)));
+    let squares = cluster_sum(sum(map(off, |d| d * d)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((off, factor, scale, bias), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
@@ -100,24 +113,33 @@ pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usiz
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
-/// y = w · x / √(mean x² + eps) along rows: one block per row of at most W elements.
+/// y = w · x / √(mean x² + eps) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn rmsnorm_row<T, const W: usize = 8192, const L: usize = 512, const V: usize = 4, const Q: usize = 0>(
+pub fn rmsnorm_row<
+    T,
+    const W: usize = 8192,
+    const L: usize = 512,
+    const V: usize = 4,
+    const C: usize = 1,
+    const Q: usize = 0,
+>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
-    at_most(N, W);
+    at_most(N, C * W);
     blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
-    let scale = parallelize(tile(w, (1, W), (0, 0)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W), (0, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let (row, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
     copy(from, row);
     copy(scale, w);
-    let squares = block_sum(sum(map(row, |x| x * x)));
+    let squares = cluster_sum(sum(map(row, |x| x * x)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }

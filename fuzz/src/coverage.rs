@@ -266,6 +266,8 @@ impl Seen {
                     Across::Warp(_) => "reduce: part of a warp",
                     Across::Block => "reduce: block",
                     Across::Digits(_) => "reduce: digits of threads",
+                    // No kernel is drawn with it: the reference executes the blocks of a cluster one after another.
+                    Across::Cluster(_) => "reduce: cluster",
                 });
                 "statement: reduce"
             }

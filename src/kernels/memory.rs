@@ -117,6 +117,11 @@ const OWN: usize = 16;
 /// The longest row that one warp reads, in elements for each lane.
 const SHORT: usize = 16;
 
+/// The longest part of a row that one block keeps in registers; clusters share longer rows.
+const PART: usize = 16384;
+/// Most blocks of a cluster.
+const BLOCKS: usize = 16;
+
 /// The kernel for a matrix of this size, rows contiguous.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
     let own = |kernel, constants: &[(&'static str, usize)]| Choice {
@@ -133,6 +138,12 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             let value = wide.min((columns / 32).next_power_of_two()).max(1);
             let width = columns.next_multiple_of(32 * value);
             return own(short, &[("W", width), ("R", (OWN * 16 / width).max(1)), ("V", value)]);
+        }
+        let blocks = columns.div_ceil(PART).next_power_of_two().min(BLOCKS);
+        if blocks > 1 {
+            // Two resident blocks of 512 threads: one loads while the other waits for its cluster.
+            let width = columns.div_ceil(blocks).next_multiple_of(512 * wide);
+            return own(long, &[("W", width), ("L", 512), ("V", wide), ("C", blocks), ("Q", 2)]);
         }
         own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
     };
@@ -154,7 +165,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Layernorm if wide == 1 => in_rows("layernorm_row", "layernorm_rows", keeping(17)),
         Work::Layernorm => {
             let mut choice = in_rows("layernorm_row", "layernorm_rows", kept);
-            if choice.kernel == "layernorm_row" && elem.bytes() < 4 {
+            if choice.kernel == "layernorm_row" && elem.bytes() < 4 && columns <= PART {
                 // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
                 // be resident.
                 choice.constants.push(("Q", (1536 / kept).max(1)));

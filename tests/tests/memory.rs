@@ -55,6 +55,8 @@ fn rows() {
             // Every size with every kernel, and every type with each.
             check(work, ELEMS[(place + at) % 3], sizes, Values::Any);
         }
+        // A cluster of two blocks for each row.
+        check(work, ELEMS[place], [2, 20_001], Values::Any);
     }
 }
 

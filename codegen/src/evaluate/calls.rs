@@ -54,9 +54,17 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("block_maximum", "block_maximum(fragment)"),
     ("block_minimum", "block_minimum(fragment)"),
     ("block_reduce", "block_reduce(x, 0.0, |a, b| a + b), with beyond = 0.0"),
-    ("scan", "scan(x, 0.0, |a, b| a + b), with mode = 1, exclusive = true or carry = &mut total"),
+    ("cluster_sum", "cluster_sum(fragment), with acc = f32"),
+    ("cluster_maximum", "cluster_maximum(fragment)"),
+    ("cluster_minimum", "cluster_minimum(fragment)"),
+    ("cluster_reduce", "cluster_reduce(x, 0.0, |a, b| a + b), with beyond = 0.0"),
+    (
+        "scan",
+        "scan(x, 0.0, |a, b| a + b), with mode = 1, exclusive = true, carry = &mut total or cluster = true",
+    ),
     ("warp_scan", "warp_scan(x, 0.0, |a, b| a + b), with lanes = 8, exclusive = true or carry = &mut total"),
     ("block_scan", "block_scan(x, 0.0, |a, b| a + b), with exclusive = true or carry = &mut total"),
+    ("cluster_scan", "cluster_scan(x, 0.0, |a, b| a + b), with exclusive = true or carry = &mut total"),
     ("sync_threads", "sync_threads()"),
     ("cp_async_wait_all", "cp_async_wait_all()"),
     ("cp_async_wait", "cp_async_wait(1)"),
@@ -64,6 +72,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("at_most", "at_most(N, 8192)"),
     ("blocks_per_sm", "blocks_per_sm(4)"),
     ("persistent", "persistent()"),
+    ("cluster", "cluster(8)"),
     ("padded", "padded((BM, BK), 1)"),
     ("row_major", "row_major((BM, BK))"),
     ("swizzled", "swizzled(3, 2, 3, layout!((32, 8)))"),
@@ -192,16 +201,17 @@ impl Evaluator {
             "parallelize" => &["ragged", "values"],
             "pipelined" => &["stages", "fragments", "exits", "producer"],
             "tiled_mma" => &["warps", "warpgroups"],
-            "sum" | "block_sum" => &["acc", "beyond"],
-            "maximum" | "minimum" | "block_maximum" | "block_minimum" => &["beyond"],
+            "sum" | "block_sum" | "cluster_sum" => &["acc", "beyond"],
+            "maximum" | "minimum" | "block_maximum" | "block_minimum" | "cluster_maximum"
+            | "cluster_minimum" => &["beyond"],
             "warp_sum" => &["acc", "lanes", "beyond"],
             "warp_maximum" | "warp_minimum" => &["lanes", "beyond"],
-            "scan" => &["mode", "exclusive", "carry"],
+            "scan" => &["mode", "exclusive", "carry", "cluster"],
             "warp_scan" => &["lanes", "exclusive", "carry"],
-            "block_scan" => &["exclusive", "carry"],
+            "block_scan" | "cluster_scan" => &["exclusive", "carry"],
             "reduce" => &["mode", "beyond"],
             "warp_reduce" => &["lanes", "beyond"],
-            "block_reduce" => &["beyond"],
+            "block_reduce" | "cluster_reduce" => &["beyond"],
             _ => &[],
         };
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
@@ -518,7 +528,7 @@ impl Evaluator {
             }
             "map" => self.map_call(args, naming),
             name if super::reduce::parts(name).is_some() => self.reduce_call(args, naming),
-            "scan" | "warp_scan" | "block_scan" => self.scan_call(args, naming),
+            "scan" | "warp_scan" | "block_scan" | "cluster_scan" => self.scan_call(args, naming),
             "sync_threads" => {
                 most(0)?;
                 self.builder.sync();
@@ -566,7 +576,18 @@ impl Evaluator {
             "persistent" => {
                 most(0)?;
                 self.builder.persistent();
-                Ok(Value::Unit)
+                self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+            }
+            "cluster" => {
+                most(1)?;
+                match u32::try_from(integer(0)?) {
+                    Ok(blocks @ 1..=limits::MOST_BLOCKS) => {
+                        self.builder.cluster([blocks, 1, 1]);
+                        self.builder.arch(if blocks > 1 { 90 } else { 0 });
+                        self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+                    }
+                    _ => Err(need(0, &format!("a number of blocks from 1 to {}", limits::MOST_BLOCKS))),
+                }
             }
             "padded" => {
                 most(2)?;

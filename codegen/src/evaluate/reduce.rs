@@ -19,6 +19,7 @@ pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
     let (across, with) = match name.split_once('_') {
         Some(("warp", with)) => (Across::Warp(32), with),
         Some(("block", with)) => (Across::Block, with),
+        Some(("cluster", with)) => (Across::Cluster(0), with),
         _ => (Across::Thread, name),
     };
     let with = match with {
@@ -55,8 +56,29 @@ impl Evaluator {
         }
     }
 
+    /// The blocks of a cluster.
+    pub(super) fn blocks_of_cluster(&self) -> u32 {
+        self.builder.program().cluster.iter().product()
+    }
+
+    /// The tile scheduler of a persistent kernel gives all blocks of a cluster the same tile, and `block.x` is to differ.
+    pub(super) fn one_of_cluster_and_persistent(&self) -> Result<(), Problem> {
+        let persistent = self.builder.program().launch == tile::LaunchRule::Persistent;
+        match persistent && self.blocks_of_cluster() > 1 {
+            true => {
+                Err(Problem::new("a kernel with clusters is not persistent").help("leave one of them out"))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// The threads that a call spans, where it may name lanes; nothing where an error has been reported.
     pub(super) fn over_lanes(&mut self, args: &Args, across: Across) -> Option<Across> {
+        let across = match (across, self.blocks_of_cluster()) {
+            (Across::Cluster(_), 1) => Across::Block,
+            (Across::Cluster(_), blocks) => Across::Cluster(blocks),
+            _ => across,
+        };
         match named(args, "lanes") {
             None => Some(across),
             Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _)) => Some(Across::Warp(*lanes as u32)),

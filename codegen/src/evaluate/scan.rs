@@ -47,7 +47,16 @@ impl Evaluator {
             "warp_scan" => Across::Warp(32),
             _ => Across::Block,
         };
-        let levels = match across {
+        let over_cluster = match named(args, "cluster") {
+            None => args.name == "cluster_scan",
+            Some((Value::Bool(over), _)) => *over,
+            Some((other, span)) => {
+                let problem =
+                    Problem::new(format!("`cluster` is true or false, and this is {}", other.kind()));
+                return Ok(self.complain(span, problem.help("write cluster = true")));
+            }
+        };
+        let mut levels = match across {
             Across::Thread => {
                 let own = |mode: u8| Level::Own { mode, extent: extents[usize::from(mode)] };
                 match along(args, extents.len()) {
@@ -74,6 +83,9 @@ impl Evaluator {
                 vec![Level::Threads(across)]
             }
         };
+        if over_cluster {
+            levels.extend(Some(self.blocks_of_cluster()).filter(|&blocks| blocks > 1).map(Level::Blocks));
+        }
         let name = |n: usize| naming.get(n).map_or("fragment", String::as_str);
         let (mut ins, mut to): (Vec<View>, Vec<View>) = (Vec::new(), Vec::new());
         for (n, (view, elem)) in from.iter().zip(&elems).enumerate() {

@@ -121,6 +121,18 @@ impl Evaluator {
                 .help("write bands = 8"));
             }
         };
+        // Where there is one tile along a mode, the block's index numbers those along the other.
+        match [rows, columns] {
+            [Size::Int(1), other] | [other, Size::Int(1)] => {
+                self.builder.blocks(axis, &[other])?;
+                let mut at = [Value::Int(0), Value::Index(block)];
+                if rows != Size::Int(1) {
+                    at.reverse();
+                }
+                return Ok(Value::Tuple(at.into()));
+            }
+            _ => {}
+        }
         self.builder.blocks(axis, &[rows, columns])?;
         let far = || Problem::new("a coordinate passes 63 bits");
         let at = walk(&block, &rows.into(), &columns.into(), bands).ok_or_else(far)?;

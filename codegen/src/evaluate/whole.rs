@@ -82,6 +82,7 @@ impl Evaluator {
                     args.name
                 ))
                 .help(match function {
+                    _ if args.name.starts_with("cluster") => format!("parallelize the tile, and combine the parts: {}(…)", args.name),
                     "reduce" => "write reduce(t, identity, |a, b| …, mode = 1) for each row, without `mode` for all".into(),
                     _ => format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"),
                 })

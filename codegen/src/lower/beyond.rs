@@ -226,7 +226,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
     let lanes = match across {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
-        Across::Block => None,
+        Across::Block | Across::Cluster(_) => None,
         Across::Digits(_) => {
             // Evaluated for every thread: does it equal the value in the first thread of its group?
             let at = |thread: u32| {
@@ -236,12 +236,22 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
             return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
         }
     };
+    let blocks = match across {
+        Across::Cluster(blocks) => Some(i64::from(blocks)),
+        _ => None,
+    };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,
-        // The index of a group of lanes is uniform within the group.
-        Coord::Digit { of, over, .. } => match (lanes, &of.terms[..]) {
-            (Some(lanes), [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
-            _ => of.any(&|coord| matches!(coord, Coord::Thread(_))),
+        Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+        // The index of a group of lanes, or of a cluster, is uniform within it.
+        Coord::Digit { of, over, .. } => match (lanes, blocks, &of.terms[..]) {
+            (Some(lanes), _, [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
+            (_, Some(blocks), [(Coord::Block(_), 1)]) if of.constant == 0 && over % blocks == 0 => false,
+            _ => of.any(&|coord| match coord {
+                Coord::Thread(_) => true,
+                Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+                _ => false,
+            }),
         },
         coord => Affine::from(coord.clone()).per_thread(),
     })

@@ -6,6 +6,7 @@ mod atomic;
 mod beyond;
 mod bounds;
 mod bulk;
+mod cluster;
 mod collective;
 mod commits;
 mod convert;

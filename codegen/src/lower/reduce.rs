@@ -1,4 +1,5 @@
-//! Reductions: within a thread, across the lanes of a warp, across the block.
+//! Reductions: within a thread, across the lanes of a warp, across the block; [`super::cluster`] continues
+//! across a cluster.
 
 use super::Lower;
 use super::address::leaves;
@@ -57,9 +58,9 @@ pub(super) struct Kept {
     /// An array for each entry of the tuples.
     pub(super) arrays: Vec<u32>,
     /// Where this group's elements begin.
-    begin: Ix,
+    pub(super) begin: Ix,
     /// How many runs there are.
-    count: i64,
+    pub(super) count: i64,
     /// The run of this thread.
     pub(super) run: Ix,
 }
@@ -162,6 +163,10 @@ impl Lower<'_> {
             (_, []) => Ok(()),
             (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
             (Across::Block, _) => self.across_block(&all),
+            (Across::Cluster(blocks), _) => {
+                self.across_block(&all)?;
+                self.across_blocks(&all, blocks.into())
+            }
             _ => self.across_digits(&all, &digits),
         }
     }
@@ -171,7 +176,7 @@ impl Lower<'_> {
         let threads = self.combined();
         match across {
             Across::Thread => Ok(Vec::new()),
-            Across::Block => Ok(vec![(threads, 1)]),
+            Across::Block | Across::Cluster(_) => Ok(vec![(threads, 1)]),
             Across::Warp(lanes) => {
                 let lanes = i64::from(lanes);
                 if ![1, 2, 4, 8, 16, WARP].contains(&lanes) || threads % lanes != 0 {
@@ -368,7 +373,7 @@ impl Lower<'_> {
     }
 
     /// Threads of the current group.
-    fn combined(&self) -> i64 {
+    pub(super) fn combined(&self) -> i64 {
         let group = &self.program.groups[self.scope.by as usize];
         i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
     }
@@ -389,15 +394,26 @@ impl Lower<'_> {
 
     /// Combines runs of threads through shared memory.
     fn through_shared(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
-        let len = self.results(all);
         let kept = self.store_of_runs(all, runs)?;
         let home = self.first_run(all, runs, kept.run);
+        self.combine_runs(all, runs, &kept, home)
+    }
+
+    /// Combines elements of runs, from the first on.
+    pub(super) fn combine_runs(
+        &mut self,
+        all: &Combined<'_>,
+        runs: &Runs<'_>,
+        kept: &Kept,
+        home: Ix,
+    ) -> Result<()> {
+        let len = self.results(all);
         let (count, zero) = (runs.count(), self.int(0));
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.place_of_run(&kept, array, at[0], home);
+                let from = lower.place_of_run(kept, array, at[0], home);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
             }
             Ok(())
@@ -411,7 +427,7 @@ impl Lower<'_> {
         let (body, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (&partial, &array) in partials.iter().zip(&kept.arrays) {
-                    let from = lower.place_of_run(&kept, array, at[0], other);
+                    let from = lower.place_of_run(kept, array, at[0], other);
                     lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
                 }
                 lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
@@ -430,7 +446,7 @@ impl Lower<'_> {
         let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
         let array = |lower: &mut Self, part: &Part| {
             let name = format!("{}_of_{}", part.name, runs.name);
-            lower.scratch_array(&name, part.elem, (count * len * members) as u32)
+            lower.scratch_array(&name, part.elem, (count * len * members) as u32, "warps")
         };
         let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
         let (member, own) = (self.member(self.scope.by), self.int(count * len));
@@ -503,10 +519,10 @@ impl Lower<'_> {
     }
 
     /// A scratch array in shared memory.
-    fn scratch_array(&mut self, name: &str, elem: Elem, len: u32) -> u32 {
+    pub(super) fn scratch_array(&mut self, name: &str, elem: Elem, len: u32, of: &str) -> u32 {
         const ALIGN: u32 = 16;
         let offset = self.kernel.launch.shared_bytes.next_multiple_of(ALIGN);
-        let note = format!("{len} results of warps");
+        let note = format!("{len} results of {of}");
         let array = Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note };
         self.kernel.launch.shared_bytes = offset + array.bytes();
         self.kernel.shared.push(array);

@@ -1,4 +1,4 @@
-//! Scans: prefixes within a thread, across the lanes of a warp, across the block.
+//! Scans: prefixes within a thread, across the lanes of a warp, across the block, across the cluster.
 //!
 //! Elements are numbered in the order of the scan; the digits of the number are levels, each over elements of
 //! a thread or over threads. A level combines the prefixes of its elements with those of all levels above, of
@@ -10,11 +10,11 @@ use super::Lower;
 use super::address::leaves;
 use super::beyond::Edge;
 use super::bounds::target_at;
-use super::reduce::{Combined, How, PARTIAL_UNROLL, Part, Runs, load};
+use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::scan::{self, Scan};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
 use crate::tile::Expr;
@@ -31,6 +31,8 @@ enum Level {
     Own(i64),
     /// A digit of the thread's number: extent and step.
     Threads(i64, i64),
+    /// The rank of the block in a cluster of so many.
+    Blocks(i64),
 }
 
 impl Lower<'_> {
@@ -102,9 +104,22 @@ impl Lower<'_> {
                     let digits = self.thread_digits(across)?;
                     levels.extend(digits.into_iter().map(|(extent, step)| Level::Threads(extent, step)));
                 }
+                scan::Level::Blocks(blocks) => {
+                    let digits = levels.iter().map(|level| match level {
+                        Level::Threads(extent, _) => *extent,
+                        _ => 1,
+                    });
+                    if digits.product::<i64>() != self.combined() {
+                        return Err(Problem::new(
+                            "a scan over a cluster runs along all threads of each block, and these have several rows, or no elements",
+                        )
+                        .help("take tiles of one row, with at least as many elements as the block has threads"));
+                    }
+                    levels.push(Level::Blocks(blocks.into()));
+                }
             }
         }
-        levels.retain(|level| !matches!(level, Level::Own(1) | Level::Threads(1, _)));
+        levels.retain(|level| !matches!(level, Level::Own(1) | Level::Threads(1, _) | Level::Blocks(1)));
         Ok(levels)
     }
 
@@ -174,14 +189,21 @@ impl Lower<'_> {
         };
         match *level {
             Level::Own(extent) => self.own_level(values, extent, above, carry, inclusive).map(Some),
-            Level::Threads(extent, step) => {
+            Level::Threads(..) | Level::Blocks(_) => {
                 let done = self.room(values, "before", len);
                 self.over(len, &mut |lower, at| {
                     let first = lower.tuple_or_identity(values, inclusive.then_some(&values.parts), at);
                     lower.set(&done, at, first);
                     Ok(())
                 })?;
-                self.over_threads(values, &done, extent, step)?;
+                match *level {
+                    Level::Threads(extent, step) => self.over_threads(values, &done, extent, step)?,
+                    Level::Blocks(blocks) => {
+                        let (kept, digits) = (self.results_of_blocks(values, blocks)?, [(blocks, 1)]);
+                        self.over_kept(values, &done, &self.blocks_of_cluster(&digits), &kept)?;
+                    }
+                    Level::Own(_) => {}
+                }
                 if let Some(before) = self.prefixes(values, above, carry, false)? {
                     self.over(len, &mut |lower, at| {
                         let before = lower.tuple_or_identity(values, Some(&before), at);
@@ -310,8 +332,18 @@ impl Lower<'_> {
     /// The same over runs of threads, through shared memory: each thread combines the totals of all runs in
     /// their order, and keeps what it has when it comes to its own.
     fn over_runs(&mut self, values: &Combined<'_>, done: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
-        let len = self.results(values);
         let kept = self.store_of_runs(values, runs)?;
+        self.over_kept(values, done, runs, &kept)
+    }
+
+    fn over_kept(
+        &mut self,
+        values: &Combined<'_>,
+        done: &Combined<'_>,
+        runs: &Runs<'_>,
+        kept: &Kept,
+    ) -> Result<()> {
+        let len = self.results(values);
         let home = self.first_run(values, runs, kept.run);
         let (extent, step) = runs.digits[0];
         let own = self.digit_of(kept.run, extent, step);
@@ -320,7 +352,7 @@ impl Lower<'_> {
         let zero = self.int(0);
         self.over(len, &mut |lower, at| {
             for (part, &array) in values.parts.iter().zip(&kept.arrays) {
-                let from = lower.place_of_run(&kept, array, at, home);
+                let from = lower.place_of_run(kept, array, at, home);
                 lower.emit(load(Frag { reg: part.reg, at, len: 1 }, from));
             }
             let nothing = lower.tuple_or_identity(values, None, at);
@@ -338,7 +370,7 @@ impl Lower<'_> {
                 let kept_so_far = kept_so_far.map(pick).collect();
                 lower.set(&preceding, at, kept_so_far);
                 for (part, &array) in next.parts.iter().zip(&kept.arrays) {
-                    let from = lower.place_of_run(&kept, array, at, other);
+                    let from = lower.place_of_run(kept, array, at, other);
                     lower.emit(load(Frag { reg: part.reg, at: zero, len: 1 }, from));
                 }
                 let total = lower.joined(values, &lower.tuple(values, at), &lower.tuple(&next, zero))?;

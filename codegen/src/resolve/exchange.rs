@@ -37,9 +37,10 @@ pub(super) struct Uses {
 impl Uses {
     /// The uses in a numbered program.
     pub(super) fn of(program: &Program, body: &[Stmt]) -> Uses {
-        let in_order = program.rings.is_empty() && program.groups.len() == 1 && program.cluster == [1; 3];
+        let in_order = program.rings.is_empty() && program.groups.len() == 1;
         let mut uses = Uses { in_order, ..Uses::default() };
         each(body, &mut |stmt| {
+            uses.in_order &= stmt.reads().into_iter().chain(stmt.writes()).all(|view| view.peer.is_none());
             for view in stmt.writes() {
                 uses.last.insert(view.tensor, (stmt.id, false));
             }

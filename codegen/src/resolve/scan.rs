@@ -30,7 +30,8 @@ impl Resolve {
         let modes = how.modes();
         let keep: Vec<bool> = (0..all.tile().len()).map(|mode| !modes.contains(&mode)).collect();
         let rest = all.projected(&keep);
-        let levels = modes.iter().map(|mode| levels(&all, *mode)).collect::<Result<Vec<_>>>()?.concat();
+        let mut levels = modes.iter().map(|mode| levels(&all, *mode)).collect::<Result<Vec<_>>>()?.concat();
+        levels.extend(how.blocks().map(Level::Blocks));
         let how = Scan { levels, ..how.clone() };
         let from = from.iter().map(|view| self.side(stmt, view, &all, false)).collect::<Result<_>>()?;
         let to = to.iter().map(|view| self.side(stmt, view, &all, true)).collect::<Result<_>>()?;

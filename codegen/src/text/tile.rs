@@ -117,8 +117,8 @@ variants! {
         "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
         "either" Either(tests),
     }
-    Level { "own" Own { mode, extent }, "threads" Threads(across) }
-    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "digits" Digits(digits) }
+    Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "digits" Digits(digits) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),

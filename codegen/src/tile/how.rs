@@ -113,6 +113,8 @@ pub enum Across {
     Warp(u32),
     /// The whole block.
     Block,
+    /// All threads of a cluster of so many blocks.
+    Cluster(u32),
     /// Threads whose indices differ in these digits alone.
     Digits(Digits),
 }
@@ -161,7 +163,7 @@ impl Across {
         match self {
             Across::Thread => thread,
             Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
-            Across::Block => 0,
+            Across::Block | Across::Cluster(_) => 0,
             Across::Digits(digits) => {
                 let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
                 thread - digits.all().iter().map(digit).sum::<u32>()

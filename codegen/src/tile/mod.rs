@@ -596,6 +596,20 @@ impl Program {
         }
     }
 
+    /// May the body of a statement be executed by some blocks of a cluster alone, or a different number of times?
+    pub(crate) fn blocks_diverge(&self, op: &Op) -> bool {
+        let blocks = i64::from(self.cluster.iter().product::<u32>());
+        let all: Vec<&Affine> = match op {
+            Op::If { test, .. } => test.integers(),
+            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+                let var = &self.vars[*var as usize];
+                vec![&var.from, &var.to]
+            }
+            _ => Vec::new(),
+        };
+        blocks > 1 && all.into_iter().any(|at| at.per_block(blocks))
+    }
+
     /// Bytes of shared memory that its tensors take, overlays in the place of what they reuse.
     pub(crate) fn shared_bytes(&self) -> u32 {
         let (mut places, mut end) = (BTreeMap::new(), 0u32);

@@ -1,6 +1,6 @@
 //! The visitor of tile programs: what statements read, write and contain.
 
-use super::{Op, Stmt};
+use super::{Across, Op, Stmt};
 use crate::affine::Affine;
 use crate::expr::Expr;
 use crate::semiring::Semiring;
@@ -32,6 +32,15 @@ impl Stmt {
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Does it combine elements of the blocks of a cluster?
+    pub fn is_over_cluster(&self) -> bool {
+        match &self.op {
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => matches!(across, Across::Cluster(_)),
+            Op::Scan { how, .. } => how.blocks().is_some(),
+            _ => false,
         }
     }
 

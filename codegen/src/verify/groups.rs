@@ -4,7 +4,7 @@ use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::tile::{How, LaunchRule, Op, Program, Stmt};
+use crate::tile::{Across, How, LaunchRule, Op, Program, Stmt};
 
 /// Checks the groups that execute statements.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -105,10 +105,36 @@ fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
             program.groups[stmt.by as usize].name
         ))
         .help("let the whole block meet, before or after its roles")),
+        _ if stmt.is_over_cluster() => over_cluster(program, stmt),
         Op::Ordered { groups, .. } => order(program, stmt.by, groups, around),
         Op::Advance { ring } => shared_ring(program, stmt.by, *ring, around),
         _ => Ok(()),
     }
+}
+
+/// All threads of a cluster combine their elements, and the cluster is the program's.
+fn over_cluster(program: &Program, stmt: &Stmt) -> Result<()> {
+    let size = program.cluster.iter().product();
+    let blocks = match &stmt.op {
+        Op::Reduce { across: Across::Cluster(blocks), .. }
+        | Op::Fold { across: Across::Cluster(blocks), .. } => *blocks,
+        Op::Scan { how, .. } => how.blocks().unwrap_or(size),
+        _ => size,
+    };
+    if stmt.by != 0 {
+        let name = &program.groups[stmt.by as usize].name;
+        return Err(Problem::new(format!(
+            "all threads of a cluster combine their elements, and this is for `{name}` alone"
+        ))
+        .help("let the whole block combine them, before or after its roles"));
+    }
+    if blocks != size {
+        return Err(Problem::new(format!(
+            "this combines the elements of {blocks} blocks, and a cluster has {size}"
+        ))
+        .help(format!("write cluster({blocks}) before it, and only once")));
+    }
+    Ok(())
 }
 
 /// Alternating groups partition the group that executes the statement.

@@ -10,7 +10,7 @@ use super::memory::{Beyond, Cell};
 use super::order::Step;
 use super::statement::{Writes, either};
 use super::view::{Begin, Shown};
-use super::{Cluster, Num, Result};
+use super::{Cluster, Num, Result, Undefined};
 
 /// An element: its thread's place in the group, its coordinates, its tuple.
 type Found = (usize, Vec<i64>, Vec<Cell>);
@@ -47,6 +47,7 @@ impl Cluster<'_> {
                             first = across.first(first);
                             (0..place).filter(|other| across.first(*other as u32) == of).count() as i64
                         }
+                        Level::Blocks(_) => return Err(Undefined("a scan over a cluster".into())),
                     });
                 }
                 number.reverse();

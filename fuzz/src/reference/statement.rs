@@ -28,6 +28,9 @@ impl Cluster<'_> {
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
             Op::Gemm { a, b, acc, with, .. } => self.gemm(step, [a, b, acc], *with)?,
+            _ if step.stmt.is_over_cluster() => {
+                return Err(Undefined("a reduction over a cluster".into()));
+            }
             Op::Reduce { from, to, with, across, .. } => self.reduce(step, from, to, *with, *across)?,
             Op::Fold { from, to, with, nothing, across, .. } => {
                 self.fold(step, (from, to), with, nothing, *across)?

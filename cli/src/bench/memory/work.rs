@@ -69,9 +69,9 @@ pub(super) struct Step {
 /// Names of works, and their default sizes.
 pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("transpose", Job::One(Work::Transpose), &[[16384, 8192], [4096, 4097]]),
-    ("softmax", Job::One(Work::Softmax), ROWS),
-    ("layernorm", Job::One(Work::Layernorm), ROWS),
-    ("rmsnorm", Job::One(Work::Rmsnorm), ROWS),
+    ("softmax", Job::One(Work::Softmax), NORMS),
+    ("layernorm", Job::One(Work::Layernorm), NORMS),
+    ("rmsnorm", Job::One(Work::Rmsnorm), NORMS),
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
     ("sum", Job::Sum, &[[16384, 8192]]),
@@ -85,6 +85,7 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("stencil_7", Job::One(Work::Stencil7), &[[512, 512]]),
 ];
 const ROWS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [4096, 4097]];
+const NORMS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [64, 262144], [4096, 4097]];
 
 /// Rows of the table for each gathered row.
 const TABLE: i64 = 4;

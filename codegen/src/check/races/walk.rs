@@ -209,13 +209,13 @@ impl<'p, 'b> Walk<'p, 'b> {
                 self.access(stmt, env, group);
                 // A block-wide reduction has a barrier inside. It orders accesses here, although users should not rely
                 // on it.
-                if *across == Across::Block {
+                if matches!(across, Across::Block | Across::Cluster(_)) {
                     return self.meet(stmt, group, live);
                 }
             }
             Op::Scan { how, .. } => {
                 self.access(stmt, env, group);
-                if how.across().contains(&Across::Block) {
+                if how.across().contains(&Across::Block) || how.blocks().is_some() {
                     return self.meet(stmt, group, live);
                 }
             }

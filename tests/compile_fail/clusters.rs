@@ -1,0 +1,60 @@
+use tilewright::prelude::*;
+
+#[kernel]
+fn too_many(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(32);
+    copy(tile(x, 256, block.x), tile(y, 256, block.x));
+}
+
+#[kernel]
+fn set_too_late(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(2);
+    let t = layout!(128);
+    let own = map(parallelize(tile(x, 256, block.x), t, thread.x), |x| x);
+    let total = cluster_sum(sum(own));
+    cluster(4);
+    map((own, total), parallelize(tile(y, 256, block.x), t, thread.x), |x, total| x / total);
+}
+
+#[kernel]
+fn by_one_block(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    let t = layout!(128);
+    let own = map(parallelize(tile(x, 256, block.x), t, thread.x), |x| x);
+    let mut total = registers::<f32>(1, 0.0);
+    if block.x % 4 == 0 {
+        total = cluster_sum(sum(own));
+    }
+    map((own, total), parallelize(tile(y, 256, block.x), t, thread.x), |x, total| x / total);
+}
+
+#[kernel]
+fn on_whole_tiles(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    let own = map(tile(x, 1024, block.x), |x| x);
+    let total = cluster_sum(own);
+    map((own, total), tile(y, 1024, block.x), |x, total| x / total);
+}
+
+#[kernel]
+fn several_rows(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+    cluster(2);
+    let own = map(tile(x, (64, 64), (block.y, block.x)), |x| x);
+    copy(scan(own, 0.0, |a, b| a + b, mode = 1, cluster = true), tile(y, (64, 64), (block.y, block.x)));
+}
+
+#[kernel]
+fn not_a_truth(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(2);
+    let own = map(tile(x, 1024, block.x), |x| x);
+    copy(scan(own, 0.0, |a, b| a + b, cluster = 2), tile(y, 1024, block.x));
+}
+
+#[kernel]
+fn persistent_clusters(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    persistent();
+    cluster(2);
+    copy(tile(x, 256, block.x), tile(y, 256, block.x));
+}
+
+fn main() {}
