@@ -3,6 +3,7 @@
 use tilewright_layout::Value;
 
 use super::Lower;
+use super::uses::drop_unread;
 use crate::affine::{Affine, Coord};
 use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
@@ -264,12 +265,13 @@ impl Lower<'_> {
         if always == Some(0) {
             return Ok(());
         }
-        let (then, ()) = self.nested(|lower| {
+        let (mut then, ()) = self.nested(|lower| {
             let value = lower.step_value(&of.name, at, extent, past);
             lower.scope.vars[var as usize] = Some(value);
             lower.scope.ahead = lower.scope.loops > 0;
             lower.statements(body)
         })?;
+        drop_unread(&self.kernel.exprs, &mut then);
         match always {
             Some(_) => self.block.extend(then),
             None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),

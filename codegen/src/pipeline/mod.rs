@@ -321,6 +321,10 @@ impl Write {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(stmt.span))?);
                 continue;
             }
+            if let Some(ring) = steps::over_ring(self, &stmt).map_err(|problem| problem.at(stmt.span))? {
+                all.extend(ring);
+                continue;
+            }
             if let Op::Pipelined { var, ahead, body } = stmt.op {
                 all.extend(self.pipelined(var, ahead, body, looped, (stmt.span, stmt.by))?);
                 continue;

@@ -20,6 +20,24 @@
 //!                                                     gemm(fa[1])
 //!                                                 }
 //! ```
+//!
+//! The same holds for the slots of a ring that other threads fill: a slot is released as soon as its last fragments
+//! have been loaded, and the first ones of the next slot are loaded before the last k-step of this one.
+//!
+//! ```text
+//! for k in 0..n {                                 await the slot; fa[0] <- k-step 0
+//!     await a slot of the ring                    for k in 0..n {
+//!     for kk in pipelined(0..4, stages = 2) {         for kk in 0..2 {
+//!         copy(s[(_, kk, slot)], fa);                     fa[(kk + 1) % 2] <- k-step kk + 1
+//!         gemm(fa, …);                                    gemm(fa[kk % 2])
+//!     }                                               }
+//!     release the slot; advance                       fa[1] <- k-step 3
+//! }                                                   release the slot; advance
+//!                                                     gemm(fa[0])
+//!                                                     if k + 1 < n { await the slot; fa[0] <- k-step 0 }
+//!                                                     gemm(fa[1])
+//!                                                 }
+//! ```
 
 use tilewright_layout::{Composed, Layout, Value};
 
@@ -205,15 +223,67 @@ impl Steps {
 
     /// Loads the first fragments of tile `at`, clamped to the last one.
     pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
+        self.first_after(write, var, at, (Past::Last, Vec::new()))
+    }
+
+    /// The same after other statements.
+    fn first_after(
+        &self,
+        write: &mut Write,
+        var: Id,
+        at: Affine,
+        (past, before): (Past, Vec<Stmt>),
+    ) -> Result<Stmt> {
         let Var { name, to, .. } = &write.program.vars[var as usize];
         let (name, to) = (format!("{name}_next"), to.clone());
         let next = write.var(&name, to);
-        let mut body = self.at(&self.loads, &0.into())?;
+        let mut body = [before, self.at(&self.loads, &0.into())?].concat();
         for view in body.iter_mut().flat_map(Stmt::views_mut) {
             for base in &mut view.base {
                 *base = base.replaced(&Coord::Var(var), &Coord::Var(next));
             }
         }
-        Ok(self.statement(Op::Step { var: next, at, past: Past::Last, body }))
+        Ok(self.statement(Op::Step { var: next, at, past, body }))
+    }
+
+    /// A loop over slots of a ring whose iterations multiply one slot each.
+    fn over_slots(&self, write: &mut Write, var: Id, slot: &Slot, looped: &Stmt) -> Result<Vec<Stmt>> {
+        let last = self.count - 1;
+        let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
+        let mut body = self.up_to(write, last - 1, Vec::new())?;
+        body.extend(self.at(&self.loads, &last.into())?);
+        body.extend(slot.done.clone());
+        body.extend(self.at(&self.work, &(last - 1).into())?);
+        let first =
+            |write: &mut Write, at| self.first_after(write, var, at, (Past::Skip, vec![slot.full.clone()]));
+        body.push(first(write, next)?);
+        body.extend(self.at(&self.work, &last.into())?);
+        let before = first(write, 0.into())?;
+        Ok(vec![before, Stmt { op: Op::For { var, unroll: Unroll::No, body }, ..looped.clone() }])
+    }
+}
+
+/// What a loop over slots of a ring does around a product: it waits until the slot is full, and releases it.
+struct Slot {
+    full: Stmt,
+    done: Vec<Stmt>,
+}
+
+/// The loop of a statement whose iterations wait for a slot of a ring, multiply it, and release it, with fragments loaded
+/// ahead across slots; `None` if it is another one.
+pub(super) fn over_ring(write: &mut Write, stmt: &Stmt) -> Result<Option<Vec<Stmt>>> {
+    let Op::For { var, unroll: Unroll::No, body } = &stmt.op else { return Ok(None) };
+    let [full, product, release, advance] = &body[..] else { return Ok(None) };
+    let Some(steps) = Steps::of(&write.program, product)?.filter(Steps::fill_both_slots) else {
+        return Ok(None);
+    };
+    match (&full.op, &release.op, &advance.op) {
+        (Op::Await { ring, .. }, Op::Release { ring: released, .. }, Op::Advance { ring: advanced })
+            if ring == released && ring == advanced =>
+        {
+            let slot = Slot { full: full.clone(), done: vec![release.clone(), advance.clone()] };
+            steps.over_slots(write, *var, &slot, stmt).map(Some)
+        }
+        _ => Ok(None),
     }
 }
