@@ -129,10 +129,13 @@ impl Printer<'_> {
             }
             Val::Bits(to, x) => {
                 let from = self.typed(x);
-                let row = BITS.iter().find(|row| (row.0, row.1) == (from.elem, *to));
+                // A tf32 is held as the float that it is.
+                let [held, wanted] =
+                    [from.elem, *to].map(|elem| if elem == Elem::Tf32 { Elem::F32 } else { elem });
+                let row = BITS.iter().find(|row| (row.0, row.1) == (held, wanted));
                 let piece = match row {
                     Some((.., function)) => call(function, &[&from.piece]),
-                    None if from.elem == *to => from.piece,
+                    None if held == wanted => from.piece,
                     None => cast(*to, &from.piece),
                 };
                 Typed { piece, elem: *to }

@@ -65,12 +65,12 @@ pub(super) fn usual(c: &Config) -> Usual {
         _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
-        (_, 1 | 2) if fits => long,
-        (_, 1) => Usual { tile: [128, 256, 64], stages: 4, sums: square },
-        (_, 2) => Usual { tile: [128, 256, 32], stages: 4, sums: square },
-        // Fragments take registers for both terms, and so do sums of a k-step.
-        (_, 4) if terms == Terms::Two => Usual { tile: [128, 64, 16], stages: 4, sums: 32 * 32 },
-        (_, 4) => Usual { tile: [128, 128, 16], stages: 4, sums: square },
+        // Fragments take registers for both terms as well.
+        (_, 4) if terms == Terms::Two => Usual { tile: [128, 128, 16], stages: 4, sums: 64 * 32 },
+        (_, 1 | 2 | 4) if fits => long,
+        (_, bytes @ (1 | 2 | 4)) => {
+            Usual { tile: [128, 256, SWIZZLED / 2 / i64::from(bytes)], stages: 4, sums: square }
+        }
         _ => Usual { tile: [128, 128, 16], stages: 3, sums: square },
     }
 }

@@ -511,10 +511,7 @@ impl Builder {
         }
         let sums = match terms {
             Terms::One => None,
-            Terms::Two => {
-                let (elem, shape) = (self.elem(acc), Tuple::flat(&[sums[0], 1, 1]));
-                Some([self.registers("high", elem, shape.clone())?, self.registers("low", elem, shape)?])
-            }
+            Terms::Two => Some(self.registers("sums", self.elem(acc), Tuple::flat(&[sums[0], 1, 1]))?),
         };
         // Two slots of registers (double buffering), unless there is only one k-step.
         let stages = left.steps.min(2) as u32;
@@ -524,7 +521,7 @@ impl Builder {
             let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
             let (of_a, of_b) = (b.terms(&left, of_a, terms)?, b.terms(&right, of_b, terms)?);
             match &sums {
-                Some([high, low]) => b.multiply_terms(mma, [&of_a, &of_b], acc, [high, low]),
+                Some(sums) => b.multiply_terms(mma, [&of_a, &of_b], acc, sums),
                 None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row.name), Order::Plain, None),
             }
         })

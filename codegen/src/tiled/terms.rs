@@ -14,6 +14,12 @@ use crate::view::{At, View};
 use super::TiledMma;
 use super::operand::Operand;
 
+/// Bits of an f32 that a tf32 has, and half of the last one.
+const KEPT: i64 = 0xffff_e000;
+const HALF: i64 = 0x1000;
+/// The factor by which the second term is rounded: see [`Builder::two_terms`].
+const LONGER: f64 = 1.0 + 1.0 / 2048.0;
+
 /// How many terms of the instruction's type represent an element of an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Terms {
@@ -37,13 +43,25 @@ impl Builder {
         }
     }
 
-    /// Elements in registers as sums of two terms of a narrower type: rounded, and the rest rounded.
+    /// Elements of f32 in registers as sums of two terms of tf32: the nearest, and the nearest to the rest; ties go away from
+    /// zero.
+    ///
+    /// Two operations make each term, where a conversion takes four, which also preserve NaN: here the rest of a NaN
+    /// is NaN. For the first term, half of its last bit is added to the bits of the number, and those beyond are cut off. The
+    /// rest has 12 bits. Times 1 + 2^-11 it is longer by half of its eleventh bit or more, and by less than all of it, so
+    /// that it is rounded where an instruction ignores the bits beyond.
     pub(crate) fn two_terms(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<[View; 2]> {
-        let high = self.rounded(name, fragment, elem)?;
-        let low = self.converted(fragment, elem, &format!("{name}_low"))?;
-        let high_again = Expr::In(1).cast(self.elem(fragment));
-        let rest = Expr::Bin(Bin::Sub, Box::new(Expr::In(0)), Box::new(high_again));
-        self.map(&[fragment.clone(), high.clone()], &low, rest.cast(elem))?;
+        let [high, low] =
+            [name.to_owned(), format!("{name}_low")].map(|name| self.converted(fragment, elem, &name));
+        let (high, low) = (high?, low?);
+        let both = |op, left, right| Expr::Bin(op, Box::new(left), Box::new(right));
+        let bits = |to, of| Expr::Bits(to, Box::new(of));
+        let nearest = both(Bin::Add, bits(Elem::U32, Expr::In(0)), Expr::lit(HALF));
+        let nearest = both(Bin::And, nearest, Expr::lit(KEPT));
+        self.map(std::slice::from_ref(fragment), &high, bits(elem, nearest))?;
+        let rest = both(Bin::Sub, Expr::In(0), Expr::In(1).cast(Elem::F32));
+        let rest = both(Bin::Mul, rest, Expr::lit(LONGER));
+        self.map(&[fragment.clone(), high.clone()], &low, bits(elem, rest))?;
         Ok([high, low])
     }
 
@@ -66,7 +84,7 @@ impl Builder {
         mma: &TiledMma,
         [left, right]: [&[View]; 2],
         acc: &View,
-        [high, low]: [&View; 2],
+        sums: &View,
     ) -> Result<()> {
         let ([high_a, low_a], [high_b, low_b]) = (left, right) else {
             return Err(Problem::new("operands have two terms each"));
@@ -74,21 +92,16 @@ impl Builder {
         let [rows, columns] = [acc.layout.mode(1)?.size()?, acc.layout.mode(2)?.size()?];
         self.repeat("n", columns, Unroll::Full, |b, n| {
             b.repeat("m", rows, Unroll::Full, |b, m| -> Result<()> {
-                // Lower terms have sums of their own: next to higher ones their last bits would be cut off.
-                for sums in [low, high] {
-                    b.fill(sums, Expr::lit(0.0))?;
-                }
-                for (left, right, sums) in
-                    [(low_a, high_b, low), (high_a, low_b, low), (high_a, high_b, high)]
-                {
+                // Lower terms first: next to the sum of higher ones their last bits would be cut off.
+                b.fill(sums, Expr::lit(0.0))?;
+                for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
                     let (left, right) = (part(b, left, 1, &m)?, part(b, right, 1, &n)?);
                     b.gemm_how(&left, &right, sums, How::Atom(mma.row.name), Order::Plain, None)?;
                 }
                 let acc = part(b, acc, 2, &n)?;
                 let acc = part(b, &acc, 1, &m)?;
-                let plus = |left, right| Expr::Bin(Bin::Add, Box::new(left), Box::new(right));
-                let sum = plus(Expr::In(0), plus(Expr::In(1), Expr::In(2)));
-                b.map(&[acc.clone(), high.clone(), low.clone()], &acc, sum)
+                let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+                b.map(&[acc.clone(), sums.clone()], &acc, sum)
             })
         })
     }
