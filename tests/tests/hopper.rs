@@ -113,6 +113,16 @@ fn two_tiles_of_rows_per_warpgroup() {
 }
 
 #[test]
+fn three_warpgroups() {
+    for keys in
+        ["bm=192 bn=64 c=n_major b=k_major", "bm=192 bn=192 cluster=2 b=k_major out=f32", "bm=112 bn=192"]
+    {
+        check_numbers(&format!("dtype=bf16 arch=90 a=k_major {keys}"), &sizes(8));
+    }
+    check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major cluster=2", &[[200, 400, 136]], 3);
+}
+
+#[test]
 fn one_block_without_a_cluster() {
     check("dtype=bf16 arch=90 bm=64 bn=96 c=n_major cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);
     check("dtype=bf16 arch=90 bm=96 bn=64 cluster=1 a=k_major b=k_major", &[[104, 200, 72]], 3);

@@ -34,8 +34,8 @@ use split::Split;
 const ROWS: i64 = 64;
 /// Threads of a warpgroup.
 const THREADS: i64 = 128;
-/// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups.
-const REGISTERS: (u32, u32) = (232, 40);
+/// Registers of consumer and of producer threads (setmaxnreg), with one, two and three consumer warpgroups.
+const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
 
 /// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store C, for one that
 /// bulk copies do not support.
@@ -64,7 +64,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
 
     let warps = (sizes.warpgroups() * 4) as u32;
     let registers = match c.precision.terms() {
-        Terms::One => (sizes.warpgroups() > 1).then_some(REGISTERS),
+        Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
         Terms::Two => Some(split::REGISTERS),
     };
     let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;

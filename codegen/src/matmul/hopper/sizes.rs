@@ -62,6 +62,8 @@ pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
+/// The same, where three warpgroups share the registers.
+const MOST_SUMS_OF_THREE: i64 = 96;
 
 impl Sizes {
     /// The default sizes, among which a launch chooses.
@@ -104,7 +106,11 @@ impl Sizes {
 
     /// Consumer warpgroups.
     pub(super) fn warpgroups(&self) -> i64 {
-        if self.ping_pong { 2 } else { (self.tile[0] / ROWS).clamp(1, 2) }
+        match self.tile[0] / ROWS {
+            _ if self.ping_pong => 2,
+            rows @ (1 | 3) => rows,
+            _ => 2,
+        }
     }
 
     /// Warpgroups that compute one tile together.
@@ -122,6 +128,15 @@ impl Sizes {
         self.rows() * self.tile[1] / 128
     }
 
+    /// Most accumulators of a thread.
+    fn most_sums(&self, c: &Config) -> i64 {
+        match self.warpgroups() {
+            3 => MOST_SUMS_OF_THREE,
+            _ if has_partial_sums(c) => MOST_SUMS / 2,
+            _ => MOST_SUMS,
+        }
+    }
+
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
     /// compile.
     pub(in crate::matmul) fn is_common(&self) -> bool {
@@ -130,15 +145,16 @@ impl Sizes {
 
     /// Do accumulators leave registers for an epilogue with many addresses?
     pub(in crate::matmul) fn leaves_registers(&self, c: &Config) -> bool {
-        self.sums() < most_sums(c)
+        self.sums() < self.most_sums(c)
     }
 
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
-    /// a swizzle.
+    /// a swizzle; those of three warpgroups are narrower, which leaves shared memory for a slot more.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
         let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| bytes / i64::from(out.bytes()));
+        let widths = &widths[usize::from(self.warpgroups() > 2)..];
         // wgmma's columns are multiples of 16.
-        let wide = widths.into_iter().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
+        let wide = widths.iter().copied().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
         (self.rows() / ROWS * self.tile[1] / wide, wide)
     }
 
@@ -160,9 +176,9 @@ impl Sizes {
     }
 }
 
-fn most_sums(c: &Config) -> i64 {
-    let partial = c.promotes() || c.precision.terms() == Terms::Two;
-    if partial { MOST_SUMS / 2 } else { MOST_SUMS }
+/// Do the sums of a step have registers of their own?
+fn has_partial_sums(c: &Config) -> bool {
+    c.promotes() || c.precision.terms() == Terms::Two
 }
 
 /// The wgmma instruction of a product, for so many columns. In two terms, the left operand is in registers.
@@ -186,11 +202,16 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
         );
         return wrong("cluster", message, "write cluster = 1 or cluster = 2");
     }
-    if ![1, 2, 4].contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+    let most_warpgroups = if has_partial_sums(config) { 2 } else { 3 };
+    let fits = (1..=most_warpgroups).contains(&(bm / ROWS)) || bm == 4 * ROWS;
+    if !fits || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+        let rows = if most_warpgroups > 2 { "64, 128, 192 or 256" } else { "64, 128 or 256" };
         return wrong(
             of_rows,
-            format!("wgmma takes {ROWS} rows of each warpgroup, once or twice, and {of_rows} is {bm}"),
-            &format!("write {of_rows} = 64, {of_rows} = 128 or {of_rows} = 256"),
+            format!(
+                "a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"
+            ),
+            &format!("write {of_rows} = {rows}"),
         );
     }
     if sizes.ping_pong && config.precision.terms() == Terms::Two {
@@ -213,8 +234,8 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             &format!("write {of_columns} = 128 or {of_columns} = 256"),
         );
     }
-    if sizes.sums() > most_sums(config) {
-        let ([rows, columns], most) = (config.operands_of(sizes.tile), most_sums(config));
+    if sizes.sums() > sizes.most_sums(config) {
+        let ([rows, columns], most) = (config.operands_of(sizes.tile), sizes.most_sums(config));
         let fits = most * 128 / sizes.rows();
         let mut help = match fits >= 16 {
             true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),

@@ -45,7 +45,7 @@ fn check_order(keys: &str, expected: &str) {
 fn limits_of_wgmma_are_reported_at_their_key() {
     check(
         "bm=96",
-        "wgmma takes 64 rows of each warpgroup, once or twice, and bm is 96\nhelp: write bm = 64, bm = 128 or bm = 256",
+        "a tile has 64 rows for each warpgroup, or twice as many for each of two, and bm is 96\nhelp: write bm = 64, 128, 192 or 256",
     );
     check(
         "bk=32",
@@ -183,7 +183,7 @@ fn the_report_says_why_it_is_not_wgmma() {
 fn the_transposed_product_blames_the_other_key() {
     check_order(
         "bn=96",
-        "wgmma takes 64 rows of each warpgroup, once or twice, and bn is 96\nhelp: write bn = 64, bn = 128 or bn = 256",
+        "a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 96\nhelp: write bn = 64, 128, 192 or 256",
     );
     check_order(
         "bm=100",
