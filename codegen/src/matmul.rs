@@ -183,6 +183,11 @@ impl Precision {
 }
 
 impl Config {
+    /// The types of the left and of the right operand as they are multiplied.
+    fn left_and_right(&self) -> [Elem; 2] {
+        if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+    }
+
     /// Do A and B have two types?
     fn mixed(&self) -> bool {
         self.b_dtype != self.dtype
@@ -307,10 +312,16 @@ fn by_wgmma(
     let mut keys = Keys::new();
     let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
     let wrong = |problem: Problem| vec![problem.at(Span::default())];
-    let plan = reader.by_mma_sync(&config).map_err(wrong)?;
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = sizes.iter().all(|sizes| sizes.clocks.is_some());
+    let plan = reader.by_mma_sync(&config).map_err(wrong)?;
+    let mut plans = if measured { reader.with_few_rows(&config, plan) } else { vec![plan] };
+    let plan = plans.pop().ok_or_else(Vec::new)?;
     let narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
+    let mut few = Vec::new();
+    for plan in &plans {
+        few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));
+    }
     config.overlaps = overlaps;
     let program = |sizes: &hopper::Sizes, direct: bool| {
         let mut builder = Builder::new(&config.name);
@@ -324,6 +335,7 @@ fn by_wgmma(
     for sizes in more {
         others.push(of(program(sizes, false)?, &[Policy::Aligned]));
     }
+    others.extend(few.into_iter().map(|program| of(program, &[Policy::Aligned])));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     others.push(of(wide.clone(), &[Policy::General]));
     // Threads that store single elements have guards and addresses in registers, and so have a bias, C, and sums

@@ -7,6 +7,7 @@
 //! while the next tile is multiplied.
 
 mod epilogue;
+mod narrow;
 mod sizes;
 mod split;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         b.overlaps();
     }
     let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = argument(b, c, "b", c.dtype, ([n, k], c.b_rows), false)?;
+    let bt = argument(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
@@ -74,8 +75,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         1 => b.family("warpgroups", (0, warps), warps / 4, None),
         _ => consumers,
     };
-    let sl = slots(b, "left", c.dtype, ([bm, bk], left_rows), sizes.stages)?;
-    let sr = slots(b, "right", c.dtype, ([bn, bk], right_rows), sizes.stages)?;
+    let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
+    let sl = slots(b, "left", of_left, ([bm, bk], left_rows), sizes.stages)?;
+    let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
@@ -210,7 +212,8 @@ impl Part<'_> {
         let rows = b.tile(&left, (bm, bk), &[At::Index(self.rows_of(at)?), At::All])?;
         let column = shifted(&times(&at[1], cluster)?, &rank)?;
         let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
-        let bytes = ((bm + bn) * bk) as u32 * b.elem(from[0]).bytes();
+        let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
+        let bytes = (bm * bk) as u32 * of_rows + (bn * bk) as u32 * of_columns;
         let [load, shared] = match (self.c.batched, cluster > 1) {
             (false, false) => ["bulk_load_2d"; 2],
             (false, true) => ["bulk_load_2d", "bulk_load_2d_multicast"],
@@ -245,6 +248,7 @@ impl Part<'_> {
         b.fill(&sums.acc, Expr::lit(0.0))?;
         match (&sums.partial, &self.split) {
             (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
+            (None, None) if self.c.mixed() => self.multiply_converted(b, &sums.acc, from, product),
             (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
             (Some(partial), None) => self.multiply_and_add(b, &sums.acc, partial, from, product),
         }
@@ -308,7 +312,7 @@ impl Part<'_> {
 
     /// Waits for the last product of a tile, if it is in flight, and releases its slot.
     fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
-        if self.split.is_some() || sums.partial.is_some() {
+        if self.split.is_some() || sums.partial.is_some() || self.c.mixed() {
             return Ok(());
         }
         b.wait(product);

@@ -195,7 +195,7 @@ impl Reader<'_> {
 
     /// The plan, after those for products of few rows with narrow weights, among which a launch chooses unless keys
     /// choose.
-    fn with_few_rows(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+    pub(super) fn with_few_rows(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
         let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
         let few = if c.mixed() && !given { tensor::of_few_rows(c, plan.mma.row) } else { Vec::new() };
         few.into_iter().chain([plan]).collect()
@@ -251,10 +251,17 @@ impl Reader<'_> {
                 "leave out = … out, or write mma = mma_sync",
             ),
             (
-                c.mixed(),
-                "b_dtype",
-                "a product by wgmma multiplies operands of one type here".into(),
-                "leave b_dtype out, or write mma = mma_sync",
+                c.mixed() && !c.b_rows,
+                "b",
+                format!("elements of {} are converted in pairs along K, and `b` is not k_major", c.b_dtype),
+                "write b = k_major, or mma = mma_sync",
+            ),
+            (
+                c.mixed() && c.c_rows,
+                "c",
+                "wgmma reads converted elements from registers, where it takes rows, of C's transpose here"
+                    .into(),
+                "write c = m_major, or mma = mma_sync",
             ),
         ];
         let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;

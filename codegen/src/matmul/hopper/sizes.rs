@@ -60,6 +60,9 @@ const TILE: [u32; 2] = [182, 94];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
 pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
+/// Clocks in which a warpgroup converts its part of a step.
+const CONVERT: i64 = 250;
+
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -90,6 +93,8 @@ impl Sizes {
         let more = match c.precision.terms() {
             Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
             Terms::One if c.promotes() => 2 * self.sums(),
+            // One warpgroup converts while the other multiplies, if there is another one.
+            Terms::One if c.mixed() && self.warpgroups() == 1 => CONVERT,
             Terms::One => 0,
         };
         let step = step + more as u32;
@@ -172,7 +177,8 @@ impl Sizes {
     /// Bytes of a slot of the ring, with that of lower terms.
     fn slot(&self, c: &Config) -> i64 {
         let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
-        (self.tile[0] + columns * self.tile[1]) * self.tile[2] * i64::from(c.dtype.bytes())
+        let [left, right] = c.left_and_right().map(|elem| i64::from(elem.bytes()));
+        (self.tile[0] * left + columns * self.tile[1] * right) * self.tile[2]
     }
 }
 
@@ -181,9 +187,11 @@ fn has_partial_sums(c: &Config) -> bool {
     c.promotes() || c.precision.terms() == Terms::Two
 }
 
-/// The wgmma instruction of a product, for so many columns. In two terms, the left operand is in registers.
+/// The wgmma instruction of a product, for so many columns. In two terms, and where it is converted, the left operand is in
+/// registers.
 pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
-    let (elem, source) = (c.multiplied(), if c.precision.terms() == Terms::Two { "_ra" } else { "" });
+    let in_registers = c.precision.terms() == Terms::Two || c.mixed();
+    let (elem, source) = (c.multiplied(), if in_registers { "_ra" } else { "" });
     atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}{source}_{elem}", 32 / elem.bytes()))
 }
 
