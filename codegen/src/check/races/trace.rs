@@ -162,6 +162,7 @@ impl<'p> Unroll<'p> {
             | Op::Map { .. }
             | Op::Gemm { .. }
             | Op::Follows { .. }
+            | Op::Holds { .. }
             | Op::Atomic { .. }
             | Op::Reduce { .. }
             | Op::Fold { .. }
