@@ -264,8 +264,12 @@ impl Cluster<'_> {
                     let fragment = self.fragment(w, atom, place, tiles[place].values)?;
                     let end = fragment.slot + fragment.registers(tiles[place].values);
                     let writes = atom.row.operands[place].writes;
+                    // Products in flight that write the accumulator are complete before this one.
+                    let after = |slot: u32| {
+                        w.locks.iter().any(|lock| !lock.readable && (lock.from..lock.to).contains(&slot))
+                    };
                     for slot in fragment.slot..end {
-                        if !writes || scale {
+                        if !writes || (scale && !after(slot)) {
                             self.need_initialised(w, slot, fragment.elem)?;
                         }
                         if w.unfenced[slot as usize] {

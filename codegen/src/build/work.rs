@@ -4,6 +4,7 @@ use tilewright_layout::Tuple;
 
 use super::Builder;
 use crate::affine::Affine;
+use crate::atom::Atom;
 use crate::atoms;
 use crate::check::threads::written_whole;
 use crate::elem::Elem;
@@ -344,7 +345,7 @@ impl Builder {
         self.check_gemm(a, b, acc)?;
         with.check(self.elem(acc))?;
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, with, how: How::Derive, order, token: None });
+        self.push(Op::Gemm { a, b, acc, with, how: How::Derive, order, token: None, from_zero: false });
         Ok(())
     }
 
@@ -380,7 +381,44 @@ impl Builder {
             self.check_gemm(a, b, acc)?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order, token });
+        self.push(Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order, token, from_zero: false });
+        Ok(())
+    }
+
+    /// An asynchronous product that replaces its accumulator, by an instruction that can start from zero (wgmma). The
+    /// compiler leaves such products in flight where it would wait for others, as it does before it clears registers.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
+    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
+    /// # let mut b = Builder::new("example");
+    /// let row = atoms::find("wgmma_m64n64k16_bf16").unwrap();
+    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
+    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
+    /// # let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// # let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// let acc = b.fragment("acc", Elem::F32, &out)?; // not cleared
+    /// let product = b.token();
+    /// b.gemm_from_zero(&sa, &sb, &acc, row, product)?;
+    /// b.wait(product);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_from_zero(
+        &mut self,
+        a: &View,
+        b: &View,
+        acc: &View,
+        row: &'static Atom,
+        token: Id,
+    ) -> Result<()> {
+        if row.operand('s').is_none() {
+            return Err(Problem::new(format!("`{}` adds to its accumulator", row.name))
+                .help("fill the accumulator with zeros, and write gemm_how"));
+        }
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        let (with, how, order) = (Semiring::SUMS, How::Atom(row.name), Order::Plain);
+        self.push(Op::Gemm { a, b, acc, with, how, order, token: Some(token), from_zero: true });
         Ok(())
     }
 

@@ -99,17 +99,17 @@ impl Lower<'_> {
     pub(super) fn gemm_by(
         &mut self,
         name: &str,
-        a: &View,
-        b: &View,
-        acc: &View,
+        [a, b, acc]: [&View; 3],
         in_flight: bool,
+        from_zero: bool,
     ) -> Result<()> {
         let row = row(name)?;
         self.arch_of(row);
         let Effect::Mma { m, n, k } = row.effect else {
             return Err(Problem::new(format!("`{name}` is not a matrix product")));
         };
-        self.comment(format!("{} += {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
+        let sets = if from_zero { "=" } else { "+=" };
+        self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
         let (a_leaves, b_leaves, acc_leaves) = (leaves(a), leaves(b), leaves(acc));
         let fragment =
             |operand: char| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
@@ -146,6 +146,8 @@ impl Lower<'_> {
                         let place = [lower.exprs().mul(first, size), lower.exprs().mul(second, k)];
                         lower.descriptor(row, view, all, &place)?
                     }
+                    // The first k-step replaces the accumulator.
+                    (OperandKind::Int, 's') if from_zero => AtomArg::Int(at[2]),
                     (OperandKind::Int, 's') => AtomArg::Int(lower.int(1)),
                     (OperandKind::Immediate, which) => {
                         let transposed = lower.matrix(row, if which == 't' { a } else { b })?.transposed;

@@ -42,8 +42,8 @@ impl Lower<'_> {
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
             tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
-            tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, .. } => {
-                self.gemm_by(name, a, b, acc, token.is_some()).map_err(problem)?;
+            tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, from_zero, .. } => {
+                self.gemm_by(name, [a, b, acc], token.is_some(), *from_zero).map_err(problem)?;
             }
             tile::Op::Gemm { a, b, acc, with, order, .. } => {
                 if let Some(Err(why)) = self.found.masks.get(&stmt.id) {

@@ -31,6 +31,8 @@ use epilogue::Staging;
 pub(super) use sizes::{LAUNCH, Sizes, row, unfit};
 use split::Split;
 
+/// Pairs of steps in an iteration of promoted sums: at its end no product is in flight.
+const PAIRS: i64 = 4;
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
 /// Threads of a warpgroup.
@@ -258,7 +260,7 @@ impl Part<'_> {
     /// reads it is done.
     fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
-            self.start(b, acc, from, product)?;
+            self.start(b, acc, from, product, false)?;
             b.wait_all_but(product, 1);
             let phase = self.previous_phase(b)?;
             b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
@@ -270,44 +272,76 @@ impl Part<'_> {
         })
     }
 
-    /// The sums of each step start at zero and are added to the others in f32: those of even steps while the
-    /// product of the odd one runs, those of odd ones while the other warpgroup multiplies. No product is in
-    /// flight at the end of an iteration: the compiler would wait for it there, as its registers are carried
-    /// from one iteration to the next.
+    /// The sums of each step start at zero and are added to the others in f32 while the next step's product runs. No
+    /// product is in flight between iterations: the compiler would wait for it at once, as its registers would be
+    /// carried from one iteration to the next. So an iteration has many steps, and those that are left two each.
     fn multiply_and_add(
         &self,
         b: &mut Builder,
         acc: &View,
-        [even, odd]: &[View; 2],
+        partial: &[View; 2],
         from: [&View; 2],
         product: Id,
     ) -> Result<()> {
-        b.repeat("pair", self.pairs, Unroll::No, |b, _| -> Result<()> {
-            b.fill(even, Expr::lit(0.0))?;
-            b.fill(odd, Expr::lit(0.0))?;
-            self.start(b, even, from, product)?;
-            b.advance(self.ring);
-            self.start(b, odd, from, product)?;
-            b.wait_all_but(product, 1);
-            let phase = self.previous_phase(b)?;
-            b.statement(Op::Release { ring: self.ring, phase });
-            add(b, even, acc)?;
-            b.wait(product);
-            b.release(self.ring);
-            add(b, odd, acc)?;
-            b.advance(self.ring);
-            Ok(())
+        let pairs = Affine::from(self.pairs);
+        let loops = [("group", pairs.digit(PAIRS, None), PAIRS), ("pair", pairs.digit(1, Some(PAIRS)), 1)];
+        loops.into_iter().try_for_each(|(name, iterations, pairs)| {
+            b.repeat(name, iterations, Unroll::No, |b, _| {
+                self.multiply_and_add_pairs(b, pairs, (acc, partial), from, product)
+            })
         })
     }
 
-    /// Starts the product of the current slot once that is full.
-    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+    /// An iteration of so many pairs of steps.
+    fn multiply_and_add_pairs(
+        &self,
+        b: &mut Builder,
+        pairs: i64,
+        (acc, [even, odd]): (&View, &[View; 2]),
+        from: [&View; 2],
+        product: Id,
+    ) -> Result<()> {
+        let next = |b: &mut Builder, started: &View, done: &View| -> Result<()> {
+            b.advance(self.ring);
+            self.start(b, started, from, product, true)?;
+            b.wait_all_but(product, 1);
+            let phase = self.previous_phase(b)?;
+            b.statement(Op::Release { ring: self.ring, phase });
+            add(b, done, acc)
+        };
+        self.start(b, even, from, product, true)?;
+        b.repeat("pair", pairs - 1, Unroll::Full, |b, _| -> Result<()> {
+            next(b, odd, even)?;
+            next(b, even, odd)
+        })?;
+        next(b, odd, even)?;
+        b.wait(product);
+        b.release(self.ring);
+        add(b, odd, acc)?;
+        b.advance(self.ring);
+        Ok(())
+    }
+
+    /// Starts the product of the current slot once that is full: it is added to the sums, or replaces them.
+    fn start(
+        &self,
+        b: &mut Builder,
+        acc: &View,
+        from: [&View; 2],
+        product: Id,
+        from_zero: bool,
+    ) -> Result<()> {
         let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
         b.await_slot(self.ring);
         let slot = b.slot(self.ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
-        b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))
+        match from_zero {
+            true => b.gemm_from_zero(&left, &right, acc, self.multiply, product),
+            false => {
+                b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))
+            }
+        }
     }
 
     /// Waits for the last product of a tile, if it is in flight, and releases its slot.

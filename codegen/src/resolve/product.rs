@@ -47,7 +47,16 @@ impl Resolve {
         let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
         let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
         let out = part::of_tile(acc, sums.tile(), &sums, acc.tensor)?;
-        let op = Op::Gemm { a: left, b: right, acc: out, with, how: How::Derive, order, token: None };
+        let op = Op::Gemm {
+            a: left,
+            b: right,
+            acc: out,
+            with,
+            how: How::Derive,
+            order,
+            token: None,
+            from_zero: false,
+        };
         self.push(stmt, op);
         Ok(())
     }
@@ -111,7 +120,16 @@ impl Resolve {
         let how = How::Atom(mma.row.name);
         self.push(
             stmt,
-            Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order: Order::Plain, token: *token },
+            Op::Gemm {
+                a,
+                b,
+                acc,
+                with: Semiring::SUMS,
+                how,
+                order: Order::Plain,
+                token: *token,
+                from_zero: false,
+            },
         );
         Ok(())
     }

@@ -136,7 +136,7 @@ variants! {
         "map" Map { ins, to, value },
         "follows" Follows { a, b, acc },
         "holds" Holds { from, to },
-        "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None },
+        "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None, from_zero = false },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across, beyond = false },
         "scan" Scan { from, to, carry = Vec::new(), how },

@@ -62,6 +62,7 @@ impl Stmt {
             Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } => ins.iter().collect(),
+            Op::Gemm { a, b, from_zero: true, .. } => vec![a, b],
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),

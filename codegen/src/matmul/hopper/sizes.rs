@@ -89,10 +89,10 @@ impl Sizes {
     pub(super) fn cost(&self, c: &Config, steps: Size) -> Cost {
         let elements = (self.tile[0] * self.tile[1]) as u32;
         let step = self.clocks.unwrap_or(elements / 32 + STEP);
-        // Sums of a step are zeroed and added. Of the three products of two terms, the clocks above have one.
+        // Sums of a step are added. Of the three products of two terms, the clocks above have one.
         let more = match c.precision.terms() {
             Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
-            Terms::One if c.promotes() => 2 * self.sums(),
+            Terms::One if c.promotes() => self.sums(),
             // One warpgroup converts while the other multiplies, if there is another one.
             Terms::One if c.mixed() && self.warpgroups() == 1 => CONVERT,
             Terms::One => 0,

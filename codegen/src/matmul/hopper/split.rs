@@ -92,7 +92,6 @@ impl Part<'_> {
     ) -> Result<()> {
         let partial = b.registers("partial", b.elem(acc), acc.shape())?;
         b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
-            b.fill(&partial, Expr::lit(0.0))?;
             self.start_terms(b, split, &partial, from, product)?;
             b.wait(product);
             [self.ring, split.ring].into_iter().for_each(|ring| b.release(ring));
@@ -126,7 +125,8 @@ impl Part<'_> {
         })?;
         b.await_slot(split.ring);
         let (high_b, low_b) = (last(b, right, &slot)?, last(b, &split.low, &of_low)?);
-        for (left, right) in [(&low_a, &high_b), (&high_a, &low_b), (&high_a, &high_b)] {
+        b.gemm_from_zero(&low_a, &high_b, sums, self.multiply, product)?;
+        for (left, right) in [(&high_a, &low_b), (&high_a, &high_b)] {
             b.gemm_how(left, right, sums, How::Atom(self.multiply.name), Order::Plain, Some(product))?;
         }
         Ok(())
