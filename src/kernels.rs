@@ -149,6 +149,11 @@ pub fn all() -> Vec<Shipped> {
             "cumulative sums along rows, each from a start",
             memory::scans::cumulative_sums_from().def(),
         ),
+        one(
+            "cumulative_sums_unaligned",
+            "cumulative sums along rows that are not aligned to vectors",
+            memory::scans::cumulative_sums_unaligned().def(),
+        ),
         one("gather_rows", "rows of a table by their indices", memory::gather::gather_rows().def()),
         one("histogram", "counts of values", memory::gather::histogram().def()),
         one("stencil_5", "five-point stencil of a matrix", memory::stencils::stencil_5().def()),

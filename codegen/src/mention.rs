@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::atom::{Done, Effect};
-use crate::thread::{AtomArg, Id, Op, Queue, Stmt, Val};
+use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt, Val};
 
 /// The blocks inside a statement.
 pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
@@ -13,6 +13,19 @@ pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
         Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
         Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
         _ => Vec::new(),
+    }
+}
+
+impl Kernel {
+    /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
+    pub fn updates(&self, param: Id) -> bool {
+        fn any(body: &[Stmt], param: Id) -> bool {
+            body.iter().any(|stmt| match &stmt.op {
+                Op::Atomic { to, .. } => to.space == Space::Global(param),
+                op => blocks(op).into_iter().any(|body| any(body, param)),
+            })
+        }
+        any(&self.body, param)
     }
 }
 

@@ -22,16 +22,17 @@ pub fn stencil_5<const R: usize = 8, const L: usize = 512>(
     copy(map((x, up, down, left, right), |x, u, d, l, r| fma(side, u + d + (l + r), centre * x)), to);
 }
 
-/// The same of the six neighbours in three dimensions: R elements along the first for each thread.
+/// The same of the six neighbours in three dimensions: R elements along the first for each thread, of X along
+/// the contiguous one.
 #[kernel]
-pub fn stencil_7<const R: usize = 4, const Y: usize = 16>(
+pub fn stencil_7<const R: usize = 4, const Y: usize = 16, const X: usize = 32>(
     x: &Tensor<f32, (L, M, N), (ldd, ldx, _1)>,
     y: &mut Tensor<f32, (L, M, N), (lde, ldy, _1)>,
     centre: f32,
     side: f32,
 ) {
-    let (t, at) = (layout!((1, Y, 32) : (0, 32, 1)), (block.z, block.y, block.x));
-    let from = tile(x, (R, Y, 32), at);
+    let (t, at) = (layout!((1, Y, X) : (0, X, 1)), (block.z, block.y, block.x));
+    let from = tile(x, (R, Y, X), at);
     let x = parallelize(from, t, thread.x);
     let front = parallelize(shift(from, (-1, 0, 0)), t, thread.x);
     let back = parallelize(shift(from, (1, 0, 0)), t, thread.x);
@@ -39,7 +40,7 @@ pub fn stencil_7<const R: usize = 4, const Y: usize = 16>(
     let down = parallelize(shift(from, (0, 1, 0)), t, thread.x);
     let left = parallelize(shift(from, (0, 0, -1)), t, thread.x);
     let right = parallelize(shift(from, (0, 0, 1)), t, thread.x);
-    let to = parallelize(tile(y, (R, Y, 32), at), t, thread.x);
+    let to = parallelize(tile(y, (R, Y, X), at), t, thread.x);
     let made = map((x, front, back, up, down, left, right), |x, f, b, u, d, l, r| {
         fma(side, f + b + (u + d) + (l + r), centre * x)
     });

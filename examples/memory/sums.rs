@@ -35,8 +35,9 @@ pub fn row_sums_short<T, const W: usize = 256, const R: usize = 2, const V: usiz
 }
 
 /// Sums of L pieces of each column: x (N, M, L) has N columns and M rows in each piece. Y warps split the
-/// rows of a tile, and their partial sums are combined in shared memory.
-#[kernel(T = f32 | f16 | bf16)]
+/// rows of a tile, and their partial sums are combined in shared memory. Sums of these sums, by a second launch, are
+/// the sums of whole columns: its blocks are launched while the first one is ending.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn column_sums<T, const B: usize = 64, const Y: usize = 8, const V: usize = 4>(
     x: &Tensor<T, (N, M, L), (_1, ldx, ldp)>,
     y: &mut Tensor<f32, (N, L), (_1, ldy)>,

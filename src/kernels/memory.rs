@@ -121,6 +121,8 @@ const SHORT: usize = 16;
 const PART: usize = 16384;
 /// Most blocks of a cluster.
 const BLOCKS: usize = 16;
+/// Rows that are too few for a block each to occupy the device.
+const FEW: usize = 1024;
 
 /// The kernel for a matrix of this size, rows contiguous.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
@@ -183,6 +185,13 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             let rows = (256 * OWN / 2 / width).max(1);
             own("cumulative_sums", &[("R", rows), ("W", width), ("L", 256), ("E", exclusive)])
         }
+        Work::CumulativeSums | Work::SumsBefore if rows < FEW && columns > PART => {
+            // A cluster scans a row: each of its blocks a tile at a time.
+            let exclusive = usize::from(work == Work::SumsBefore);
+            let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide).min(512 * OWN);
+            own("cumulative_sums", &[("W", width), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", 3)])
+        }
+        Work::CumulativeSums if wide == 1 && columns > 32 * SHORT => own("cumulative_sums_unaligned", &[]),
         Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom => {
             // A block scans a tile of its row at a time.
             let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
@@ -198,12 +207,17 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::ColumnSums => {
             // Few rows need many warps; few columns need long tiles.
-            let (tile, warps) = match (rows < 1024, columns < 4096) {
+            let (tile, warps) = match (rows < FEW, columns < 4096) {
                 (true, true) => (256, 32),
                 (false, true) => (128, 8),
                 _ => (64, 8),
             };
-            let value = if columns < 4096 { wide.min(4) } else { wide };
+            let value = match (rows < FEW, columns < 4096) {
+                // Partial sums: short rows would leave most multiprocessors without work.
+                (true, true) => 1,
+                (false, true) => wide.min(4),
+                _ => wide,
+            };
             own("column_sums", &[("B", tile), ("Y", warps), ("V", value)])
         }
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),

@@ -9,6 +9,10 @@ use crate::programs;
 /// Keys of the `matmul_kernel!` kernels under review.
 pub use tilewright::kernels::PRODUCTS as MATMULS;
 
+/// Shipped kernels whose blocks form clusters.
+pub const CLUSTERS: &[(&str, &str)] =
+    &[("softmax_row", "C=4 W=1024 L=128"), ("cumulative_sums", "C=4 W=512 L=128")];
+
 /// The outcome of `matmul_kernel!` for keys as text: `bm=64 dtype=f64`.
 pub fn matmul(keys: &str) -> Outcome {
     let words = Words::read(keys).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -35,6 +39,11 @@ pub fn all() -> Vec<(String, Generated)> {
     // `MATMULS` has the product family, with more keys than the shipped one.
     let shipped = kernels::all().into_iter().filter(|shipped| shipped.name != "matmul");
     let mut all: Vec<_> = shipped.map(|shipped| carried(shipped.name, shipped.def.definition())).collect();
+    for (name, keys) in CLUSTERS {
+        let shipped = kernels::named(name).unwrap_or_else(|| panic!("{name} is shipped"));
+        let def = Words::specialize(&shipped.def, keys).unwrap_or_else(|wrong| panic!("{wrong}"));
+        all.push(carried(&format!("{name}-{}", keys.replace(' ', "-").replace('=', "_")), def.definition()));
+    }
     let built = |program: tilewright_codegen::problem::Result<_>| match program {
         Ok(program) => tilewright_codegen::generate(program),
         Err(problem) => panic!("{}", problem.message),

@@ -15,7 +15,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("rmsnorm_row" | "rmsnorm_rows", ["x", "w", "y", ..]) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("column_sums", ["x", "y"]) => Some(column_sums),
-        ("cumulative_sums", ["x", "y"]) => Some(cumulative_sums),
+        ("cumulative_sums" | "cumulative_sums_unaligned", ["x", "y"]) => Some(cumulative_sums),
         ("cumulative_sums_from", ["x", "start", "y"]) => Some(cumulative_sums),
         ("gemv", ["a", "x", "y"]) => Some(gemv),
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),

@@ -38,3 +38,17 @@ fn rows_of_several_blocks() {
         }
     }
 }
+
+/// Cumulative sums of rows that end in any iteration and block.
+#[test]
+fn scans_of_several_blocks() {
+    for (blocks, elem, width) in [(2, Elem::F32, 256), (4, Elem::Bf16, 512), (16, Elem::F16, 128)] {
+        for (at, columns) in
+            [1, 255, width + 3, blocks * width, 3 * blocks * width - width, 3000].into_iter().enumerate()
+        {
+            let constants = [("W", width), ("L", 128), ("C", blocks)];
+            let values = if at % 2 == 0 { Values::Any } else { Values::Whole };
+            check("cumulative_sums", &constants, elem, [3, columns], values);
+        }
+    }
+}

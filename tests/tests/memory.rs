@@ -76,6 +76,8 @@ fn cumulative_sums() {
             check(work, ELEMS[at % 3], sizes, if at % 2 == 0 { Values::Any } else { Values::Whole });
         }
     }
+    // A cluster for each row.
+    check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
 }
 
 /// Each sum leaves out its own element; infinities and NaN do not reach back.

@@ -121,22 +121,34 @@ fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Op
     let reads_output = kernel.params.iter().any(|param| param.tensor.is_none());
     // Parameters begin with the arguments, in order.
     let pairs = kernel.params.iter().zip(&kernel.variants[0].program.params);
-    let operand = |(argument, param): (&tilewright_codegen::definition::Param, &Param)| {
+    let updated = |at: usize| kernel.variants.iter().any(|variant| variant.program.updates(at as u32));
+    let operand = |(at, (argument, param)): (usize, (&tilewright_codegen::definition::Param, &Param))| {
         let Some((extents, strides)) = shape(param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
         let bytes = length(&extents, &strides) as usize * argument.elem.bytes() as usize;
         let memory = device.raw_memory(bytes)?;
-        // A write-only result is not initialised: a sanitizer then reports reads of it.
-        if reads_output || argument.tensor.is_some_and(|(written, _)| !written) {
+        // A write-only result is not initialised: a sanitizer then reports reads of it. Atomic updates begin with
+        // zeros.
+        if updated(at) {
+            device.set(&memory, 0)?;
+        } else if reads_output || argument.tensor.is_some_and(|(written, _)| !written) {
             device.set(&memory, 0x3c)?;
         }
         Ok(Operand::Tensor { memory: Rc::new(memory), first: 0, extents, strides })
     };
-    pairs.map(operand).collect()
+    pairs.enumerate().map(operand).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_atomic_updates_are_zeroed() {
+        let program = |name: &str| named(name).unwrap().kernel.variants[0].program.clone();
+        let (histogram, gather) = (program("histogram"), program("gather_rows"));
+        assert!(!histogram.updates(0) && histogram.updates(1));
+        assert!((0..3).all(|param| !gather.updates(param)));
+    }
 
     #[test]
     fn every_kernel_has_operands() {

@@ -75,7 +75,11 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
     ("sum", Job::Sum, &[[16384, 8192]]),
-    ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
+    (
+        "cumulative_sums",
+        Job::CumulativeSums,
+        &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097], [1, 1 << 27]],
+    ),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
     ("gather", Job::One(Work::Gather), &[[32768, 1024]]),
@@ -101,12 +105,12 @@ fn pieces(rows: i64, columns: i64) -> i64 {
     (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
 }
 
-/// The pieces of each row whose cumulative sums are computed, equally long: one where rows alone occupy the
-/// device.
+/// The pieces of each row whose cumulative sums are computed, equally long: one where rows, or clusters of blocks
+/// for each, occupy the device.
 fn parts(rows: i64, columns: i64) -> i64 {
     /// Elements of a piece.
     const PIECE: i64 = 8192;
-    match rows < 1024 && columns > PIECE {
+    match rows < 16 && columns > PIECE {
         true => (columns / PIECE..columns).find(|parts| columns % parts == 0).unwrap_or(1),
         false => 1,
     }
