@@ -182,8 +182,9 @@ impl Shadow {
         }
         for reads in std::iter::once(&cell.read).chain(&self.lists[cell.more as usize]) {
             for stamp in reads.stamps() {
+                // A read that has been performed needs no proxy fence.
                 let order = by.order(all, &me, stamp.component, stamp.epoch);
-                if order != Order::After {
+                if order == Order::None {
                     return Err(conflict(stamp, false, order));
                 }
             }

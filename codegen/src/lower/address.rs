@@ -207,8 +207,12 @@ impl Lower<'_> {
                 sum = self.exprs().add(sum, term);
             }
         }
-        let flip = self.flip(layout.swizzle(), sum);
-        self.exprs().xor(sum, flip)
+        let swizzle = layout.swizzle();
+        if swizzle.is_identity() {
+            return sum;
+        }
+        let flip = self.flip(swizzle, sum);
+        self.flipped(sum, flip, swizzle)
     }
 
     /// The bits that a swizzle XORs onto an offset: some of the offset's own bits, shifted.
