@@ -86,7 +86,8 @@ pub enum Done {
 pub enum Effect {
     /// Copies elements from one operand to another.
     Copy,
-    /// Converts elements of one operand, in registers, to the type of another.
+    /// Converts elements of one operand, in registers, to the type of another. Where there are twice as many results, bytes
+    /// hold two signed numbers of four bits, the lower bits first.
     Convert,
     /// Combines elements of one operand with those of another, each atomically.
     Reduce(Change),

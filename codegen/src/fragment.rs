@@ -1,7 +1,7 @@
 //! Partitions by atoms: which elements of a tile a thread has for a row of the atom table, and fragments for
 //! them.
 
-use tilewright_layout::{Layout, Tuple};
+use tilewright_layout::{Layout, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::atom::{Atom, Effect};
@@ -113,6 +113,19 @@ impl Builder {
         self.partition_tv(view, row, operand, &tv, by)
     }
 
+    /// The elements of a thread in a tile whose elements hold two numbers each, adjacent along K.
+    pub(crate) fn partition_pairs(
+        &mut self,
+        view: &View,
+        row: &'static Atom,
+        operand: char,
+        by: &Arrangement,
+    ) -> Result<View> {
+        let ([rows, k], _) = tile_of(row, operand)?;
+        let tv = paired(&row.tv(operand).ok_or_else(|| no_fragment(row, operand))?, rows)?;
+        self.partition_tile(view, (row, operand), [rows, k / 2], &tv, by)
+    }
+
     fn partition_tv(
         &mut self,
         view: &View,
@@ -121,7 +134,19 @@ impl Builder {
         tv: &Layout,
         by: &Arrangement,
     ) -> Result<View> {
-        let (tile, modes) = tile_of(row, operand)?;
+        let (tile, _) = tile_of(row, operand)?;
+        self.partition_tile(view, (row, operand), tile, tv, by)
+    }
+
+    fn partition_tile(
+        &mut self,
+        view: &View,
+        (row, operand): (&'static Atom, char),
+        tile: [i64; 2],
+        tv: &Layout,
+        by: &Arrangement,
+    ) -> Result<View> {
+        let (_, modes) = tile_of(row, operand)?;
         let lanes = row.tv('d').ok_or_else(|| no_fragment(row, 'd'))?.mode(0)?.size()?;
         let thread: Affine = Coord::Thread(by.of).into();
         let groups = by.groups.size()?;
@@ -197,6 +222,18 @@ impl Builder {
         let bytes = view.layout.size()? * i64::from(self.elem(view).bytes());
         u32::try_from(bytes).map_err(|_| Problem::new(format!("`{}` is too large for one copy", view.name)))
     }
+}
+
+/// The thread-value layout of an operand of so many rows, over a tile whose elements hold two values each, adjacent along K.
+pub(crate) fn paired(tv: &Layout, rows: i64) -> Result<Layout> {
+    let k = tv.cosize()? / rows;
+    let pairs = Layout::new((rows, (2i64, k / 2)), (1i64, (0i64, rows)))?.composition(tv)?;
+    // Both values of a pair are the same element.
+    let both = pairs.mode(1)?;
+    let values = both.leaves().filter(|(_, stride)| *stride != Value::Int(0));
+    let values = values.map(|(extent, stride)| Layout::new(extent, stride));
+    let values = Layout::from_modes(values.collect::<std::result::Result<Vec<_>, _>>()?)?;
+    Ok(Layout::from_modes([pairs.mode(0)?, values])?)
 }
 
 fn no_fragment(row: &Atom, operand: char) -> Problem {

@@ -9,7 +9,7 @@ mod machine;
 mod product;
 mod tensor;
 
-use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use crate::ast::{Arg, Expr, ExprKind, Level, Name, Pattern, Span};
 use crate::build::Builder;
@@ -22,7 +22,7 @@ use crate::lower::Policy;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
 use crate::tile::{self, Ahead, Order};
-use crate::tiled::Terms;
+use crate::tiled::{Terms, TiledMma};
 use blame::put_by_keys;
 use machine::Machine;
 use product::product;
@@ -44,7 +44,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "b_dtype",
         "dtype",
-        "element type of B where it is narrower than f16 or bf16: i8, u8, e4m3 or e5m2. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
+        "element type of B where it is narrower than f16 or bf16: i8, u8, i4, e4m3 or e5m2. Numbers of i4 are two in an element of u8, along K, the first in its lower bits. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
     ),
     ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
     ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
@@ -131,6 +131,8 @@ struct Config {
     dtype: Elem,
     /// Type of B.
     b_dtype: Elem,
+    /// Do elements of B hold two numbers of four bits each, along K?
+    packed: bool,
     acc: Elem,
     precision: Precision,
     /// Type of C.
@@ -186,6 +188,25 @@ impl Config {
     /// The types of the left and of the right operand as they are multiplied.
     fn left_and_right(&self) -> [Elem; 2] {
         if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+    }
+
+    /// So many numbers along K, in elements of B.
+    fn k_of_b(&self, k: i64) -> i64 {
+        if self.packed { k / 2 } else { k }
+    }
+
+    /// The extent of B along K.
+    fn extent_of_b(&self) -> Option<Size> {
+        let k = Size::symbol("K");
+        if self.packed { k.ceil_div(2) } else { Some(k) }
+    }
+
+    /// The instruction for these operands.
+    fn multiplying(&self, mma: TiledMma) -> TiledMma {
+        match self.packed {
+            true => mma.with_pairs(if self.c_rows { 'b' } else { 'a' }),
+            false => mma,
+        }
     }
 
     /// Do A and B have two types?
@@ -405,7 +426,7 @@ impl Reader<'_> {
         self.names();
         let (bm, bn, bk) = (self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8));
         let dtype = self.elem("dtype", Elem::F32);
-        let b_dtype = self.b_dtype(dtype);
+        let (b_dtype, packed) = self.b_dtype(dtype);
         let acc = self.elem("acc", dtype.accumulator());
         // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
         let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
@@ -414,6 +435,10 @@ impl Reader<'_> {
         let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
         let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
         let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
+        if let Some(span) = self.find("b_dtype").map(|expr| expr.span).filter(|_| packed && !b_rows) {
+            let message = "numbers of four bits are packed in pairs along K, and `b` is not k_major";
+            self.error(span, message, "write b = k_major");
+        }
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
         let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
         let exits = self.find("exits").is_none() || self.flag("exits");
@@ -533,6 +558,7 @@ impl Reader<'_> {
             tb,
             dtype,
             b_dtype,
+            packed,
             acc,
             precision,
             out,
@@ -557,20 +583,24 @@ impl Reader<'_> {
         })
     }
 
-    fn b_dtype(&mut self, dtype: Elem) -> Elem {
-        let elem = self.elem("b_dtype", dtype);
+    /// The type of B's elements, and whether each holds two numbers of four bits.
+    fn b_dtype(&mut self, dtype: Elem) -> (Elem, bool) {
+        let is_int4 = |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if name == "i4");
+        let packed = self.find("b_dtype").is_some_and(is_int4);
+        let elem = if packed { Elem::U8 } else { self.elem("b_dtype", dtype) };
         let converts = elem.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
         if let Some(span) = self.find("b_dtype").map(|expr| expr.span)
             && elem != dtype
             && !converts
         {
+            let name = if packed { "i4" } else { elem.name() };
             self.error(
                 span,
-                format!("elements of {elem} are not converted for products of {dtype}"),
-                "write i8, u8, e4m3 or e5m2, with dtype = f16 or bf16",
+                format!("elements of {name} are not converted for products of {dtype}"),
+                "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16",
             );
         }
-        elem
+        (elem, packed)
     }
 
     fn precision(&mut self, dtype: Elem) -> Precision {

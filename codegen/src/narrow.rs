@@ -1,4 +1,5 @@
-//! The bits of f16 and bf16: rounding to nearest, ties to even, and back; those of tf32, whose ties go away from zero.
+//! The bits of f16 and bf16: rounding to nearest, ties to even, and back; those of tf32, whose ties go away from zero; numbers
+//! of four bits.
 
 /// The bits of the nearest f16.
 ///
@@ -47,6 +48,24 @@ pub fn tf32_bits(n: f64) -> u32 {
     let near = n.abs() as f32;
     let toward_zero = near.to_bits() - u32::from(f64::from(near) > n.abs());
     u32::from(n.is_sign_negative()) << 31 | (toward_zero + 0x1000) & !0x1fff
+}
+
+/// Rows of signed numbers of four bits, from -8 to 7, as kernels with `b_dtype = i4` read them: two in a byte, the first in
+/// its lower bits. Rows of an odd length end with a zero.
+///
+/// ```
+/// use tilewright_codegen::narrow;
+/// assert_eq!(narrow::packed_i4(&[1, -2, 7, 0, -8, 3], 3), [0xe1, 0x07, 0x80, 0x03]);
+/// assert_eq!((narrow::i4_value(0xe1, 0), narrow::i4_value(0xe1, 1)), (1, -2));
+/// ```
+pub fn packed_i4(numbers: &[i8], row: usize) -> Vec<u8> {
+    let byte = |pair: &[i8]| pair[0] as u8 & 15 | (pair.get(1).map_or(0, |&upper| upper as u8) << 4);
+    numbers.chunks(row.max(1)).flat_map(|row| row.chunks(2).map(byte)).collect()
+}
+
+/// The first (0) or the second number (1) of a byte.
+pub fn i4_value(byte: u8, which: usize) -> i8 {
+    ((byte << if which == 0 { 4 } else { 0 }) as i8) >> 4
 }
 
 /// Rounds once, whatever the source type was: an f64 represents every f32 and every i32.

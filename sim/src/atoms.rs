@@ -1,9 +1,9 @@
 //! Instructions of the table, executed by the effect of their rows: copies between memory and fragments,
 //! asynchronous copies, boxes of tensor maps, matrix products. No instruction has code of its own.
 
-use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
 use tilewright_codegen::thread::{Queue, Scope, Space};
+use tilewright_codegen::{Elem, narrow};
 use tilewright_layout::Transfer;
 
 use crate::agent::{Agent, Copied, Piece, Work};
@@ -255,16 +255,24 @@ impl Cluster<'_> {
 
     /// Elements of one fragment become those of another, in its type.
     fn convert(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
-        let values = self.ctx.tables[atom.row.name][0].values;
-        let [to, from] = [self.fragment(w, atom, 0, values)?, self.fragment(w, atom, 1, values)?];
+        let [results, values] = [0, 1].map(|operand| self.ctx.tables[atom.row.name][operand].values);
+        let [to, from] = [self.fragment(w, atom, 0, results)?, self.fragment(w, atom, 1, values)?];
         for n in 0..from.registers(values) {
             self.need(w, from.slot + n, from.elem)?;
         }
-        self.writable(w, to.slot, to.elem, to.registers(values))?;
+        self.writable(w, to.slot, to.elem, to.registers(results))?;
+        let each = results / values;
         for lane in lanes_of(lanes) {
-            for value in 0..values {
-                let bits = value::cast(from.get(w, value, lane as usize), from.of, to.of);
-                to.set(w, value, lane as usize, bits);
+            for result in 0..results {
+                let code = from.get(w, result / each, lane as usize);
+                let bits = match each {
+                    1 => value::cast(code, from.of, to.of),
+                    // Bytes of two numbers.
+                    _ => {
+                        value::cast(narrow::i4_value(code as u8, result % each) as u8 as u64, Elem::I8, to.of)
+                    }
+                };
+                to.set(w, result, lane as usize, bits);
             }
         }
         Ok(())

@@ -3,10 +3,10 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Effect};
-use tilewright_codegen::atoms;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::*;
+use tilewright_codegen::{atoms, narrow};
 use tilewright_layout::Value;
 
 use crate::hand::Hand;
@@ -84,7 +84,8 @@ pub fn by_row(row: &'static Atom) -> Kernel {
     let zero = hand.int(0);
     let sides =
         [("from", from, false), ("to", to, true)].into_iter().zip(sizes).map(|((name, elem, write), len)| {
-            let space = hand.tensor_of(name, elem, write, vec![n], vec![Value::Int(1)]);
+            let extent = if write { Value::symbol("OUT") } else { n };
+            let space = hand.tensor_of(name, elem, write, vec![extent], vec![Value::Int(1)]);
             let index = hand.sum(&[(block, THREADS as i64 * len), (thread, len)], 0);
             hand.e().assume(index, 0, (1 << 30) - 1);
             let reg = hand.reg(&format!("{name}_words"), elem, len as u32);
@@ -99,6 +100,16 @@ pub fn by_row(row: &'static Atom) -> Kernel {
         Op::Store { to: target, from: made, guard: None },
     ];
     hand.done(ops.map(|op| Stmt { site: 0, op }).into())
+}
+
+/// What a row converts: the numbers in some elements, and their type.
+pub fn numbers(row: &'static Atom, given: &[u64]) -> (Elem, Vec<u64>) {
+    let [from, _] = types(row);
+    if row.tv('a') == row.tv('d') {
+        return (from, given.to_vec());
+    }
+    let pair = |byte: &u64| [0, 1].map(|which| u64::from(narrow::i4_value(*byte as u8, which) as u8));
+    (Elem::I8, given.iter().flat_map(pair).collect())
 }
 
 /// Elements to convert: all of narrow types; of others those around which the result changes, and random

@@ -3,9 +3,10 @@
 
 use tilewright::sim::Outcome;
 use tilewright::{Arg, Elem, Element};
-use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Given;
 use tilewright_codegen::thread::Param;
+use tilewright_codegen::{Generated, narrow};
+use tilewright_layout::Value;
 
 use crate::memory;
 use crate::number::{self, Random};
@@ -108,7 +109,10 @@ impl Problem {
                         || (reads && setting.beta != 0.0)
                         || ADDED_TO.contains(&&*tensor.name);
                     let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
-                    operands.push(Operand::Tensor(if read {
+                    operands.push(Operand::Tensor(if read && is_packed(param) {
+                        let mut random = Random::new(seed);
+                        tensor.filled(|_| f64::from(random.word() % 256))
+                    } else if read {
                         fill(tensor, setting.values, seed)
                     } else {
                         tensor
@@ -215,6 +219,12 @@ fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {
     })
 }
 
+/// Are elements pairs of numbers of four bits, along K?
+fn is_packed(param: &Param) -> bool {
+    let half = Value::symbol("K").ceil_div(2);
+    matches!(param, Param::Pointer { shape, .. } if shape.get(1).copied() == half)
+}
+
 /// C = alpha·A·Bᵀ·scale + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
 /// there are as many of them; sizes must differ.
 ///
@@ -236,7 +246,13 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         for k in 0..terms {
             let column_of_a = &a.values[(l * terms + k) * rows..][..rows];
             for n in 0..columns {
-                let factor = b.values[(l * terms + k) * columns + n];
+                let factor = match b.extents[1] == terms {
+                    true => b.values[(l * terms + k) * columns + n],
+                    false => {
+                        let byte = b.values[(l * b.extents[1] + k / 2) * columns + n] as u8;
+                        f64::from(narrow::i4_value(byte, k % 2))
+                    }
+                };
                 let column = &mut sums[(l * columns + n) * rows..][..rows];
                 for ((sum, size), x) in column.iter_mut().zip(column_of_a) {
                     let product = x * factor;

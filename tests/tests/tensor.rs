@@ -236,6 +236,24 @@ fn warps_share_k() {
     }
 }
 
+/// Numbers of four bits, two in a byte, with an odd K too.
+#[test]
+fn weights_of_four_bits() {
+    for keys in [
+        "dtype=bf16 b_dtype=i4 out=f32 bm=64 bn=64",
+        "dtype=f16 b_dtype=i4 c=n_major bm=64 bn=64 alpha_beta=true",
+        "dtype=bf16 b_dtype=i4 bm=64 bn=64 bk=64 arch=90 mma=mma_sync",
+        "dtype=bf16 b_dtype=i4 bm=16 bn=32 bk=128 warps=(1,1,4) out=f32",
+        "dtype=f16 b_dtype=i4 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+        "dtype=bf16 b_dtype=i4 bm=64 bn=128 arch=90 mma=wgmma",
+        "dtype=f16 b_dtype=i4 bm=64 bn=64 arch=90 mma=wgmma out=f32 bias=rows",
+    ] {
+        let keys = format!("a=k_major b=k_major {keys}");
+        let ran = check(&keys, &[([128, 256, 512], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
+        assert!(ran[0], "{keys}");
+    }
+}
+
 /// By wgmma: weights are converted into registers, from which it reads the left operand.
 #[test]
 fn narrow_weights_by_wgmma() {
@@ -377,7 +395,12 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("bias=both", "write bias = none or rows or columns; none, rows or columns: an argument `bias`");
     check("epilogue=rleu", "`rleu`");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
-    check("dtype=bf16 b_dtype=f16", "write i8, u8, e4m3 or e5m2, with dtype = f16 or bf16");
+    check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16");
+    check("dtype=f32 b_dtype=i4", "elements of i4 are not converted for products of f32");
+    check(
+        "dtype=bf16 b_dtype=i4",
+        "packed in pairs along K, and `b` is not k_major",
+    );
     check(
         "dtype=bf16 b_dtype=i8 mma=none",
         "`b_dtype` is about products on tensor cores, and this one runs on CUDA",

@@ -70,25 +70,64 @@ const HALVES: [[(&str, &str); 4]; 2] = [
     [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
 ];
 
-pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    ROWS.into_iter().map(|(from, to, arch, both, half)| {
-        let halves =
-            HALVES.map(|row| row.iter().fold(half.to_owned(), |text, (name, by)| text.replace(name, by)));
+/// Signed numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In those of a
+/// byte, `$out` is the word of results, and `$at` selects the byte: of `v` for the lower number, of the second operand for the
+/// upper one. With their first bit flipped they are v + 8, the last bits of a fraction whose unit is 1, from 128 or 1024 on.
+/// Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16 is divided by 16.
+const INT4: [(Elem, &str, &str); 2] = [
+    (
+        Elem::Bf16,
+        ".reg .b32 w, x, m, o; shr.b32 w, v, 1; mov.b32 m, 0xc1c0c308; mov.b32 o, 0x3f803f80; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x0078000f, 0x41c04308, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
+    ),
+    (
+        Elem::F16,
+        ".reg .b32 x, m, o; mov.b32 m, 0xd480e408; mov.b32 o, 0x2c003c00; ",
+        "prmt.b32 x, v, v, $at; lop3.b32 x, x, 0x00f0000f, 0x64806408, 0x6a; fma.rn.f16x2 $out, x, o, m; ",
+    ),
+];
+
+/// What `prmt` selects for each byte: see [`INT4`].
+const BYTES: [[(&str, &str); 2]; 4] = [
+    [("$out", "#d0"), ("$at", "0x4400")],
+    [("$out", "#d1"), ("$at", "0x5511")],
+    [("$out", "#d2"), ("$at", "0x6622")],
+    [("$out", "#d3"), ("$at", "0x7733")],
+];
+
+/// A row whose template has one part for each of these substitutions.
+fn row<const N: usize>(
+    (from, source): (&str, Elem),
+    (to, values): (Elem, u32),
+    arch: u32,
+    (both, part): (&str, &str),
+    parts: &[[(&str, &str); N]],
+) -> Atom {
+    let fill =
+        |row: &[(&str, &str); N]| row.iter().fold(part.to_owned(), |text, (name, by)| text.replace(name, by));
+    let parts: String = parts.iter().map(fill).collect();
+    let written = written(frag('d', to, true, format!("(1,{values}):(0,1)").leak()));
+    Atom {
+        name: format!("convert_{from}_{to}").leak(),
+        arch,
+        arch_specific: false,
+        group: Scope::Thread,
         // The source is read before the first result is written.
-        let ptx = format!("{{ .reg .b32 v; mov.b32 v, #a; {both}{}}}", halves.concat());
-        let operands = [written(frag('d', to, true, "(1,4):(0,1)")), frag('a', from, true, "(1,4):(0,1)")];
-        Atom {
-            name: format!("convert_{from}_{to}").leak(),
-            arch,
-            arch_specific: false,
-            group: Scope::Thread,
-            ptx: ptx.leak(),
-            operands: Vec::leak(operands.into()),
-            done: Done::Now,
-            async_proxy: false,
-            effect: Effect::Convert,
-        }
-    })
+        ptx: format!("{{ .reg .b32 v; mov.b32 v, #a; {both}{parts}}}").leak(),
+        operands: Vec::leak(vec![written, frag('a', source, true, "(1,4):(0,1)")]),
+        done: Done::Now,
+        async_proxy: false,
+        effect: Effect::Convert,
+    }
+}
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    let bytes = ROWS
+        .into_iter()
+        .map(|(from, to, arch, both, half)| row((from.name(), from), (to, 4), arch, (both, half), &HALVES));
+    bytes.chain(
+        INT4.into_iter().map(|(to, both, part)| row(("i4", Elem::U8), (to, 8), 80, (both, part), &BYTES)),
+    )
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use crate::view::View;
 fn row(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
         let is = |name: char, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
-        row.effect == Effect::Convert && row.arch <= arch && is('a', from) && is('d', to)
+        let one_by_one = row.tv('a') == row.tv('d');
+        row.effect == Effect::Convert && one_by_one && row.arch <= arch && is('a', from) && is('d', to)
     };
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }

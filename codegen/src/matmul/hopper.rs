@@ -50,7 +50,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         b.overlaps();
     }
     let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = argument(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
+    let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
+    let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
@@ -78,7 +79,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         _ => consumers,
     };
     let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
-    let sl = slots(b, "left", of_left, ([bm, bk], left_rows), sizes.stages)?;
+    let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
     let ring = b.ring(Ring {
         name: "ring".into(),
@@ -211,11 +212,12 @@ impl Part<'_> {
             of_batch(b, self.c, from[0], batch_of(at))?.with_name("rows"),
             of_batch(b, self.c, from[1], batch_of(at))?.with_name("columns"),
         ];
-        let rows = b.tile(&left, (bm, bk), &[At::Index(self.rows_of(at)?), At::All])?;
+        let of_left = self.sizes.k_of_left(self.c);
+        let rows = b.tile(&left, (bm, of_left), &[At::Index(self.rows_of(at)?), At::All])?;
         let column = shifted(&times(&at[1], cluster)?, &rank)?;
         let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
         let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
-        let bytes = (bm * bk) as u32 * of_rows + (bn * bk) as u32 * of_columns;
+        let bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
         let [load, shared] = match (self.c.batched, cluster > 1) {
             (false, false) => ["bulk_load_2d"; 2],
             (false, true) => ["bulk_load_2d", "bulk_load_2d_multicast"],

@@ -184,8 +184,9 @@ impl Reader<'_> {
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }
         };
-        let mut plan =
-            tensor::Plan { tile, mma, stages: self.or("stages", i64::from(c.ahead.stages), usual.stages) };
+        let mma = c.multiplying(mma);
+        let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
+        let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps };
         let room = i64::from(Target::of(c.arch).block_shared);
         while self.find("stages").is_none() && plan.stages > 2 && plan.bytes(c) > room {
             plan.stages -= 1;
@@ -197,7 +198,10 @@ impl Reader<'_> {
     /// choose.
     pub(super) fn with_few_rows(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
         let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
-        let few = if c.mixed() && !given { tensor::of_few_rows(c, plan.mma.row) } else { Vec::new() };
+        // These blocks fill a multiprocessor.
+        let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
+        let few =
+            if c.mixed() && !given { tensor::of_few_rows(c, plan.mma.row, overlaps) } else { Vec::new() };
         few.into_iter().chain([plan]).collect()
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) mma: TiledMma,
     /// Stages of shared tiles in flight.
     pub(super) stages: i64,
+    /// Programmatic dependent launch?
+    pub(super) overlaps: bool,
 }
 
 /// Defaults of keys that are not given.
@@ -84,10 +86,10 @@ const OVER_K: i64 = 8;
 const FEW_STAGES: i64 = 8;
 
 /// The plans for products of few rows with narrow weights.
-pub(super) fn of_few_rows(c: &Config, row: &'static Atom) -> Vec<Plan> {
+pub(super) fn of_few_rows(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
     let plan = |tile: [i64; 3]| {
-        let mma = TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?;
-        let plan = Plan { tile, mma, stages: 1 };
+        let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
+        let plan = Plan { tile, mma, stages: 1, overlaps };
         let room = i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c)?;
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
     };
@@ -107,7 +109,7 @@ impl Plan {
     /// Bytes of shared memory.
     pub(super) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
-        (bm * a + bn * b) * bk * self.stages
+        (bm * a * bk + bn * b * c.k_of_b(bk)) * self.stages
     }
 
     /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
@@ -115,7 +117,7 @@ impl Plan {
     /// that of a product by wgmma.
     fn cost(&self, c: &Config, width: i64) -> Result<Cost> {
         let [bm, bn, bk] = self.tile;
-        let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * bk * i64::from(c.b_dtype.bytes())];
+        let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * c.k_of_b(bk) * i64::from(c.b_dtype.bytes())];
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2;
         let steps = Size::symbol("K").ceil_div(bk).ok_or_else(|| Problem::new("no such tiles"))?;
         let (step, tile) = match c.mixed() {
@@ -148,7 +150,9 @@ impl Plan {
         let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);
         match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
-            Ok(mma) if tile[2] % mma.shape()[2] == 0 => Plan { tile, mma, stages },
+            Ok(mma) if tile[2] % mma.shape()[2] == 0 => {
+                Plan { tile, mma: c.multiplying(mma), stages, ..*self }
+            }
             _ => self.clone(),
         }
     }
@@ -223,11 +227,12 @@ struct Side {
 fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     b.arch(c.arch);
-    if c.overlaps {
+    if plan.overlaps {
         b.overlaps();
     }
     let a = operand(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = operand(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
+    let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
+    let bt = operand(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let vectors = Vectors::of(b, c)?;
@@ -248,7 +253,8 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         for (which, (name, view, _, by_rows)) in sides.iter().enumerate() {
             let rows = [left, right][which];
             let place = At::Index(at[which].clone());
-            let tile = [rows, plan.tile[2]];
+            let along_k = if *name == "b" { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
+            let tile = [rows, along_k];
             let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
             // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
             let from = from.clamped(0);

@@ -101,7 +101,7 @@ records! {
     Scan { with, nothing, levels, exclusive = false }
     Semiring { add, mul }
     Digit { extent, mode, step }
-    TiledMma { row, groups, of }
+    TiledMma { row, groups, of, - pairs }
 }
 
 variants! {

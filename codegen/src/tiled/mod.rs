@@ -57,6 +57,7 @@ use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::fragment::paired;
 use crate::problem::{Problem, Result};
 use crate::target::WARP;
 use crate::thread::{Id, Scope};
@@ -71,6 +72,7 @@ pub use over_k::Gathered;
 pub use shared::SharedUses;
 pub use stage::Stage;
 pub use terms::Terms;
+pub(crate) use terms::int4;
 
 /// A matrix instruction of a warp or a warpgroup, and their arrangement over a tile of the accumulators: each has one
 /// contiguous part.
@@ -82,6 +84,8 @@ pub struct TiledMma {
     pub groups: Layout,
     /// The thread group.
     pub of: Id,
+    /// The operand (`a` or `b`) whose tiles hold two numbers in each element, adjacent along K.
+    pub pairs: Option<char>,
 }
 
 impl TiledMma {
@@ -119,7 +123,7 @@ impl TiledMma {
                 Problem::new(format!("{groups} has warps share K, and their sums would have to be added up"));
             return Err(problem.help("write 1 for the third mode"));
         }
-        Ok(TiledMma { row: atom, groups, of })
+        Ok(TiledMma { row: atom, groups, of, pairs: None })
     }
 
     /// The largest instruction of an architecture, and the arrangement of so many warps over a tile of the
@@ -213,7 +217,8 @@ impl TiledMma {
                 "use a tile whose extents are multiples of {m} and {n}, at least one for each {what}"
             )));
         };
-        Ok(TiledMma { row, groups: Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?, of: 0 })
+        let groups = Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?;
+        Ok(TiledMma { row, groups, of: 0, pairs: None })
     }
 
     /// The largest instruction of an architecture with at most four registers of the left operand.
@@ -246,6 +251,21 @@ impl TiledMma {
     /// ```
     pub fn by(self, of: Id) -> TiledMma {
         TiledMma { of, ..self }
+    }
+
+    /// The same for tiles of an operand whose elements, of `u8`, hold two signed numbers of four bits each, along K.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?.with_pairs('a');
+    /// let sa = b.shared("sa", Elem::U8, layout!((64, 16) : (16, 1)))?; // 32 along K
+    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2),2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn with_pairs(self, operand: char) -> TiledMma {
+        TiledMma { pairs: Some(operand), ..self }
     }
 
     /// The number of threads.
@@ -316,6 +336,7 @@ impl TiledMma {
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
     fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
+        let k = if self.pairs == Some(operand) { k / 2 } else { k };
         match operand {
             'a' => ([m, k], [0, 2]),
             'b' => ([n, k], [1, 2]),
@@ -326,7 +347,11 @@ impl TiledMma {
     fn tv(&self, operand: char) -> Result<Layout> {
         let missing =
             || Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", self.row.name));
-        self.row.tv(operand).ok_or_else(missing)
+        let tv = self.row.tv(operand).ok_or_else(missing)?;
+        match self.pairs == Some(operand) {
+            true => paired(&tv, self.tile_of(operand).0[0]),
+            false => Ok(tv),
+        }
     }
 
     /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).

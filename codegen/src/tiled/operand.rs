@@ -135,6 +135,8 @@ pub(super) struct Operand {
     fragment: View,
     /// k-steps of the tile.
     pub(super) steps: i64,
+    /// Do elements hold two numbers each?
+    pub(super) paired: bool,
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
@@ -177,7 +179,7 @@ impl Operand {
 }
 
 /// A fragment whose instructions are taken several at once: (values of several, groups, others).
-fn grouped(fragment: &View, at_once: i64) -> Result<View> {
+pub(super) fn grouped(fragment: &View, at_once: i64) -> Result<View> {
     let parts = fragment.layout.mode(1)?.logical_divide(at_once)?;
     let values = Layout::from_modes([fragment.layout.mode(0)?, parts.mode(0)?])?;
     let rest = fragment.layout.modes().skip(2);
@@ -393,7 +395,7 @@ impl Builder {
         {
             let (fragment, from) = (view.clone(), view.clone());
             let route = Route::Registers;
-            return Ok(Operand { name, multiplied, fragment, steps: *steps, from, route });
+            return Ok(Operand { name, multiplied, fragment, steps: *steps, paired: false, from, route });
         }
         if !matches!(self.space(view), Space::Shared { .. }) {
             return Err(Problem::new(format!("`{}` is not in shared memory", view.name))
@@ -413,7 +415,8 @@ impl Builder {
                 mma.lane(&part, matrices.tile, &matrices.rows)?.with_name(&format!("{}_rows", view.name))
             }
         };
-        Ok(Operand { name, multiplied, fragment, steps, from, route })
+        let paired = mma.pairs == Some(operand);
+        Ok(Operand { name, multiplied, fragment, steps, paired, from, route })
     }
 }
 

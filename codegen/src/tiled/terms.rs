@@ -1,9 +1,11 @@
 //! Operands whose elements are not those of the instruction: fragments are converted in registers, between
 //! their load and the product. An element becomes one term, rounded, or two whose sum is more precise.
 
-use tilewright_layout::Layout;
+use tilewright_layout::{Layout, Tuple};
 
 use crate::affine::Affine;
+use crate::atom::Atom;
+use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
@@ -12,7 +14,7 @@ use crate::tile::{Expr, How, Order};
 use crate::view::{At, View};
 
 use super::TiledMma;
-use super::operand::Operand;
+use super::operand::{Operand, grouped};
 
 /// Bits of an f32 that a tf32 has, and half of the last one.
 const KEPT: i64 = 0xffff_e000;
@@ -37,10 +39,30 @@ impl Builder {
     pub(super) fn terms(&mut self, operand: &Operand, fragment: View, terms: Terms) -> Result<Vec<View>> {
         let elem = operand.multiplied;
         match terms {
+            _ if operand.paired => Ok(vec![self.unpacked(&operand.name, &fragment, elem)?]),
             _ if self.elem(&fragment) == elem => Ok(vec![fragment]),
             Terms::One => Ok(vec![self.rounded(&operand.name, &fragment, elem)?]),
             Terms::Two => Ok(self.two_terms(&operand.name, &fragment, elem)?.into()),
         }
+    }
+
+    /// The numbers of four bits in bytes, a word of them at once.
+    fn unpacked(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<View> {
+        let extents = fragment.extents().unwrap_or_default();
+        let (Some(row), [values, count, _]) = (int4(elem), &extents[..]) else {
+            return Err(Problem::new(format!("numbers of four bits do not become {elem}")));
+        };
+        let at_once = (4 / values).max(1);
+        if count % at_once != 0 {
+            return Err(Problem::new(format!(
+                "a warp has {count} fragments of numbers of four bits, which are converted {at_once} at once"
+            ))
+            .help("use a tile of twice as many columns"));
+        }
+        let wide =
+            self.registers_in(&format!("{name}_{elem}"), elem, Tuple::flat(&[2 * values, *count, 1]), true)?;
+        self.copy_how(&grouped(fragment, at_once)?, &grouped(&wide, at_once)?, How::Atom(row.name), None)?;
+        Ok(wide)
     }
 
     /// Elements of f32 in registers as sums of two terms of tf32: the nearest, and the nearest to the rest; ties go away from
@@ -105,6 +127,11 @@ impl Builder {
             })
         })
     }
+}
+
+/// The instruction that converts signed numbers of four bits, two in a byte, to a type.
+pub(crate) fn int4(elem: Elem) -> Option<&'static Atom> {
+    atoms::find(&format!("convert_i4_{elem}"))
 }
 
 /// One index of a mode, which stays with extent 1.

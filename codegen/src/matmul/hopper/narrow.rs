@@ -10,6 +10,7 @@ use crate::matmul::bulk::last;
 use crate::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Order};
+use crate::tiled::int4;
 use crate::view::{At, View};
 
 impl Part<'_> {
@@ -21,21 +22,15 @@ impl Part<'_> {
         [left, right]: [&View; 2],
         product: Id,
     ) -> Result<()> {
-        let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
+        let (rows, share) = (self.sizes.rows(), self.share(b));
         b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
             b.await_slot(self.ring);
             let slot = b.slot(self.ring);
             let (left, right) = (last(b, left, &slot)?, last(b, right, &slot)?);
             let left = b.within(self.warpgroups, |b| -> Result<View> {
                 let place = [At::Index(share.clone()), At::Index(0.into())];
-                let left = b.tile(&left, (rows, bk), &place)?.with_name("rows");
-                let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
-                let part = b.partition_mma(&left, self.multiply, 'a', &alone)?;
-                let narrow = b.registers_in("narrow", self.c.b_dtype, part.shape(), true)?;
-                let wide = b.registers_in("wide", self.c.dtype, part.shape(), true)?;
-                b.copy(&part, &narrow)?;
-                b.map(&[narrow], &wide, Expr::In(0).cast(self.c.dtype))?;
-                Ok(wide)
+                let left = b.tile(&left, (rows, self.sizes.k_of_left(self.c)), &place)?.with_name("rows");
+                self.converted(b, &left)
             })?;
             b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))?;
             b.wait(product);
@@ -43,5 +38,24 @@ impl Part<'_> {
             b.advance(self.ring);
             Ok(())
         })
+    }
+
+    /// The fragments of a tile of weights as wgmma takes them.
+    fn converted(&self, b: &mut Builder, left: &View) -> Result<View> {
+        let (elem, [_, _, bk]) = (self.c.dtype, self.sizes.tile);
+        let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
+        let tile = [self.sizes.rows(), bk];
+        let wide = b.operand("wide", self.multiply, 'a', tile, &alone)?;
+        let part = match self.c.packed {
+            false => b.partition_mma(left, self.multiply, 'a', &alone)?,
+            true => b.partition_pairs(left, self.multiply, 'a', &alone)?,
+        };
+        let narrow = b.fragment("narrow", self.c.b_dtype, &part)?;
+        b.copy(&part, &narrow)?;
+        match int4(elem).filter(|_| self.c.packed) {
+            Some(row) => b.copy_how(&narrow, &wide, How::Atom(row.name), None)?,
+            None => b.map(&[narrow], &wide, Expr::In(0).cast(elem))?,
+        }
+        Ok(wide)
     }
 }

@@ -174,11 +174,16 @@ impl Sizes {
         i64::from(Target::of(90).block_shared) - 1024 - self.warpgroups() * self.buffers(out) * part
     }
 
+    /// K of a step, in elements of the left operand: weights are on the left.
+    pub(super) fn k_of_left(&self, c: &Config) -> i64 {
+        c.k_of_b(self.tile[2])
+    }
+
     /// Bytes of a slot of the ring, with that of lower terms.
     fn slot(&self, c: &Config) -> i64 {
         let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
         let [left, right] = c.left_and_right().map(|elem| i64::from(elem.bytes()));
-        (self.tile[0] * left + columns * self.tile[1] * right) * self.tile[2]
+        self.tile[0] * left * self.k_of_left(c) + columns * self.tile[1] * right * self.tile[2]
     }
 }
 

@@ -51,11 +51,11 @@ struct Part<'p> {
     alone: TiledMma,
 }
 
-/// An operand: the argument, its slots in shared memory, and the rows of its tiles.
+/// An operand: the argument, its slots in shared memory, and the extents of its tiles.
 struct Operand {
     from: View,
     to: View,
-    rows: i64,
+    tile: [i64; 2],
 }
 
 /// The epilogue's shared memory, and the token of the bulk stores.
@@ -73,9 +73,10 @@ pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let sides = [(along_left, left, 0), (along_right, right, 1)];
     for ((along_k, rows, mode), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
+        let k = if elem == c.b_dtype { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
         // Elements that are converted are loaded in pairs along K.
         fits &= along_k || elem == c.dtype || !c.mixed();
-        let run = row_of(if along_k { plan.tile[2] } else { rows }, bytes);
+        let run = row_of(if along_k { k } else { rows }, bytes);
         let part = rows / plan.mma.groups.mode(mode)?.size()?;
         // A warp's part of rows in blocks is one of whole blocks, or lies in one.
         let divides = along_k || part % run == 0 || run % part == 0;
@@ -126,11 +127,12 @@ fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
 fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<bool> {
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     b.arch(c.arch).persistent();
-    if c.overlaps {
+    if plan.overlaps {
         b.overlaps();
     }
     let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let bt = argument(b, c, "b", c.b_dtype, ([n, k], c.b_rows), false)?;
+    let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
+    let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let vectors = Vectors::of(b, c)?;
@@ -170,13 +172,14 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         [first, second].into_iter().zip([(left, 'a'), (right, 'b')])
     {
         let elem = b.elem(&from);
-        let to = slots(b, &format!("s{name}"), elem, ([rows, bk], along_k), rooms.stages)?;
+        let along = if name == "b" { c.k_of_b(bk) } else { bk };
+        let to = slots(b, &format!("s{name}"), elem, ([rows, along], along_k), rooms.stages)?;
         let slot = last(b, &to, &0.into())?;
         let converted = elem != c.dtype && along_k;
         if !converted && !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
             return Ok(false);
         }
-        operands.push(Operand { from: from.with_name(&format!("g{name}")), to, rows });
+        operands.push(Operand { from: from.with_name(&format!("g{name}")), to, tile: [rows, along] });
     }
     let ring = b.ring(Ring {
         name: "ring".into(),
@@ -228,12 +231,12 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
 impl Part<'_> {
     /// The producer's main loop of a tile.
     fn fill(&self, b: &mut Builder, at: &[Affine], operands: &[Operand]) -> Result<()> {
-        let bk = self.plan.tile[2];
         let load = How::Atom(if self.c.batched { "bulk_load_3d" } else { "bulk_load_2d" });
         let mut tiles = Vec::new();
         for (operand, place) in operands.iter().zip(at) {
             let from = of_batch(b, self.c, &operand.from, batch_of(at))?;
-            tiles.push(b.tile(&from, (operand.rows, bk), &[At::Index(place.clone()), At::All])?);
+            let [rows, along_k] = operand.tile;
+            tiles.push(b.tile(&from, (rows, along_k), &[At::Index(place.clone()), At::All])?);
         }
         let bytes = self.plan.bytes(self.c) / self.plan.stages;
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
