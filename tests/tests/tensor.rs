@@ -397,10 +397,7 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
     check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16");
     check("dtype=f32 b_dtype=i4", "elements of i4 are not converted for products of f32");
-    check(
-        "dtype=bf16 b_dtype=i4",
-        "packed in pairs along K, and `b` is not k_major",
-    );
+    check("dtype=bf16 b_dtype=i4", "packed in pairs along K, and `b` is not k_major");
     check(
         "dtype=bf16 b_dtype=i8 mma=none",
         "`b_dtype` is about products on tensor cores, and this one runs on CUDA",

@@ -222,6 +222,13 @@ impl Argument {
         Argument(words)
     }
 
+    /// The `Array` of numbers of four bits, two in a byte; their type follows the element types.
+    pub(super) fn int4(memory: &Memory) -> Argument {
+        let mut words = [0; 16];
+        (words[0], words[1]) = (memory.address, Elem::all().count() as u64);
+        Argument(words)
+    }
+
     /// The `Array` without elements.
     pub(super) fn no_array() -> Argument {
         Argument([0; 16])

@@ -16,6 +16,8 @@ use super::Result;
 pub(super) struct Form {
     pub(super) a: Elem,
     pub(super) b: Elem,
+    /// Do elements of B hold two numbers of four bits each, along K?
+    pub(super) packed: bool,
     pub(super) out: Elem,
     pub(super) order: Order,
     /// A factor for each column of C.
@@ -112,6 +114,7 @@ impl Form {
         let form = Form {
             a,
             b,
+            packed: place(Role::B).is_some_and(|at| extent(&params[at], 1) == Some("K/2")),
             out,
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
             scale: vector(Role::Scale),
@@ -137,7 +140,12 @@ impl Form {
         }
         let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
         let b = if self.scale.is_some() { self.a } else { self.b };
-        Ok(Form { b, bias, scale: None, precision: Precision::Strict, ..self })
+        Ok(Form { b, packed: false, bias, scale: None, precision: Precision::Strict, ..self })
+    }
+
+    /// So many numbers along K, in elements of B.
+    pub(super) fn k_of_b(&self, k: i64) -> i64 {
+        if self.packed { k / 2 } else { k }
     }
 
     /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
@@ -174,7 +182,9 @@ impl Form {
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.a)?;
-        if self.b != self.a {
+        if self.packed {
+            write!(f, " x i4")?;
+        } else if self.b != self.a {
             write!(f, " x {}", self.b)?;
         }
         if self.out != self.a {
@@ -217,7 +227,7 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
         roles.push(match (extent(param, 0)?, rank, written) {
             ("M", 2 | 3, true) if extent(param, 1)? == "N" && dense() => Role::C,
             ("M", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::A,
-            ("N", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::B,
+            ("N", 2 | 3, false) if ["K", "K/2"].contains(&extent(param, 1)?) && dense() => Role::B,
             ("M" | "N", 1, false) if argument.name == "scale" => Role::Scale,
             ("M" | "N", 1, false) => Role::Bias,
             _ => return None,
@@ -234,6 +244,7 @@ fn extent(param: &Param, mode: usize) -> Option<&'static str> {
     let Param::Pointer { shape, .. } = param else { return None };
     match shape.get(mode)? {
         Value::Sym { times: 1, of, over: 1 } => ["M", "N", "K"].into_iter().find(|name| *name == of.name()),
+        Value::Sym { times: 1, of, over: 2 } if of.name() == "K" => Some("K/2"),
         _ => None,
     }
 }
@@ -298,6 +309,7 @@ mod tests {
         check("dtype=tf32 a=k_major b=k_major", "tf32 -> f32 tn", 1e-3, "tf32 -> f32 tn");
         check("dtype=bf16 out=f32 arch=90", "bf16 -> f32 nt", 1e-3, "bf16 -> f32 nt");
         check("dtype=bf16 b_dtype=i8", "bf16 x i8 nt", 5e-3, "bf16 nt");
+        check("dtype=bf16 b_dtype=i4 a=k_major b=k_major", "bf16 x i4 tn", 5e-3, "bf16 tn");
         let fp8 = "dtype=e4m3 out=bf16 arch=90 a=k_major b=k_major";
         check(fp8, "e4m3 -> bf16 tn", 5e-3, "e4m3 -> bf16 tn");
         let fast = "e4m3 -> bf16 tn, fast accumulation";

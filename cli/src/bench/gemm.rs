@@ -175,7 +175,7 @@ fn prepare(
     };
     let operand = |role: &Role| match role {
         Role::A => Some(matrix(&set.a, [m, k], a_rows)),
-        Role::B => Some(matrix(&set.b, [n, k], b_rows)),
+        Role::B => Some(matrix(&set.b, [n, ours.form.k_of_b(k)], b_rows)),
         Role::C => Some(matrix(&set.c, [m, n], c_rows)),
         Role::Scale => vector(&set.scale, ours.form.scale.map(|vector| vector.mode)),
         Role::Bias => vector(&set.bias, ours.form.bias.map(|vector| vector.mode)),

@@ -45,6 +45,8 @@ __device__ inline double wide(const Array& x, u64 i) {
         case TYPE_i8: return ((const signed char*)x.at)[i];
         case TYPE_u8: return ((const unsigned char*)x.at)[i];
         case TYPE_e4m3: return of_fp8(((const unsigned char*)x.at)[i], 3, -6);
+        // Two in a byte, the first in its lower bits.
+        case TYPE_i4: return (signed char)(((const unsigned char*)x.at)[i / 2] << (i % 2 ? 0 : 4)) >> 4;
         default: return of_fp8(((const unsigned char*)x.at)[i], 2, -14);
     }
 }

@@ -37,6 +37,8 @@ const SUMS: usize = 4 * 8;
 pub(super) struct Matrix<'m> {
     pub(super) memory: &'m Memory,
     pub(super) elem: Elem,
+    /// Do elements hold two numbers of four bits each?
+    pub(super) packed: bool,
     pub(super) steps: [u64; 3],
 }
 
@@ -116,7 +118,9 @@ impl<'d> Helpers<'d> {
         let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
         let matrix = |of: Matrix| {
             let [row, k, batch] = of.steps.map(Argument::word);
-            [Argument::array(of.memory, of.elem), row, k, batch]
+            let array =
+                if of.packed { Argument::int4(of.memory) } else { Argument::array(of.memory, of.elem) };
+            [array, row, k, batch]
         };
         let others = [c.address, m as u64, n as u64, k as u64].map(Argument::word);
         let arguments = [matrix(a), matrix(b), others].concat();
@@ -207,7 +211,9 @@ pub(super) fn source() -> String {
         format!("enum {name} {{ {} }};\n", all.join(", "))
     };
     let activations = Activation::ALL.iter().map(|row| row.0).collect();
-    names("Type", Elem::all().map(Elem::name).collect()) + &names("Function", activations) + SOURCE
+    names("Type", Elem::all().map(Elem::name).chain(["i4"]).collect())
+        + &names("Function", activations)
+        + SOURCE
 }
 
 #[cfg(test)]

@@ -46,6 +46,14 @@ impl On<'_> {
         Ok(memory)
     }
 
+    /// B's elements, in some of which there are two numbers.
+    fn weights(&self, form: &Form, [batch, _, n, k]: [i64; 4], seed: u64) -> Result<Rc<Memory>> {
+        if form.packed && k % 2 != 0 {
+            return Err(format!("numbers of four bits are stored in pairs here, and K is {k}"));
+        }
+        self.filled(form.b, batch * n * form.k_of_b(k), seed)
+    }
+
     fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
         of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
     }
@@ -69,7 +77,7 @@ impl Operands {
             let at = 2 * at as u64;
             Ok(Set {
                 a: on.filled(form.a, batch * m * k, at)?,
-                b: on.filled(form.b, batch * n * k, at + 1)?,
+                b: on.weights(&form, sizes, at + 1)?,
                 c: on.device.memory((batch * m * n) as usize * form.out.bytes() as usize)?,
                 scale: scale.clone(),
                 bias: bias.clone(),
@@ -83,7 +91,6 @@ impl Operands {
 
     /// The operands of another form: the same, except for those of other types.
     pub(super) fn of(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
-        let [batch, _, n, k] = sizes;
         let known = &self.form;
         if *known == form {
             return Ok(self.clone());
@@ -92,8 +99,8 @@ impl Operands {
         let (scale, bias) = (on.vector(form.scale, sizes, SCALE)?, on.vector(form.bias, sizes, BIAS)?);
         let other = |(at, set): (usize, &Set)| {
             let mut set = set.clone();
-            if form.b != known.b {
-                set.b = on.filled(form.b, batch * n * k, 2 * at as u64 + 1)?;
+            if (form.b, form.packed) != (known.b, known.packed) {
+                set.b = on.weights(&form, sizes, 2 * at as u64 + 1)?;
             }
             if vectors(&form) != vectors(known) {
                 (set.scale, set.bias) = (scale.clone(), bias.clone());
@@ -101,7 +108,7 @@ impl Operands {
             Ok(set)
         };
         let sets: Vec<Set> = self.sets.iter().enumerate().map(other).collect::<Result<_>>()?;
-        let same = (form.b, vectors(&form)) == (known.b, vectors(known));
+        let same = (form.b, form.packed, vectors(&form)) == (known.b, known.packed, vectors(known));
         let expected = if same { self.expected.clone() } else { expected(on, &form, &sets, sizes)? };
         Ok(Operands { form, sets, expected })
     }
@@ -123,7 +130,7 @@ impl Operands {
 
 /// Compulsory traffic of a product: A, B and C once.
 pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
-    let all = [(form.a, m * k), (form.b, n * k), (form.out, m * n)];
+    let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
     all.into_iter().map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize).sum()
 }
 
@@ -134,7 +141,7 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
     let one = |set: &Set| -> Result<Rc<Memory>> {
         let expected = on.device.memory((batch * m * n) as usize * 8)?;
         let a = matrix(&set.a, form.a, [m, k], order.a_rows);
-        let b = matrix(&set.b, form.b, [n, k], order.b_rows);
+        let b = Matrix { packed: form.packed, ..matrix(&set.b, form.b, [n, k], order.b_rows) };
         let columns = match order.c_rows {
             false => [m, n],
             true => [n, m],
@@ -156,7 +163,7 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
 
 fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {
     let steps = if k_contiguous { [k as u64, 1] } else { [1, rows as u64] };
-    Matrix { memory, elem, steps: [steps[0], steps[1], (rows * k) as u64] }
+    Matrix { memory, elem, packed: false, steps: [steps[0], steps[1], (rows * k) as u64] }
 }
 
 /// A vector and the mode of the oracle's result that it belongs to.

@@ -237,6 +237,7 @@ mod tests {
         Form {
             a,
             b,
+            packed: false,
             out,
             order: Order { a_rows: true, b_rows: true, c_rows: false },
             scale: None,
